@@ -1,0 +1,149 @@
+//! Layers: built-in, global, project, flags; read, checked for trust, merged.
+//!
+//! `file` turns JSONC and TOML into one typed schema, `layer` remembers where each value was
+//! written, `merge` makes one [`Config`] of them, `trust` stops a project file from widening
+//! what the user did not allow.
+
+pub mod layer;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use layer::{Layer, Origin, Sourced};
+
+use crate::wrapper::CommandRule;
+
+/// What the command line asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// `--cwd`: the effective working directory.
+    pub cwd: Option<PathBuf>,
+    /// `--config`: the file that takes the project file's place.
+    pub config: Option<PathBuf>,
+    /// `--network`.
+    pub network: Option<Network>,
+    /// `--docker`.
+    pub docker: Option<bool>,
+    /// `--ro`, `--rw` and `--exclude`, in the order typed.
+    pub paths: Vec<(Access, String)>,
+    /// `--cmd NAME=RULE`.
+    pub commands: Vec<(String, CommandRule)>,
+    /// `--env NAME` (pass it on, even if it looks like a credential) and `--env NAME=VALUE`.
+    pub env: Vec<(String, Option<OsString>)>,
+    /// `--trust`, or `AGENT_SANDBOX_TRUST=1`.
+    pub trust: bool,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// What a path rule asks for. The order is the strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Readable and writable.
+    Rw,
+    /// Readable.
+    Ro,
+    /// Not visible.
+    Exclude,
+}
+
+impl Access {
+    /// The word used for it in configuration files and flags.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rw => "rw",
+            Self::Ro => "ro",
+            Self::Exclude => "exclude",
+        }
+    }
+}
+
+/// A line of `filesystem.ro`, `.rw` or `.exclude`: not yet resolved, `!` removals already carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PathRule {
+    /// What it asks for.
+    pub access: Access,
+    /// The path or glob as it was written.
+    pub pattern: String,
+}
+
+/// What the command may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// The host's network.
+    On,
+    /// A network namespace of its own, with nothing but loopback.
+    Off,
+}
+
+/// Whose `/tmp` the command sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tmp {
+    /// A new one, gone after the run.
+    Private,
+    /// The host's.
+    Host,
+}
+
+/// What stands in for a ruled command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Launcher {
+    /// This binary, dispatching on its name.
+    Binary,
+    /// A two-line shell script that calls this binary.
+    Shim,
+}
+
+/// A bind mount of `mounts` or `shared_dirs`, host path already absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BindMount {
+    /// The path on the host.
+    pub host: PathBuf,
+    /// The path inside.
+    pub target: PathBuf,
+    /// `Rw` or `Ro`.
+    pub access: Access,
+}
+
+/// The merged configuration: every value knows its origin.
+#[derive(Debug, Clone, Serialize)]
+pub struct Config {
+    /// The effective working directory, absolute, symlinks resolved.
+    pub cwd: PathBuf,
+    /// `filesystem.presets` in order, over all layers: `@name` or `!@name`.
+    pub presets: Vec<Sourced<String>>,
+    /// Path rules of all layers, removals (`!PATH`) already carried out.
+    pub paths: Vec<Sourced<PathRule>>,
+    /// Path patterns that a `!PATH` of a later layer removes from the presets: (access, pattern).
+    pub unruled: Vec<Sourced<PathRule>>,
+    /// Command rules, the winning one for each name.
+    pub commands: BTreeMap<String, Sourced<CommandRule>>,
+    /// Network.
+    pub network: Sourced<Network>,
+    /// Docker socket.
+    pub docker: Sourced<bool>,
+    /// `/tmp`.
+    pub tmp: Sourced<Tmp>,
+    /// Launcher.
+    pub launcher: Sourced<Launcher>,
+    /// Unix sockets to open, as written.
+    pub sockets: Vec<Sourced<String>>,
+    /// Bind mounts.
+    pub mounts: Vec<Sourced<BindMount>>,
+    /// Variables to set (`Some`) or to let through (`None`).
+    pub env: BTreeMap<String, Sourced<Option<OsString>>>,
+    /// Keys that only container sessions use, skipped here: (key, origin).
+    pub skipped: Vec<Sourced<String>>,
+    /// Configuration files that were read, and both project names whether they exist or not:
+    /// what the sandbox must not be able to write.
+    pub files: Vec<PathBuf>,
+    /// Configuration files that were loaded, for `config path` and `--debug`.
+    pub loaded: Vec<(Layer, PathBuf)>,
+}
