@@ -4,17 +4,93 @@
 //! written, `merge` makes one [`Config`] of them, `trust` stops a project file from widening
 //! what the user did not allow.
 
+mod discover;
+pub mod file;
 pub mod layer;
+mod place;
+mod enforced;
+mod values;
+mod merge;
+pub mod trust;
+mod error;
+mod text;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
+pub use error::ConfigError;
 pub use layer::{Layer, Origin, Sourced};
+pub use place::Place;
+pub use values::Values;
 
+use crate::Host;
 use crate::wrapper::CommandRule;
+
+/// Reads, checks and merges all layers.
+///
+/// A project's file that opens anything is obeyed only if the user trusts it; the error says what it opens.
+pub fn load(host: &Host, request: &Request) -> Result<Config, ConfigError> {
+    let located = locate(host, request)?;
+    let place = Place { cwd: located.cwd.clone(), home: host.home.clone() };
+    let mut config = merge::builtin(&place);
+    for found in &located.files {
+        let values = read(host, request, found, &config, &place)?;
+        merge::apply(&mut config, values, &place);
+        config.loaded.push((found.layer, found.path.clone()));
+    }
+    merge::apply(&mut config, Values::of_request(request, &place)?, &place);
+    config.files = guarded(host, &located);
+    Ok(config)
+}
+
+/// One file's values, if they may be obeyed on top of what the layers below say.
+fn read(
+    host: &Host,
+    request: &Request,
+    found: &Found,
+    below: &Config,
+    place: &Place,
+) -> Result<Values, ConfigError> {
+    let bytes = found.read()?;
+    let (text, syntax) = found.decode(&bytes)?;
+    let file = file::parse(text, syntax, &found.path)?;
+    if let Some((position, problem)) = enforced::not_yet(&file) {
+        return Err(file::FileError::new(&found.path, position, problem).into());
+    }
+    let values = Values::of_file(&file, found, place)?;
+    let trusted = found.named || found.layer != Layer::Project || request.trust;
+    if !trusted {
+        let widenings = trust::widenings(below, &values, place);
+        if !widenings.is_empty() && !trust::is_trusted(host, &found.path, &bytes) {
+            let digest = trust::Digest::of(&bytes);
+            return Err(ConfigError::Untrusted { file: found.path.clone(), digest, widenings });
+        }
+    }
+    Ok(values)
+}
+
+/// What decides about the next run, and must not be written by this one.
+fn guarded(host: &Host, located: &Located) -> Vec<PathBuf> {
+    let mut files: Vec<_> = located.files.iter().flat_map(Found::names).collect();
+    files.extend(PROJECT_NAMES.map(|name| located.cwd.join(name)));
+    files.extend(host.config_dir());
+    files.extend(host.state_dir());
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// The JSON Schema of a configuration file.
+pub fn schema() -> serde_json::Value {
+    file::describe()
+}
 
 /// What the command line asked for.
 #[derive(Debug, Clone, Default)]
@@ -82,7 +158,7 @@ pub enum Network {
 }
 
 /// Whose `/tmp` the command sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tmp {
     /// A new one, gone after the run.
@@ -92,7 +168,7 @@ pub enum Tmp {
 }
 
 /// What stands in for a ruled command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Launcher {
     /// This binary, dispatching on its name.
@@ -141,8 +217,8 @@ pub struct Config {
     pub env: BTreeMap<String, Sourced<Option<OsString>>>,
     /// Keys that only container sessions use, skipped here: (key, origin).
     pub skipped: Vec<Sourced<String>>,
-    /// Configuration files that were read, and both project names whether they exist or not:
-    /// what the sandbox must not be able to write.
+    /// What the sandbox must not be able to write: the files that were read (a link and its target),
+    /// all project names whether they exist or not, and the user's own configuration and state directories.
     pub files: Vec<PathBuf>,
     /// Configuration files that were loaded, for `config path` and `--debug`.
     pub loaded: Vec<(Layer, PathBuf)>,

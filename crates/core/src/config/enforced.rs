@@ -1,0 +1,147 @@
+//! Which keys are carried out, and by whom: the ones that nobody carries out yet are refused.
+
+use super::file::{At, Backend, CowEngine, Dockerd, FileConfig, Position, Problem};
+
+/// A key that the local sandbox does not carry out.
+pub(super) struct SessionKey {
+    pub(super) key: &'static str,
+    /// Whether it opens something, so that a project's file needs trust for it.
+    pub(super) widens: bool,
+    /// Where it asks for something. A value that asks for nothing, such as `cow = false`, is no matter.
+    pub(super) at: fn(&FileConfig) -> Option<Position>,
+}
+
+/// What is refused, and what it waits for. The part that carries a key out takes its line away;
+/// a key of [`SESSION_KEYS`] is from then on skipped by the local sandbox.
+const NOT_YET: &[(&str, &str)] = &[
+    ("network", "the local sandbox knows `true`, `false`, `\"host\"` and `\"none\"`"),
+    ("cow", "there are no copy-on-write layers"),
+    ("backend", "there are no container sessions"),
+    ("image", "there are no container sessions"),
+    ("agent", "there are no sessions"),
+    ("env_file", "there are no sessions"),
+    ("resources", "there are no sessions"),
+    ("workspace", "there are no container sessions"),
+    ("home", "there are no container sessions"),
+    ("services", "there are no container sessions"),
+    ("secrets", "there is no credential proxy"),
+    ("proxy", "there is no credential proxy"),
+    ("host_commands", "there is no bridge to the host"),
+];
+
+pub(super) const SESSION_KEYS: &[SessionKey] = &[
+    SessionKey {
+        key: "network",
+        widens: true,
+        at: |file| at_if(file.network.as_ref(), |text| text.local().is_none()),
+    },
+    SessionKey {
+        key: "cow",
+        widens: false,
+        at: |file| at_if(file.cow.as_ref(), |cow| *cow != CowEngine::Off),
+    },
+    SessionKey {
+        key: "backend",
+        widens: false,
+        at: |file| at_if(file.backend.as_ref(), |name| *name != Backend::Bwrap),
+    },
+    SessionKey { key: "image", widens: true, at: |file| at(file.image.as_ref()) },
+    SessionKey { key: "agent", widens: false, at: |file| at(file.agent.as_ref()) },
+    SessionKey { key: "env_file", widens: true, at: |file| at(file.env_file.as_ref()) },
+    SessionKey { key: "resources", widens: true, at: |file| at(file.resources.as_ref()) },
+    SessionKey { key: "workspace", widens: true, at: |file| at(file.workspace.as_ref()) },
+    SessionKey { key: "home", widens: true, at: |file| at(file.home.as_ref()) },
+    SessionKey {
+        key: "services",
+        widens: true,
+        at: |file| at_if(file.services.as_ref(), |services| services.dockerd != Dockerd::Off),
+    },
+    SessionKey {
+        key: "secrets",
+        widens: true,
+        at: |file| file.secrets.values().next().map(|secret| secret.position),
+    },
+    SessionKey { key: "proxy", widens: true, at: |file| at(file.proxy.as_ref()) },
+    SessionKey {
+        key: "host_commands",
+        widens: true,
+        at: |file| at_if(file.host_commands.as_ref(), |bridge| bridge.enabled),
+    },
+];
+
+fn at<T>(value: Option<&At<T>>) -> Option<Position> {
+    at_if(value, |_| true)
+}
+
+fn at_if<T>(value: Option<&At<T>>, asks: impl Fn(&T) -> bool) -> Option<Position> {
+    value.filter(|at| asks(&at.value)).map(|at| at.position)
+}
+
+/// The session keys that a file sets, in the order of the table.
+pub(super) fn asked(
+    file: &FileConfig,
+) -> impl Iterator<Item = (&'static SessionKey, Position)> + '_ {
+    SESSION_KEYS.iter().filter_map(|row| Some((row, (row.at)(file)?)))
+}
+
+/// The topmost key of a file that nothing carries out.
+pub(super) fn not_yet(file: &FileConfig) -> Option<(Position, Problem)> {
+    let refused = asked(file).filter_map(|(row, position)| {
+        let (key, reason) = *NOT_YET.iter().find(|(key, _)| *key == row.key)?;
+        Some((position, Problem::NotYet { key, reason }))
+    });
+    refused.min_by_key(|(position, _)| *position)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::file::{Syntax, parse};
+
+    #[test]
+    fn not_yet_names_only_keys_of_the_table() {
+        for (key, _) in NOT_YET {
+            assert!(SESSION_KEYS.iter().any(|row| row.key == *key), "{key}");
+        }
+    }
+
+    #[test]
+    fn not_yet_refuses_a_key_when_it_asks_for_something() {
+        for (key, asks, does_not) in [
+            ("network", "network = 'bridge'", Some("network = 'host'")),
+            ("network", "network = 'my-net'", Some("network = 'none'")),
+            ("network", "network = { mode = 'allow' }", Some("network = { mode = 'none' }")),
+            ("network", "network = { allowed_hosts = [] }", Some("network = { mode = 'host' }")),
+            ("network", "network = { mode = 'none', denied_hosts = ['a'] }", None),
+            ("cow", "cow = true", Some("cow = false")),
+            ("cow", "cow = 'overlay'", None),
+            ("backend", "backend = 'docker'", Some("backend = 'bwrap'")),
+            ("image", "image = 'x'", None),
+            ("agent", "agent = { command = 'x' }", None),
+            ("env_file", "env_file = '.env'", None),
+            ("resources", "resources = { memory = '1g' }", None),
+            ("workspace", "workspace = { path = '.' }", None),
+            ("home", "home = { template = '/h' }", None),
+            ("services", "services.dockerd = 'auto'", Some("services.dockerd = false")),
+            ("secrets", "secrets.a = { env_var = 'A' }", None),
+            ("proxy", "proxy = { addr = ':1' }", None),
+            (
+                "host_commands",
+                "host_commands.enabled = true",
+                Some("host_commands.enabled = false"),
+            ),
+        ] {
+            let read = |text| parse(text, Syntax::Toml, Path::new("sandbox.toml")).unwrap();
+            let refused = not_yet(&read(asks));
+            assert!(
+                matches!(refused, Some((_, Problem::NotYet { key: named, .. })) if named == key),
+                "{asks}"
+            );
+            if let Some(text) = does_not {
+                assert_eq!(not_yet(&read(text)), None, "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `network`: one type for all the ways in which it is written.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess};
+
+use crate::config::Network;
+
+/// `network`, in any of its forms.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum NetworkText {
+    /// `true` is the host's network, `false` none.
+    Switch(bool),
+    /// A mode by its name.
+    Mode(NetworkMode),
+    /// A mode and the hosts it lets through.
+    Table(NetworkTable),
+}
+
+/// `none`, `host`, `bridge`, `allow`, or the name of a Docker network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// Nothing.
+    None,
+    /// Whatever the host reaches.
+    Host,
+    /// Docker's bridge.
+    Bridge,
+    /// Hosts by their names.
+    Allow,
+    /// A Docker network.
+    Named(String),
+}
+
+/// The long form of `network`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub struct NetworkTable {
+    /// The mode; `allow` as soon as a list is given.
+    pub mode: Option<NetworkMode>,
+    /// Names that can be reached. An empty list allows nothing.
+    pub allowed_hosts: Option<Vec<String>>,
+    /// Names that cannot be reached, whatever is allowed.
+    pub denied_hosts: Option<Vec<String>>,
+}
+
+impl NetworkText {
+    /// What the local sandbox makes of it; `None` for what only others can do.
+    pub fn local(&self) -> Option<Network> {
+        match self {
+            Self::Switch(true) | Self::Mode(NetworkMode::Host) => Some(Network::On),
+            Self::Switch(false) | Self::Mode(NetworkMode::None) => Some(Network::Off),
+            Self::Table(NetworkTable { mode, allowed_hosts: None, denied_hosts: None }) => {
+                mode.clone().and_then(|mode| Self::Mode(mode).local())
+            }
+            Self::Mode(_) | Self::Table(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        Ok(match name.as_str() {
+            "none" => Self::None,
+            "host" => Self::Host,
+            "bridge" => Self::Bridge,
+            "allow" => Self::Allow,
+            _ if name.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && name.chars().all(letters) =>
+            {
+                Self::Named(name)
+            }
+            _ => return Err(super::word::unknown("network", &name, &["none", "host", "bridge"])),
+        })
+    }
+}
+
+impl JsonSchema for NetworkMode {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NetworkMode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "`none`, `host`, `bridge`, `allow`, or the name of a Docker network",
+            "type": "string",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+            "examples": ["none", "host", "bridge", "allow"],
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = NetworkText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false`, a mode or a table")
+            }
+
+            fn visit_bool<E: de::Error>(self, on: bool) -> Result<NetworkText, E> {
+                Ok(NetworkText::Switch(on))
+            }
+
+            fn visit_str<E: de::Error>(self, mode: &str) -> Result<NetworkText, E> {
+                let mode: de::value::StrDeserializer<'_, E> =
+                    de::IntoDeserializer::into_deserializer(mode);
+                NetworkMode::deserialize(mode).map(NetworkText::Mode)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NetworkText, A::Error> {
+                let table = NetworkTable::deserialize(MapAccessDeserializer::new(map))?;
+                if table.mode.is_none()
+                    && table.allowed_hosts.is_none()
+                    && table.denied_hosts.is_none()
+                {
+                    return Err(de::Error::missing_field("mode"));
+                }
+                Ok(NetworkText::Table(table))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}

@@ -1,0 +1,301 @@
+//! The keys of sessions: what containers, the proxy and the host bridge are told.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+
+use super::schema::CowEngine;
+use super::word::{EnvName, Invalid, Scalar, scalar};
+use crate::config::text::shown;
+
+/// A credential: never its value, only how it is used.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub struct Secret {
+    /// Whether the agent holds it, or a proxy adds it on the way.
+    #[serde(default)]
+    pub mode: SecretMode,
+    /// The variable that carries it, or its stand-in.
+    pub env_var: EnvName,
+    /// Whose it is.
+    pub provider: Option<String>,
+    /// Where the proxy sends requests that use it.
+    pub upstream_url: Option<String>,
+}
+
+/// How a credential reaches its use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SecretMode {
+    /// In the agent's environment.
+    #[default]
+    Inject,
+    /// By the proxy; the agent holds a token of its session.
+    Proxy,
+}
+
+/// The agent of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Agent {
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The user inside.
+    pub user: String,
+    /// The directory it starts in.
+    pub workdir: String,
+    /// What PID 1 does; chosen by the session's needs where it is not given.
+    pub init: Option<AgentInit>,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            command: None,
+            args: Vec::new(),
+            user: "agent".into(),
+            workdir: "/workspace".into(),
+            init: None,
+        }
+    }
+}
+
+/// What PID 1 of a container does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentInit {
+    /// It becomes the agent.
+    Exec,
+    /// It starts the agent and stays.
+    Supervise,
+}
+
+/// Limits of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Resources {
+    /// Memory: `"512m"`, `"2g"`, or bytes.
+    pub memory: Option<Memory>,
+    /// Processors: `"1.5"` or `2`.
+    pub cpus: Option<Cpus>,
+    /// Processes.
+    pub pids: Option<u32>,
+}
+
+/// Memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory(pub u64);
+
+/// Processors, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpus(pub u32);
+
+impl Memory {
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let wrong = || {
+            Invalid::new(format!("{} is no amount of memory", shown(text)))
+                .hint("write a number and `k`, `m` or `g`, such as `\"512m\"`")
+        };
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.trim_end_matches(['b', 'i', 'k', 'm', 'g']);
+        let unit: u64 = match &lower[digits.len()..] {
+            "" | "b" => 1,
+            "k" | "kb" | "kib" => 1 << 10,
+            "m" | "mb" | "mib" => 1 << 20,
+            "g" | "gb" | "gib" => 1 << 30,
+            _ => return Err(wrong()),
+        };
+        let amount: u64 = digits.parse().map_err(|_| wrong())?;
+        amount.checked_mul(unit).filter(|bytes| *bytes > 0).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl Cpus {
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let wrong = || {
+            Invalid::new(format!("{} is no number of processors", shown(text)))
+                .hint("write a number such as `\"1.5\"`")
+        };
+        let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(whole) || !digits(rest) || rest.len() > 3 {
+            return Err(wrong());
+        }
+        let thousandths = format!("{whole}{rest:0<3}").parse().map_err(|_| wrong())?;
+        if thousandths == 0 { Err(wrong()) } else { Ok(Self(thousandths)) }
+    }
+}
+
+/// Reads an amount that is written as a text or as a number.
+fn amount<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expecting: &'static str,
+) -> Result<String, D::Error> {
+    struct Visitor(&'static str);
+
+    impl de::Visitor<'_> for Visitor {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+    }
+
+    deserializer.deserialize_any(Visitor(expecting))
+}
+
+impl<'de> Deserialize<'de> for Memory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = amount(deserializer, "an amount such as `\"512m\"`")?;
+        Self::parse(&text).map_err(Invalid::into_serde)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cpus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = amount(deserializer, "a number such as `\"1.5\"`")?;
+        Self::parse(&text).map_err(Invalid::into_serde)
+    }
+}
+
+impl JsonSchema for Memory {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Memory".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "examples": ["512m", "2g"] })
+    }
+}
+
+impl JsonSchema for Cpus {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cpus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number"], "examples": ["1", "1.5"] })
+    }
+}
+
+/// The credential proxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Proxy {
+    /// Where it listens, beside its socket.
+    pub addr: Option<String>,
+}
+
+/// The working copy that a container session gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Workspace {
+    /// A directory or a repository.
+    pub path: Option<String>,
+    /// The commit to check out.
+    pub commit: Option<String>,
+    /// Keeps changes apart.
+    pub cow: Option<CowEngine>,
+}
+
+/// The home that a container session gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Home {
+    /// What it starts from.
+    pub template: Option<String>,
+    /// Where it lives on.
+    pub data: Option<String>,
+}
+
+/// What runs beside the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Services {
+    /// A Docker daemon of the session's own.
+    pub dockerd: Dockerd,
+}
+
+/// `services.dockerd`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Dockerd {
+    /// None.
+    #[default]
+    Off,
+    /// One, where it can run.
+    Auto,
+    /// One, or no session.
+    Required,
+}
+
+impl<'de> Deserialize<'de> for Dockerd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expecting = "`false`, `\"auto\"` or `\"required\"`";
+        match scalar(deserializer, expecting)? {
+            Scalar::Switch(false) => Ok(Self::Off),
+            Scalar::Switch(true) => {
+                Err(de::Error::invalid_type(de::Unexpected::Bool(true), &expecting))
+            }
+            Scalar::Word(word) => match word.as_str() {
+                "auto" => Ok(Self::Auto),
+                "required" => Ok(Self::Required),
+                _ => Err(de::Error::unknown_variant(&word, &["auto", "required"])),
+            },
+        }
+    }
+}
+
+impl JsonSchema for Dockerd {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Dockerd".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [false, "auto", "required"] })
+    }
+}
+
+/// The bridge to the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct HostCommands {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// How requests travel.
+    pub transport: Transport,
+    /// The secret that holds the SSH key.
+    pub ssh_key_secret: Option<String>,
+    /// The user on the host, for SSH.
+    pub user: Option<String>,
+    /// The host's name, for SSH.
+    pub host: Option<String>,
+    /// Commands, each with the arguments it must start with.
+    pub allowed: Vec<String>,
+}
+
+/// How requests travel to the host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// By a socket.
+    #[default]
+    Unix,
+    /// By an SSH forced command.
+    Ssh,
+}

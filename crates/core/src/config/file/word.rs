@@ -1,0 +1,196 @@
+//! Words that are checked where they are read: presets, paths, names.
+//!
+//! The same types take the words of files and of flags, so that both refuse the same things.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+use thiserror::Error;
+
+use crate::config::text::{did_you_mean, shown};
+
+/// The presets of `filesystem.presets`; each can be taken back by `!`.
+pub const PRESETS: [&str; 11] = [
+    "@all",
+    "@base",
+    "@secrets",
+    "@caches",
+    "@agents",
+    "@git",
+    "@git-strict",
+    "@lint/all",
+    "@lint/ts",
+    "@lint/go",
+    "@lint/python",
+];
+
+/// A word that its type refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// Why.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Invalid {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// For serde, whose custom errors are text: the hint stands on a second line.
+    pub(super) fn into_serde<E: de::Error>(self) -> E {
+        match self.hint {
+            Some(hint) => E::custom(format_args!("{}\n{hint}", self.message)),
+            None => E::custom(self.message),
+        }
+    }
+}
+
+/// A line of `filesystem.presets`: `@name` or `!@name`.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct PresetToggle(String);
+
+/// A line of a list of paths: a path or glob, or `!` and the one to take back.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct PathText(String);
+
+/// The name of a command, as it is searched in `PATH`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(transparent)]
+pub struct CommandName(String);
+
+/// The name of an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(transparent)]
+pub struct EnvName(String);
+
+impl PresetToggle {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let name = text.strip_prefix('!').unwrap_or(text);
+        if PRESETS.contains(&name) {
+            return Ok(());
+        }
+        let sign = if text.starts_with('!') { "!" } else { "" };
+        let asked = if name.starts_with('@') { name.to_owned() } else { format!("@{name}") };
+        let near = crate::config::text::nearest(&asked, PRESETS);
+        Err(Invalid {
+            message: format!("unknown preset {}", shown(text)),
+            hint: Some(near.map_or_else(
+                || format!("the presets are {}", PRESETS.join(" ")),
+                |near| format!("did you mean `{sign}{near}`?"),
+            )),
+        })
+    }
+}
+
+impl PathText {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let path = text.strip_prefix('!').unwrap_or(text);
+        if path.trim().is_empty() {
+            return Err(Invalid::new("an empty path"));
+        }
+        if path.contains('\0') {
+            return Err(Invalid::new(format!("the path {} holds a NUL", shown(text))));
+        }
+        if PRESETS.contains(&path) {
+            return Err(Invalid::new(format!("{} is a preset, not a path", shown(text))).hint(
+                format!("put it into `filesystem.presets`; a file of that name is `./{path}`"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl CommandName {
+    fn check(name: &str) -> Result<(), Invalid> {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+            return Err(Invalid::new(format!("{} is no name of a command", shown(name)))
+                .hint("name the command as it is typed, without a path"));
+        }
+        Ok(())
+    }
+}
+
+impl EnvName {
+    fn check(name: &str) -> Result<(), Invalid> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(Invalid::new(format!("{} is no name of a variable", shown(name))));
+        }
+        Ok(())
+    }
+}
+
+macro_rules! word {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// Checks the text.
+            pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
+                let text = text.into();
+                Self::check(&text)?;
+                Ok(Self(text))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(deserializer)?).map_err(Invalid::into_serde)
+            }
+        }
+    )*};
+}
+
+word!(PresetToggle PathText CommandName EnvName);
+
+/// `true`, `false` or a word.
+pub(super) enum Scalar {
+    Switch(bool),
+    Word(String),
+}
+
+/// Reads a switch or a word, for types that are written in both ways.
+pub(super) fn scalar<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expecting: &'static str,
+) -> Result<Scalar, D::Error> {
+    struct Visitor(&'static str);
+
+    impl de::Visitor<'_> for Visitor {
+        type Value = Scalar;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_bool<E: de::Error>(self, value: bool) -> Result<Scalar, E> {
+            Ok(Scalar::Switch(value))
+        }
+
+        fn visit_str<E: de::Error>(self, word: &str) -> Result<Scalar, E> {
+            Ok(Scalar::Word(word.to_owned()))
+        }
+    }
+
+    deserializer.deserialize_any(Visitor(expecting))
+}
+
+/// The hint for a word that is close to a known one, as a serde error.
+pub(super) fn unknown<E: de::Error>(what: &str, word: &str, known: &[&str]) -> E {
+    Invalid {
+        message: format!("unknown {what} {}", shown(word)),
+        hint: did_you_mean(word, known.iter().copied()),
+    }
+    .into_serde()
+}
