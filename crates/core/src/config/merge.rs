@@ -39,7 +39,7 @@ pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
     apply_paths(config, values.paths, place);
     apply_sockets(config, values.sockets, place);
     config.commands.extend(values.commands);
-    config.mounts.extend(values.mounts);
+    config.mounts.extend(values.mounts.into_iter().map(|(_, mount)| mount));
     config.env.extend(values.env);
     replace(&mut config.network, values.network);
     replace(&mut config.docker, values.docker);

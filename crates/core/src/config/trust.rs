@@ -55,6 +55,7 @@ pub fn widenings(before: &Config, values: &Values, place: &Place) -> Vec<Widenin
     );
     found.extend(switches(before, values));
     found.extend(lists(before, values));
+    found.sort_by(|one, other| one.origin.cmp(&other.origin));
     found
 }
 
@@ -134,11 +135,11 @@ fn lists(before: &Config, values: &Values) -> Vec<Widening> {
         let detail = format!("opens {}", shown(&socket.value));
         found.push(Widening::new("sockets", detail, &socket.origin));
     }
-    for mount in &values.mounts {
+    for (key, mount) in &values.mounts {
         let host = shown(&mount.value.host.to_string_lossy());
         let inside = shown(&mount.value.target.to_string_lossy());
         let detail = format!("shows {host} as {inside}, {}", mount.value.access.word());
-        found.push(Widening::new("mounts", detail, &mount.origin));
+        found.push(Widening::new(*key, detail, &mount.origin));
     }
     for (name, value) in &values.env {
         if before.env.get(name).is_some_and(|old| old.value == value.value) {

@@ -28,7 +28,8 @@ pub struct Values {
     pub(super) tmp: Option<Sourced<Tmp>>,
     pub(super) launcher: Option<Sourced<Launcher>>,
     pub(super) sockets: Vec<Sourced<String>>,
-    pub(super) mounts: Vec<Sourced<BindMount>>,
+    /// Bind mounts, each with the key that it was written under.
+    pub(super) mounts: Vec<(&'static str, Sourced<BindMount>)>,
     pub(super) env: Vec<(String, Sourced<Option<OsString>>)>,
     /// Keys of sessions, and whether they widen.
     pub(super) session: Vec<(Sourced<String>, bool)>,
@@ -88,14 +89,17 @@ impl Source<'_> {
         rules.collect()
     }
 
-    fn mounts(&self, file: &FileConfig) -> Result<Vec<Sourced<BindMount>>, FileError> {
+    fn mounts(
+        &self,
+        file: &FileConfig,
+    ) -> Result<Vec<(&'static str, Sourced<BindMount>)>, FileError> {
         let mut mounts = Vec::new();
         for at in &file.mounts {
             let text = &at.value;
             let access = if text.mode == MountMode::Rw { Access::Rw } else { Access::Ro };
             let mount = bind(&text.host, &text.container, access, None, self.place)
                 .map_err(|problem| self.error(at.position, "mounts", problem))?;
-            mounts.push(Sourced::new(mount, self.origin(at.position)));
+            mounts.push(("mounts", Sourced::new(mount, self.origin(at.position))));
         }
         // Relative to the file as it was found: a link's own directory, not its target's.
         let dir = self.path.parent();
@@ -104,7 +108,7 @@ impl Source<'_> {
             let access = if text.read_only { Access::Ro } else { Access::Rw };
             let mount = bind(&text.host, &text.guest, access, dir, self.place)
                 .map_err(|problem| self.error(at.position, "shared_dirs", problem))?;
-            mounts.push(Sourced::new(mount, self.origin(at.position)));
+            mounts.push(("shared_dirs", Sourced::new(mount, self.origin(at.position))));
         }
         Ok(mounts)
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Every key once, in both syntaxes.
-const JSONC: &str = r##"{
+const JSONC: &str = r#"{
   "$schema": "https://example.com/schema.json",
   // rules
   "filesystem": {
@@ -35,7 +35,7 @@ const JSONC: &str = r##"{
   "home": { "template": "/home/x", "data": "/.data" },
   "services": { "dockerd": "required" },
   "host_commands": { "enabled": true, "transport": "ssh", "ssh_key_secret": "k", "user": "u", "host": "h", "allowed": ["git status"] }
-}"##;
+}"#;
 
 const TOML: &str = r#"
 "$schema" = "https://example.com/schema.json"
@@ -172,48 +172,50 @@ fn complaints(syntax: Syntax, texts: &[&str]) -> String {
     out
 }
 
+const WRONG_JSONC: &[&str] = &[
+    "",
+    " \n\t",
+    "// nothing\n",
+    "{\n  \"netwrk\": false\n}",
+    "{ \"Network\": false }",
+    "{ \"filesystem\": { \"rox\": [] } }",
+    "{ \"sandbx\": {} }",
+    "{ \"sandbox\": { \"sandbox\": {} } }",
+    "{ \"docker\": true,\n  \"sandbox\": { \"docker\": false } }",
+    "{ \"docker\": true,\n  \"docker\": false }",
+    "{} {}",
+    "[]",
+    "{ \"docker\": null }",
+    "{ \"docker\": \"yes\" }",
+    "{ \"filesystem\": { \"ro\": \"src\" } }",
+    "{ \"filesystem\": { \"ro\": [\"é\", 5] } }",
+    "{ \"filesystem\": { \"ro\": [\"\"] } }",
+    "{ \"filesystem\": { \"ro\": [\"@git\"] } }",
+    "{ \"filesystem\": { \"presets\": [\"@secret\"] } }",
+    "{ \"filesystem\": { \"presets\": [\"!base\"] } }",
+    "{ \"commands\": { \"git\": \"@gti\" } }",
+    "{ \"commands\": { \"/bin/git\": false } }",
+    "{ \"commands\": { \"git\": null } }",
+    "{ \"network\": {} }",
+    "{ \"network\": 5 }",
+    "{ \"network\": \"a b\" }",
+    "{ \"tmp\": \"privat\" }",
+    "{ \"tmp\": false }",
+    "{ \"mounts\": [{ \"host\": \"/a\" }] }",
+    "{ \"env\": { \"A\": false } }",
+    "{ \"env\": { \"A=B\": \"x\" } }",
+    "{ \"resources\": { \"memory\": \"lots\" } }",
+    "{ \"resources\": { \"pids\": -1 } }",
+    "{ 'docker': true }",
+    "{ docker: true }",
+    "{ \"docker\": true \"tmp\": \"host\" }",
+    "{ \"docker\": tru }",
+    "{ \"image\": \"\u{1b}[2J\u{1b}",
+];
+
 #[test]
 fn parse_points_at_the_place_when_jsonc_is_wrong() {
-    insta::assert_snapshot!(complaints(Syntax::Jsonc, &[
-        "",
-        " \n\t",
-        "// nothing\n",
-        "{\n  \"netwrk\": false\n}",
-        "{ \"Network\": false }",
-        "{ \"filesystem\": { \"rox\": [] } }",
-        "{ \"sandbx\": {} }",
-        "{ \"sandbox\": { \"sandbox\": {} } }",
-        "{ \"docker\": true,\n  \"sandbox\": { \"docker\": false } }",
-        "{ \"docker\": true,\n  \"docker\": false }",
-        "{} {}",
-        "[]",
-        "{ \"docker\": null }",
-        "{ \"docker\": \"yes\" }",
-        "{ \"filesystem\": { \"ro\": \"src\" } }",
-        "{ \"filesystem\": { \"ro\": [\"é\", 5] } }",
-        "{ \"filesystem\": { \"ro\": [\"\"] } }",
-        "{ \"filesystem\": { \"ro\": [\"@git\"] } }",
-        "{ \"filesystem\": { \"presets\": [\"@secret\"] } }",
-        "{ \"filesystem\": { \"presets\": [\"!base\"] } }",
-        "{ \"commands\": { \"git\": \"@gti\" } }",
-        "{ \"commands\": { \"/bin/git\": false } }",
-        "{ \"commands\": { \"git\": null } }",
-        "{ \"network\": {} }",
-        "{ \"network\": 5 }",
-        "{ \"network\": \"a b\" }",
-        "{ \"tmp\": \"privat\" }",
-        "{ \"tmp\": false }",
-        "{ \"mounts\": [{ \"host\": \"/a\" }] }",
-        "{ \"env\": { \"A\": false } }",
-        "{ \"env\": { \"A=B\": \"x\" } }",
-        "{ \"resources\": { \"memory\": \"lots\" } }",
-        "{ \"resources\": { \"pids\": -1 } }",
-        "{ 'docker': true }",
-        "{ docker: true }",
-        "{ \"docker\": true \"tmp\": \"host\" }",
-        "{ \"docker\": tru }",
-        "{ \"image\": \"\u{1b}[2J\u{1b}",
-    ]), @r#"
+    insta::assert_snapshot!(complaints(Syntax::Jsonc, WRONG_JSONC), @r#"
 f:1:1: the file is empty
     hint: remove it, or write what it should say
 f:1:1: the file is empty
