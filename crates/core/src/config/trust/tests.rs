@@ -131,6 +131,15 @@ fn a_project_needs_trust_when_its_links_lead_outside() {
 }
 
 #[test]
+fn a_project_needs_trust_when_a_glob_climbs_from_a_link() {
+    // `link/..` is the directory above the link's target, not the one that the link lies in.
+    let world = World::new().file("home/project/a/b/x", "").link("home/project/a/b/link", "../..");
+    let world = world.project("filesystem.rw = ['a/b/*/../x']");
+    assert_eq!(asked(&world), ["filesystem.rw"]);
+    assert_eq!(asked(&world.project("filesystem.rw = ['a/b/*/x']")), [""; 0]);
+}
+
+#[test]
 fn a_project_needs_trust_when_a_link_hides_the_repository() {
     let world = World::new()
         .file("home/project/.git/hooks/x", "")
@@ -241,6 +250,11 @@ fn records_are_private_and_distrusted_when_others_can_write_them() {
     assert_eq!(mode(&dir), 0o700);
     let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.iter().map(|file| mode(file)).collect::<Vec<_>>(), [0o600]);
+    assert!(world.load().is_ok());
+    fs::write(&files[0], "/another/sandbox.toml").unwrap();
+    assert!(world.load().is_err(), "a record that names another file is none");
+    assert_eq!(list(&world.host).unwrap(), []);
+    record(&world.host, &path, b"docker = true").unwrap();
     assert!(world.load().is_ok());
 
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
