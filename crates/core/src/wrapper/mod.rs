@@ -1,5 +1,7 @@
 //! Command rules: what happens when the sandboxed process runs a command by its name.
 
+pub mod git;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
