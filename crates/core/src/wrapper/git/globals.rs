@@ -72,8 +72,8 @@ pub(super) fn after_globals(argv: &[OsString], start: usize) -> Invocation {
     while let Some(word) = argv.get(at) {
         let bytes = word.as_encoded_bytes();
         if !bytes.starts_with(b"-") {
-            let args = argv[at + 1..].to_vec();
-            return Invocation::Runs { globals, name: word.clone(), args, at };
+            let (name, rest) = (word.clone(), &argv[at + 1..]);
+            return Invocation::Runs { globals, name, args: rest.to_vec(), at };
         }
         let text = word.to_string_lossy();
         let name = text.split_once('=').map_or(&*text, |(name, _)| name);

@@ -99,7 +99,7 @@ pub fn judge(argv: &[OsString], env: &Env, repo: &impl RepoView) -> Verdict {
         return Verdict::Allow { extra: Vec::new() };
     };
     let mut call = Call { globals, env, repo, extra: Vec::new() };
-    match call.refusal(name, args, ALIAS_DEPTH) {
+    match call.refusal(&name, &args, ALIAS_DEPTH) {
         Some(_) if internal::is_internal(argv, repo) => Verdict::Allow { extra: call.extra },
         Some(refusal) => Verdict::Refuse(refusal),
         None => Verdict::Allow { extra: call.extra },
@@ -125,15 +125,15 @@ struct Call<'a, R> {
 }
 
 impl<R: RepoView> Call<'_, R> {
-    fn refusal(&mut self, name: OsString, args: Vec<OsString>, depth: usize) -> Option<Refusal> {
+    fn refusal(&mut self, name: &OsStr, args: &[OsString], depth: usize) -> Option<Refusal> {
         let text = name.to_string_lossy();
         if args.first().is_some_and(|first| first == "--help") {
             return None;
         }
         if !grammar::BUILTINS.contains(&&*text) && text != "submodule" {
-            return self.alias_refusal(&text, &args, depth);
+            return self.alias_refusal(&text, args, depth);
         }
-        let command = Command { name: &text, args: &args, globals: &self.globals, repo: self.repo };
+        let command = Command { name: &text, args, globals: &self.globals, repo: self.repo };
         if let Some(refusal) = command.refusal() {
             return (!self.excused(&command)).then_some(refusal);
         }
@@ -144,9 +144,10 @@ impl<R: RepoView> Call<'_, R> {
 
     /// A scratch repository is nobody's work; a push, though, changes the other side.
     fn excused(&self, command: &Command<'_, R>) -> bool {
-        match command.pushes_to() {
-            Some(remote) => self.repo.remote_is_scratch(&self.globals, remote.as_deref()),
-            None => self.repo.is_scratch(&self.globals),
+        if command.pushes() {
+            self.repo.remote_is_scratch(&self.globals, command.remote().as_deref())
+        } else {
+            self.repo.is_scratch(&self.globals)
         }
     }
 
@@ -167,7 +168,7 @@ impl<R: RepoView> Call<'_, R> {
         let mut words = alias::split(&expansion);
         words.extend_from_slice(args);
         match globals::after_globals(&words, 0) {
-            Invocation::Runs { name, args, .. } => self.refusal(name, args, depth - 1),
+            Invocation::Runs { name, args, .. } => self.refusal(&name, &args, depth - 1),
             Invocation::Prints => None,
         }
     }

@@ -36,8 +36,8 @@ const DELETES: &str = "it deletes commits or changes that nothing else may hold"
 const REWRITES: &str = "it overwrites commits in the other repository";
 const STASH: &str = "`git stash push` keeps them aside, `git switch` changes the branch";
 
-fn refusal(what: &str, why: &'static str, instead: &'static str) -> Option<Refusal> {
-    Some(Refusal { what: format!("git {what}"), why, instead })
+fn refusal(what: &str, why: &'static str, instead: &'static str) -> Refusal {
+    Refusal { what: format!("git {what}"), why, instead }
 }
 
 impl<R: RepoView> Command<'_, R> {
@@ -60,22 +60,22 @@ impl<R: RepoView> Command<'_, R> {
         }
     }
 
-    /// The remote that a push names; `Some(None)` is the default one.
-    pub(super) fn pushes_to(&self) -> Option<Option<OsString>> {
-        let grammar = match self.name {
-            "push" => grammar::PUSH,
-            "send-pack" => grammar::SEND_PACK,
-            _ => return None,
-        };
-        let parsed = parse(grammar, self.args);
-        let named = parsed.operands.first().copied();
-        let named = named.or_else(|| parsed.last("repo").and_then(|repo| repo.value));
-        Some(named.map(|name| OsStr::from_bytes(name).to_owned()))
+    /// Whether the harm would be done in another repository.
+    pub(super) fn pushes(&self) -> bool {
+        matches!(self.name, "push" | "send-pack")
+    }
+
+    /// The remote that a push names; without one git takes the default.
+    pub(super) fn remote(&self) -> Option<OsString> {
+        let given = parse(grammar_of(self.name)?, self.args);
+        let named = given.operands.first().copied();
+        let named = named.or_else(|| given.last("repo").and_then(|repo| repo.value));
+        named.map(|name| OsStr::from_bytes(name).to_owned())
     }
 
     fn always(&self, what: &str, instead: &'static str) -> Option<Refusal> {
         let usage = matches!(self.args, [only] if only == "-h");
-        if usage { None } else { refusal(what, LOSES, instead) }
+        (!usage).then(|| refusal(what, LOSES, instead))
     }
 
     fn by_options(&self) -> Option<Refusal> {
@@ -100,17 +100,21 @@ impl<R: RepoView> Command<'_, R> {
     }
 
     fn clean(&self, given: &Parsed<'_>) -> Option<Refusal> {
+        if given.on("dry-run") {
+            return None;
+        }
         let asks_force = || {
             let values = self.config(r"^clean\.requireforce$");
             values.last().is_none_or(|(_, value)| is_true(value))
         };
         let deletes = given.any(&["force", "interactive"]) || !asks_force();
-        (deletes && !given.on("dry-run")).then_some(())?;
-        refusal(
-            "clean -f",
-            "it deletes files that git has no copy of",
-            "`git clean -n` lists them; `git stash push -u` keeps them aside",
-        )
+        deletes.then(|| {
+            refusal(
+                "clean -f",
+                "it deletes files that git has no copy of",
+                "`git clean -n` lists them; `git stash push -u` keeps them aside",
+            )
+        })
     }
 
     fn gc(&self, given: &Parsed<'_>) -> Option<Refusal> {
@@ -121,8 +125,9 @@ impl<R: RepoView> Command<'_, R> {
             let values = ask(Asked::Effective);
             values.iter().any(|(_, value)| !is_old(value)) && values != ask(Asked::Usual)
         };
-        (now || configured()).then_some(())?;
-        refusal("gc --prune=now", DELETES, "`git gc` keeps what is younger than two weeks")
+        (now || configured()).then(|| {
+            refusal("gc --prune=now", DELETES, "`git gc` keeps what is younger than two weeks")
+        })
     }
 
     fn push(&self, given: &Parsed<'_>) -> Option<Refusal> {
@@ -144,12 +149,13 @@ impl<R: RepoView> Command<'_, R> {
             let meant = remote.as_deref().is_none_or(|remote| remote == name);
             meant && if setting == "mirror" { is_true(value) } else { value.starts_with(b"+") }
         });
-        forces.then_some(())?;
-        refusal(
-            "push",
-            REWRITES,
-            "name the branch and push it to a new name: `git push REMOTE BRANCH:NEW`",
-        )
+        forces.then(|| {
+            refusal(
+                "push",
+                REWRITES,
+                "name the branch and push it to a new name: `git push REMOTE BRANCH:NEW`",
+            )
+        })
     }
 
     fn stash(&self) -> Option<Refusal> {
@@ -162,11 +168,11 @@ impl<R: RepoView> Command<'_, R> {
         if matches!(self.args, [_, only] if only == "-h" || only == "--help") {
             return None;
         }
-        refusal(
+        Some(refusal(
             what,
             "it deletes saved changes",
             "`git stash apply` brings them back and keeps the entry",
-        )
+        ))
     }
 
     fn reflog(&self) -> Option<Refusal> {
@@ -181,11 +187,11 @@ impl<R: RepoView> Command<'_, R> {
         if given.help || given.on("dry-run") {
             return None;
         }
-        refusal(
+        Some(refusal(
             what,
             "it forgets where branches and stashes stood",
             "`git reflog` shows them; leave them in place",
-        )
+        ))
     }
 
     fn worktree(&self) -> Option<Refusal> {
@@ -193,14 +199,16 @@ impl<R: RepoView> Command<'_, R> {
         let given = parse(grammar::WORKTREE, rest);
         match first.as_encoded_bytes() {
             _ if given.help => None,
-            b"remove" if given.on("force") => refusal(
+            b"remove" if given.on("force") => Some(refusal(
                 "worktree remove --force",
                 LOSES,
                 "commit there first, then `git worktree remove`",
-            ),
-            b"add" if given.on("B") => {
-                refusal("worktree add -B", MOVES, "`git worktree add -b NEW` makes a new branch")
-            }
+            )),
+            b"add" if given.on("B") => Some(refusal(
+                "worktree add -B",
+                MOVES,
+                "`git worktree add -b NEW` makes a new branch",
+            )),
             _ => None,
         }
     }
@@ -215,11 +223,11 @@ impl<R: RepoView> Command<'_, R> {
         if given.help || !given.on("force") {
             return None;
         }
-        refusal(
+        Some(refusal(
             what,
             LOSES,
             "commit or `git stash push` inside the submodule, then run it without `--force`",
-        )
+        ))
     }
 
     fn config(&self, pattern: &str) -> Vec<(String, Vec<u8>)> {
@@ -250,26 +258,27 @@ fn grammar_of(name: &str) -> Option<Grammar> {
 }
 
 fn verify(command: &str, skips: bool) -> Option<Refusal> {
-    skips.then(|| refusal(&format!("{command} --no-verify"), SKIPS, FIX_HOOK)).flatten()
+    skips.then(|| refusal(&format!("{command} --no-verify"), SKIPS, FIX_HOOK))
 }
 
 fn reset(given: &Parsed<'_>) -> Option<Refusal> {
     let kind = given.latest(&["hard", "soft", "mixed", "merge", "keep"]);
-    (kind == Some("hard")).then_some(())?;
-    refusal(
-        "reset --hard",
-        LOSES,
-        "`git stash push` keeps them aside, `git reset --keep` moves the branch",
-    )
+    (kind == Some("hard")).then(|| {
+        refusal(
+            "reset --hard",
+            LOSES,
+            "`git stash push` keeps them aside, `git reset --keep` moves the branch",
+        )
+    })
 }
 
 fn branch(given: &Parsed<'_>) -> Option<Refusal> {
     if given.on("D") || (given.on("delete") && given.on("force")) {
-        return refusal(
+        return Some(refusal(
             "branch -D",
             "it deletes a branch whose commits may not be merged",
             "`git branch -d` deletes a merged branch",
-        );
+        ));
     }
     let what = match () {
         () if given.on("M") => "branch -M",
@@ -277,49 +286,53 @@ fn branch(given: &Parsed<'_>) -> Option<Refusal> {
         () if given.on("force") => "branch -f",
         () => return None,
     };
-    refusal(
+    Some(refusal(
         what,
         MOVES,
         "`git branch NEW COMMIT` makes a new branch, `git branch -m` renames to a free name",
-    )
+    ))
 }
 
 fn switch(given: &Parsed<'_>) -> Option<Refusal> {
     if given.any(&["force", "discard-changes"]) {
-        return refusal("switch --discard-changes", LOSES, STASH);
+        return Some(refusal("switch --discard-changes", LOSES, STASH));
     }
-    given.on("force-create").then_some(())?;
-    refusal("switch -C", MOVES, "`git switch -c NEW` makes a new branch")
+    given
+        .on("force-create")
+        .then(|| refusal("switch -C", MOVES, "`git switch -c NEW` makes a new branch"))
 }
 
 fn checkout_index(given: &Parsed<'_>) -> Option<Refusal> {
-    (given.on("force") && !given.on("temp")).then_some(())?;
-    refusal(
-        "checkout-index -f",
-        LOSES,
-        "`git archive HEAD | tar -x -C DIR` writes the files elsewhere",
-    )
+    (given.on("force") && !given.on("temp")).then(|| {
+        refusal(
+            "checkout-index -f",
+            LOSES,
+            "`git archive HEAD | tar -x -C DIR` writes the files elsewhere",
+        )
+    })
 }
 
 fn read_tree(given: &Parsed<'_>) -> Option<Refusal> {
-    (given.on("reset") && given.on("u") && !given.on("dry-run")).then_some(())?;
-    refusal(
-        "read-tree --reset -u",
-        LOSES,
-        "`git read-tree -m -u` stops where changes would be lost",
-    )
+    (given.on("reset") && given.on("u") && !given.on("dry-run")).then(|| {
+        refusal(
+            "read-tree --reset -u",
+            LOSES,
+            "`git read-tree -m -u` stops where changes would be lost",
+        )
+    })
 }
 
 fn prune(given: &Parsed<'_>) -> Option<Refusal> {
     let old =
         given.last("expire").is_some_and(|expire| expire.on && expire.value.is_some_and(is_old));
-    (!old && !given.on("dry-run")).then_some(())?;
-    refusal("prune", DELETES, "`git gc` keeps what is younger than two weeks")
+    (!old && !given.on("dry-run"))
+        .then(|| refusal("prune", DELETES, "`git gc` keeps what is younger than two weeks"))
 }
 
 fn update_ref(given: &Parsed<'_>) -> Option<Refusal> {
-    given.on("d").then_some(())?;
-    refusal("update-ref -d", DELETES, "`git branch -d` deletes a merged branch")
+    given
+        .on("d")
+        .then(|| refusal("update-ref -d", DELETES, "`git branch -d` deletes a merged branch"))
 }
 
 fn forced_push(command: &str, given: &Parsed<'_>) -> Option<Refusal> {
@@ -341,7 +354,7 @@ fn forced_push(command: &str, given: &Parsed<'_>) -> Option<Refusal> {
     };
     let instead =
         "push to a new branch, or use `--force-with-lease`, which stops when others have pushed";
-    refusal(&format!("{command} {what}"), why, instead)
+    Some(refusal(&format!("{command} {what}"), why, instead))
 }
 
 fn is_true(value: &[u8]) -> bool {
