@@ -1,10 +1,24 @@
 //! Command rules: what happens when the sandboxed process runs a command by its name.
+//!
+//! [`resolve`] finds every file that a ruled name leads to and says what is to stand in its place. Inside the
+//! sandbox [`launcher`] stands there: it reads the markers that `resolve` wrote, and refuses, runs a script, asks
+//! [`git`], or runs the real program. `find` knows the machine's programs, `script` the user's wrapper scripts.
+
+mod find;
+mod marker;
+mod script;
+mod resolve;
+pub mod git;
+pub mod launcher;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+pub use resolve::{Commands, Cover, CoverBy, Ruled, RuntimeDir, RuntimeFile, resolve};
+pub use script::WrapperError;
 
 /// What happens when the sandboxed process runs a command by this name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]

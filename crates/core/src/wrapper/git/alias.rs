@@ -1,0 +1,87 @@
+//! What a name means that git does not know itself.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use super::{Asked, Globals, Refusal, RepoView};
+
+/// What the configuration says about a name.
+pub(super) struct Known {
+    /// The alias, `!` included.
+    pub(super) expansion: Option<Vec<u8>>,
+    /// Whether git would run its best guess for a name it does not know.
+    pub(super) autocorrects: bool,
+}
+
+/// Asks git, with the options and the environment of the call: files, includes, `-c` and variables all count.
+pub(super) fn lookup(repo: &impl RepoView, globals: &Globals, name: &str) -> Known {
+    let values = repo.config(globals, r"^(alias\..*|help\.autocorrect)$", Asked::Effective);
+    let mut known = Known { expansion: None, autocorrects: false };
+    for (key, value) in values {
+        if key.eq_ignore_ascii_case("help.autocorrect") {
+            known.autocorrects = true;
+        } else if is_alias(&key, name) {
+            known.expansion = Some(value);
+        }
+    }
+    known
+}
+
+/// `alias.NAME`, or `alias.NAME.command` of later versions.
+fn is_alias(key: &str, name: &str) -> bool {
+    let key = key.get("alias.".len()..).unwrap_or_default();
+    let key = key.strip_suffix(".command").unwrap_or(key);
+    key.eq_ignore_ascii_case(name)
+}
+
+pub(super) fn endless(name: &str) -> Refusal {
+    Refusal {
+        what: format!("git {name}"),
+        why: "its alias leads to other aliases without end",
+        instead: "run the command that the alias stands for",
+    }
+}
+
+/// Splits an alias as git does: blanks separate, quotes and backslashes protect.
+pub(super) fn split(text: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote = None;
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (None, blank) if blank.is_ascii_whitespace() => words.extend(word.take()),
+            (None, b'\'' | b'"') => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (Some(open), close) if open == close => quote = None,
+            (None | Some(b'"'), b'\\') => word.get_or_insert_default().extend(bytes.next()),
+            (_, byte) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn split_protects_what_git_protects() {
+        for (text, expected) in [
+            ("reset --hard", &["reset", "--hard"][..]),
+            ("  a\t b\n", &["a", "b"]),
+            ("commit -m 'a b' -n", &["commit", "-m", "a b", "-n"]),
+            (r#"log --format="%h \"x\"" "#, &["log", r#"--format=%h "x""#]),
+            (r"a\ b ''", &["a b", ""]),
+            (r"'a\b'", &[r"a\b"]),
+            ("", &[]),
+            ("'open", &["open"]),
+            ("end\\", &["end"]),
+        ] {
+            assert_eq!(split(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

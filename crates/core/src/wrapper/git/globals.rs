@@ -1,0 +1,147 @@
+//! What stands before the command: `git -C dir --git-dir=x -c a.b=c COMMAND`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// The options before the command, to be given again whenever git itself is asked something.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Globals {
+    /// All of them, values included.
+    pub words: Vec<OsString>,
+    /// Those that do not set configuration.
+    pub steady: Vec<OsString>,
+}
+
+impl Globals {
+    /// Whether `-c` or `--config-env` is among them.
+    pub fn sets_config(&self) -> bool {
+        self.words.len() != self.steady.len()
+    }
+}
+
+/// A git command line, taken apart as far as git's own first step goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Invocation {
+    /// git prints something (a path, its usage, an error) and does nothing to a repository.
+    Prints,
+    /// A command is run.
+    Runs {
+        /// What stands before it.
+        globals: Globals,
+        /// Its name.
+        name: OsString,
+        /// What stands after it.
+        args: Vec<OsString>,
+        /// Where its name stands in the words.
+        at: usize,
+    },
+}
+
+const PRINTS: &[&str] = &["--exec-path", "--html-path", "--man-path", "--info-path"];
+const WITH_VALUE: &[&str] = &[
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--config-env",
+    "--super-prefix",
+    "--attr-source",
+    "--shallow-file",
+];
+const SETS_CONFIG: &[&str] = &["-c", "--config-env"];
+
+/// Takes a whole command line apart. The first word decides: `git-reset` means `git reset`.
+pub(super) fn invocation(argv: &[OsString]) -> Invocation {
+    let Some(program) = argv.first() else { return Invocation::Prints };
+    let program = Path::new(program).file_name().unwrap_or(OsStr::new("git"));
+    match program.as_encoded_bytes().strip_prefix(b"git-") {
+        Some(_) => {
+            let name = program.to_string_lossy()["git-".len()..].into();
+            let globals = Globals::default();
+            Invocation::Runs { globals, name, args: argv[1..].to_vec(), at: 0 }
+        }
+        None => after_globals(argv, 1),
+    }
+}
+
+/// The same for words that carry no program name, such as those of an alias.
+pub(super) fn after_globals(argv: &[OsString], start: usize) -> Invocation {
+    let mut globals = Globals::default();
+    let mut at = start;
+    while let Some(word) = argv.get(at) {
+        let bytes = word.as_encoded_bytes();
+        if !bytes.starts_with(b"-") {
+            let (name, rest) = (word.clone(), &argv[at + 1..]);
+            return Invocation::Runs { globals, name, args: rest.to_vec(), at };
+        }
+        let text = word.to_string_lossy();
+        let name = text.split_once('=').map_or(&*text, |(name, _)| name);
+        // `--version` and `--help` are commands in disguise; what follows is theirs.
+        if matches!(&*text, "-h" | "--help" | "-v" | "--version")
+            || PRINTS.contains(&&*text)
+            || name == "--list-cmds"
+        {
+            return Invocation::Prints;
+        }
+        let separate = name == text && WITH_VALUE.contains(&name);
+        let end = (at + 1 + usize::from(separate)).min(argv.len());
+        let words = &argv[at..end];
+        globals.words.extend_from_slice(words);
+        if !SETS_CONFIG.contains(&name) {
+            globals.steady.extend_from_slice(words);
+        }
+        at = end;
+    }
+    Invocation::Prints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_command_is_found_where_git_finds_it() {
+        for (line, expected) in [
+            ("git status", Some(("status", ""))),
+            ("git -C reset status", Some(("status", ""))),
+            ("git -c a.b=c -C d -p reset --hard", Some(("reset", "--hard"))),
+            ("git --git-dir reset --work-tree=x log -1", Some(("log", "-1"))),
+            ("git --exec-path=/x reset", Some(("reset", ""))),
+            ("git --exec-path reset", None),
+            ("git --html-path reset", None),
+            ("git --list-cmds=builtins reset", None),
+            ("git --help checkout", None),
+            ("git -h checkout", None),
+            ("git -C x --version", None),
+            ("git", None),
+            ("", None),
+            ("git -C", None),
+            ("/usr/lib/git-core/git-reset --hard", Some(("reset", "--hard"))),
+            ("git-receive-pack .", Some(("receive-pack", "."))),
+            ("anything reset", Some(("reset", ""))),
+        ] {
+            let found = match invocation(&words(line)) {
+                Invocation::Prints => None,
+                Invocation::Runs { name, args, .. } => Some((name, args)),
+            };
+            let expected = expected.map(|(name, args)| (OsString::from(name), words(args)));
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn globals_tell_configuration_from_the_rest() {
+        let Invocation::Runs { globals, .. } =
+            invocation(&words("git -C d -c a.b=c --config-env=x.y=Z --git-dir g log"))
+        else {
+            panic!("log runs");
+        };
+        assert_eq!(globals.steady, words("-C d --git-dir g"));
+        assert!(globals.sets_config());
+    }
+}

@@ -1,0 +1,149 @@
+//! Wrapper scripts of the user's, read once when the sandbox is planned.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::Host;
+use crate::config::Origin;
+
+/// Why a command rule cannot be carried out.
+#[derive(Debug, Error)]
+pub enum WrapperError {
+    /// A name that is no file name.
+    #[error("`{name}` in {origin} is no command name")]
+    Name {
+        /// What was written.
+        name: String,
+        /// Where.
+        origin: Origin,
+    },
+    /// A built-in wrapper for another command.
+    #[error("`@git` in {origin} is a wrapper for `git`, not for `{name}`")]
+    Foreign {
+        /// The command it was given to.
+        name: String,
+        /// Where.
+        origin: Origin,
+    },
+    /// A script that cannot be read.
+    #[error("cannot read the wrapper script `{}` that {origin} gives for `{name}`", path.display())]
+    Unreadable {
+        /// The command.
+        name: String,
+        /// The script.
+        path: PathBuf,
+        /// Where the rule was written.
+        origin: Origin,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A script that the kernel would not run.
+    #[error("the wrapper script `{}` that {origin} gives for `{name}` does not start with `#!`", path.display())]
+    NoInterpreter {
+        /// The command.
+        name: String,
+        /// The script.
+        path: PathBuf,
+        /// Where the rule was written.
+        origin: Origin,
+    },
+    /// `~` without a home.
+    #[error("`{}` in {origin} needs a home directory, and `HOME` is not set", path.display())]
+    NoHome {
+        /// What was written.
+        path: PathBuf,
+        /// Where.
+        origin: Origin,
+    },
+}
+
+impl WrapperError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Name { .. } => {
+                "rules go by the name that is typed, without a slash: `wget`, not `/usr/bin/wget`"
+                    .into()
+            }
+            Self::Foreign { name, .. } => {
+                format!("use `true`, `false` or the path of a script for `{name}`")
+            }
+            Self::Unreadable { path, .. } => {
+                format!(
+                    "a rule is `true`, `false`, `\"@git\"` or a script; is `{}` the right path?",
+                    path.display()
+                )
+            }
+            Self::NoInterpreter { .. } => {
+                "write its interpreter in the first line: `#!/bin/sh`".into()
+            }
+            Self::NoHome { .. } => "give an absolute path".into(),
+        })
+    }
+}
+
+/// A script and what it takes to run it.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// The file as the rule names it, absolute.
+    pub(super) path: PathBuf,
+    /// The same with symlinks resolved.
+    pub(super) real: PathBuf,
+    /// Its text.
+    pub(super) content: Vec<u8>,
+}
+
+/// Reads the script of a rule.
+pub(super) fn read(
+    host: &Host,
+    cwd: &Path,
+    name: &str,
+    written: &Path,
+    origin: &Origin,
+) -> Result<Script, WrapperError> {
+    let path = match (written.strip_prefix("~"), &host.home) {
+        (Err(_), _) => cwd.join(written),
+        (Ok(rest), Some(home)) => home.join(rest),
+        (Ok(_), None) => {
+            return Err(WrapperError::NoHome { path: written.into(), origin: origin.clone() });
+        }
+    };
+    let (name, origin) = (name.to_owned(), origin.clone());
+    match fs::read(&path).and_then(|content| Ok((content, fs::canonicalize(&path)?))) {
+        Ok((content, real)) if content.starts_with(b"#!") => Ok(Script { path, real, content }),
+        Ok(_) => Err(WrapperError::NoInterpreter { name, path, origin }),
+        Err(source) => Err(WrapperError::Unreadable { name, path, origin, source }),
+    }
+}
+
+/// The words of a script's first line: the interpreter, and the one argument that the kernel passes.
+pub(super) fn interpreter(content: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let line = content.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (program, rest) = line.split_at(end);
+    let rest = rest.trim_ascii_start();
+    Some((program, Some(rest).filter(|rest| !rest.is_empty())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interpreter_is_read_as_the_kernel_reads_it() {
+        for (text, expected) in [
+            ("#!/bin/sh\n", Some(("/bin/sh", None))),
+            ("#! /bin/sh -e \nx", Some(("/bin/sh", Some("-e")))),
+            ("#!/usr/bin/env -S bash -e", Some(("/usr/bin/env", Some("-S bash -e")))),
+            ("#!", Some(("", None))),
+            ("echo", None),
+        ] {
+            let expected =
+                expected.map(|(program, word)| (program.as_bytes(), word.map(str::as_bytes)));
+            assert_eq!(interpreter(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
