@@ -1,1 +1,18 @@
-fn main() {}
+//! Run any AI agent so that it can do its work and nothing else.
+
+mod args;
+mod run;
+mod ui;
+mod cmd;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    // Inside a sandbox this binary stands in for ruled commands. That comes before everything
+    // else, and costs no more than one look at argv[0].
+    if let Some(code) = cmd::multicall::intercept(&args) {
+        return code;
+    }
+    run::run(args, &sandbox_core::Host::read(), &mut ui::Stdio::real())
+}

@@ -1,4 +1,12 @@
-//! Who we are.
+//! Processes: who we are, fork, exec, wait.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ptr;
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 /// The real user id.
 pub fn uid() -> u32 {
@@ -8,4 +16,204 @@ pub fn uid() -> u32 {
 /// The real group id.
 pub fn gid() -> u32 {
     rustix::process::getgid().as_raw()
+}
+
+/// This process.
+pub fn pid() -> i32 {
+    rustix::process::getpid().as_raw_pid()
+}
+
+/// A child that this process must wait for.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+}
+
+/// What a wait found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It ended with this code.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// It was stopped, by `SIGTSTP` or the like.
+    Stopped,
+}
+
+impl Child {
+    /// The process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_pid()
+    }
+
+    /// What has happened to the child since the last call, without waiting.
+    pub fn poll(&self) -> io::Result<Option<Change>> {
+        self.wait_with(WaitOptions::NOHANG | WaitOptions::UNTRACED)
+    }
+
+    /// Waits until the child has ended.
+    pub fn wait(&self) -> io::Result<Change> {
+        loop {
+            match self.wait_with(WaitOptions::empty()) {
+                Ok(Some(change)) => return Ok(change),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn wait_with(&self, options: WaitOptions) -> io::Result<Option<Change>> {
+        let status = rustix::process::waitpid(Some(self.pid), options)?;
+        Ok(status.and_then(|(_, status)| change(status)))
+    }
+
+    /// Ends the child at once.
+    pub fn kill(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, Signal::KILL)?)
+    }
+}
+
+fn change(status: WaitStatus) -> Option<Change> {
+    if let Some(code) = status.exit_status() {
+        return Some(Change::Exited(code));
+    }
+    if let Some(signal) = status.terminating_signal() {
+        return Some(Change::Killed(signal));
+    }
+    status.stopped().then_some(Change::Stopped)
+}
+
+/// Forks; the child runs `body` and ends with the code it returns.
+///
+/// The caller must be single-threaded: the child goes on to allocate, which is only safe when no
+/// other thread can hold the allocator's lock. The death signal of a child also follows the
+/// thread that forked it.
+pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
+    // SAFETY: the process has one thread (see above), so the child may run any code.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let code = body();
+            // SAFETY: `_exit` never returns and runs no destructor of the parent's state.
+            unsafe { libc::_exit(code) }
+        }
+        pid => Pid::from_raw(pid)
+            .map(|pid| Child { pid })
+            .ok_or_else(|| io::Error::other("fork returned no process")),
+    }
+}
+
+/// Makes the kernel kill this process when `parent` ends, and fails if it already has.
+pub fn die_with_parent(parent: i32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have ended before the line above took effect.
+    match rustix::process::getppid() {
+        Some(pid) if pid.as_raw_pid() == parent => Ok(()),
+        _ => Err(io::Error::other("the parent process has ended")),
+    }
+}
+
+/// No program started from here on gains privileges by being executed.
+pub fn no_new_privileges() -> io::Result<()> {
+    Ok(rustix::thread::set_no_new_privs(true)?)
+}
+
+/// A program, its arguments and environment, ready for `exec` after a fork.
+#[derive(Debug)]
+pub struct Program {
+    argv: Vec<CString>,
+    env: Vec<CString>,
+}
+
+impl Program {
+    /// Copies arguments and environment; fails when one of them holds a NUL byte.
+    pub fn new<'e>(
+        argv: impl IntoIterator<Item = OsString>,
+        env: impl IntoIterator<Item = (&'e OsString, &'e OsString)>,
+    ) -> io::Result<Self> {
+        let pair = |(name, value): (&OsString, &OsString)| {
+            CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        Ok(Self {
+            argv: argv
+                .into_iter()
+                .map(|word| CString::new(word.into_vec()))
+                .collect::<Result<_, _>>()?,
+            env: env.into_iter().map(pair).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Replaces this process by the program that `file` is open on. Returns only on failure.
+    pub fn exec_file(&self, file: BorrowedFd<'_>) -> io::Error {
+        let (argv, env) = (pointers(&self.argv), pointers(&self.env));
+        // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
+        unsafe {
+            libc::execveat(
+                file.as_raw_fd(),
+                c"".as_ptr(),
+                argv.as_ptr().cast(),
+                env.as_ptr().cast(),
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        io::Error::last_os_error()
+    }
+
+    /// Replaces this process by the program at `path`. Returns only on failure.
+    pub fn exec_path(&self, path: &OsStr) -> io::Error {
+        let Ok(path) = CString::new(path.as_bytes()) else {
+            return io::Error::from(io::ErrorKind::InvalidInput);
+        };
+        let (argv, env) = (pointers(&self.argv), pointers(&self.env));
+        // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
+        unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+        io::Error::last_os_error()
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// A handle on a process that stays valid when its number is used again.
+#[derive(Debug)]
+pub struct ProcessHandle(OwnedFd);
+
+impl ProcessHandle {
+    /// Opens a handle on a running process.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Sends a signal to it.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        let signal = Signal::from_named_raw(signal)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(rustix::process::pidfd_send_signal(&self.0, signal)?)
+    }
+}
+
+/// Stops this process until somebody continues it.
+pub fn stop_self() -> io::Result<()> {
+    Ok(rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?)
+}
+
+/// Sends `SIGCONT` to every process of our own group.
+pub fn continue_group() -> io::Result<()> {
+    Ok(rustix::process::kill_current_process_group(Signal::CONT)?)
+}
+
+/// Whether a process is stopped right now.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
+/// The parent of a process.
+pub fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }

@@ -189,7 +189,7 @@ pub struct BindMount {
 }
 
 /// The merged configuration: every value knows its origin.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Config {
     /// The effective working directory, absolute, symlinks resolved.
     pub cwd: PathBuf,

@@ -66,6 +66,13 @@ pub struct RuntimeFile {
     pub mode: u32,
 }
 
+impl RuntimeFile {
+    /// Its place below the runtime directory.
+    pub fn path(&self) -> PathBuf {
+        Path::new(self.dir.name()).join(&self.name)
+    }
+}
+
 /// The two directories of the runtime that hold markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,0 +1,388 @@
+//! What was typed, as types.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sandbox_core::config::{Access, Network, Request};
+use sandbox_core::wrapper::CommandRule;
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "agent-sandbox",
+    version,
+    disable_version_flag = true,
+    about = "Run any AI agent so that it can do its work and nothing else",
+    after_help = EXAMPLES,
+    override_usage = "agent-sandbox [FLAGS] COMMAND [ARGS]...\n       agent-sandbox [FLAGS] SUBCOMMAND [ARGS]...",
+    args_conflicts_with_subcommands = false,
+    subcommand_help_heading = "Subcommands",
+    disable_help_subcommand = true,
+    allow_external_subcommands = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub flags: Flags,
+
+    /// Print the version
+    #[arg(short = 'v', long, short_alias = 'V', help_heading = "About")]
+    pub version: bool,
+
+    /// Say whether this runs inside a sandbox: exit code 0 inside, 1 outside
+    #[arg(long, help_heading = "About")]
+    pub check: bool,
+
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  agent-sandbox claude                       run Claude Code in this directory
+  agent-sandbox --network=false npm test     without the network
+  agent-sandbox --ro src --exclude .env sh   nothing below src can be changed, .env is not there
+  agent-sandbox why ~/.ssh                   who hides it, and what would show it
+  agent-sandbox --dry-run -- ls -la          the bubblewrap command line, nothing is run
+
+The first word that is no flag is a subcommand if it is one, else the command to run.
+What stands after the command belongs to the command.";
+
+/// Flags that shape the sandbox, and those that say how to speak of it.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Flags {
+    /// Work in DIR instead of the current directory
+    #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = "Sandbox")]
+    pub cwd: Option<PathBuf>,
+
+    /// Read FILE instead of the project's configuration
+    #[arg(short, long, value_name = "FILE", global = true, help_heading = "Sandbox")]
+    pub config: Option<PathBuf>,
+
+    /// Share the host's network; `--network=false` gives the command none [default: on]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = network, global = true, help_heading = "Sandbox")]
+    pub network: Option<Network>,
+
+    /// Share the Docker daemon's socket, which is as good as root [default: off]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = boolean, global = true, help_heading = "Sandbox")]
+    pub docker: Option<bool>,
+
+    /// Make PATH read-only; `!PATH` takes such a rule back
+    #[arg(
+        long,
+        value_name = "PATH",
+        global = true,
+        help_heading = "Sandbox",
+        allow_hyphen_values = true
+    )]
+    pub ro: Vec<String>,
+
+    /// Make PATH writable
+    #[arg(
+        long,
+        value_name = "PATH",
+        global = true,
+        help_heading = "Sandbox",
+        allow_hyphen_values = true
+    )]
+    pub rw: Vec<String>,
+
+    /// Hide PATH
+    #[arg(
+        long,
+        value_name = "PATH",
+        global = true,
+        help_heading = "Sandbox",
+        allow_hyphen_values = true
+    )]
+    pub exclude: Vec<String>,
+
+    /// Rule a command: `NAME=false` blocks it, `=true` frees it, `=@git`, `=SCRIPT`
+    #[arg(long = "cmd", value_name = "NAME=RULE", global = true, help_heading = "Sandbox")]
+    pub commands: Vec<String>,
+
+    /// Let a hidden variable through, or set one
+    #[arg(long, value_name = "NAME[=VALUE]", global = true, help_heading = "Sandbox")]
+    pub env: Vec<OsString>,
+
+    /// Accept what the project's configuration opens, this once
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_possible_values = true, hide_default_value = true,
+          global = true, help_heading = "Sandbox")]
+    pub trust: bool,
+
+    /// Print the bubblewrap command line instead of running it
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
+    pub dry_run: bool,
+
+    /// Say on stderr how each decision was reached
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
+    pub debug: bool,
+
+    /// Print JSON
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
+    pub json: bool,
+
+    /// When to use colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto, hide_default_value = true,
+          global = true, help_heading = "Output")]
+    pub color: When,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum When {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command, even one that is called like a subcommand
+    #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARGS]...")]
+    Exec {
+        /// The command and its arguments
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            required = true,
+            value_name = "COMMAND"
+        )]
+        command: Vec<OsString>,
+    },
+    /// Say whether this runs inside a sandbox: exit code 0 inside, 1 outside
+    Check,
+    /// Explain what decides about a path, a host or a command
+    Why(Why),
+    /// Look for what sandboxes need, and name the remedy for what is missing
+    Doctor,
+    /// Write a commented configuration from what is found in this project
+    Init,
+    /// Allow what this project's configuration opens
+    Trust(Trust),
+    /// Show the configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write all of them
+    Man {
+        /// Write one page for each subcommand into DIR
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// The command to run in the sandbox
+    #[command(external_subcommand)]
+    Run(Vec<OsString>),
+}
+
+/// Explain what decides about a path, a host or a command.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Why {
+    /// A path, as the command would name it
+    pub path: Option<PathBuf>,
+    /// A host on the network
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// A command
+    #[arg(long, value_name = "NAME")]
+    pub command: Option<String>,
+}
+
+/// Allow what this project's configuration opens.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// The file; the project's own when left out
+    pub file: Option<PathBuf>,
+    /// List what is trusted
+    #[arg(long, conflicts_with_all = ["file", "revoke"])]
+    pub list: bool,
+    /// Take the trust back
+    #[arg(long)]
+    pub revoke: bool,
+}
+
+/// Show the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// What holds here, and which line says so
+    Show,
+    /// Which files are read
+    Path,
+    /// The JSON Schema of configuration files
+    Schema,
+}
+
+/// Words that name subcommands of sessions, which this version does not have. As programs they
+/// are reached by `exec`, so that they never change their meaning.
+const RESERVED: &[&str] = &[
+    "up",
+    "down",
+    "ps",
+    "attach",
+    "logs",
+    "restart",
+    "inspect",
+    "rm",
+    "prune",
+    "serve",
+    "diff",
+    "apply",
+    "discard",
+    "undo",
+    "snapshot",
+    "restore",
+    "fork",
+    "history",
+    "fs",
+    "secret",
+    "proxy",
+    "usage",
+    "host-command",
+    "image",
+    "blocked",
+];
+
+/// What the words meant.
+#[derive(Debug)]
+pub(crate) enum Typed {
+    /// They make sense.
+    Understood(Box<Cli>),
+    /// They ask for help, or make no sense.
+    Answer(clap::Error),
+    /// A word that is kept for later.
+    Reserved(OsString),
+}
+
+/// Reads the command line.
+pub(crate) fn parse(args: Vec<OsString>) -> Typed {
+    match Cli::try_parse_from(name_the_command(args)) {
+        Ok(cli) => match &cli.command {
+            Some(Command::Run(words)) if words.first().is_some_and(|word| is_reserved(word)) => {
+                Typed::Reserved(words[0].clone())
+            }
+            _ => Typed::Understood(Box::new(cli)),
+        },
+        Err(error) => Typed::Answer(error),
+    }
+}
+
+fn is_reserved(word: &OsStr) -> bool {
+    RESERVED.iter().any(|reserved| word == *reserved)
+}
+
+/// Flags whose value is the next word.
+const WITH_VALUE: &[&str] =
+    &["-C", "--cwd", "-c", "--config", "--ro", "--rw", "--exclude", "--cmd", "--env", "--color"];
+
+/// `agent-sandbox [flags] -- COMMAND` means `agent-sandbox [flags] exec -- COMMAND`.
+fn name_the_command(mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        match word {
+            "--" => {
+                args.insert(at, "exec".into());
+                break;
+            }
+            flag if WITH_VALUE.contains(&flag) => at += 2,
+            flag if flag.starts_with('-') => at += 1,
+            _ => break,
+        }
+    }
+    args
+}
+
+impl Flags {
+    /// The request that the flags make, or what is wrong with them.
+    pub(crate) fn request(&self, command: Vec<OsString>, trust: bool) -> Result<Request, String> {
+        let list = |access, paths: &[String]| {
+            paths.iter().map(move |path| (access, path.clone())).collect::<Vec<_>>()
+        };
+        let mut paths = list(Access::Ro, &self.ro);
+        paths.extend(list(Access::Rw, &self.rw));
+        paths.extend(list(Access::Exclude, &self.exclude));
+        if let Some((access, _)) = paths.iter().find(|(_, path)| path.is_empty()) {
+            return Err(format!("`--{}` needs a path, not an empty word", access.word()));
+        }
+        Ok(Request {
+            cwd: self.cwd.clone(),
+            config: self.config.clone(),
+            network: self.network,
+            docker: self.docker,
+            paths,
+            commands: command_rules(&self.commands)?,
+            env: self.env.iter().map(|word| variable(word)).collect::<Result<_, _>>()?,
+            trust: trust || self.trust,
+            command,
+        })
+    }
+}
+
+fn command_rules(words: &[String]) -> Result<Vec<(String, CommandRule)>, String> {
+    let pairs = words
+        .iter()
+        .flat_map(|word| word.split(','))
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty());
+    pairs.map(command_rule).collect()
+}
+
+fn command_rule(pair: &str) -> Result<(String, CommandRule), String> {
+    let (name, rule) = pair
+        .split_once('=')
+        .map(|(name, rule)| (name.trim(), rule.trim()))
+        .filter(|(name, rule)| !name.is_empty() && !rule.is_empty())
+        .ok_or_else(|| format!("`--cmd {pair}` is not of the form NAME=RULE"))?;
+    let rule = match rule {
+        "true" => CommandRule::Raw,
+        "false" => CommandRule::Block,
+        text => match text.strip_prefix('@') {
+            Some(builtin) => CommandRule::Builtin(
+                builtin.parse().map_err(|error| format!("`--cmd {pair}`: {error}"))?,
+            ),
+            None => CommandRule::Script(text.into()),
+        },
+    };
+    Ok((name.to_owned(), rule))
+}
+
+fn variable(word: &OsStr) -> Result<(String, Option<OsString>), String> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = word.as_bytes();
+    let (name, value) = match bytes.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
+        None => (bytes, None),
+    };
+    match std::str::from_utf8(name) {
+        Ok(name) if !name.is_empty() => Ok((name.to_owned(), value)),
+        _ => Err(format!("`--env {}` has no name", word.display())),
+    }
+}
+
+fn boolean(word: &str) -> Result<bool, String> {
+    match word {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" | "no" | "off" => Ok(false),
+        _ => Err("use true or false".into()),
+    }
+}
+
+fn network(word: &str) -> Result<Network, String> {
+    match (word, boolean(word)) {
+        ("host", _) | (_, Ok(true)) => Ok(Network::On),
+        ("none", _) | (_, Ok(false)) => Ok(Network::Off),
+        _ => Err("use true (or host) or false (or none)".into()),
+    }
+}

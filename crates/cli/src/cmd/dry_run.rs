@@ -1,0 +1,139 @@
+//! `--dry-run`: the plan as a line for bash, or as JSON. Nothing is run.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+
+use sandbox_core::Host;
+use sandbox_core::backend::bwrap::{self, Arguments, Data, Word};
+use sandbox_core::backend::find::find;
+use sandbox_core::plan::Plan;
+
+use crate::args::Flags;
+use crate::ui::Stdio;
+
+/// Prints what would be done.
+pub(crate) fn run(flags: &Flags, plan: &Plan, host: &Host, io: &mut Stdio<'_>) -> u8 {
+    if flags.json {
+        let plan = serde_json::to_string_pretty(plan)
+            .unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
+        io.data(&format!("{plan}\n"));
+    } else {
+        let program = find(host, Some(plan))
+            .map_or_else(|_| "bwrap".into(), |bwrap| bwrap.path.into_os_string());
+        io.data(&line(plan, host, &program));
+    }
+    0
+}
+
+/// The first descriptor that shells leave alone.
+const FIRST_DESCRIPTOR: usize = 10;
+
+/// A line that can be pasted into bash. What goes by descriptor appears as a redirection.
+fn line(plan: &Plan, host: &Host, program: &OsStr) -> String {
+    let Arguments { words, data } = bwrap::arguments(plan);
+    let mut text = environment(plan, host);
+    text.push_str(&quote(program));
+    for word in &words {
+        match word {
+            Word::Text(word) if word.as_bytes().starts_with(b"--") => {
+                let _ = write!(text, " \\\n  {}", quote(word));
+            }
+            Word::Text(word) => {
+                let _ = write!(text, " {}", quote(word));
+            }
+            Word::Data(index) => {
+                let _ = write!(text, " {}", FIRST_DESCRIPTOR + index);
+            }
+        }
+    }
+    text.push_str(" \\\n  --");
+    plan.command.iter().for_each(|word| {
+        let _ = write!(text, " {}", quote(word));
+    });
+    for (index, data) in data.iter().enumerate() {
+        let _ = write!(text, " \\\n  {}", redirection(FIRST_DESCRIPTOR + index, data));
+    }
+    text.push('\n');
+    text.push_str(&beyond(plan));
+    text
+}
+
+/// The environment is changed around bubblewrap and not by `--setenv`, which `ps` would show.
+fn environment(plan: &Plan, host: &Host) -> String {
+    let mut text = String::from("env");
+    for name in host.env.keys().filter(|name| !plan.environment.set.contains_key(*name)) {
+        let _ = write!(text, " -u {}", quote(name));
+    }
+    for (name, value) in
+        plan.environment.set.iter().filter(|(name, value)| host.env.get(*name) != Some(*value))
+    {
+        let mut pair = OsString::from(name);
+        pair.push("=");
+        pair.push(value);
+        let _ = write!(text, " {}", quote(&pair));
+    }
+    text.push_str(" \\\n");
+    text
+}
+
+fn redirection(number: usize, data: &Data) -> String {
+    match std::str::from_utf8(&data.content) {
+        Ok("") => format!("{number}</dev/null"),
+        Ok(text) if !text.contains('\0') => {
+            format!("{number}< <(printf %s {})", quote(OsStr::new(text)))
+        }
+        _ => format!("{number}< <(base64 -d <<<{})", base64(&data.content)),
+    }
+}
+
+/// What bubblewrap's arguments cannot say.
+fn beyond(plan: &Plan) -> String {
+    let mut text = String::from("# beyond this line, and only when agent-sandbox runs it:\n");
+    text.push_str(
+        "# - all descriptors but 0, 1 and 2 are closed; none of them may be a directory\n",
+    );
+    text.push_str(
+        "# - Landlock keeps abstract sockets and signals inside, where the kernel can (6.12)\n",
+    );
+    if let Some(veil) = &plan.veil {
+        let (dir, missing) = (veil.dir.display(), veil.missing.len());
+        let _ = writeln!(
+            text,
+            "# - an overlay on {dir} hides {missing} more paths that do not exist yet, and every socket in it"
+        );
+    }
+    text.push_str("# - INT and TERM reach the command, which has ten seconds to end\n");
+    text.push_str("# - planted git internals are moved aside at the end of the run\n");
+    text
+}
+
+/// A word as bash reads it back.
+fn quote(word: &OsStr) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./,:=@%+".contains(byte);
+    match word.to_str() {
+        Some(text) if !text.is_empty() && text.bytes().all(|byte| plain(&byte)) => text.to_owned(),
+        Some(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        _ => {
+            let escaped: String =
+                word.as_bytes().iter().map(|byte| format!("\\x{byte:02x}")).collect();
+            format!("$'{escaped}'")
+        }
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for index in 0..4 {
+            let digit = ALPHABET[(group >> (18 - 6 * index) & 63) as usize];
+            text.push(if index <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}

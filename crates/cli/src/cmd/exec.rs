@@ -1,0 +1,114 @@
+//! `exec`, and the short form: run one command in the sandbox.
+
+use std::ffi::OsString;
+
+use sandbox_core::Host;
+use sandbox_core::backend::find::{Bwrap, find};
+use sandbox_core::backend::own::Veiling;
+use sandbox_core::exec::{self, Rendering, StartError};
+use sandbox_core::guard::{self, GuardInput, Known};
+use sandbox_core::plan::{Draft, Plan};
+
+use super::{debug, dry_run, report};
+use crate::args::Flags;
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+/// Plans, says what has to be said, runs, looks at what was left behind.
+pub(crate) fn run(
+    flags: &Flags,
+    command: Vec<OsString>,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Outcome {
+    let request = super::request(flags, command, host)?;
+    let config = super::load(host, &request, io)?;
+    let draft = Draft::of(host, config)?;
+    if flags.dry_run {
+        let known = guard::known(host, &draft.roots());
+        let plan = draft.finish(host, &known, request.command)?;
+        return Ok(dry_run::run(flags, &plan, host, io));
+    }
+    let known = recall(host, &draft, io)?;
+    let plan = draft.finish(host, &known, request.command)?;
+    for note in &plan.notes {
+        io.labelled(Tone::Warning, "note", &visible(note));
+    }
+    if flags.debug {
+        debug::plan(&plan, io);
+    }
+    let bwrap = find(host, Some(&plan)).map_err(StartError::from).map_err(start_failed)?;
+    let run = begin(host, &plan)?;
+    let ended = enforce(&plan, &bwrap, host, flags, io);
+    if let Some(run) = run {
+        report::print(&run.finish(), "this run", io);
+    }
+    ended
+}
+
+/// Finishes what a killed run left here, before anything is decided by what exists.
+fn recall(host: &Host, draft: &Draft, io: &mut Stdio<'_>) -> Result<Known, Failed> {
+    if host.inside {
+        return Ok(guard::known(host, &draft.roots()));
+    }
+    let recalled = guard::recall(host, &draft.roots()).map_err(guard_failed)?;
+    report::print(&recalled.report, "an earlier run that was killed", io);
+    Ok(recalled.known)
+}
+
+/// Puts the run on record. Inside a sandbox the outermost run looks after the whole tree.
+fn begin(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, Failed> {
+    if host.inside {
+        return Ok(None);
+    }
+    let guarded = &plan.guard;
+    let input =
+        GuardInput { roots: &guarded.roots, git: &guarded.git, config_files: &guarded.files };
+    guard::begin(host, &input).map(Some).map_err(guard_failed)
+}
+
+fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
+    let renderings = renderings(host, bwrap);
+    let mut reasons = Vec::new();
+    let ended = exec::run(plan, bwrap, &renderings, |reason| reasons.push(reason));
+    if flags.debug {
+        reasons.iter().for_each(|reason| debug::line("process", reason, io));
+    }
+    match ended {
+        Ok(ended) => {
+            if flags.debug {
+                debug::line(
+                    "process",
+                    &format!("ended with {} ({:?})", ended.code, ended.rendering),
+                    io,
+                );
+            }
+            Ok(ended.code)
+        }
+        Err(error) => {
+            let mut failed = start_failed(error);
+            let cause = super::doctor::cause(host);
+            failed.hint = cause.or(failed.hint);
+            Err(failed)
+        }
+    }
+}
+
+/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
+fn renderings(host: &Host, bwrap: &Bwrap) -> Vec<Rendering> {
+    let plain = host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap");
+    if plain || bwrap.setuid {
+        return vec![Rendering::Plain];
+    }
+    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
+}
+
+fn start_failed(error: StartError) -> Failed {
+    let hint = error.hint();
+    Failed::new(error, hint)
+}
+
+fn guard_failed(error: guard::GuardError) -> Failed {
+    let hint = error.hint();
+    Failed::new(error, hint)
+}

@@ -1,0 +1,29 @@
+//! The launcher: this binary in the place of ruled commands, and the first step inside.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use sandbox_core::exec::{START, start};
+use sandbox_core::wrapper::launcher::{self, Launch};
+
+/// Does what the name this process was called by asks for; `None` when it was called as itself.
+pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
+    let (code, message) = match launcher::intercept(args)? {
+        Launch::Exec(exec) => {
+            let refusal = exec.run();
+            (refusal.code, refusal.message)
+        }
+        Launch::Refuse(refusal) => (refusal.code, refusal.message),
+        Launch::Internal { name, rest } if name == START => {
+            let environment: Vec<_> = std::env::vars_os().collect();
+            let (code, message) = start(&rest, &environment);
+            (code, format!("error: {message}"))
+        }
+        Launch::Internal { name, .. } => {
+            (125, format!("agent-sandbox: no entry `{}`", name.display()))
+        }
+    };
+    let _ = writeln!(std::io::stderr(), "{message}");
+    Some(ExitCode::from(code))
+}

@@ -1,0 +1,62 @@
+//! What the look at the end of a run found, in words.
+
+use std::path::Path;
+
+use sandbox_core::guard::Report;
+
+use crate::ui::{Stdio, Tone, visible};
+
+/// Prints a report; nothing when there is nothing to say.
+pub(crate) fn print(report: &Report, whose: &str, io: &mut Stdio<'_>) {
+    for moved in &report.moved {
+        io.labelled(
+            Tone::Warning,
+            "moved aside",
+            &format!("{} ({})", name(&moved.path), moved.why),
+        );
+        io.say(&format!("             now at {}", name(&moved.to)));
+    }
+    for restored in &report.restored {
+        io.labelled(Tone::Warning, "restored", &name(&restored.path));
+    }
+    runs_later(report, whose, io);
+    if report.stopped_early {
+        let seen = report.looked_at;
+        let text = format!(
+            "{whose}: the look stopped early, after {seen} entries; what lies deeper was not checked"
+        );
+        io.labelled(Tone::Warning, "note", &text);
+    }
+    for failure in &report.errors {
+        io.labelled(
+            Tone::Bad,
+            "error",
+            &format!("{}: {}", name(&failure.path), visible(&failure.what)),
+        );
+    }
+}
+
+fn runs_later(report: &Report, whose: &str, io: &mut Stdio<'_>) {
+    let count = report.runs_later.len() + report.runs_later_unlisted;
+    if count == 0 {
+        return;
+    }
+    let files = if count == 1 { "file that runs" } else { "files that run" };
+    io.labelled(
+        Tone::Warning,
+        "note",
+        &format!("{whose}: {count} new or changed {files} code later on this machine:"),
+    );
+    for later in &report.runs_later {
+        let why = io.err_tone(Tone::Quiet, later.why);
+        io.say(&format!("  {}  {why}", name(&later.path)));
+    }
+    if report.runs_later_unlisted > 0 {
+        io.say(&format!("  … and {} more", report.runs_later_unlisted));
+    }
+}
+
+/// A file name on one line, whatever it is made of.
+pub(crate) fn name(path: &Path) -> String {
+    visible(&path.display().to_string()).replace('\n', "\\n").replace('\t', "\\t")
+}

@@ -1,0 +1,79 @@
+//! `trust`: allow, list, take back.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+use sandbox_core::Host;
+use sandbox_core::config::trust::{self, TrustError, Widening};
+use sandbox_core::config::{Layer, locate};
+
+use super::report::name;
+use crate::args::{Flags, Trust};
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+/// Records that the user accepts a file's content, or the opposite.
+pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    if host.inside {
+        let mut failed = Failed::usage("trust cannot be given from inside a sandbox");
+        failed.code = 125;
+        failed.hint = None;
+        return Err(failed);
+    }
+    if asked.list {
+        return list(flags, host, io);
+    }
+    let file = match &asked.file {
+        Some(file) => host.cwd.as_deref().unwrap_or(Path::new("/")).join(file),
+        None => {
+            let located = locate(host, &super::request(flags, Vec::new(), host)?)?;
+            let project = located.files.into_iter().find(|file| file.layer == Layer::Project);
+            project
+                .map(|file| file.path)
+                .ok_or_else(|| Failed::usage("there is no project configuration here"))?
+        }
+    };
+    if asked.revoke {
+        let count = trust::revoke(host, &file).map_err(failed)?;
+        io.say(&format!("{count} record(s) of {} removed", name(&file)));
+        return Ok(0);
+    }
+    let content = std::fs::read(&file)
+        .map_err(|error| Failed::new(error, Some(format!("cannot read {}", file.display()))))?;
+    trust::record(host, &file, &content).map_err(failed)?;
+    io.say(&format!("{} is trusted until it changes", name(&file)));
+    Ok(0)
+}
+
+fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let records = trust::list(host).map_err(failed)?;
+    if flags.json {
+        io.data(&format!("{}\n", serde_json::json!(records)));
+        return Ok(0);
+    }
+    for record in records {
+        io.data(&format!("{}  {}\n", record.digest, name(&record.path)));
+    }
+    Ok(0)
+}
+
+fn failed(error: TrustError) -> Failed {
+    let hint = error.hint();
+    Failed::new(error, hint)
+}
+
+/// Asks on the terminal whether a file may open what it wants to open.
+pub(crate) fn ask(file: &Path, widenings: &[Widening], io: &mut Stdio<'_>) -> bool {
+    io.labelled(
+        Tone::Warning,
+        "trust",
+        &format!("{} opens more than a sandbox here would have:", name(file)),
+    );
+    for widening in widenings {
+        io.say(&format!("  {}", visible(&widening.to_string())));
+    }
+    let _ = write!(std::io::stderr(), "Allow this until the file changes? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}

@@ -1,0 +1,115 @@
+//! From words to an exit code. The one place where errors are printed.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use sandbox_core::Host;
+
+use crate::args::{Command, Config, Typed, parse};
+use crate::cmd;
+use crate::ui::{Stdio, Tone};
+
+/// What a command ends with when it cannot do its work.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub error: Box<dyn Error>,
+    pub hint: Option<String>,
+    pub code: u8,
+}
+
+impl Failed {
+    /// A failure with exit code 125: the sandbox could not be set up.
+    pub(crate) fn new(error: impl Error + 'static, hint: Option<String>) -> Self {
+        Self { error: Box::new(error), hint, code: 125 }
+    }
+
+    /// Something was typed wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            error: message.into().into(),
+            hint: Some("`agent-sandbox --help` lists the flags".into()),
+            code: 2,
+        }
+    }
+}
+
+impl From<sandbox_core::plan::PlanError> for Failed {
+    fn from(error: sandbox_core::plan::PlanError) -> Self {
+        let (hint, code) = (error.hint(), error.exit_code());
+        Self { error: Box::new(error), hint, code }
+    }
+}
+
+impl From<sandbox_core::config::ConfigError> for Failed {
+    fn from(error: sandbox_core::config::ConfigError) -> Self {
+        sandbox_core::plan::PlanError::from(error).into()
+    }
+}
+
+/// A command's exit code, or why it has none.
+pub(crate) type Outcome = Result<u8, Failed>;
+
+/// Runs the program.
+pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitCode {
+    let code = match parse(args) {
+        Typed::Understood(cli) => {
+            io.colour(cli.flags.color, host);
+            dispatch(*cli, host, io).unwrap_or_else(|failed| {
+                io.error(failed.error.as_ref(), failed.hint);
+                failed.code
+            })
+        }
+        Typed::Answer(answer) => {
+            let text = answer.render().to_string();
+            if answer.use_stderr() {
+                io.say(text.trim_end())
+            } else {
+                io.data(&text)
+            }
+            u8::try_from(answer.exit_code()).unwrap_or(2)
+        }
+        Typed::Reserved(word) => {
+            let word = word.to_string_lossy();
+            io.labelled(
+                Tone::Bad,
+                "error",
+                &format!("`{word}` is a subcommand of sessions, which this version does not have"),
+            );
+            io.labelled(
+                Tone::Good,
+                "hint",
+                &format!("to run the program: agent-sandbox exec {word} …"),
+            );
+            2
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let flags = &cli.flags;
+    if cli.version {
+        io.data(&format!("agent-sandbox {}\n", env!("CARGO_PKG_VERSION")));
+        return Ok(0);
+    }
+    if cli.check {
+        return Ok(cmd::check::run(flags, host, io));
+    }
+    match cli.command {
+        None => Ok(cmd::help(io)),
+        Some(Command::Exec { command } | Command::Run(command)) => {
+            cmd::exec::run(flags, command, host, io)
+        }
+        Some(Command::Check) => Ok(cmd::check::run(flags, host, io)),
+        Some(Command::Why(why)) => cmd::why::run(flags, &why, host, io),
+        Some(Command::Doctor) => cmd::doctor::run(flags, host, io),
+        Some(Command::Init) => cmd::init::run(flags, host, io),
+        Some(Command::Trust(trust)) => cmd::trust::run(flags, &trust, host, io),
+        Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),
+        Some(Command::Config(Config::Path)) => cmd::config::path(flags, host, io),
+        Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
+        Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
+        Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),
+    }
+}

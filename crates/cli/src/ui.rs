@@ -1,0 +1,125 @@
+//! Speaking: data on stdout, everything else on stderr, colours only where somebody sees them.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+use sandbox_core::Host;
+
+use crate::args::When;
+
+/// Where the program speaks to.
+pub(crate) struct Stdio<'s> {
+    out: Box<dyn Write + 's>,
+    err: Box<dyn Write + 's>,
+    out_colour: bool,
+    err_colour: bool,
+    /// Whether somebody can be asked.
+    pub interactive: bool,
+}
+
+/// How a piece of text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    Warning,
+    Quiet,
+    Strong,
+}
+
+impl Stdio<'_> {
+    /// The process's own descriptors.
+    pub(crate) fn real() -> Self {
+        let (out, err) = (io::stdout(), io::stderr());
+        Self {
+            out_colour: out.is_terminal(),
+            err_colour: err.is_terminal(),
+            interactive: io::stdin().is_terminal() && err.is_terminal(),
+            out: Box::new(out),
+            err: Box::new(err),
+        }
+    }
+
+    /// Applies `--color`, `NO_COLOR` and `TERM=dumb`.
+    pub(crate) fn colour(&mut self, when: When, host: &Host) {
+        let unwanted =
+            host.var("NO_COLOR").is_some() || host.var("TERM").is_some_and(|term| term == "dumb");
+        let decide = |terminal: bool| match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => terminal && !unwanted,
+        };
+        (self.out_colour, self.err_colour) = (decide(self.out_colour), decide(self.err_colour));
+    }
+
+    /// Data. A reader that has gone away (`| head`) is no error.
+    pub(crate) fn data(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+
+    /// Chatter.
+    pub(crate) fn say(&mut self, text: &str) {
+        let _ = writeln!(self.err, "{text}");
+    }
+
+    /// A message with its kind in front: `error: …`, `hint: …`, `note: …`.
+    pub(crate) fn labelled(&mut self, tone: Tone, label: &str, text: &str) {
+        let label = paint(self.err_colour, tone, label);
+        self.say(&format!("{label}: {text}"));
+    }
+
+    /// An error with everything that led to it, and what to do next.
+    pub(crate) fn error(&mut self, error: &dyn std::error::Error, hint: Option<String>) {
+        let mut text = visible(&error.to_string());
+        let mut source = error.source();
+        while let Some(error) = source {
+            let _ = write!(text, "\n  because: {}", visible(&error.to_string()));
+            source = error.source();
+        }
+        self.labelled(Tone::Bad, "error", &text);
+        if let Some(hint) = hint {
+            self.labelled(Tone::Good, "hint", &visible(&hint));
+        }
+    }
+
+    /// Text for stdout in a tone.
+    pub(crate) fn tone(&self, tone: Tone, text: &str) -> String {
+        paint(self.out_colour, tone, text)
+    }
+
+    /// Text for stderr in a tone.
+    pub(crate) fn err_tone(&self, tone: Tone, text: &str) -> String {
+        paint(self.err_colour, tone, text)
+    }
+}
+
+fn paint(colour: bool, tone: Tone, text: &str) -> String {
+    let code = match tone {
+        Tone::Good => "32",
+        Tone::Bad => "1;31",
+        Tone::Warning => "33",
+        Tone::Quiet => "2",
+        Tone::Strong => "1",
+    };
+    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// Text that comes from files and file names, with everything that could fool a terminal or a
+/// reader made visible: control characters, and marks that turn or hide text.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() || is_trick(c) => {
+                let _ = write!(shown, "{}", c.escape_unicode());
+            }
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+fn is_trick(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{061c}')
+}

@@ -1,0 +1,199 @@
+//! A plan as plain bubblewrap arguments. Total and pure: nothing is left to decide.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Network, Tmp};
+use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
+use crate::plan::{AGENT_ID, Identity, Plan, View};
+use crate::wrapper::{Cover, CoverBy};
+
+/// An argument list in which some words stand for descriptors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// The words.
+    pub words: Vec<Word>,
+    /// What the descriptors hold; [`Word::Data`] is an index into this list.
+    pub data: Vec<Data>,
+}
+
+/// One word of the argument list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// A literal.
+    Text(OsString),
+    /// The number of the descriptor that holds this data.
+    Data(usize),
+}
+
+/// Something that bubblewrap reads from a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Data {
+    /// What it is, for a reader of `--dry-run`.
+    pub name: String,
+    /// The bytes.
+    pub content: Vec<u8>,
+}
+
+/// The isolation that both renderings ask of bubblewrap.
+pub(super) fn isolation(plan: &Plan) -> Arguments {
+    let mut bwrap = Arguments::default();
+    bwrap.flags([
+        "--unshare-user",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]);
+    if plan.config.network.value == Network::Off {
+        bwrap.flags(["--unshare-net"]);
+    }
+    bwrap.flags(["--die-with-parent"]);
+    if plan.runtime.identity.is_some() {
+        // Root outside, an ordinary user inside: without capabilities root could not make the
+        // namespaces of a nested sandbox (user_namespaces(7), on mapping user 0).
+        bwrap.flags(["--cap-drop", "ALL", "--uid", AGENT_ID, "--gid", AGENT_ID]);
+    }
+    bwrap
+}
+
+/// The whole plan, up to and without the command.
+pub fn arguments(plan: &Plan) -> Arguments {
+    let mut bwrap = isolation(plan);
+    bwrap.root(plan);
+    bwrap.flags(["--dev", "/dev", "--proc", "/proc", "--perms", "0755", "--tmpfs", "/run"]);
+    if plan.config.tmp.value == Tmp::Private {
+        bwrap.flags(["--perms", "1777", "--tmpfs", "/tmp"]);
+    }
+    bwrap.mounts(plan);
+    bwrap.runtime(plan);
+    // bubblewrap still has to make mount points in these, so they are closed last.
+    for mount in plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir) {
+        bwrap.path(["--remount-ro"], &mount.target);
+    }
+    bwrap.flags(["--remount-ro", "/run"]);
+    bwrap.flags(["--seccomp"]);
+    bwrap.data("the system call filter", sandbox_linux::seccomp::program());
+    bwrap.path(["--chdir"], &plan.config.cwd);
+    bwrap
+}
+
+impl Arguments {
+    pub(super) fn flags<const N: usize>(&mut self, words: [&str; N]) {
+        self.words.extend(words.map(|word| Word::Text(word.into())));
+    }
+
+    pub(super) fn path<const N: usize>(&mut self, words: [&str; N], path: &Path) {
+        self.flags(words);
+        self.words.push(Word::Text(path.into()));
+    }
+
+    fn pair(&mut self, flag: &str, source: &Path, target: &Path) {
+        self.path([flag], source);
+        self.words.push(Word::Text(target.into()));
+    }
+
+    fn data(&mut self, name: &str, content: Vec<u8>) {
+        self.words.push(Word::Data(self.data.len()));
+        self.data.push(Data { name: name.to_owned(), content });
+    }
+
+    /// The host's root; name by name when a mount needs a new directory at the top.
+    fn root(&mut self, plan: &Plan) {
+        let flag = if plan.root_writable { "--bind" } else { "--ro-bind" };
+        if plan.top_level.is_empty() {
+            return self.flags([flag, "/", "/"]);
+        }
+        for (name, link) in &plan.top_level {
+            let path = Path::new("/").join(name);
+            match link {
+                Some(link) => self.pair("--symlink", link, &path),
+                None => self.pair(flag, &path, &path),
+            }
+        }
+    }
+
+    fn mounts(&mut self, plan: &Plan) {
+        for mount in &plan.mounts {
+            match mount.view {
+                View::ReadWrite | View::Pin => self.pair("--bind", &mount.source, &mount.target),
+                View::ReadOnly => self.pair("--ro-bind", &mount.source, &mount.target),
+                View::Device => self.pair("--dev-bind", &mount.source, &mount.target),
+                View::EmptyDir => self.path(["--perms", "0555", "--tmpfs"], &mount.target),
+                View::EmptyFile => self.empty_file(&mount.target),
+            }
+        }
+        for socket in &plan.sockets {
+            self.empty_file(socket);
+        }
+    }
+
+    /// Not `/dev/null`: a device cannot be read on a mount that forbids devices.
+    fn empty_file(&mut self, target: &Path) {
+        self.flags(["--perms", "0444", "--ro-bind-data"]);
+        self.data("an empty file", Vec::new());
+        self.words.push(Word::Text(target.into()));
+    }
+
+    fn runtime(&mut self, plan: &Plan) {
+        let runtime = &plan.runtime;
+        let dir = Path::new(RUNTIME_DIR);
+        self.path(["--perms", "0700", "--tmpfs"], &runtime.user_dir);
+        self.path(["--perms", "0755", "--dir"], dir);
+        for name in RUNTIME_DIRS {
+            self.path(["--perms", "0755", "--dir"], &dir.join(name));
+        }
+        if runtime.nested {
+            self.pair("--ro-bind", dir, &dir.join("outer"));
+        }
+        self.pair("--ro-bind", &runtime.binary, Path::new(RUNTIME_BINARY));
+        for (name, real) in &runtime.commands.bins {
+            self.pair("--ro-bind", real, &dir.join("bin").join(name));
+        }
+        for file in &runtime.commands.files {
+            self.flags(["--perms", &format!("{:04o}", file.mode), "--ro-bind-data"]);
+            self.data(&file.path().display().to_string(), file.content.clone());
+            self.words.push(Word::Text(dir.join(file.path()).into()));
+        }
+        for cover in &runtime.commands.covers {
+            self.cover(cover, &runtime.binary);
+        }
+        for (path, content) in runtime.identity.iter().flat_map(Identity::files) {
+            self.flags(["--perms", "0444", "--ro-bind-data"]);
+            self.data(path, content.to_vec());
+            self.flags([path]);
+        }
+        for name in RUNTIME_DIRS {
+            self.path(["--chmod", "0111"], &dir.join(name));
+        }
+        self.path(["--chmod", "0111"], dir);
+    }
+
+    fn cover(&mut self, cover: &Cover, binary: &Path) {
+        match &cover.how {
+            CoverBy::Launcher => self.pair("--ro-bind", binary, &cover.target),
+            CoverBy::Shim(shim) => {
+                self.flags(["--perms", "0555", "--ro-bind-data"]);
+                self.data("a shim", shim.clone().into_bytes());
+                self.words.push(Word::Text(cover.target.clone().into()));
+            }
+        }
+    }
+}
+
+/// The directories of the runtime; mode 0111, so that they can be used but not listed.
+pub(super) const RUNTIME_DIRS: [&str; 3] = ["bin", "wrappers", "presets"];
+
+/// Top-level names of the root and what they link to, for plans that need a root of their own.
+pub fn top_level() -> Vec<(OsString, Option<PathBuf>)> {
+    let own = BTreeSet::from(["dev", "proc", "run", "tmp"].map(OsString::from));
+    let Ok(entries) = std::fs::read_dir("/") else { return Vec::new() };
+    let mut names: Vec<_> = entries
+        .filter_map(Result::ok)
+        .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
+        .filter(|(name, _)| !own.contains(name))
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,285 @@
+//! A plan as mounts of our own, followed by a bubblewrap that has little left to do.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::root::{Base, Hidden, Step};
+
+use super::bwrap::{Arguments, RUNTIME_DIRS, isolation};
+use crate::config::Tmp;
+use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
+use crate::path::Kind;
+use crate::plan::{Identity, Mount, Plan, Veil, View, has_below, nearest};
+use crate::wrapper::CoverBy;
+
+/// Whether hiding in the home directory is done by one overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Veiling {
+    /// Yes, if the plan allows it.
+    Overlay,
+    /// No: by a mount for each path.
+    Binds,
+}
+
+/// The root before the first step, and the steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// What is taken from the host's root.
+    pub base: Base,
+    /// What is made on top.
+    pub steps: Vec<Step>,
+}
+
+/// What is left to bubblewrap, up to and without the command.
+pub fn arguments(plan: &Plan) -> Arguments {
+    let mut bwrap = isolation(plan);
+    // Devices are forbidden where they have to be by the mounts themselves.
+    bwrap.flags(["--dev-bind", "/", "/", "--proc", "/proc"]);
+    bwrap.path(["--chdir"], &plan.config.cwd);
+    bwrap
+}
+
+/// The mounts of a plan, in order. `terminal` is the caller's, shown as `/dev/console`.
+pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
+    let veil = plan.veil.as_ref().filter(|_| veiling == Veiling::Overlay);
+    let mut own = vec!["proc".to_owned(), "dev".to_owned(), "run".to_owned()];
+    if plan.config.tmp.value == Tmp::Private {
+        own.push("tmp".to_owned());
+    }
+    let mut steps = Steps { list: Vec::new(), made: BTreeSet::new() };
+    steps.grounds(plan, terminal);
+    steps.mounts(plan, veil);
+    steps.runtime(plan);
+    steps.seals(plan, veil);
+    Root { base: Base { writable: plan.root_writable, own }, steps: steps.list }
+}
+
+struct Steps {
+    list: Vec<Step>,
+    /// Places made so far, so that none is made twice.
+    made: BTreeSet<PathBuf>,
+}
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICE_LINKS: [(&str, &str); 6] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("core", "/proc/kcore"),
+    ("ptmx", "pts/ptmx"),
+];
+
+impl Steps {
+    fn dir(&mut self, path: &Path, mode: u32) {
+        if self.made.insert(path.to_path_buf()) {
+            self.list.push(Step::Dir { target: path.to_path_buf(), mode });
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        if self.made.insert(path.to_path_buf()) {
+            self.list.push(Step::File {
+                target: path.to_path_buf(),
+                mode: 0o644,
+                content: Vec::new(),
+            });
+        }
+    }
+
+    fn tmpfs(&mut self, path: &Path, mode: u32) {
+        self.list.push(Step::Tmpfs { target: path.to_path_buf(), mode, size: None });
+    }
+
+    fn bind(&mut self, source: &Path, target: &Path, read_only: bool, devices: bool) {
+        let (source, target) = (source.to_path_buf(), target.to_path_buf());
+        self.list.push(Step::Bind { source, target, read_only, devices });
+    }
+
+    /// `/proc`, `/dev`, `/run` and `/tmp`.
+    fn grounds(&mut self, plan: &Plan, terminal: Option<&Path>) {
+        // bubblewrap mounts the real one over this; it reads and writes this one before.
+        let proc = Path::new("/proc");
+        self.dir(proc, 0o755);
+        self.bind(proc, proc, false, false);
+        self.devices(terminal);
+        self.dir(Path::new("/run"), 0o755);
+        self.tmpfs(Path::new("/run"), 0o755);
+        if plan.config.tmp.value == Tmp::Private {
+            self.dir(Path::new("/tmp"), 0o755);
+            self.tmpfs(Path::new("/tmp"), 0o1777);
+        }
+    }
+
+    fn devices(&mut self, terminal: Option<&Path>) {
+        let dev = Path::new("/dev");
+        self.dir(dev, 0o755);
+        self.tmpfs(dev, 0o755);
+        for name in DEVICES {
+            let path = dev.join(name);
+            self.file(&path);
+            self.bind(&path, &path, false, true);
+        }
+        for (name, to) in DEVICE_LINKS {
+            self.list.push(Step::Symlink { target: dev.join(name), to: to.into() });
+        }
+        self.dir(&dev.join("pts"), 0o755);
+        self.list.push(Step::Terminals { target: dev.join("pts") });
+        self.dir(&dev.join("shm"), 0o755);
+        self.tmpfs(&dev.join("shm"), 0o1777);
+        if let Some(terminal) = terminal {
+            self.file(&dev.join("console"));
+            self.bind(terminal, &dev.join("console"), false, true);
+        }
+    }
+
+    fn mounts(&mut self, plan: &Plan, veil: Option<&Veil>) {
+        let mut veiled = veil;
+        for mount in &plan.mounts {
+            // The home directory itself may need no mount; the overlay goes before what lies in it.
+            if let Some(veil) = veiled.take_if(|veil| mount.target >= veil.dir) {
+                self.veil(plan, veil);
+            }
+            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount)) {
+                self.mount(mount);
+            }
+        }
+        if let Some(veil) = veiled {
+            self.veil(plan, veil);
+        }
+        for socket in plan
+            .sockets
+            .iter()
+            .filter(|socket| !veil.is_some_and(|veil| is_below(plan, veil, socket)))
+        {
+            self.list.push(Step::EmptyFile { target: socket.clone() });
+        }
+    }
+
+    fn veil(&mut self, plan: &Plan, veil: &Veil) {
+        if let Some(home) =
+            plan.mounts.iter().find(|mount| mount.target == veil.dir && mount.create)
+        {
+            self.place(home);
+        }
+        let relative = |path: &Path| path.strip_prefix(&veil.dir).unwrap_or(path).to_path_buf();
+        let masks = plan
+            .mounts
+            .iter()
+            .filter(|mount| mount.target != veil.dir && is_veiled(plan, veil, mount));
+        let mut hidden: Vec<(PathBuf, Hidden)> = masks
+            .map(|mount| {
+                let what = if mount.view == View::EmptyDir { Hidden::Dir } else { Hidden::File };
+                (relative(&mount.target), what)
+            })
+            .collect();
+        hidden.extend(veil.missing.iter().map(|path| (relative(path), Hidden::Nothing)));
+        self.list.push(Step::Veil { dir: veil.dir.clone(), hidden });
+    }
+
+    fn mount(&mut self, mount: &Mount) {
+        if mount.create {
+            self.place(mount);
+        }
+        match mount.view {
+            View::ReadWrite | View::Pin => self.bind(&mount.source, &mount.target, false, false),
+            View::ReadOnly => self.bind(&mount.source, &mount.target, true, false),
+            View::Device => self.bind(&mount.source, &mount.target, false, true),
+            View::EmptyDir => self.tmpfs(&mount.target, 0o555),
+            View::EmptyFile => self.list.push(Step::EmptyFile { target: mount.target.clone() }),
+        }
+    }
+
+    /// Makes the place for a mount in a directory of ours.
+    fn place(&mut self, mount: &Mount) {
+        let ancestors: Vec<_> = mount.target.ancestors().skip(1).collect();
+        for ancestor in ancestors.into_iter().rev().filter(|path| path.parent().is_some()) {
+            self.dir(ancestor, 0o755);
+        }
+        match mount.kind {
+            Kind::Dir => self.dir(&mount.target, 0o755),
+            Kind::File | Kind::Missing => self.file(&mount.target),
+        }
+    }
+
+    fn runtime(&mut self, plan: &Plan) {
+        let runtime = &plan.runtime;
+        let dir = Path::new(RUNTIME_DIR);
+        self.dir(Path::new("/run/user"), 0o755);
+        self.dir(&runtime.user_dir, 0o700);
+        self.tmpfs(&runtime.user_dir, 0o700);
+        self.dir(dir, 0o111);
+        for name in RUNTIME_DIRS {
+            self.dir(&dir.join(name), 0o111);
+        }
+        if runtime.nested {
+            self.dir(&dir.join("outer"), 0o111);
+            self.bind(dir, &dir.join("outer"), true, false);
+        }
+        self.program(&runtime.binary, Path::new(RUNTIME_BINARY));
+        for (name, real) in &runtime.commands.bins {
+            self.program(real, &dir.join("bin").join(name));
+        }
+        for file in &runtime.commands.files {
+            let (target, mode, content) = (dir.join(file.path()), file.mode, file.content.clone());
+            self.list.push(Step::File { target, mode, content });
+        }
+        self.covers(plan);
+        for (index, (path, content)) in
+            runtime.identity.iter().flat_map(Identity::files).enumerate()
+        {
+            self.stand_in(&format!("identity-{index}"), 0o444, content, Path::new(path));
+        }
+    }
+
+    /// Makes a file out of sight and puts it over one of the host's.
+    fn stand_in(&mut self, name: &str, mode: u32, content: &[u8], over: &Path) {
+        let source = Path::new(RUNTIME_DIR).join(name);
+        self.list.push(Step::File { target: source.clone(), mode, content: content.to_vec() });
+        self.list.push(Step::Rebind { source, target: over.to_path_buf() });
+    }
+
+    fn program(&mut self, source: &Path, target: &Path) {
+        self.file(target);
+        self.bind(source, target, true, false);
+    }
+
+    fn covers(&mut self, plan: &Plan) {
+        for (index, cover) in plan.runtime.commands.covers.iter().enumerate() {
+            match &cover.how {
+                CoverBy::Launcher => self.bind(&plan.runtime.binary, &cover.target, true, false),
+                CoverBy::Shim(shim) => {
+                    self.stand_in(&format!("shim-{index}"), 0o555, shim.as_bytes(), &cover.target);
+                }
+            }
+        }
+    }
+
+    /// Nothing made here can be changed, apart from `/tmp` and the runtime directory of the user.
+    fn seals(&mut self, plan: &Plan, veil: Option<&Veil>) {
+        for mount in plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir) {
+            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount)) {
+                self.list.push(Step::Seal { target: mount.target.clone() });
+            }
+        }
+        for target in ["/run", "/"] {
+            self.list.push(Step::Seal { target: target.into() });
+        }
+    }
+}
+
+/// Whether the overlay does what this mount was for: the home directory itself, and what is
+/// hidden in it, unless something below has to be visible again.
+fn is_veiled(plan: &Plan, veil: &Veil, mount: &Mount) -> bool {
+    if mount.target == veil.dir {
+        return true;
+    }
+    let is_mask = matches!(mount.view, View::EmptyDir | View::EmptyFile);
+    is_mask && is_below(plan, veil, &mount.target) && !has_below(&plan.mounts, &mount.target)
+}
+
+/// Whether a path is seen through the overlay, and not through a mount on top of it.
+fn is_below(plan: &Plan, veil: &Veil, path: &Path) -> bool {
+    let above = path.parent().and_then(|parent| nearest(&plan.mounts, parent));
+    path.starts_with(&veil.dir) && above.is_none_or(|mount| veil.dir.starts_with(&mount.target))
+}

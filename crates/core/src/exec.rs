@@ -1,0 +1,392 @@
+//! Carrying out a plan: spawn, forward signals, report the exit status.
+//!
+//! The process that started the sandbox stays beside it. bubblewrap is its direct child and dies
+//! with it; signals that ask for an end are blocked in bubblewrap, so that they end the command
+//! and not what stands around it. The first thing to run inside is this binary: it says its
+//! process number, lets the signals through again and becomes the command.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
+use sandbox_linux::signal::{self, Signals};
+use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
+use thiserror::Error;
+
+use crate::backend::bwrap::{Arguments, Word};
+use crate::backend::find::{Bwrap, FindError};
+use crate::backend::own::{Root, Veiling};
+use crate::backend::{bwrap, own};
+use crate::host::RUNTIME_BINARY;
+use crate::plan::Plan;
+use crate::watch::Watch;
+
+/// How long a command may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The name by which the first process inside finds [`start`].
+pub const START: &str = "@start";
+
+/// By which means the plan is to be made true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rendering {
+    /// Our own mounts, with an overlay on the home directory where the plan has one.
+    Own(Veiling),
+    /// Plain bubblewrap arguments.
+    Plain,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code to pass on.
+    pub code: u8,
+    /// The means by which the sandbox was made.
+    pub rendering: Rendering,
+}
+
+/// A sandbox that did not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// No bubblewrap.
+    #[error(transparent)]
+    Bwrap(#[from] FindError),
+    /// A standard descriptor is a directory.
+    #[error("descriptor {0} is a directory, through which a command could leave the sandbox")]
+    DirectoryDescriptor(i32),
+    /// Something in our own process failed.
+    #[error("cannot {what}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A mount that was planned cannot be made.
+    #[error("cannot {0}")]
+    Mount(String),
+    /// bubblewrap ended before the command began.
+    #[error("bubblewrap could not set up the sandbox (its message is above)")]
+    Setup,
+}
+
+impl StartError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Bwrap(error) => Some(error.hint()),
+            Self::DirectoryDescriptor(_) => Some("redirect it from a file or /dev/null".into()),
+            Self::Setup | Self::Mount(_) => Some("`agent-sandbox doctor` names the cause".into()),
+            Self::System { .. } => None,
+        }
+    }
+}
+
+fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::System { what, source }
+}
+
+/// Runs the plan's command to its end. `debug` hears why a stronger rendering was not used.
+pub fn run(
+    plan: &Plan,
+    bwrap: &Bwrap,
+    renderings: &[Rendering],
+    mut debug: impl FnMut(String),
+) -> Result<Ended, StartError> {
+    if let Some(number) = (0..3).find(|number| fd::kind(*number) == fd::Kind::Directory) {
+        return Err(StartError::DirectoryDescriptor(number));
+    }
+    let signals = Signals::open().map_err(cannot("block signals"))?;
+    let program = std::fs::File::open(&bwrap.path).map_err(cannot("open bwrap"))?;
+    let program = OwnedFd::from(program);
+    let mut last = StartError::Setup;
+    for rendering in renderings {
+        let mut sandbox = Sandbox::start(plan, &program, *rendering)?;
+        match sandbox.wait(plan, &signals)? {
+            Waited::Ended(code) => return Ok(Ended { code, rendering: *rendering }),
+            Waited::Impossible(why) => {
+                debug(format!("{rendering:?} is not possible here: {why}"));
+                last = StartError::Mount(why);
+            }
+            Waited::Refused(why) => return Err(StartError::Mount(why)),
+            Waited::NotStarted => return Err(StartError::Setup),
+        }
+    }
+    Err(last)
+}
+
+/// What became of one attempt.
+enum Waited {
+    /// The command ran and ended.
+    Ended(u8),
+    /// The kernel does not let us do it this way.
+    Impossible(String),
+    /// Something is not as it was when the plan was made.
+    Refused(String),
+    /// bubblewrap gave up.
+    NotStarted,
+}
+
+struct Sandbox {
+    child: Child,
+    receiver: OwnedFd,
+    command: Option<ProcessHandle>,
+    watch: Option<Watch>,
+    asked: Option<Instant>,
+}
+
+impl Sandbox {
+    fn start(plan: &Plan, bwrap: &OwnedFd, rendering: Rendering) -> Result<Self, StartError> {
+        let (receiver, sender) = channel::pair().map_err(cannot("make a channel"))?;
+        let own = match rendering {
+            Rendering::Own(veiling) => Some(own::root(plan, veiling, terminal().as_deref())),
+            Rendering::Plain => None,
+        };
+        let arguments = if own.is_some() { own::arguments(plan) } else { bwrap::arguments(plan) };
+        let (words, data) = concrete(&arguments).map_err(cannot("write a file in memory"))?;
+        let program = program(plan, words, &sender).map_err(cannot("pass the command on"))?;
+        let parent = process::pid();
+        let child = process::fork(|| {
+            let prepared = prepare(own.as_ref(), parent).and_then(|()| {
+                let keep = data.iter().chain([&sender]);
+                confine(own.is_some(), keep).map_err(Into::into)
+            });
+            let error = match prepared {
+                Ok(()) => root::Failure {
+                    what: "start bwrap".into(),
+                    error: program.exec_file(bwrap.as_fd()),
+                },
+                Err(error) => error,
+            };
+            report(&sender, &error);
+            125
+        });
+        let child = child.map_err(cannot("start a process"))?;
+        Ok(Self { child, receiver, command: None, watch: None, asked: None })
+    }
+
+    /// Waits for the end, passing on what the caller and the command say to each other.
+    fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
+        let mut failure = None;
+        let mut open = true;
+        loop {
+            let mut fds = vec![signals.as_fd()];
+            fds.extend(open.then(|| self.receiver.as_fd()));
+            fds.extend(self.watch.as_ref().map(|watch| watch.as_fd()));
+            let ready = channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
+            drop(fds);
+            if open && ready[1] {
+                match channel::receive(self.receiver.as_fd())
+                    .map_err(cannot("hear from the sandbox"))?
+                {
+                    Some(message) if message.text.first() == Some(&b'S') => {
+                        self.begun(plan, message.pid)
+                    }
+                    Some(message) => failure = Some(message.text),
+                    None => open = false,
+                }
+            }
+            if let Some(watch) = &mut self.watch {
+                watch.look();
+            }
+            while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
+                self.pass_on(arrived);
+            }
+            if self.time_left() == Some(0) {
+                self.child.kill().map_err(cannot("end the sandbox"))?;
+            }
+            match self.child.poll().map_err(cannot("wait for the sandbox"))? {
+                Some(Change::Stopped) => self.stop_too(),
+                Some(change) => return Ok(self.ended(change, failure)),
+                None => {}
+            }
+        }
+    }
+
+    /// The command is about to run: from now on it can be sent signals.
+    fn begun(&mut self, plan: &Plan, pid: i32) {
+        self.command = ProcessHandle::open(pid).ok();
+        self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
+    }
+
+    fn ended(&self, change: Change, failure: Option<Vec<u8>>) -> Waited {
+        match failure.as_deref().map(read_report) {
+            Some((true, why)) => return Waited::Impossible(why),
+            Some((false, why)) => return Waited::Refused(why),
+            None => {}
+        }
+        match change {
+            Change::Exited(code) if self.command.is_some() => {
+                Waited::Ended(u8::try_from(code).unwrap_or(255))
+            }
+            Change::Killed(signal) if self.command.is_some() || self.asked.is_some() => {
+                Waited::Ended(u8::try_from(128 + signal).unwrap_or(255))
+            }
+            _ => Waited::NotStarted,
+        }
+    }
+
+    fn pass_on(&mut self, arrived: signal::Arrived) {
+        if !signal::ENDING.contains(&arrived.signal) {
+            return;
+        }
+        // A key on the terminal has reached the command already, and does not always ask for its
+        // end: an interpreter at its prompt takes ^C to mean something else.
+        if arrived.from_terminal && !signal::is_hangup(arrived.signal) {
+            return;
+        }
+        if self.asked.is_some() || self.command.is_none() {
+            // Asked twice, or nothing is running yet that could clean up.
+            self.asked.get_or_insert_with(Instant::now);
+            let _ = self.child.kill();
+            return;
+        }
+        self.asked = Some(Instant::now());
+        if let Some(command) = &self.command
+            && !arrived.from_terminal
+        {
+            // It may have ended just now; then there is nothing to tell it.
+            let _ = command.signal(arrived.signal);
+        }
+    }
+
+    fn time_left(&self) -> Option<u64> {
+        let asked = self.asked?;
+        let left = GRACE.saturating_sub(asked.elapsed()).as_millis();
+        Some(u64::try_from(left).unwrap_or(u64::MAX))
+    }
+
+    /// A command that stops its whole group cannot stop us, who stand outside its scope: do as it
+    /// does, so that the shell gets its prompt back, and wake everybody afterwards.
+    fn stop_too(&self) {
+        if !process::is_stopped(self.child.pid()) {
+            return;
+        }
+        let _ = process::stop_self();
+        let _ = process::continue_group();
+    }
+}
+
+/// Mounts, in namespaces of our own; nothing for the plain rendering.
+fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error| root::Failure { what, error }
+    };
+    if let Some(own) = own {
+        namespace::own_user_and_mounts().map_err(failed("make a user namespace"))?;
+        root::read_only_stdin().map_err(failed("reopen standard input"))?;
+        root::build(&own.base, &own.steps)?;
+    }
+    process::die_with_parent(parent).map_err(failed("follow the parent process"))
+}
+
+/// What holds for bubblewrap and everything it starts.
+fn confine<'f>(own: bool, keep: impl Iterator<Item = &'f OwnedFd>) -> Result<(), root::Failure> {
+    let attempt = || {
+        process::no_new_privileges()?;
+        landlock::scope()?;
+        if own {
+            seccomp::apply()?;
+        }
+        fd::close_all_on_exec()?;
+        keep.map(|fd| fd::inherit(fd.as_fd())).collect::<io::Result<()>>()
+    };
+    attempt().map_err(|error| root::Failure { what: "confine the process".into(), error })
+}
+
+/// A message the parent can read: whether another rendering may do better, and what went wrong.
+fn report(sender: &OwnedFd, failure: &root::Failure) {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let impossible = matches!(failure.error.kind(), InvalidInput | PermissionDenied | Unsupported)
+        || failure.error.raw_os_error().is_some_and(sandbox_linux::is_unsupported);
+    let text = format!("{}{failure}", if impossible { 'I' } else { 'R' });
+    // Nobody is left to tell if this fails: the parent then sees a sandbox that did not start.
+    let _ = channel::send(sender.as_fd(), text.as_bytes());
+}
+
+fn read_report(text: &[u8]) -> (bool, String) {
+    let (kind, why) = text.split_first().unwrap_or((&b'R', &[]));
+    (*kind == b'I', String::from_utf8_lossy(why).into_owned())
+}
+
+/// Puts descriptors behind the words that stand for them.
+fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
+    let data: Vec<OwnedFd> = arguments
+        .data
+        .iter()
+        .map(|data| fd::memory_file(&data.name, &data.content))
+        .collect::<io::Result<_>>()?;
+    let word = |word: &Word| match word {
+        Word::Text(text) => text.clone(),
+        Word::Data(index) => data[*index].as_raw_fd().to_string().into(),
+    };
+    Ok((arguments.words.iter().map(word).collect(), data))
+}
+
+fn program(plan: &Plan, words: Vec<OsString>, sender: &OwnedFd) -> io::Result<Program> {
+    let number = sender.as_raw_fd().to_string();
+    // Always `--`: a command that looks like an option is a command (CVE-2024-32462).
+    let start = ["--", RUNTIME_BINARY, "multicall", START, &number, "--"].map(OsString::from);
+    let argv = [OsString::from("bwrap")]
+        .into_iter()
+        .chain(words)
+        .chain(start)
+        .chain(plan.command.iter().cloned());
+    Program::new(argv, &plan.environment.set)
+}
+
+/// The caller's terminal, by its name on the host.
+fn terminal() -> Option<PathBuf> {
+    (0..3).find_map(fd::terminal)
+}
+
+/// Runs inside, as the first process of the sandbox's own: becomes the command.
+/// `arguments` are the channel's number, `--`, and the command. Returns the exit code of failure.
+pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (u8, String) {
+    let [number, _, command @ ..] = arguments else {
+        return (125, "no command".into());
+    };
+    let sender =
+        number.to_str().and_then(|number| number.parse().ok()).ok_or(io::ErrorKind::InvalidInput);
+    let Ok(sender) = sender.map_err(io::Error::from).and_then(channel::adopt) else {
+        return (125, "this name is for the sandbox's own use".into());
+    };
+    if let Err(error) = channel::send(sender.as_fd(), b"S").and_then(|()| signal::unblock()) {
+        return (125, format!("cannot begin: {error}"));
+    }
+    let Some(name) = command.first() else { return (125, "no command".into()) };
+    let variables = environment.iter().map(|(name, value)| (name, value));
+    let error = match Program::new(command.iter().cloned(), variables) {
+        Ok(program) => search(name, environment, &program),
+        Err(error) => error,
+    };
+    let name = name.to_string_lossy();
+    match error.kind() {
+        io::ErrorKind::NotFound => (127, format!("`{name}` was not found")),
+        _ => (126, format!("`{name}` cannot be executed: {error}")),
+    }
+}
+
+/// Tries the places that the name may mean, as a shell does; returns why none of them worked.
+fn search(name: &OsStr, environment: &[(OsString, OsString)], program: &Program) -> io::Error {
+    if name.as_bytes().contains(&b'/') {
+        return program.exec_path(name);
+    }
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for dir in std::env::split_paths(&path.unwrap_or_default()) {
+        let candidate =
+            if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) };
+        let failed = program.exec_path(candidate.as_os_str());
+        // A closed directory in `PATH` says nothing about the command; a file without permission does.
+        if candidate.is_file() {
+            error = failed;
+        }
+    }
+    error
+}

@@ -1,0 +1,4 @@
+mod attacks;
+mod plant;
+mod quiet;
+pub(crate) mod world;

@@ -1,0 +1,225 @@
+//! Patterns to real paths: every symlink followed, and remembered.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use globset::GlobMatcher;
+use serde::Serialize;
+use thiserror::Error;
+
+use super::pattern::{Pattern, PatternError, clean};
+use crate::config::{Access, Origin, PathRule, Sourced};
+
+/// How a rule came to a path. The order is the strength.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Matched {
+    /// By a pattern.
+    Glob,
+    /// By name.
+    Exact,
+}
+
+/// What lies at a resolved path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A directory.
+    Dir,
+    /// A file, or a socket, pipe or device.
+    File,
+    /// Nothing, yet.
+    Missing,
+}
+
+/// A rule at a real path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Resolved {
+    /// The path, free of symlinks as far as it exists.
+    pub path: PathBuf,
+    /// What lies there.
+    pub kind: Kind,
+    /// What the rule asks for.
+    pub access: Access,
+    /// How it matched.
+    pub matched: Matched,
+    /// Where the rule was written.
+    pub origin: Origin,
+    /// The rule as it was written.
+    pub pattern: String,
+    /// The directories in which symlinks lie that were followed on the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<PathBuf>,
+}
+
+/// A rule that cannot be resolved.
+#[derive(Debug, Error)]
+#[error("{origin}: {error}")]
+pub struct ResolveError {
+    /// Where it was written.
+    pub origin: Origin,
+    /// What is wrong with it.
+    #[source]
+    pub error: PatternError,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The real path as far as it exists, the rest as written.
+    pub path: PathBuf,
+    /// What lies there.
+    pub kind: Kind,
+    /// Directories of the symlinks followed.
+    pub links: Vec<PathBuf>,
+}
+
+/// Resolves paths and remembers directories, so that a hundred rules below home cost a hundred
+/// look-ups and not a thousand.
+#[derive(Debug, Default)]
+pub struct Resolver {
+    dirs: HashMap<PathBuf, Place>,
+}
+
+/// More than any sane chain of symlinks; the kernel stops at the same number.
+const MAX_LINKS: usize = 40;
+
+impl Resolver {
+    /// Follows every symlink of an absolute path. A path that ends in nothing, below a file or in
+    /// a closed directory is `Missing`: nobody inside can get further than we did.
+    pub fn place(&mut self, path: &Path) -> Place {
+        self.follow(path, MAX_LINKS)
+    }
+
+    fn follow(&mut self, path: &Path, budget: usize) -> Place {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Place { path: PathBuf::from("/"), kind: Kind::Dir, links: Vec::new() };
+        };
+        let parent = self.dir(parent, budget);
+        if parent.kind != Kind::Dir {
+            return Place {
+                path: parent.path.join(name),
+                kind: Kind::Missing,
+                links: parent.links,
+            };
+        }
+        self.entry(parent, name, budget)
+    }
+
+    fn dir(&mut self, path: &Path, budget: usize) -> Place {
+        if let Some(place) = self.dirs.get(path) {
+            return place.clone();
+        }
+        let place = self.follow(path, budget);
+        self.dirs.insert(path.to_path_buf(), place.clone());
+        place
+    }
+
+    fn entry(&mut self, parent: Place, name: &OsStr, budget: usize) -> Place {
+        let Place { path: dir, mut links, .. } = parent;
+        let path = dir.join(name);
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            return Place { path, kind: Kind::Missing, links };
+        };
+        if !metadata.is_symlink() {
+            let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
+            return Place { path, kind, links };
+        }
+        links.push(dir.clone());
+        let (Some(budget), Ok(target)) = (budget.checked_sub(1), fs::read_link(&path)) else {
+            return Place { path, kind: Kind::Missing, links };
+        };
+        // `..` in a link is resolved against the real directory, component by component.
+        let mut at = Place {
+            path: if target.is_absolute() { "/".into() } else { dir },
+            kind: Kind::Dir,
+            links,
+        };
+        for component in target.components() {
+            at = match component {
+                Component::Normal(name) if at.kind == Kind::Dir => self.entry(at, name, budget),
+                Component::Normal(name) => {
+                    Place { path: at.path.join(name), kind: Kind::Missing, ..at }
+                }
+                Component::ParentDir => Place { path: clean(&at.path.join("..")), ..at },
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => at,
+            };
+        }
+        at
+    }
+
+    /// Every real path that a rule means. A glob that matches nothing is no rule at all.
+    pub fn resolve(
+        &mut self,
+        rule: &Sourced<PathRule>,
+        cwd: &Path,
+        home: Option<&Path>,
+    ) -> Result<Vec<Resolved>, ResolveError> {
+        let PathRule { access, pattern } = &rule.value;
+        let parsed = Pattern::parse(pattern, cwd, home)
+            .map_err(|error| ResolveError { origin: rule.origin.clone(), error })?;
+        let (matched, paths) = match parsed {
+            Pattern::Exact(path) => (Matched::Exact, vec![path]),
+            Pattern::Glob { base, segments } => (Matched::Glob, expand(&base, &segments)),
+        };
+        let resolved = |path: PathBuf| {
+            let Place { path, kind, links } = self.place(&path);
+            let (origin, pattern) = (rule.origin.clone(), pattern.clone());
+            Resolved { path, kind, access: *access, matched, origin, pattern, links }
+        };
+        Ok(paths.into_iter().map(resolved).collect())
+    }
+}
+
+/// The existing paths below `base` that the segments match, each once.
+pub fn expand(base: &Path, segments: &[Option<GlobMatcher>]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(base, segments, &mut found);
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn walk(dir: &Path, segments: &[Option<GlobMatcher>], found: &mut Vec<PathBuf>) {
+    let Some((first, rest)) = segments.split_first() else {
+        found.push(dir.to_path_buf());
+        return;
+    };
+    if first.is_none() && !rest.is_empty() {
+        // `**` also stands for no directory at all.
+        walk(dir, rest, found);
+    }
+    // What cannot be listed holds nothing that a command of the same user could list.
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match first {
+            None => {
+                if rest.is_empty() {
+                    found.push(entry.path());
+                }
+                if is_dir {
+                    walk(&entry.path(), segments, found);
+                }
+            }
+            Some(matcher) if matcher.is_match(Path::new(&entry.file_name())) => {
+                if rest.is_empty() || is_dir || fs::metadata(entry.path()).is_ok_and(|m| m.is_dir())
+                {
+                    walk(&entry.path(), rest, found);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Whether an error means "there is nothing" rather than "something is wrong".
+pub fn means_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    )
+}

@@ -1,0 +1,428 @@
+//! Decisions to mounts: one for each rule that changes something, pins for what must not be
+//! renamed away, and the places that every sandbox needs.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Ground, Guarded, Mount, PlanError, Veil, View, sockets};
+use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
+use crate::guard::Known;
+use crate::host::Host;
+use crate::path::pattern::clean;
+use crate::path::resolve::{Place, Resolver};
+use crate::path::{Kind, Matched, Resolved};
+use crate::preset::Presets;
+use crate::preset::git::{self, GitError, GitProtection};
+use crate::specificity::{Decision, Decisions};
+use crate::wrapper::Commands;
+
+/// What a path shows while the list grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Writable,
+    ReadOnly,
+    Empty,
+    Own,
+}
+
+/// The mounts so far, by target, and what is seen between them.
+struct Builder {
+    tmp: Tmp,
+    ground_writable: bool,
+    mounts: BTreeMap<PathBuf, Mount>,
+}
+
+/// All mounts, parents first.
+pub(super) fn build(
+    host: &Host,
+    config: &Config,
+    decisions: &Decisions,
+    commands: &Commands,
+    git: &GitProtection,
+    resolver: &mut Resolver,
+) -> Result<Vec<Mount>, PlanError> {
+    let root = decisions.at(Path::new("/"));
+    let ground_writable = root.is_some_and(|decision| decision.rule.access == Access::Rw);
+    let mut builder = Builder { tmp: config.tmp.value, ground_writable, mounts: BTreeMap::new() };
+    if config.tmp.value == Tmp::Host {
+        builder.bind(Path::new("/tmp"), Kind::Dir, View::ReadWrite, &config.tmp.origin);
+    }
+    for decision in decisions.iter() {
+        builder.rule(&decision.rule);
+    }
+    builder.check_cwd(config, decisions)?;
+    for mount in &config.mounts {
+        builder.bind_mount(mount, resolver)?;
+    }
+    for pin in &git.pins {
+        builder.pin(pin, &Origin::Preset("@git"));
+    }
+    builder.pin_ancestors(commands);
+    if let Some(socket) = sockets::docker(host, config, resolver)? {
+        builder.open_socket(socket, &config.docker.origin);
+    }
+    for path in sockets::opened(host, config, resolver)? {
+        builder.open_socket(path, &Origin::Default);
+    }
+    builder.resolver_configuration(config.network.value, resolver);
+    Ok(builder.finish())
+}
+
+impl Builder {
+    fn state(&self, path: &Path) -> State {
+        match path.ancestors().find_map(|path| self.mounts.get(path)) {
+            Some(mount) => match mount.view {
+                View::ReadWrite | View::Pin | View::Device => State::Writable,
+                View::ReadOnly => State::ReadOnly,
+                View::EmptyFile | View::EmptyDir => State::Empty,
+            },
+            None => match Ground::of(path, self.tmp) {
+                Ground::Host if self.ground_writable => State::Writable,
+                Ground::Host => State::ReadOnly,
+                Ground::Empty => State::Empty,
+                Ground::Own => State::Own,
+            },
+        }
+    }
+
+    fn above(&self, path: &Path) -> State {
+        path.parent().map_or(State::Own, |parent| self.state(parent))
+    }
+
+    /// Adds the mount that a rule needs, if it changes anything.
+    fn rule(&mut self, rule: &Resolved) {
+        let Resolved { path, kind, access, origin, .. } = rule;
+        if *kind == Kind::Missing || path == Path::new("/") {
+            return;
+        }
+        let above = self.above(path);
+        let view = match (access, above) {
+            (Access::Exclude, State::Empty | State::Own) => return,
+            (Access::Exclude, State::ReadOnly) if !is_readable(path) => return,
+            (Access::Exclude, _) if *kind == Kind::Dir => View::EmptyDir,
+            (Access::Exclude, _) => View::EmptyFile,
+            (Access::Ro, State::ReadOnly) | (Access::Rw, State::Writable) => return,
+            (_, State::Own) => View::Device,
+            (Access::Ro, _) => View::ReadOnly,
+            (Access::Rw, _) => View::ReadWrite,
+        };
+        self.bind(path, *kind, view, origin);
+    }
+
+    fn bind(&mut self, path: &Path, kind: Kind, view: View, origin: &Origin) {
+        let create = matches!(self.above(path), State::Empty | State::Own);
+        let (source, target) = (path.to_path_buf(), path.to_path_buf());
+        let mount = Mount { source, target, view, kind, create, origin: origin.clone() };
+        self.mounts.insert(path.to_path_buf(), mount);
+    }
+
+    /// Keeps a directory in a writable place from being renamed.
+    fn pin(&mut self, path: &Path, origin: &Origin) {
+        if !self.mounts.contains_key(path) && self.state(path) == State::Writable {
+            self.bind(path, Kind::Dir, View::Pin, origin);
+        }
+    }
+
+    /// A read-only path in a writable tree holds only if no directory between the two can be
+    /// moved away and rebuilt. (A hidden path stays hidden wherever it is moved.)
+    fn pin_ancestors(&mut self, commands: &Commands) {
+        let read_only = self.mounts.values().filter(|mount| mount.view == View::ReadOnly);
+        let mut held: Vec<(PathBuf, Origin)> =
+            read_only.map(|mount| (mount.target.clone(), mount.origin.clone())).collect();
+        held.extend(commands.covers.iter().map(|cover| (cover.target.clone(), Origin::Default)));
+        for (path, origin) in held {
+            for ancestor in path.ancestors().skip(1) {
+                match self.mounts.get(ancestor) {
+                    Some(mount) if mount.view == View::Pin => continue,
+                    Some(_) => break,
+                    None if ancestor == Path::new("/") => break,
+                    None => self.pin(ancestor, &origin),
+                }
+            }
+        }
+    }
+
+    fn check_cwd(&self, config: &Config, decisions: &Decisions) -> Result<(), PlanError> {
+        let cwd = &config.cwd;
+        if cwd == Path::new("/tmp") && config.tmp.value == Tmp::Private {
+            return Err(PlanError::CwdIsTmp);
+        }
+        match self.state(cwd) {
+            State::Writable | State::ReadOnly => Ok(()),
+            State::Empty | State::Own => Err(PlanError::CwdHidden {
+                cwd: cwd.clone(),
+                origin: decisions
+                    .covering(cwd)
+                    .map_or(Origin::Default, |decision| decision.rule.origin.clone()),
+            }),
+        }
+    }
+
+    fn bind_mount(
+        &mut self,
+        mount: &Sourced<BindMount>,
+        resolver: &mut Resolver,
+    ) -> Result<(), PlanError> {
+        let BindMount { host, target, access } = &mount.value;
+        let refuse = |why| PlanError::Mount {
+            origin: mount.origin.clone(),
+            host: host.clone(),
+            target: target.clone(),
+            why,
+        };
+        let source = resolver.place(host);
+        if source.kind == Kind::Missing {
+            return Err(refuse("the host path does not exist"));
+        }
+        let target = resolver.place(&clean(target)).path;
+        if Ground::of(&target, Tmp::Host) == Ground::Own
+            || target == Path::new("/")
+            || target.starts_with("/run/agent-sandbox")
+        {
+            return Err(refuse("that place is the sandbox's own"));
+        }
+        let create = match self.above(&target) {
+            State::Empty | State::Own => true,
+            _ if fs::symlink_metadata(&target).is_ok() => false,
+            _ if is_new_at_top_level(&target) => true,
+            _ => {
+                return Err(refuse(
+                    "the place does not exist, and can be made only below a new top-level directory, `/tmp` or `/run`",
+                ));
+            }
+        };
+        let view = if *access == Access::Rw { View::ReadWrite } else { View::ReadOnly };
+        let (kind, origin) = (source.kind, mount.origin.clone());
+        self.mounts.insert(
+            target.clone(),
+            Mount { source: source.path, target, view, kind, create, origin },
+        );
+        Ok(())
+    }
+
+    fn open_socket(&mut self, path: PathBuf, origin: &Origin) {
+        if sockets::is_socket(&path) && !fs::symlink_metadata(&path).is_ok_and(|m| m.is_symlink()) {
+            self.bind(&path, Kind::File, View::ReadWrite, origin);
+        }
+    }
+
+    /// `/etc/resolv.conf` is often a link, or a chain of them, into `/run`, which is empty inside:
+    /// the file at its end is put where the first link that leads there points.
+    fn resolver_configuration(&mut self, network: Network, resolver: &mut Resolver) {
+        let end = resolver.place(Path::new("/etc/resolv.conf"));
+        if network == Network::Off
+            || end.kind != Kind::File
+            || self.state(&end.path) != State::Empty
+        {
+            return;
+        }
+        let mut path = PathBuf::from("/etc/resolv.conf");
+        for _ in 0..40 {
+            if self.state(&path) == State::Empty {
+                let origin = Origin::Default;
+                let mount = Mount {
+                    source: end.path,
+                    target: path.clone(),
+                    view: View::ReadOnly,
+                    kind: Kind::File,
+                    create: true,
+                    origin,
+                };
+                self.mounts.insert(path, mount);
+                return;
+            }
+            let Ok(link) = fs::read_link(&path) else { return };
+            let parent = resolver.place(path.parent().unwrap_or(Path::new("/"))).path;
+            let next = clean(&parent.join(link));
+            let (Some(dir), Some(name)) = (next.parent(), next.file_name()) else { return };
+            path = resolver.place(dir).path.join(name);
+        }
+    }
+
+    fn finish(self) -> Vec<Mount> {
+        self.mounts.into_values().collect()
+    }
+}
+
+/// Hiding what cannot be read anyway costs a mount and gains nothing.
+fn is_readable(path: &Path) -> bool {
+    sandbox_linux::file::readable(path)
+}
+
+fn is_new_at_top_level(target: &Path) -> bool {
+    let top = target.ancestors().filter(|path| path.parent() == Some(Path::new("/"))).last();
+    top.is_some_and(|top| fs::symlink_metadata(top).is_err())
+}
+
+/// Adds the rules of `@git`, which depend on the repositories that are there.
+pub(super) fn git(
+    host: &Host,
+    presets: &Presets,
+    roots: &[PathBuf],
+    known: &Known,
+    rules: &mut Vec<Resolved>,
+) -> Result<GitProtection, GitError> {
+    if !presets.has("@git") {
+        return Ok(GitProtection::default());
+    }
+    let strict = presets.has("@git-strict");
+    let budget = if known.complete { git::SHORT_LOOK } else { git::FIRST_LOOK };
+    let found = git::discover(host, roots, strict, &known.repositories, budget)?;
+    let name = if strict { "@git-strict" } else { "@git" };
+    let with = |access: Access| move |path: &PathBuf| exact(path, access, Origin::Preset(name));
+    rules.extend(found.read_only.iter().filter_map(with(Access::Ro)));
+    rules.extend(found.writable.iter().filter_map(with(Access::Rw)));
+    Ok(found)
+}
+
+/// The places that the user made writable for work: not caches, not the agents' own state.
+pub(super) fn writable_roots(rules: &[Resolved]) -> Vec<PathBuf> {
+    let is_work = |origin: &Origin| !matches!(origin, Origin::Preset(name) if *name != "@base");
+    let mut roots: Vec<PathBuf> = rules
+        .iter()
+        .filter(|rule| rule.access == Access::Rw && rule.kind == Kind::Dir && is_work(&rule.origin))
+        .map(|rule| rule.path.clone())
+        .collect();
+    let mut seen = std::collections::HashSet::new();
+    roots.retain(|root| seen.insert(root.clone()));
+    roots
+}
+
+fn exact(path: &PathBuf, access: Access, origin: Origin) -> Option<Resolved> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
+    let pattern = path.display().to_string();
+    Some(Resolved {
+        path: path.clone(),
+        kind,
+        access,
+        matched: Matched::Exact,
+        origin,
+        pattern,
+        links: Vec::new(),
+    })
+}
+
+/// What decides about sandboxes must not be writable from inside one: configuration, wrapper
+/// scripts, this binary and bubblewrap.
+pub(super) fn protect_ourselves(
+    host: &Host,
+    config: &Config,
+    commands: &Commands,
+    resolver: &mut Resolver,
+    rules: &mut Vec<Resolved>,
+) {
+    let mut paths: Vec<PathBuf> = config.files.clone();
+    paths.extend(commands.scripts.iter().cloned());
+    paths.push(host.exe.clone());
+    paths.extend(host.search_path().iter().map(|dir| dir.join("bwrap")));
+    for path in paths {
+        let place = resolver.place(&path);
+        if place.kind != Kind::Missing {
+            rules.extend(exact(&place.path, Access::Ro, Origin::Default));
+        }
+    }
+    // The state directory holds trust and records; home is read-only, but it may lie elsewhere.
+    if let Some(state) = host.state_dir() {
+        let place = resolver.place(&state);
+        if place.kind == Kind::Dir {
+            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
+        }
+    }
+}
+
+/// What the look at the end of the run needs to know.
+pub(super) fn guarded(
+    config: &Config,
+    decisions: &Decisions,
+    roots: Vec<PathBuf>,
+    git: GitProtection,
+) -> Guarded {
+    let must_not_appear = |decision: &&Decision| {
+        let rule = &decision.rule;
+        rule.kind == Kind::Missing
+            && rule.access == Access::Ro
+            && rule.origin.layer() > Layer::Builtin
+    };
+    // The user's own configuration directory is among the protected files, but not in the tree.
+    let mut files: Vec<PathBuf> = config
+        .files
+        .iter()
+        .filter(|path| path.starts_with(&config.cwd) && !path.is_dir())
+        .cloned()
+        .collect();
+    files.extend(
+        decisions.iter().filter(must_not_appear).map(|decision| decision.rule.path.clone()),
+    );
+    Guarded { roots, git, files }
+}
+
+/// One overlay can hide everything in the home directory, if home is read-only, has no other
+/// file system mounted in it, and no outer sandbox has an overlay there already.
+pub(super) fn veil(
+    host: &Host,
+    presets: &Presets,
+    decisions: &Decisions,
+    home: Option<&Place>,
+) -> Option<Veil> {
+    let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
+    let decision = decisions.at(&dir)?;
+    if decision.rule.access != Access::Ro || has_mounts_below(&dir) {
+        return None;
+    }
+    let missing = decisions
+        .iter()
+        .filter(|decision| {
+            decision.rule.kind == Kind::Missing && decision.rule.access == Access::Exclude
+        })
+        .filter_map(|decision| first_missing(&dir, &decision.rule.path))
+        .filter(|path| decisions.covering(path).is_some_and(|covering| covering.rule.path == dir));
+    let mut missing: Vec<PathBuf> = missing.collect();
+    missing.sort();
+    missing.dedup();
+    Some(Veil { dir, missing })
+}
+
+/// The first name on the way to `path` that does not exist below `dir`.
+fn first_missing(dir: &Path, path: &Path) -> Option<PathBuf> {
+    let mut at = dir.to_path_buf();
+    for part in path.strip_prefix(dir).ok()?.components() {
+        at.push(part);
+        if fs::symlink_metadata(&at).is_err() {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn has_mounts_below(dir: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    // Octal escapes stand for blanks; a directory with one is compared as written there.
+    let dir =
+        dir.to_string_lossy().replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011");
+    points
+        .into_iter()
+        .any(|point| point.strip_prefix(dir.as_str()).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// The host's top level, name by name, if a mount needs a new directory there.
+pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
+    if !mounts.iter().any(|mount| mount.create && is_new_at_top_level(&mount.target)) {
+        return Vec::new();
+    }
+    crate::backend::bwrap::top_level()
+}
+
+/// Protected files in writable places: the kernel drops a mount when the host replaces the file
+/// under it, so these are watched and protected again.
+pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
+    let guarded = mounts.iter().filter(|mount| {
+        mount.kind == Kind::File
+            && mount.source == mount.target
+            && matches!(mount.view, View::ReadOnly | View::EmptyFile)
+    });
+    guarded.map(|mount| mount.target.clone()).collect()
+}

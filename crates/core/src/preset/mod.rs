@@ -1,0 +1,226 @@
+//! Presets: every `@name` becomes lines of rules. The tables are data; this is the only code.
+
+mod base;
+mod secrets;
+mod caches;
+mod agents;
+pub mod git;
+mod lint;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+use crate::config::{Access, Config, Origin, PathRule, Sourced};
+use crate::host::Host;
+
+/// A line of a preset: what is asked for, and the path as a user would write it.
+type Line = (Access, &'static str);
+
+/// The presets in the order in which they are listed, with what they stand for.
+pub const NAMES: &[(&str, &str)] = &[
+    ("@base", "working directory writable, home readable, ~/.ssh ~/.gnupg ~/.aws hidden"),
+    (
+        "@secrets",
+        "credentials, histories, browser profiles, agent sockets and secret variables hidden",
+    ),
+    ("@caches", "package caches writable, the programs in them read-only"),
+    ("@agents", "state of the coding agents writable"),
+    ("@git", "hooks and configuration of repositories read-only"),
+    ("@git-strict", "as @git, and other branches and tags read-only"),
+    ("@lint/ts", "configuration of TypeScript and JavaScript linters read-only"),
+    ("@lint/go", "configuration of Go linters read-only"),
+    ("@lint/python", "configuration of Python linters read-only"),
+    ("@lint/all", "all of @lint/*"),
+    ("@all", "@base @secrets @caches @agents @git @lint/all; the default"),
+];
+
+const ALL: &[&str] =
+    &["@base", "@secrets", "@caches", "@agents", "@git", "@lint/ts", "@lint/go", "@lint/python"];
+
+/// The presets that are on, after all toggles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presets(BTreeSet<&'static str>);
+
+impl Presets {
+    /// Starts from `@all` and carries out the toggles in order; the last one wins.
+    pub fn of(toggles: &[Sourced<String>]) -> Self {
+        let mut on: BTreeSet<&'static str> = ALL.iter().copied().collect();
+        for toggle in toggles {
+            match toggle.value.strip_prefix('!') {
+                Some(name) => members(name).iter().for_each(|member| {
+                    on.remove(member);
+                }),
+                None => on.extend(members(&toggle.value)),
+            }
+        }
+        Self(on)
+    }
+
+    /// Whether a preset is on.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    /// The names of those that are on.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().copied()
+    }
+}
+
+/// What a name switches. Names were checked when the configuration was read.
+fn members(name: &str) -> Vec<&'static str> {
+    match name {
+        "@all" => ALL.to_vec(),
+        "@lint/all" => vec!["@lint/ts", "@lint/go", "@lint/python"],
+        "@git-strict" => vec!["@git", "@git-strict"],
+        other => NAMES.iter().map(|(name, _)| *name).filter(|name| *name == other).collect(),
+    }
+}
+
+/// Every path rule: the lines of the presets that are on, then the user's own.
+pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>) {
+    let presets = Presets::of(&config.presets);
+    // Without a home there is nothing of the home to rule; the line `~` of `@base` insists on one.
+    let has_home = host.home.is_some();
+    let mut rules: Vec<_> = tables(host, &presets)
+        .flat_map(|(name, lines)| {
+            lines.iter().map(move |(access, pattern)| line(name, *access, pattern))
+        })
+        .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
+        .collect();
+    if presets.has("@caches") {
+        rules.extend(programs_in_caches(host));
+    }
+    rules.extend(config.paths.iter().cloned());
+    (presets, rules)
+}
+
+fn tables<'a>(
+    host: &'a Host,
+    presets: &'a Presets,
+) -> impl Iterator<Item = (&'static str, &'static [Line])> + 'a {
+    let system: &[Line] = if host.uid == 0 { secrets::SYSTEM } else { &[] };
+    [
+        ("@base", base::BASE),
+        ("@secrets", secrets::HOME),
+        ("@secrets", system),
+        ("@secrets", secrets::SOCKETS),
+        ("@caches", caches::CACHES),
+        ("@agents", agents::AGENTS),
+        ("@lint/ts", lint::TS),
+        ("@lint/go", lint::GO),
+        ("@lint/python", lint::PYTHON),
+    ]
+    .into_iter()
+    .filter(|(name, _)| presets.has(name))
+}
+
+fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
+    Sourced::new(PathRule { access, pattern: pattern.to_owned() }, Origin::Preset(preset))
+}
+
+/// Whatever the user has on `$PATH` inside a cache must not be writable from inside.
+fn programs_in_caches(host: &Host) -> Vec<Sourced<PathRule>> {
+    let Some(home) = &host.home else { return Vec::new() };
+    let writable = caches::CACHES.iter().filter(|(access, _)| *access == Access::Rw);
+    let caches: Vec<_> = writable
+        .filter_map(|(_, path)| path.strip_prefix("~/"))
+        .map(|path| home.join(path))
+        .collect();
+    host.search_path()
+        .into_iter()
+        .filter(|dir| caches.iter().any(|cache| dir.starts_with(cache)))
+        .filter_map(|dir| dir.to_str().map(|dir| line("@caches", Access::Ro, dir)))
+        .collect()
+}
+
+/// Why a variable does not reach the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hidden {
+    /// It holds a credential.
+    Credential,
+    /// It leads to a socket that is not there.
+    Socket,
+    /// It makes programs run other code.
+    Injecting,
+}
+
+/// Whether `@secrets` hides a variable.
+pub fn hides_variable(name: &OsStr, value: &OsStr) -> Option<Hidden> {
+    let name = name.to_str()?;
+    let listed = |table: &[&str]| table.iter().any(|pattern| matches(pattern, name));
+    if listed(secrets::SOCKET_VARIABLES) {
+        return Some(Hidden::Socket);
+    }
+    if listed(secrets::INJECTING_VARIABLES) || preloads(name, value) {
+        return Some(Hidden::Injecting);
+    }
+    (listed(secrets::VARIABLES) && !listed(secrets::PROVIDERS)).then_some(Hidden::Credential)
+}
+
+/// `NODE_OPTIONS` is mostly used for memory limits; only loading code with it is not passed on.
+fn preloads(name: &str, value: &OsStr) -> bool {
+    let loads = ["--require", "-r", "--import", "--loader", "--experimental-loader", "--env-file"];
+    name == "NODE_OPTIONS"
+        && value.to_string_lossy().split_whitespace().any(|word| {
+            loads.iter().any(|flag| {
+                word == *flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))
+            })
+        })
+}
+
+/// `*` at the start or the end stands for any text; nothing else is special.
+fn matches(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toggles(names: &[&str]) -> Vec<Sourced<String>> {
+        names.iter().map(|name| Sourced::new((*name).to_owned(), Origin::Default)).collect()
+    }
+
+    #[test]
+    fn presets_start_from_all_and_the_last_toggle_wins() {
+        for (names, on, off) in [
+            (&[][..], "@base", "@git-strict"),
+            (&["@git-strict"], "@git-strict", ""),
+            (&["!@all", "@caches"], "@caches", "@base"),
+            (&["!@all", "@git-strict"], "@git", "@base"),
+            (&["@git-strict", "!@all"], "@git-strict", "@git"),
+            (&["!@lint/all"], "@git", "@lint/ts"),
+            (&["!@lint/ts", "@lint/ts"], "@lint/ts", ""),
+        ] {
+            let presets = Presets::of(&toggles(names));
+            assert!(presets.has(on), "{names:?} should turn {on} on");
+            assert!(!presets.has(off), "{names:?} should leave {off} off");
+        }
+    }
+
+    #[test]
+    fn variables_are_hidden_by_what_they_hold() {
+        for (name, value, hidden) in [
+            ("AWS_SECRET_ACCESS_KEY", "x", Some(Hidden::Credential)),
+            ("GITHUB_TOKEN", "x", Some(Hidden::Credential)),
+            ("MY_COMPANY_API_KEY", "x", Some(Hidden::Credential)),
+            ("DATABASE_URL", "x", Some(Hidden::Credential)),
+            ("ANTHROPIC_API_KEY", "x", None),
+            ("OPENAI_API_KEY", "x", None),
+            ("PATH", "x", None),
+            ("SSH_AUTH_SOCK", "x", Some(Hidden::Socket)),
+            ("LD_PRELOAD", "x", Some(Hidden::Injecting)),
+            ("NODE_OPTIONS", "--max-old-space-size=4096", None),
+            ("NODE_OPTIONS", "--require /tmp/x.js", Some(Hidden::Injecting)),
+            ("GIT_AUTHOR_NAME", "x", None),
+        ] {
+            assert_eq!(hides_variable(OsStr::new(name), OsStr::new(value)), hidden, "{name}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The one message that a sandbox sends while it starts: "here I am", or what went wrong.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
+
+/// A message and the process that sent it, numbered as the receiver sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who sent it. The kernel fills this in, translated across PID namespaces.
+    pub pid: i32,
+    /// What it says.
+    pub text: Vec<u8>,
+}
+
+/// A connected pair: messages written on the second arrive on the first with their sender.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (receiver, sender) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::sockopt::set_socket_passcred(&receiver, true)?;
+    Ok((receiver, sender))
+}
+
+/// Reads one message; `None` when the other side is gone.
+pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
+    let mut text = [0; 1024];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(
+        receiver,
+        &mut [io::IoSliceMut::new(&mut text)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let pid = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials.pid.as_raw_pid()),
+        _ => None,
+    });
+    Ok(Some(Message { pid: pid.unwrap_or(0), text: text[..received.bytes].to_vec() }))
+}
+
+/// Sends one message.
+pub fn send(sender: BorrowedFd<'_>, text: &[u8]) -> io::Result<()> {
+    rustix::io::write(sender, text).map(drop).map_err(Into::into)
+}
+
+/// Takes over a descriptor that was inherited by number.
+pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    crate::fd::close_on_exec(number)?;
+    // SAFETY: the number was handed to this process for this purpose and is open (checked above).
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Waits until one of the descriptors can be read, or until the time is over.
+/// Returns which of them are ready.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], milliseconds: Option<u64>) -> io::Result<Vec<bool>> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut polled: Vec<_> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+    let timeout = milliseconds.map(|ms| Timespec {
+        tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
+    });
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
+        Err(error) => Err(error.into()),
+    }
+}

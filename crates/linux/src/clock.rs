@@ -1,0 +1,18 @@
+//! Clocks that the kernel stamps files with.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Wall clock, as files are stamped with: seconds and nanoseconds.
+pub fn wall() -> (i64, u32) {
+    read(ClockId::RealtimeCoarse)
+}
+
+/// Time since boot, sleep included; nobody can set it.
+pub fn since_boot() -> (i64, u32) {
+    read(ClockId::Boottime)
+}
+
+fn read(clock: ClockId) -> (i64, u32) {
+    let now = clock_gettime(clock);
+    (now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,93 @@
+//! Descriptors: which ones a program inherits, and files that live in memory only.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::fs::{FileType, MemfdFlags, SeekFrom};
+use rustix::io::FdFlags;
+
+/// Marks every descriptor but 0, 1 and 2 as not to be inherited.
+pub fn close_all_on_exec() -> io::Result<()> {
+    // SAFETY: only sets a flag on open descriptors; no Rust object is invalidated.
+    let done = unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a program inherit this descriptor after all.
+pub fn inherit(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::io::fcntl_setfd(fd, FdFlags::empty())?)
+}
+
+/// Marks one descriptor, given by number, as not to be inherited.
+pub fn close_on_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: only a flag changes; a number that is no open descriptor gives an error.
+    match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// A file in memory with this content, read from the start.
+pub fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&fd, rest)?..];
+    }
+    rustix::fs::seek(&fd, SeekFrom::Start(0))?;
+    Ok(fd)
+}
+
+/// What kind of thing the standard descriptors are, as far as it matters to a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory: a way to walk out of any sandbox.
+    Directory,
+    /// A regular file.
+    File,
+    /// A terminal, pipe, socket or device.
+    Stream,
+    /// Not open.
+    Closed,
+}
+
+/// What descriptor 0, 1 or 2 is.
+pub fn kind(fd: RawFd) -> Kind {
+    // SAFETY: the borrow lasts for this call only; a closed number gives an error.
+    let Ok(stat) = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }) else {
+        return Kind::Closed;
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Directory,
+        FileType::RegularFile => Kind::File,
+        _ => Kind::Stream,
+    }
+}
+
+/// Whether descriptor 0, 1 or 2 is open for reading only.
+pub fn is_read_only(fd: RawFd) -> bool {
+    // SAFETY: reads a flag; a closed number gives -1.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE == libc::O_RDONLY
+}
+
+/// Puts `new` in the place of descriptor `number`.
+pub fn replace(number: RawFd, new: &OwnedFd) -> io::Result<()> {
+    // SAFETY: `number` is one of the standard descriptors, which no Rust object owns.
+    match unsafe { libc::dup2(new.as_raw_fd(), number) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The terminal that descriptor 0, 1 or 2 is, by its name.
+pub fn terminal(fd: RawFd) -> Option<std::path::PathBuf> {
+    // SAFETY: the borrow lasts for this call only; a closed number is no terminal.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    if !rustix::termios::isatty(borrowed) {
+        return None;
+    }
+    std::fs::read_link(format!("/proc/self/fd/{fd}")).ok().filter(|path| path.starts_with("/dev/"))
+}

@@ -1,0 +1,418 @@
+//! Builds the file system that a sandbox sees, in a mount namespace of our own.
+//!
+//! bubblewrap could make the same mounts, but it reads the whole mount table again after each of
+//! them, resolves their paths a second time and knows no overlay. The steps are data, decided
+//! before the fork; here they are only carried out.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+
+use crate::mount::{self, Flags};
+
+/// One mount, file or directory, in the order in which they are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A host path, with what is mounted below it, at a place inside.
+    Bind {
+        /// The path on the host, free of symlinks.
+        source: PathBuf,
+        /// The path inside, free of symlinks.
+        target: PathBuf,
+        /// Nothing below can be changed.
+        read_only: bool,
+        /// Device files below work.
+        devices: bool,
+    },
+    /// An empty file system in memory.
+    Tmpfs {
+        /// Where.
+        target: PathBuf,
+        /// The mode of its root.
+        mode: u32,
+        /// Its size in bytes; the kernel's default is half the memory.
+        size: Option<u64>,
+    },
+    /// A directory in a file system made here.
+    Dir {
+        /// Where.
+        target: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// A file in a file system made here.
+    File {
+        /// Where.
+        target: PathBuf,
+        /// Its mode.
+        mode: u32,
+        /// What it holds.
+        content: Vec<u8>,
+    },
+    /// A symlink in a file system made here.
+    Symlink {
+        /// Where.
+        target: PathBuf,
+        /// What it points to.
+        to: PathBuf,
+    },
+    /// A set of pseudo terminals of the sandbox's own.
+    Terminals {
+        /// Where.
+        target: PathBuf,
+    },
+    /// Something made here, read-only at a second place.
+    Rebind {
+        /// The path inside that was made before.
+        source: PathBuf,
+        /// The second place.
+        target: PathBuf,
+    },
+    /// A read-only view of a directory in which some paths are missing or empty.
+    Veil {
+        /// The directory.
+        dir: PathBuf,
+        /// The paths below it, and what is seen of them.
+        hidden: Vec<(PathBuf, Hidden)>,
+    },
+    /// An empty, read-only file over a file that exists.
+    EmptyFile {
+        /// The file.
+        target: PathBuf,
+    },
+    /// The file system in memory at this place can no longer be changed.
+    Seal {
+        /// Where.
+        target: PathBuf,
+    },
+}
+
+/// What is seen of a hidden path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hidden {
+    /// An empty directory.
+    Dir,
+    /// An empty file.
+    File,
+    /// Nothing, even if the host creates it later.
+    Nothing,
+}
+
+/// The root that the steps start from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// Whether the host's directories start out writable.
+    pub writable: bool,
+    /// Top-level names that are made by steps and not taken from the host.
+    pub own: Vec<String>,
+}
+
+/// A step that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// What was being done.
+    pub what: String,
+    /// Why it failed.
+    pub error: io::Error,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.error)
+    }
+}
+
+trait While<T> {
+    /// Says what was being done when it failed.
+    fn during(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|error| Failure { what: what(), error: error.into() })
+    }
+}
+
+/// Where the old root, the new one and scratch space lie while building.
+const STAGE: &str = "/tmp";
+
+/// Replaces the root of this mount namespace by one made of `base` and `steps`.
+///
+/// The caller has just moved into user and mount namespaces of its own.
+pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
+    let mut builder = Builder::stage().during(|| "prepare the new root".into())?;
+    builder.base(base)?;
+    for step in steps {
+        builder.step(step).during(|| describe(step))?;
+    }
+    // Let go of the old tree first, or it could not be detached.
+    drop(builder);
+    mount::replace_root(Path::new("/new")).during(|| "change to the new root".into())
+}
+
+fn describe(step: &Step) -> String {
+    match step {
+        Step::Bind { source, target, .. } if source == target => {
+            format!("mount {}", target.display())
+        }
+        Step::Bind { source, target, .. } => {
+            format!("mount {} at {}", source.display(), target.display())
+        }
+        Step::Veil { dir, .. } => format!("mount an overlay on {}", dir.display()),
+        Step::Tmpfs { target, .. }
+        | Step::Dir { target, .. }
+        | Step::File { target, .. }
+        | Step::Symlink { target, .. }
+        | Step::EmptyFile { target }
+        | Step::Terminals { target }
+        | Step::Rebind { target, .. }
+        | Step::Seal { target } => format!("set up {}", target.display()),
+    }
+}
+
+struct Builder {
+    old: OwnedFd,
+    new: OwnedFd,
+    /// An empty file that is bound over hidden ones.
+    empty: Option<OwnedFd>,
+}
+
+impl Builder {
+    /// After this, `/old` is the host's root and `/new` an empty one.
+    fn stage() -> io::Result<Self> {
+        mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
+        let stage = mount::tmpfs(0o755, None)?;
+        for name in ["old", "new", "veil"] {
+            rustix::fs::mkdirat(&stage, name, Mode::from_raw_mode(0o755))?;
+        }
+        mount::attach(stage.as_fd(), mount::open_dir(Path::new(STAGE))?.as_fd())?;
+        rustix::process::chdir(STAGE)?;
+        rustix::process::pivot_root(c".", c"old")?;
+        rustix::process::chdir(c"/")?;
+        let new = mount::tmpfs(0o755, None)?;
+        mount::attach(new.as_fd(), mount::open_dir(Path::new("/new"))?.as_fd())?;
+        Ok(Self {
+            old: mount::open_dir(Path::new("/old"))?,
+            new: mount::open_dir(Path::new("/new"))?,
+            empty: None,
+        })
+    }
+
+    fn base(&mut self, base: &Base) -> Result<(), Failure> {
+        let entries = std::fs::read_dir("/old").during(|| "list the root".into())?;
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            if base.own.iter().any(|own| name == own.as_str()) {
+                continue;
+            }
+            let kind = entry.file_type().during(|| format!("look at /{}", name.display()))?;
+            self.top_level(&entry.path(), Path::new(&name), kind)
+                .during(|| format!("mount /{}", name.display()))?;
+        }
+        let flags = Flags { read_only: !base.writable, devices: false };
+        mount::set_flags(self.new.as_fd(), flags, true)
+            .during(|| "make the root read-only".into())?;
+        // The root itself stays open until the last mount point in it has been made.
+        mount::unseal(self.new.as_fd()).during(|| "open the root".into())
+    }
+
+    fn top_level(&self, host: &Path, name: &Path, kind: std::fs::FileType) -> io::Result<()> {
+        if kind.is_symlink() {
+            return Ok(rustix::fs::symlinkat(std::fs::read_link(host)?, &self.new, name)?);
+        }
+        if kind.is_dir() {
+            rustix::fs::mkdirat(&self.new, name, Mode::from_raw_mode(0o755))?;
+        } else {
+            create(self.new.as_fd(), name, 0o644, b"")?;
+        }
+        let tree = mount::clone_tree(mount::open_beneath(self.old.as_fd(), name)?.as_fd())?;
+        mount::attach(tree.as_fd(), mount::open_beneath(self.new.as_fd(), name)?.as_fd())
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::Bind { source, target, read_only, devices } => {
+                let tree =
+                    mount::clone_tree(mount::open_beneath(self.old.as_fd(), source)?.as_fd())?;
+                let flags = Flags { read_only: *read_only, devices: *devices };
+                mount::set_flags(tree.as_fd(), flags, true)?;
+                mount::attach(tree.as_fd(), self.target(target)?.as_fd())
+            }
+            Step::Tmpfs { target, mode, size } => {
+                mount::attach(mount::tmpfs(*mode, *size)?.as_fd(), self.target(target)?.as_fd())
+            }
+            Step::Dir { target, mode } => self.make_dir(target, *mode),
+            Step::File { target, mode, content } => {
+                create(self.parent(target)?.as_fd(), name(target)?, *mode, content)
+            }
+            Step::Symlink { target, to } => {
+                Ok(rustix::fs::symlinkat(to, self.parent(target)?, name(target)?)?)
+            }
+            Step::EmptyFile { target } => self.empty_file(target),
+            Step::Terminals { target } => {
+                mount::attach(mount::devpts()?.as_fd(), self.target(target)?.as_fd())
+            }
+            Step::Rebind { source, target } => self.rebind(source, target),
+            Step::Veil { dir, hidden } => self.veil(dir, hidden),
+            Step::Seal { target } => mount::seal(self.target(target)?.as_fd()),
+        }
+    }
+
+    fn target(&self, path: &Path) -> io::Result<OwnedFd> {
+        mount::open_beneath(self.new.as_fd(), path)
+    }
+
+    fn parent(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.target(path.parent().unwrap_or(path))
+    }
+
+    fn make_dir(&self, target: &Path, mode: u32) -> io::Result<()> {
+        match rustix::fs::mkdirat(self.parent(target)?, name(target)?, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The mask comes from a file of its own, not from `/dev/null`: a device cannot be opened on
+    /// a mount that forbids devices.
+    fn empty_file(&mut self, target: &Path) -> io::Result<()> {
+        if self.empty.is_none() {
+            let scratch = mount::tmpfs(0o755, None)?;
+            create(scratch.as_fd(), Path::new("empty"), 0o444, b"")?;
+            let at = mount::open_dir(Path::new("/veil"))?;
+            mount::attach(scratch.as_fd(), at.as_fd())?;
+            self.empty = Some(mount::open_beneath(scratch.as_fd(), Path::new("empty"))?);
+        }
+        let empty = self.empty.as_ref().ok_or(Errno::NOENT)?;
+        let tree = mount::clone_tree(empty.as_fd())?;
+        mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
+        mount::attach(tree.as_fd(), self.target(target)?.as_fd())
+    }
+
+    fn rebind(&self, source: &Path, target: &Path) -> io::Result<()> {
+        let tree = mount::clone_tree(self.target(source)?.as_fd())?;
+        mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
+        mount::attach(tree.as_fd(), self.target(target)?.as_fd())
+    }
+
+    fn veil(&self, dir: &Path, hidden: &[(PathBuf, Hidden)]) -> io::Result<()> {
+        let layer = mount::tmpfs(0o755, None)?;
+        let lower = mount::open_beneath(self.old.as_fd(), dir)?;
+        copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
+        for (path, kind) in hidden {
+            hide(lower.as_fd(), layer.as_fd(), path, *kind)?;
+        }
+        mount::attach(layer.as_fd(), mount::open_dir(Path::new("/veil"))?.as_fd())?;
+        let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
+        let mounted =
+            mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"));
+        // The overlay keeps its own reference; nobody needs the layer by name.
+        rustix::mount::unmount(c"/veil", rustix::mount::UnmountFlags::DETACH)?;
+        mounted
+    }
+}
+
+/// Puts the stand-in for one hidden path into the layer that lies over the real directory.
+fn hide(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path, kind: Hidden) -> io::Result<()> {
+    let mut at = PathBuf::new();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        at.push(part);
+        match rustix::fs::mkdirat(layer, &at, Mode::from_raw_mode(0o755)) {
+            Ok(()) => copy_mode(lower, layer, &at)?,
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match kind {
+        Hidden::Dir => {
+            rustix::fs::mkdirat(layer, path, Mode::from_raw_mode(0o555))?;
+            let dir =
+                rustix::fs::openat(layer, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            Ok(rustix::fs::fsetxattr(dir, c"user.overlay.opaque", b"y", XattrFlags::empty())?)
+        }
+        Hidden::File => create(layer, path, 0o444, b""),
+        // A 0/0 character device is a whiteout; making one needs no privilege.
+        Hidden::Nothing => {
+            Ok(rustix::fs::mknodat(layer, path, FileType::CharacterDevice, Mode::empty(), 0)?)
+        }
+    }
+}
+
+/// A merged directory shows the attributes of its uppermost layer.
+fn copy_mode(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let stat = rustix::fs::statat(lower, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(rustix::fs::chmodat(layer, path, Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?)
+}
+
+fn create(dir: BorrowedFd<'_>, path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(dir, path, flags, Mode::from_raw_mode(0o600))?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
+    }
+    Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
+}
+
+fn name(path: &Path) -> io::Result<&Path> {
+    let name = path.file_name().filter(|name| !name.as_bytes().is_empty());
+    name.map(Path::new).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+/// Reopens a standard input that is a file open for reading on a read-only mount: through
+/// `/proc/self/fd/0` it could be opened for writing otherwise. Needs a mount namespace of our own.
+pub fn read_only_stdin() -> io::Result<()> {
+    use crate::fd::{Kind, is_read_only, kind, replace};
+    if kind(0) != Kind::File || !is_read_only(0) {
+        return Ok(());
+    }
+    let stdin = rustix::stdio::stdin();
+    // A file that is on no mount of ours (deleted, in memory) has no other way to be opened.
+    let Ok(tree) = mount::clone_tree(stdin) else { return Ok(()) };
+    mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&tree));
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(()) };
+    let offset = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0))?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(offset))?;
+    replace(0, &file)
+}
+
+/// What a path that was protected before has to become again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Read-only.
+    ReadOnly,
+    /// Empty.
+    Hidden,
+}
+
+/// Protects a path again whose mount was lost because the host replaced the file under it.
+/// The caller has entered the sandbox's namespaces.
+pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
+    let root = mount::open_dir(Path::new("/"))?;
+    let target = mount::open_beneath(root.as_fd(), path)?;
+    if is_mount_root(target.as_fd())? {
+        return Ok(());
+    }
+    let tree = match protection {
+        Protection::ReadOnly => mount::clone_tree(target.as_fd())?,
+        Protection::Hidden => {
+            let scratch = mount::tmpfs(0o755, None)?;
+            create(scratch.as_fd(), Path::new("empty"), 0o444, b"")?;
+            mount::clone_tree(mount::open_beneath(scratch.as_fd(), Path::new("empty"))?.as_fd())?
+        }
+    };
+    mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
+    mount::attach(tree.as_fd(), target.as_fd())
+}
+
+fn is_mount_root(path: BorrowedFd<'_>) -> io::Result<bool> {
+    let stat = rustix::fs::statx(path, c"", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::empty())?;
+    Ok(stat.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))
+}

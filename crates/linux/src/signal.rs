@@ -1,0 +1,97 @@
+//! Signals as data: blocked, then read from a descriptor.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// The signals that ask a sandbox to end.
+pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// `SIGTERM`.
+pub const TERM: i32 = libc::SIGTERM;
+/// `SIGKILL`.
+pub const KILL: i32 = libc::SIGKILL;
+
+/// A signal that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the kernel sent it, as it does for a key typed on the terminal: then every
+    /// process of the foreground group has got it already.
+    pub from_terminal: bool,
+}
+
+/// A descriptor on which blocked signals arrive.
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
+
+impl Signals {
+    /// Blocks the ending signals and `SIGCHLD`, and opens the descriptor.
+    /// Children inherit the mask; [`unblock`] takes it back.
+    pub fn open() -> io::Result<Self> {
+        let set = set(ENDING.into_iter().chain([libc::SIGCHLD]));
+        change_mask(libc::SIG_BLOCK, &set)?;
+        // SAFETY: `set` is an initialised signal set; -1 asks for a new descriptor.
+        let fd =
+            unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just opened and belongs to nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The next signal, if one is waiting.
+    pub fn next(&self) -> io::Result<Option<Arrived>> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        let size = mem::size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the buffer is as large as the length given.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if read < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+        }
+        // SAFETY: zeroed memory is a valid value of this plain struct, and the kernel filled it.
+        let info = unsafe { info.assume_init() };
+        let signal = i32::try_from(info.ssi_signo).unwrap_or(0);
+        Ok(Some(Arrived { signal, from_terminal: info.ssi_code == libc::SI_KERNEL }))
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Lets the ending signals and `SIGCHLD` through again.
+pub fn unblock() -> io::Result<()> {
+    change_mask(libc::SIG_UNBLOCK, &set(ENDING.into_iter().chain([libc::SIGCHLD])))
+}
+
+fn set(signals: impl Iterator<Item = i32>) -> libc::sigset_t {
+    let mut set = MaybeUninit::zeroed();
+    // SAFETY: the pointer is valid, and the call initialises what it points to.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals {
+        // SAFETY: the set was initialised above.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+    }
+    // SAFETY: initialised by `sigemptyset`.
+    unsafe { set.assume_init() }
+}
+
+fn change_mask(how: i32, set: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: `set` is initialised; a null pointer says that the old mask is not wanted.
+    match unsafe { libc::sigprocmask(how, set, ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether a signal says that the terminal is gone.
+pub fn is_hangup(signal: i32) -> bool {
+    signal == libc::SIGHUP
+}
