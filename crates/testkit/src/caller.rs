@@ -53,6 +53,16 @@ fn package(tool: &str) -> &str {
     }
 }
 
+/// The folder of the real agents, `claude` and `codex`, that `./dev test agents` installs.
+///
+/// # Panics
+/// When the tests were started in another way.
+#[track_caller]
+pub fn agents() -> PathBuf {
+    let folder = setting("AGENT_SANDBOX_AGENTS").map(PathBuf::from);
+    folder.expect("this test needs real agents; start it with: ./dev test agents")
+}
+
 /// How often a loop goes round: `short` in `./dev test`, `long` in `./dev soak`.
 pub fn rounds(short: usize, long: usize) -> usize {
     if setting("AGENT_SANDBOX_SOAK").is_some() { long } else { short }
