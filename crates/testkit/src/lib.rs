@@ -1,1 +1,36 @@
-//! Test world.
+//! A temporary world for tests that run the real binary.
+//!
+//! A [`World`] is a home and a project that exist for one test. [`World::run`] runs a command in the
+//! sandbox, [`World::host`] runs the same command without it: the control that belongs to every denial.
+//!
+//! ```no_run
+//! use testkit::World;
+//!
+//! let world = World::new().file("home/diary", "dear");
+//! world.run(["sh", "-c", "cat ~/diary"]).succeeds().stdout("dear");
+//! world.run(["--exclude", "~/diary", "sh", "-c", "cat ~/diary"]).succeeds().stdout("");
+//! ```
+//!
+//! What a test needs and does not find makes it fail, never pass: see [`need`].
+#![allow(clippy::missing_panics_doc, reason = "a panic is how a test says that something is wrong")]
+#![allow(
+    clippy::return_self_not_must_use,
+    reason = "assertions are chained, and the last one is a statement"
+)]
+
+mod caller;
+mod root;
+mod world;
+mod process;
+mod run;
+mod terminal;
+
+pub use caller::{User, agents, need, rounds, user};
+pub use process::Process;
+pub use run::Run;
+pub use rustix::process::Signal;
+pub use terminal::{CTRL_C, CTRL_D, CTRL_Z, ENTER, Terminal};
+pub use world::World;
+
+#[cfg(test)]
+mod tests;
