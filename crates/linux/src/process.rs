@@ -150,11 +150,12 @@ impl Program {
         let (argv, env) = (pointers(&self.argv), pointers(&self.env));
         // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
         unsafe {
-            libc::execveat(
+            libc::syscall(
+                libc::SYS_execveat,
                 file.as_raw_fd(),
                 c"".as_ptr(),
-                argv.as_ptr().cast(),
-                env.as_ptr().cast(),
+                argv.as_ptr(),
+                env.as_ptr(),
                 libc::AT_EMPTY_PATH,
             )
         };
