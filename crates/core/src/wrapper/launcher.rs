@@ -18,6 +18,13 @@ use super::marker::{self, Found, GitFacts, Marker};
 use super::script;
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 
+/// The command a script stands for.
+const CMD: &str = "AGENT_SANDBOX_CMD";
+/// The real program, for the script to run; empty when there is none.
+const REAL: &str = "AGENT_SANDBOX_REAL";
+/// The process that became the script.
+const PID: &str = "AGENT_SANDBOX_PID";
+
 /// What the launcher decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Launch {
@@ -128,7 +135,7 @@ impl Launcher<'_> {
         match &found.marker {
             Marker::Deny if self.runs_wrapper(argv) && is_there(&found.real()) => real(found, argv),
             Marker::Deny => deny(&found.name),
-            Marker::Script if self.runs_wrapper(argv) || self.is_called_by(&found.script()) => {
+            Marker::Script if self.runs_wrapper(argv) || self.is_called_by_wrapper(found) => {
                 real(found, argv)
             }
             Marker::Script => run_script(found, argv),
@@ -177,14 +184,26 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether the calling process is that script: it means the real program, even if it calls it by its name.
-    fn is_called_by(&self, script: &Path) -> bool {
+    /// Whether the script itself calls its command by name: it means the real program, and never ends otherwise.
+    fn is_called_by_wrapper(&self, found: &Found) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", std::os::unix::process::parent_id()));
         let line = line.unwrap_or_default();
         let words = line.split(|byte| *byte == 0).take(3);
         let argv: Vec<OsString> = words.map(|word| OsStr::from_bytes(word).to_owned()).collect();
-        argv.iter().any(|word| word == script.as_os_str()) && self.runs_wrapper(&argv)
+        let is_child = argv.contains(&found.script().into_os_string()) && self.runs_wrapper(&argv);
+        is_child || is_replaced_by(&found.name, std::env::vars_os())
     }
+}
+
+/// Whether this process was the script until `exec NAME` in it: then nothing but the variables tells.
+fn is_replaced_by(name: &OsStr, vars: impl Iterator<Item = (OsString, OsString)>) -> bool {
+    let pid = std::process::id().to_string();
+    let said = vars.filter(|(key, value)| match key.to_str() {
+        Some(CMD) => value == name,
+        Some(PID) => *value == *pid,
+        _ => false,
+    });
+    said.count() == 2
 }
 
 fn base(name: &OsStr) -> &OsStr {
@@ -206,8 +225,9 @@ fn real(found: &Found, argv: &[OsString]) -> Launch {
 fn run_script(found: &Found, argv: &[OsString]) -> Launch {
     let real = Some(found.real()).filter(|real| is_there(real)).unwrap_or_default();
     let env = vec![
-        ("AGENT_SANDBOX_CMD", found.name.clone()),
-        ("AGENT_SANDBOX_REAL", real.into_os_string()),
+        (CMD, found.name.clone()),
+        (REAL, real.into_os_string()),
+        (PID, std::process::id().to_string().into()),
     ];
     become_program(found.script(), found, argv, env)
 }
@@ -253,5 +273,4 @@ fn refuse(message: &str, code: u8) -> Launch {
 }
 
 #[cfg(test)]
-#[path = "launcher_tests.rs"]
 mod tests;

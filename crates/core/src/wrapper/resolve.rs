@@ -403,5 +403,4 @@ fn is_shim(target: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[path = "resolve_tests.rs"]
 mod tests;

@@ -102,8 +102,12 @@ fn scripts_learn_their_command_and_the_real_program() {
     let run = run.file("bin/npm", "");
     for (name, real) in [("npm", run.path("bin/npm").into_os_string()), ("npx", OsString::new())] {
         let Some(Launch::Exec(exec)) = run.launch(name, "/x") else { panic!("{name} runs") };
-        let expected = vec![("AGENT_SANDBOX_CMD", name.into()), ("AGENT_SANDBOX_REAL", real)];
-        assert_eq!(exec.env, expected);
+        let expected = [("AGENT_SANDBOX_CMD", name.into()), ("AGENT_SANDBOX_REAL", real)];
+        assert_eq!(exec.env[..2], expected);
+        let own = exec.env.iter().map(|(key, value)| (OsString::from(key), value.clone()));
+        assert!(is_replaced_by(OsStr::new(name), own.clone()), "`exec {name}` in the script");
+        assert!(!is_replaced_by(OsStr::new("other"), own.clone()));
+        assert!(!is_replaced_by(OsStr::new(name), own.take(2)), "another process");
     }
 }
 
