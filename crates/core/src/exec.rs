@@ -153,7 +153,7 @@ impl Sandbox {
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
-                confine(own.is_some(), keep).map_err(Into::into)
+                confine(own.is_some(), keep)
             });
             let error = match prepared {
                 Ok(()) => root::Failure {
@@ -184,7 +184,7 @@ impl Sandbox {
                     .map_err(cannot("hear from the sandbox"))?
                 {
                     Some(message) if message.text.first() == Some(&b'S') => {
-                        self.begun(plan, message.pid)
+                        self.begun(plan, message.pid);
                     }
                     Some(message) => failure = Some(message.text),
                     None => open = false,
@@ -201,7 +201,7 @@ impl Sandbox {
             }
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
                 Some(Change::Stopped) => self.stop_too(),
-                Some(change) => return Ok(self.ended(change, failure)),
+                Some(change) => return Ok(self.ended(change, failure.as_deref())),
                 None => {}
             }
         }
@@ -213,8 +213,8 @@ impl Sandbox {
         self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
     }
 
-    fn ended(&self, change: Change, failure: Option<Vec<u8>>) -> Waited {
-        match failure.as_deref().map(read_report) {
+    fn ended(&self, change: Change, failure: Option<&[u8]>) -> Waited {
+        match failure.map(read_report) {
             Some((true, why)) => return Waited::Impossible(why),
             Some((false, why)) => return Waited::Refused(why),
             None => {}
@@ -286,15 +286,18 @@ fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
 }
 
 /// What holds for bubblewrap and everything it starts.
-fn confine<'f>(own: bool, keep: impl Iterator<Item = &'f OwnedFd>) -> Result<(), root::Failure> {
-    let attempt = || {
+fn confine<'f>(
+    own: bool,
+    mut keep: impl Iterator<Item = &'f OwnedFd>,
+) -> Result<(), root::Failure> {
+    let mut attempt = || {
         process::no_new_privileges()?;
         landlock::scope()?;
         if own {
             seccomp::apply()?;
         }
         fd::close_all_on_exec()?;
-        keep.map(|fd| fd::inherit(fd.as_fd())).collect::<io::Result<()>>()
+        keep.try_for_each(|fd| fd::inherit(fd.as_fd()))
     };
     attempt().map_err(|error| root::Failure { what: "confine the process".into(), error })
 }

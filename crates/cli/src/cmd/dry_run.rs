@@ -117,8 +117,10 @@ fn quote(word: &OsStr) -> String {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {
-            let escaped: String =
-                word.as_bytes().iter().map(|byte| format!("\\x{byte:02x}")).collect();
+            let mut escaped = String::new();
+            for byte in word.as_bytes() {
+                let _ = write!(escaped, "\\x{byte:02x}");
+            }
             format!("$'{escaped}'")
         }
     }

@@ -394,21 +394,21 @@ fn resolve_all(
     for rule in &config.unruled {
         taken_back.extend(resolve(rule)?);
     }
-    let mut resolved: Vec<Resolved> = Vec::new();
+    let mut kept: Vec<Resolved> = Vec::new();
     for rule in rules {
         let is_preset = matches!(rule.origin, Origin::Preset(_));
-        let kept = |rule: &Resolved| {
+        let stays = |rule: &Resolved| {
             !is_preset
                 || !taken_back
                     .iter()
                     .any(|back| back.access == rule.access && back.path == rule.path)
         };
-        resolved.extend(resolve(rule)?.into_iter().filter(kept));
+        kept.extend(resolve(rule)?.into_iter().filter(stays));
     }
-    resolved.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
+    kept.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
         Err(PlanError::Reserved { path: rule.path.clone(), origin: rule.origin.clone() })
     })?;
-    Ok(resolved)
+    Ok(kept)
 }
 
 /// A flag that changes nothing because a stricter rule holds is worth a line.
