@@ -134,6 +134,8 @@ enum Waited {
 struct Sandbox {
     child: Child,
     receiver: OwnedFd,
+    /// Whether the command has begun, be it over by now.
+    begun: bool,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
@@ -166,7 +168,7 @@ impl Sandbox {
             125
         });
         let child = child.map_err(cannot("start a process"))?;
-        Ok(Self { child, receiver, command: None, watch: None, asked: None })
+        Ok(Self { child, receiver, begun: false, command: None, watch: None, asked: None })
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
@@ -209,6 +211,7 @@ impl Sandbox {
 
     /// The command is about to run: from now on it can be sent signals.
     fn begun(&mut self, plan: &Plan, pid: i32) {
+        self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
         self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
     }
@@ -220,10 +223,10 @@ impl Sandbox {
             None => {}
         }
         match change {
-            Change::Exited(code) if self.command.is_some() => {
+            Change::Exited(code) if self.begun => {
                 Waited::Ended(u8::try_from(code).unwrap_or(255))
             }
-            Change::Killed(signal) if self.command.is_some() || self.asked.is_some() => {
+            Change::Killed(signal) if self.begun || self.asked.is_some() => {
                 Waited::Ended(u8::try_from(128 + signal).unwrap_or(255))
             }
             _ => Waited::NotStarted,
