@@ -22,7 +22,7 @@ use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
 use crate::host::RUNTIME_BINARY;
-use crate::plan::Plan;
+use crate::plan::{Plan, Proc};
 use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
@@ -213,7 +213,13 @@ impl Sandbox {
     fn begun(&mut self, plan: &Plan, pid: i32) {
         self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
-        self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
+        // Where the sandbox has process numbers of its own, its first process is bubblewrap's, and
+        // stays longer than the command.
+        let first = match plan.runtime.proc {
+            Proc::Outer => Some(pid),
+            Proc::New | Proc::Guarded(_) => process::parent_of(pid),
+        };
+        self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
     }
 
     fn ended(&self, change: Change, failure: Option<Vec<u8>>) -> Waited {
@@ -223,9 +229,7 @@ impl Sandbox {
             None => {}
         }
         match change {
-            Change::Exited(code) if self.begun => {
-                Waited::Ended(u8::try_from(code).unwrap_or(255))
-            }
+            Change::Exited(code) if self.begun => Waited::Ended(u8::try_from(code).unwrap_or(255)),
             Change::Killed(signal) if self.begun || self.asked.is_some() => {
                 Waited::Ended(u8::try_from(128 + signal).unwrap_or(255))
             }
