@@ -22,7 +22,7 @@ use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
 use crate::host::RUNTIME_BINARY;
-use crate::plan::Plan;
+use crate::plan::{Plan, Proc};
 use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
@@ -230,7 +230,13 @@ impl Sandbox {
     fn begun(&mut self, plan: &Plan, pid: i32) {
         self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
-        self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
+        // Where the sandbox has process numbers of its own, its first process is bubblewrap's, and
+        // stays longer than the command.
+        let first = match plan.runtime.proc {
+            Proc::Outer => Some(pid),
+            Proc::New | Proc::Guarded(_) => process::parent_of(pid),
+        };
+        self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
     }
 
     fn ended(&self, change: Change) -> Waited {

@@ -368,19 +368,34 @@ fn name(path: &Path) -> io::Result<&Path> {
 /// `/proc/self/fd/0` it could be opened for writing otherwise. Needs a mount namespace of our own.
 pub fn read_only_stdin() -> io::Result<()> {
     use crate::fd::{Kind, is_read_only, kind, replace};
-    if kind(0) != Kind::File || !is_read_only(0) {
+    let stdin = rustix::stdio::stdin();
+    // A file without a name is nobody else's any more.
+    if kind(0) != Kind::File || !is_read_only(0) || rustix::fs::fstat(stdin)?.st_nlink == 0 {
         return Ok(());
     }
-    let stdin = rustix::stdio::stdin();
-    // A file that is on no mount of ours (deleted, in memory) has no other way to be opened.
-    let Ok(tree) = mount::clone_tree(stdin) else { return Ok(()) };
+    let tree = mount::clone_tree(by_name(stdin)?.as_fd())?;
     mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&tree));
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(()) };
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        // Somebody with more rights opened it, so it cannot be opened for writing either.
+        Err(Errno::ACCESS) => return Ok(()),
+        file => file?,
+    };
     let offset = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0))?;
     rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(offset))?;
     replace(0, &file)
+}
+
+/// The same file by its name. A descriptor from before belongs to the mounts of the namespace that
+/// it was opened in, which cannot be copied from here.
+fn by_name(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    let path = std::fs::read_link(link)?;
+    let named = mount::open_beneath(mount::open_dir(Path::new("/"))?.as_fd(), &path)?;
+    let (before, now) = (rustix::fs::fstat(file)?, rustix::fs::fstat(&named)?);
+    let same = (before.st_dev, before.st_ino) == (now.st_dev, now.st_ino);
+    if same { Ok(named) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
 }
 
 /// What a path that was protected before has to become again.

@@ -34,7 +34,8 @@ pub struct Root {
 pub fn arguments(plan: &Plan) -> Arguments {
     let mut bwrap = isolation(plan);
     // Devices are forbidden where they have to be by the mounts themselves.
-    bwrap.flags(["--dev-bind", "/", "/", "--proc", "/proc"]);
+    bwrap.flags(["--dev-bind", "/", "/"]);
+    bwrap.proc(&plan.runtime.proc);
     bwrap.path(["--chdir"], &plan.config.cwd);
     bwrap
 }

@@ -5,6 +5,7 @@ mod mounts;
 mod links;
 mod environment;
 mod sockets;
+mod proc;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::wrapper::{self, Commands, WrapperError};
 
 pub use environment::{Environment, HiddenVariable};
 pub use ground::Ground;
+pub use proc::Proc;
 
 /// Everything that will be done, before the first of it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -135,6 +137,8 @@ pub struct Runtime {
     pub user_dir: PathBuf,
     /// Who the command is when root started it.
     pub identity: Option<Identity>,
+    /// Which `/proc` it sees.
+    pub proc: Proc,
 }
 
 /// The user and group that root becomes inside.
@@ -266,7 +270,10 @@ impl PlanError {
             Self::Path(ResolveError {
                 error: crate::path::pattern::PatternError::NoHome(_),
                 ..
-            }) => Some("set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration".into()),
+            }) => Some(
+                "set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration"
+                    .into(),
+            ),
             _ => None,
         }
     }
@@ -351,6 +358,7 @@ impl Draft {
                 commands,
                 user_dir: format!("/run/user/{}", host.uid).into(),
                 identity: Identity::of(host),
+                proc: Proc::of(host),
             },
             environment: environment::decide(host, &config, &presets, &opened),
             guard: mounts::guarded(&config, &decisions, roots, git),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{Ground, Guarded, Mount, PlanError, Veil, View, sockets};
@@ -103,6 +104,7 @@ impl Builder {
             | (Access::Ro, State::ReadOnly)
             | (Access::Rw, State::Writable) => return,
             (Access::Exclude, State::ReadOnly) if !is_readable(path) => return,
+            (Access::Exclude, _) if is_masked(path) => return,
             (Access::Exclude, _) if *kind == Kind::Dir => View::EmptyDir,
             (Access::Exclude, _) => View::EmptyFile,
             (_, State::Own) => View::Device,
@@ -250,6 +252,12 @@ impl Builder {
 /// Hiding what cannot be read anyway costs a mount and gains nothing.
 fn is_readable(path: &Path) -> bool {
     sandbox_linux::file::readable(path)
+}
+
+/// Whether an outer sandbox has put an empty file without a name here: nothing is left to hide,
+/// and nothing can be mounted on it.
+fn is_masked(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 0 && m.len() == 0)
 }
 
 fn is_new_at_top_level(target: &Path) -> bool {
