@@ -21,6 +21,7 @@ pub mod mount;
 pub mod root;
 pub mod landlock;
 pub mod seccomp;
+pub mod probe;
 
 /// Whether an error number says that the kernel, or whoever set it up, does not offer something.
 pub fn is_unsupported(errno: i32) -> bool {
