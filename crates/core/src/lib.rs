@@ -24,5 +24,6 @@ pub mod backend;
 pub mod watch;
 pub mod exec;
 pub mod guard;
+pub mod doctor;
 
 pub use host::Host;

@@ -318,7 +318,12 @@ impl Builder {
 }
 
 /// Puts the stand-in for one hidden path into the layer that lies over the real directory.
-fn hide(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path, kind: Hidden) -> io::Result<()> {
+pub(crate) fn hide(
+    lower: BorrowedFd<'_>,
+    layer: BorrowedFd<'_>,
+    path: &Path,
+    kind: Hidden,
+) -> io::Result<()> {
     let mut at = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
         at.push(part);

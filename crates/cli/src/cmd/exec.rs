@@ -4,8 +4,7 @@ use std::ffi::OsString;
 
 use sandbox_core::Host;
 use sandbox_core::backend::find::{Bwrap, find};
-use sandbox_core::backend::own::Veiling;
-use sandbox_core::exec::{self, Rendering, StartError};
+use sandbox_core::exec::{self, StartError};
 use sandbox_core::guard::{self, GuardInput, Known};
 use sandbox_core::plan::{Draft, Plan};
 
@@ -68,7 +67,7 @@ fn begin(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, Failed> {
 }
 
 fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
-    let renderings = renderings(host, bwrap);
+    let renderings = exec::renderings(host);
     let mut reasons = Vec::new();
     let ended = exec::run(plan, bwrap, &renderings, |reason| reasons.push(reason));
     if flags.debug {
@@ -94,15 +93,6 @@ fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdi
             Err(failed)
         }
     }
-}
-
-/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
-fn renderings(host: &Host, bwrap: &Bwrap) -> Vec<Rendering> {
-    let plain = host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap");
-    if plain || bwrap.setuid {
-        return vec![Rendering::Plain];
-    }
-    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
 }
 
 fn start_failed(error: StartError) -> Failed {

@@ -27,6 +27,7 @@ use crate::wrapper::{self, Commands, WrapperError};
 pub use environment::{Environment, HiddenVariable};
 pub use ground::Ground;
 pub use proc::Proc;
+pub(crate) use sockets::docker_places;
 
 /// Everything that will be done, before the first of it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -67,7 +67,8 @@ pub(super) fn docker(
     })
 }
 
-fn docker_places(host: &Host) -> Vec<PathBuf> {
+/// Where a daemon may listen.
+pub(crate) fn docker_places(host: &Host) -> Vec<PathBuf> {
     let named =
         host.var("DOCKER_HOST").and_then(|address| address.to_str()?.strip_prefix("unix://"));
     if let Some(path) = named {

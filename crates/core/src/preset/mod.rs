@@ -118,6 +118,17 @@ fn tables<'a>(
     .filter(|(name, _)| presets.has(name))
 }
 
+/// The files that a preset of linters protects, by their names in the project.
+pub fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
+    let lines = match preset {
+        "@lint/ts" => lint::TS,
+        "@lint/go" => lint::GO,
+        "@lint/python" => lint::PYTHON,
+        _ => &[],
+    };
+    lines.iter().map(|(_, file)| *file)
+}
+
 fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
     Sourced::new(PathRule { access, pattern: pattern.to_owned() }, Origin::Preset(preset))
 }
