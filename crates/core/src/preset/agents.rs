@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn every_beginning_is_a_writable_line_of_a_preset() {
         for (command, pattern, _) in BEGINNINGS {
-            assert!(AGENTS.iter().chain(CACHES).any(|line| line == &(Rw, pattern)), "{command}");
+            assert!(AGENTS.iter().chain(CACHES).any(|line| *line == (Rw, *pattern)), "{command}");
         }
     }
 }
