@@ -20,6 +20,7 @@ pub mod path;
 pub mod specificity;
 pub mod wrapper;
 pub mod plan;
+pub mod first_run;
 pub mod backend;
 pub mod watch;
 pub mod exec;

@@ -51,8 +51,8 @@ pub fn overlay() -> io::Result<()> {
             fs::write(lower.join(file), "")?;
         }
         let (below, layer) = (mount::open_dir(&lower)?, mount::open_dir(&upper)?);
-        hide(below.as_fd(), layer.as_fd(), Path::new("gone"), Hidden::Nothing)?;
-        hide(below.as_fd(), layer.as_fd(), Path::new("emptied"), Hidden::Dir)?;
+        hide(below.as_fd(), layer.as_fd(), Path::new("gone"), &Hidden::Nothing)?;
+        hide(below.as_fd(), layer.as_fd(), Path::new("emptied"), &Hidden::Dir)?;
         mount::read_only_overlay(&upper, &lower, &merged)?;
         let shown = |name: &str| merged.join(name).try_exists();
         ensure(shown("kept")? && !shown("gone")? && !shown("emptied/secret")?)

@@ -93,7 +93,7 @@ pub enum Step {
 }
 
 /// What is seen of a hidden path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hidden {
     /// An empty directory.
     Dir,
@@ -101,6 +101,8 @@ pub enum Hidden {
     File,
     /// Nothing, even if the host creates it later.
     Nothing,
+    /// A link to somewhere else.
+    Link(PathBuf),
 }
 
 /// The root that the steps start from.
@@ -305,7 +307,7 @@ impl Builder {
         let lower = mount::open_beneath(self.old.as_fd(), dir)?;
         copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
         for (path, kind) in hidden {
-            hide(lower.as_fd(), layer.as_fd(), path, *kind)?;
+            hide(lower.as_fd(), layer.as_fd(), path, kind)?;
         }
         mount::attach(layer.as_fd(), mount::open_dir(Path::new("/veil"))?.as_fd())?;
         let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
@@ -322,7 +324,7 @@ pub(crate) fn hide(
     lower: BorrowedFd<'_>,
     layer: BorrowedFd<'_>,
     path: &Path,
-    kind: Hidden,
+    kind: &Hidden,
 ) -> io::Result<()> {
     let mut at = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
@@ -341,6 +343,7 @@ pub(crate) fn hide(
             Ok(rustix::fs::fsetxattr(dir, c"user.overlay.opaque", b"y", XattrFlags::empty())?)
         }
         Hidden::File => create(layer, path, 0o444, b""),
+        Hidden::Link(to) => Ok(rustix::fs::symlinkat(to, layer, path)?),
         // A 0/0 character device is a whiteout; making one needs no privilege.
         Hidden::Nothing => {
             Ok(rustix::fs::mknodat(layer, path, FileType::CharacterDevice, Mode::empty(), 0)?)

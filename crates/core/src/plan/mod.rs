@@ -1,5 +1,6 @@
 //! The decision: mounts, environment, network, command. Plain data, comparable, printable.
 
+mod state;
 mod ground;
 mod mounts;
 mod links;
@@ -123,6 +124,8 @@ pub struct Veil {
     pub dir: PathBuf,
     /// Paths below it that must stay invisible should they appear.
     pub missing: Vec<PathBuf>,
+    /// Files below it that are writable.
+    pub files: Vec<PathBuf>,
 }
 
 /// What lies under `/run/agent-sandbox`.
@@ -347,7 +350,7 @@ impl Draft {
         let opened = sockets::opened(host, &config, &mut resolver)?;
         Ok(Plan {
             sockets: sockets::listening(&mounts, &opened),
-            veil: mounts::veil(host, &presets, &decisions, home.as_ref()),
+            veil: mounts::veil(host, &presets, &decisions, &mounts, home.as_ref()),
             root_writable: decisions
                 .at(Path::new("/"))
                 .is_some_and(|d| d.rule.access == Access::Rw),

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Ground, Guarded, Mount, PlanError, Veil, View, sockets};
+use super::{Ground, Guarded, Mount, PlanError, Veil, View, nearest, sockets};
 use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
 use crate::guard::Known;
 use crate::host::Host;
@@ -374,6 +374,7 @@ pub(super) fn veil(
     host: &Host,
     presets: &Presets,
     decisions: &Decisions,
+    mounts: &[Mount],
     home: Option<&Place>,
 ) -> Option<Veil> {
     let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
@@ -391,7 +392,21 @@ pub(super) fn veil(
     let mut missing: Vec<PathBuf> = missing.collect();
     missing.sort();
     missing.dedup();
-    Some(Veil { dir, missing })
+    Some(Veil { files: writable_files(mounts, &dir), dir, missing })
+}
+
+/// Files that are writable although the directory they are seen in is not.
+fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
+    let is_regular = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let files = mounts.iter().filter(|mount| {
+        let above = mount.target.parent().and_then(|parent| nearest(mounts, parent));
+        mount.view == View::ReadWrite
+            && mount.source == mount.target
+            && mount.target.starts_with(dir)
+            && above.is_none_or(|above| dir.starts_with(&above.target))
+            && is_regular(&mount.target)
+    });
+    files.map(|mount| mount.target.clone()).collect()
 }
 
 /// The first name on the way to `path` that does not exist below `dir`.

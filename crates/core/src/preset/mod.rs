@@ -3,7 +3,7 @@
 mod base;
 mod secrets;
 mod caches;
-mod agents;
+pub mod agents;
 pub mod git;
 mod lint;
 
