@@ -426,3 +426,6 @@ pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
     });
     guarded.map(|mount| mount.target.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;
