@@ -216,3 +216,6 @@ impl Filter {
         self.0.extend(inner.0);
     }
 }
+
+#[cfg(test)]
+mod tests;
