@@ -225,3 +225,6 @@ impl Filter {
         self.0.extend(inner.0);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -450,3 +450,6 @@ pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
     });
     guarded.map(|mount| mount.target.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,51 @@ fn is_visible(path: &Path, mounts: &[Mount]) -> bool {
         None => super::Ground::of(path, crate::config::Tmp::Private) == super::Ground::Host,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::config::Origin;
+    use crate::path::Kind;
+
+    fn mount(path: &Path, view: View) -> Mount {
+        let (source, target) = (path.to_path_buf(), path.to_path_buf());
+        Mount { source, target, view, kind: Kind::Dir, create: false, origin: Origin::Default }
+    }
+
+    #[test]
+    fn listening_finds_a_socket_unless_it_is_hidden_or_opened() {
+        let dir = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let path = top.join("with blank.sock");
+        let found =
+            |mounts: &[Mount], opened: &[PathBuf]| listening(mounts, opened).contains(&path);
+        assert!(!found(&[], &[]), "there is none yet");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(found(&[], &[]), "on the read-only root");
+        assert!(found(&[mount(&top, View::ReadWrite)], &[]), "in a writable place");
+        assert!(!found(&[mount(&top, View::EmptyDir)], &[]), "in a hidden place");
+        assert!(!found(&[mount(&path, View::EmptyFile)], &[]), "itself hidden");
+        assert!(!found(&[], std::slice::from_ref(&path)), "opened on purpose");
+        let elsewhere = Mount { source: "/srv".into(), ..mount(&top, View::ReadWrite) };
+        assert!(!found(&[elsewhere], &[]), "something else is mounted there");
+        drop(listener);
+        std::fs::remove_file(&path).unwrap();
+        assert!(!found(&[], &[]), "removed");
+    }
+
+    #[test]
+    fn visible_is_what_no_place_of_the_sandbox_covers() {
+        for (path, expected) in [
+            ("/var/x.sock", true),
+            ("/run/x.sock", false),
+            ("/tmp/x.sock", false),
+            ("/dev/log", false),
+            ("/runner/x.sock", true),
+        ] {
+            assert_eq!(is_visible(Path::new(path), &[]), expected, "{path}");
+        }
+    }
+}
