@@ -133,7 +133,12 @@ enum Waited {
 
 struct Sandbox {
     child: Child,
-    receiver: OwnedFd,
+    /// Where the sandbox speaks; `None` when it has nothing more to say.
+    receiver: Option<OwnedFd>,
+    /// The command has begun. It may have ended by now.
+    begun: bool,
+    /// What went wrong before it could begin.
+    failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
@@ -166,30 +171,26 @@ impl Sandbox {
             125
         });
         let child = child.map_err(cannot("start a process"))?;
-        Ok(Self { child, receiver, command: None, watch: None, asked: None })
+        Ok(Self {
+            child,
+            receiver: Some(receiver),
+            begun: false,
+            failure: None,
+            command: None,
+            watch: None,
+            asked: None,
+        })
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
     fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
-        let mut failure = None;
-        let mut open = true;
         loop {
             let mut fds = vec![signals.as_fd()];
-            fds.extend(open.then(|| self.receiver.as_fd()));
+            fds.extend(self.receiver.as_ref().map(|receiver| receiver.as_fd()));
             fds.extend(self.watch.as_ref().map(|watch| watch.as_fd()));
-            let ready = channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
+            channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
             drop(fds);
-            if open && ready[1] {
-                match channel::receive(self.receiver.as_fd())
-                    .map_err(cannot("hear from the sandbox"))?
-                {
-                    Some(message) if message.text.first() == Some(&b'S') => {
-                        self.begun(plan, message.pid)
-                    }
-                    Some(message) => failure = Some(message.text),
-                    None => open = false,
-                }
-            }
+            self.hear(plan)?;
             if let Some(watch) = &mut self.watch {
                 watch.look();
             }
@@ -201,29 +202,50 @@ impl Sandbox {
             }
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
                 Some(Change::Stopped) => self.stop_too(),
-                Some(change) => return Ok(self.ended(change, failure)),
+                Some(change) => {
+                    // A short command may have begun and ended since the last look.
+                    self.hear(plan)?;
+                    return Ok(self.ended(change));
+                }
                 None => {}
             }
         }
     }
 
-    /// The command is about to run: from now on it can be sent signals.
-    fn begun(&mut self, plan: &Plan, pid: i32) {
+    /// Takes in what the sandbox has said so far.
+    fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
+        while let Some(receiver) = &self.receiver {
+            let waiting = channel::wait_readable(&[receiver.as_fd()], Some(0));
+            if waiting.map_err(cannot("wait"))? != [true] {
+                return Ok(());
+            }
+            match channel::receive(receiver.as_fd()).map_err(cannot("hear from the sandbox"))? {
+                Some(message) if message.text.first() == Some(&b'S') => {
+                    self.begin(plan, message.pid);
+                }
+                Some(message) => self.failure = Some(message.text),
+                None => self.receiver = None,
+            }
+        }
+        Ok(())
+    }
+
+    /// The command is about to run: from now on it can be sent signals, unless it has ended already.
+    fn begin(&mut self, plan: &Plan, pid: i32) {
+        self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
         self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
     }
 
-    fn ended(&self, change: Change, failure: Option<Vec<u8>>) -> Waited {
-        match failure.as_deref().map(read_report) {
+    fn ended(&self, change: Change) -> Waited {
+        match self.failure.as_deref().map(read_report) {
             Some((true, why)) => return Waited::Impossible(why),
             Some((false, why)) => return Waited::Refused(why),
             None => {}
         }
         match change {
-            Change::Exited(code) if self.command.is_some() => {
-                Waited::Ended(u8::try_from(code).unwrap_or(255))
-            }
-            Change::Killed(signal) if self.command.is_some() || self.asked.is_some() => {
+            Change::Exited(code) if self.begun => Waited::Ended(u8::try_from(code).unwrap_or(255)),
+            Change::Killed(signal) if self.begun || self.asked.is_some() => {
                 Waited::Ended(u8::try_from(128 + signal).unwrap_or(255))
             }
             _ => Waited::NotStarted,
@@ -239,7 +261,7 @@ impl Sandbox {
         if arrived.from_terminal && !signal::is_hangup(arrived.signal) {
             return;
         }
-        if self.asked.is_some() || self.command.is_none() {
+        if self.asked.is_some() || !self.begun {
             // Asked twice, or nothing is running yet that could clean up.
             self.asked.get_or_insert_with(Instant::now);
             let _ = self.child.kill();
