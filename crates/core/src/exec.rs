@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
@@ -185,15 +186,12 @@ impl Sandbox {
     /// Waits for the end, passing on what the caller and the command say to each other.
     fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
         loop {
-            let mut fds = vec![signals.as_fd()];
-            fds.extend(self.receiver.as_ref().map(|receiver| receiver.as_fd()));
-            fds.extend(self.watch.as_ref().map(|watch| watch.as_fd()));
-            channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
-            drop(fds);
-            self.hear(plan)?;
-            if let Some(watch) = &mut self.watch {
+            if self.pause(signals)?
+                && let Some(watch) = &mut self.watch
+            {
                 watch.look();
             }
+            self.hear(plan)?;
             while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
                 self.pass_on(arrived);
             }
@@ -212,10 +210,20 @@ impl Sandbox {
         }
     }
 
+    /// Waits until something happens; returns whether it is about protected files.
+    fn pause(&self, signals: &Signals) -> Result<bool, StartError> {
+        let mut fds = vec![(signals.as_fd(), Awaited::Data)];
+        fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
+        let others = fds.len();
+        fds.extend(self.watch.iter().flat_map(Watch::awaited));
+        let ready = channel::wait(&fds, self.time_left()).map_err(cannot("wait"))?;
+        Ok(ready[others..].contains(&true))
+    }
+
     /// Takes in what the sandbox has said so far.
     fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
         while let Some(receiver) = &self.receiver {
-            let waiting = channel::wait_readable(&[receiver.as_fd()], Some(0));
+            let waiting = channel::wait(&[(receiver.as_fd(), Awaited::Data)], Some(0));
             if waiting.map_err(cannot("wait"))? != [true] {
                 return Ok(());
             }
