@@ -309,11 +309,9 @@ impl Builder {
         }
         mount::attach(layer.as_fd(), mount::open_dir(Path::new("/veil"))?.as_fd())?;
         let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
-        let mounted =
-            mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"));
-        // The overlay keeps its own reference; nobody needs the layer by name.
-        rustix::mount::unmount(c"/veil", rustix::mount::UnmountFlags::DETACH)?;
-        mounted
+        // The layer stays where it is until the old root goes: every unmount of its own would wait
+        // for all processors.
+        mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"))
     }
 }
 
