@@ -52,9 +52,6 @@
 //! arguments alone. [`exec::run`] makes it true and waits, [`guard`] looks at what was left behind.
 //! `examples/plan.rs` prints the plan for a directory.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces");
-
 pub mod host;
 pub mod config;
 pub mod preset;

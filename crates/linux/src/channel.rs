@@ -29,7 +29,8 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((receiver, sender))
 }
 
-/// Reads one message; `None` when the other side is gone.
+/// Reads one message; `None` when none is there and none will come.
+/// An error of the kind `WouldBlock` says that one may still come.
 pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut text = [0; 1024];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
@@ -38,7 +39,7 @@ pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
         receiver,
         &mut [io::IoSliceMut::new(&mut text)],
         &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
     )?;
     if message.bytes == 0 {
         return Ok(None);

@@ -62,7 +62,6 @@ pub struct ResolveError {
     /// Where it was written.
     pub origin: Origin,
     /// What is wrong with it.
-    #[source]
     pub error: PatternError,
 }
 
