@@ -40,25 +40,28 @@ is accepted.
 
 #[test]
 fn config_page_lists_every_key_of_the_schema() {
-    let (schema, builtin) = (schema(), builtin());
     let (mut enforced, mut refused) = (Vec::new(), Vec::new());
-    for key in keys(&schema) {
-        let top = key.path.split('.').next().unwrap();
+    for Key { path, value, default, meaning } in keys(&schema(), &builtin()) {
+        let top = path.split(['.', '[']).next().unwrap();
         let reason = NOT_YET.iter().find(|(name, _)| *name == top).map(|(_, reason)| *reason);
         match reason {
             // Some of its values are enforced, and the reason says which.
-            Some(reason) if key.path == "network" => {
-                let meaning = format!("{} For now {reason}.", key.meaning);
-                enforced.push(Key { meaning, ..key }.row(&default_of("network", &builtin)));
+            Some(reason) if path == "network" => {
+                enforced.push([
+                    code(&path),
+                    value,
+                    default,
+                    format!("{meaning} For now {reason}."),
+                ]);
             }
-            Some(reason) => refused.push(key.row(reason)),
-            None => enforced.push(key.row(&default_of(&key.path, &builtin))),
+            Some(reason) => refused.push([code(&path), value, default, meaning, reason.to_owned()]),
+            None => enforced.push([code(&path), value, default, meaning]),
         }
     }
     let text = format!(
         "{INTRO}{ENFORCED}\n{}{REFUSED}\n{}",
-        table(["key", "value", "meaning", "default"], enforced),
-        table(["key", "value", "meaning", "refused because"], refused)
+        table(["key", "value", "default", "meaning"], enforced),
+        table(["key", "value", "default", "meaning", "refused because"], refused)
     );
     super::page("config.md", &text);
 }
@@ -71,45 +74,47 @@ fn schema_file_is_the_schema_of_the_types() {
 struct Key {
     path: String,
     value: String,
+    default: String,
     meaning: String,
 }
 
-impl Key {
-    fn row(&self, last: &str) -> [String; 4] {
-        [code(&self.path), self.value.clone(), self.meaning.clone(), last.to_owned()]
-    }
-}
-
 /// Every key; those of tables below the table's own.
-fn keys(schema: &Value) -> Vec<Key> {
+fn keys(schema: &Value, builtin: &Config) -> Vec<Key> {
     let mut found = Vec::new();
     collect(schema, schema, "", &mut found);
+    for key in &mut found {
+        key.default = default_of(&key.path, builtin).unwrap_or_else(|| key.default.clone());
+    }
     found
 }
 
 fn collect(schema: &Value, root: &Value, prefix: &str, found: &mut Vec<Key>) {
-    let Some(properties) = schema["properties"].as_object() else { return };
-    for (name, property) in properties {
-        let path = format!("{prefix}{name}");
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let target = resolve(property, root);
-        let text =
-            |schema: &Value| schema["description"].as_str().map(|text| text.replace('\n', " "));
-        let meaning = text(property).or_else(|| text(target)).unwrap_or_default();
-        found.push(Key { value: values(property, root), meaning, path: path.clone() });
-        if std::ptr::eq(target, root) {
-            continue;
-        }
-        collect(target, root, &format!("{path}."), found);
-        collect(
-            resolve(&target["additionalProperties"], root),
-            root,
-            &format!("{path}.NAME."),
-            found,
-        );
-        collect(resolve(&target["items"], root), root, &format!("{path}[]."), found);
-        for choice in target["anyOf"].as_array().into_iter().flatten() {
-            collect(resolve(choice, root), root, &format!("{path}."), found);
-        }
+        let text = |schema: &Value| Some(schema["description"].as_str()?.replace('\n', " "));
+        let default =
+            Some(&property["default"]).filter(|value| value.is_string() || value.is_boolean());
+        let key = Key {
+            path: format!("{prefix}{name}"),
+            value: values(property, root),
+            default: default.map_or_else(String::new, |value| code(&value.to_string())),
+            meaning: text(property).or_else(|| text(target)).unwrap_or_default(),
+        };
+        let path = key.path.clone();
+        found.push(key);
+        below(target, root, &path, found);
+    }
+}
+
+fn below(schema: &Value, root: &Value, path: &str, found: &mut Vec<Key>) {
+    if std::ptr::eq(schema, root) {
+        return;
+    }
+    collect(schema, root, &format!("{path}."), found);
+    collect(resolve(&schema["additionalProperties"], root), root, &format!("{path}.NAME."), found);
+    collect(resolve(&schema["items"], root), root, &format!("{path}[]."), found);
+    for choice in schema["anyOf"].as_array().into_iter().flatten() {
+        below(resolve(choice, root), root, path, found);
     }
 }
 
@@ -169,7 +174,7 @@ fn plain(name: &str) -> &str {
 }
 
 /// The built-in value, as a file would write it.
-fn default_of(path: &str, config: &Config) -> String {
+fn default_of(path: &str, config: &Config) -> Option<String> {
     let rules = config.commands.iter().map(|(name, rule)| (name, &rule.value));
     let presets = config.presets.iter().map(|preset| &preset.value);
     let value = match path {
@@ -179,9 +184,9 @@ fn default_of(path: &str, config: &Config) -> String {
         "launcher" => json!(config.launcher.value),
         "commands" => json!(rules.collect::<BTreeMap<_, _>>()),
         "filesystem.presets" => json!(presets.collect::<Vec<_>>()),
-        _ => return String::new(),
+        _ => return None,
     };
-    code(&value.to_string())
+    Some(code(&value.to_string()))
 }
 
 /// A configuration without any file.
