@@ -7,7 +7,7 @@ use super::{code, table};
 const INTRO: &str = "\
 # Exit codes
 
-The command's own code passes through. These are the codes that agent-sandbox gives itself.
+The command's own code passes through. The other codes are agent-sandbox's.
 ";
 
 /// Code, meaning, the words after `agent-sandbox`.
