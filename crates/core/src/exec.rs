@@ -21,8 +21,8 @@ use crate::backend::bwrap::{Arguments, Word};
 use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
-use crate::host::RUNTIME_BINARY;
-use crate::plan::Plan;
+use crate::host::{Host, RUNTIME_BINARY};
+use crate::plan::{Plan, Proc};
 use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
@@ -38,6 +38,14 @@ pub enum Rendering {
     Own(Veiling),
     /// Plain bubblewrap arguments.
     Plain,
+}
+
+/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
+pub fn renderings(host: &Host) -> Vec<Rendering> {
+    if host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap") {
+        return vec![Rendering::Plain];
+    }
+    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
 }
 
 /// How a run ended.
@@ -230,7 +238,13 @@ impl Sandbox {
     fn begun(&mut self, plan: &Plan, pid: i32) {
         self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
-        self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
+        // Where the sandbox has process numbers of its own, its first process is bubblewrap's, and
+        // stays longer than the command.
+        let first = match plan.runtime.proc {
+            Proc::Outer => Some(pid),
+            Proc::New | Proc::Guarded(_) => process::parent_of(pid),
+        };
+        self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
     }
 
     fn ended(&self, change: Change) -> Waited {
@@ -290,7 +304,7 @@ impl Sandbox {
 }
 
 /// Mounts, in namespaces of our own; nothing for the plain rendering.
-fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
+pub(crate) fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error| root::Failure { what, error }
@@ -304,7 +318,7 @@ fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
 }
 
 /// What holds for bubblewrap and everything it starts.
-fn confine<'f>(
+pub(crate) fn confine<'f>(
     own: bool,
     mut keep: impl Iterator<Item = &'f OwnedFd>,
 ) -> Result<(), root::Failure> {

@@ -59,9 +59,11 @@ pub mod path;
 pub mod specificity;
 pub mod wrapper;
 pub mod plan;
+pub mod first_run;
 pub mod backend;
 pub mod watch;
 pub mod exec;
 pub mod guard;
+pub mod doctor;
 
 pub use host::Host;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::inotify::Inotify;
 use sandbox_linux::namespace::Namespaces;
-use sandbox_linux::process;
 use sandbox_linux::root::{Protection, protect_again};
 
 use crate::plan::{Mount, View, nearest};
@@ -22,13 +21,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch; `pid` is the command, whose parent is the first process of the sandbox
-    /// and stays in the sandbox's namespaces to the end. `None` when there is nothing to watch.
+    /// Begins to watch; `pid` is a process in the sandbox's namespaces that stays there to the end.
+    /// `None` when there is nothing to watch.
     pub fn open(paths: &[PathBuf], mounts: &[Mount], pid: i32) -> Option<Self> {
         if paths.is_empty() {
             return None;
         }
-        let namespaces = Namespaces::of(process::parent_of(pid)?).ok()?;
+        let namespaces = Namespaces::of(pid).ok()?;
         let mut inotify = Inotify::new().ok()?;
         let mut dirs: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         dirs.dedup();
@@ -62,7 +61,7 @@ impl Watch {
         };
         // Its own process: entering a namespace cannot be undone. What fails here is caught by the
         // look at the end of the run.
-        if let Ok(child) = process::fork(enter) {
+        if let Ok(child) = sandbox_linux::process::fork(enter) {
             let _ = child.wait();
         }
     }

@@ -35,6 +35,7 @@ pub mod root;
 pub mod landlock;
 #[cfg(target_os = "linux")]
 pub mod seccomp;
+pub mod probe;
 
 #[cfg(target_os = "linux")]
 /// Whether an error number says that the kernel, or whoever set it up, does not offer something.

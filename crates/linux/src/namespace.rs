@@ -9,20 +9,27 @@ use rustix::thread::{
     ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces, unshare_unsafe,
 };
 
-/// Moves this process into a new user and mount namespace in which it has the same ids.
+/// Moves this process into a new user, mount and cgroup namespace in which it has the same ids.
+///
+/// Inside another sandbox the cgroup namespace is refused; the outer one has its own already.
 ///
 /// An ordinary user can map himself alone; root maps everybody, so that files of other users
 /// keep their owners while the mounts are made.
 pub fn own_user_and_mounts() -> io::Result<()> {
     let (uid, gid) = (crate::process::uid(), crate::process::gid());
-    // SAFETY: neither flag shares or splits the descriptor table, which Rust objects rely on.
-    unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)? };
+    let needed = UnshareFlags::NEWUSER | UnshareFlags::NEWNS;
+    unshare(needed | UnshareFlags::NEWCGROUP).or_else(|_| unshare(needed))?;
     if uid == 0 && write_maps(&everybody(), &everybody()).is_ok() {
         return Ok(());
     }
     // Without this an unprivileged process may not write its group map: user_namespaces(7).
     fs::write("/proc/self/setgroups", "deny")?;
     write_maps(&format!("{uid} {uid} 1"), &format!("{gid} {gid} 1"))
+}
+
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: no flag given here shares or splits the descriptor table, which Rust objects rely on.
+    Ok(unsafe { unshare_unsafe(flags)? })
 }
 
 fn everybody() -> String {

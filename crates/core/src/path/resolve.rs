@@ -218,3 +218,6 @@ pub fn means_missing(error: &io::Error) -> bool {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 mod base;
 mod secrets;
 mod caches;
-mod agents;
+pub mod agents;
 pub mod git;
 mod lint;
 
@@ -127,6 +127,17 @@ pub fn tables() -> impl Iterator<Item = Table> {
     .map(|(preset, lines)| Table { preset, only_root: lines == secrets::SYSTEM, lines })
 }
 
+/// The files that a preset of linters protects, by their names in the project.
+pub fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
+    let lines = match preset {
+        "@lint/ts" => lint::TS,
+        "@lint/go" => lint::GO,
+        "@lint/python" => lint::PYTHON,
+        _ => &[],
+    };
+    lines.iter().map(|(_, file)| *file)
+}
+
 fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
     Sourced::new(PathRule { access, pattern: pattern.to_owned() }, Origin::Preset(preset))
 }
@@ -247,6 +258,53 @@ mod tests {
             ("GIT_AUTHOR_NAME", "x", None),
         ] {
             assert_eq!(hides_variable(OsStr::new(name), OsStr::new(value)), hidden, "{name}");
+        }
+    }
+
+    fn expanded(home: Option<&str>, uid: u32, toggles_: &[&str], path: &str) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host {
+            cwd: Some(dir.path().to_path_buf()),
+            home: home.map(Into::into),
+            env: std::iter::once(("PATH".into(), path.into())).collect(),
+            exe: "/usr/bin/env".into(),
+            uid,
+            gid: uid,
+            inside: false,
+        };
+        let mut config = crate::config::load(&host, &crate::config::Request::default()).unwrap();
+        config.presets.extend(toggles(toggles_));
+        let (_, rules) = expand(&host, &config);
+        let text = |rule: &Sourced<PathRule>| {
+            format!("{} {} {}", rule.origin, rule.value.access.word(), rule.value.pattern)
+        };
+        rules.iter().map(text).collect()
+    }
+
+    #[test]
+    fn expand_writes_out_the_presets_that_are_on() {
+        let home = Some("/home/u");
+        for (why, home, uid, toggles, path, line, expected) in [
+            ("base", home, 1, &[][..], "/bin", "preset @base rw .", true),
+            ("base off", home, 1, &["!@base"], "/bin", "preset @base rw .", false),
+            ("secrets", home, 1, &["!@base"], "/bin", "preset @secrets exclude ~/.ssh", true),
+            ("home itself", None, 1, &[], "/bin", "preset @base ro ~", true),
+            ("nothing in no home", None, 1, &[], "/bin", "preset @caches rw ~/.cache", false),
+            ("root's", home, 0, &[], "/bin", "preset @secrets exclude /etc/shadow", true),
+            ("nobody else's", home, 1, &[], "/bin", "preset @secrets exclude /etc/shadow", false),
+            (
+                "programs in a cache",
+                home,
+                1,
+                &[],
+                "/bin:/home/u/.npm/x/bin",
+                "preset @caches ro /home/u/.npm/x/bin",
+                true,
+            ),
+            ("lint off", home, 1, &["!@lint/all"], "/bin", "preset @lint/ts ro biome.json", false),
+        ] {
+            let lines = expanded(home, uid, toggles, path);
+            assert_eq!(lines.iter().any(|rule| rule == line), expected, "{why}: {line}");
         }
     }
 }
