@@ -223,7 +223,7 @@ impl Sandbox {
         while let Some(receiver) = &self.receiver {
             match channel::receive(receiver.as_fd()) {
                 Ok(Some(message)) if message.text.first() == Some(&b'S') => {
-                    self.begun(plan, message.pid)
+                    self.begun(plan, message.pid);
                 }
                 Ok(Some(message)) => self.failure = Some(message.text),
                 Ok(None) => self.receiver = None,
