@@ -231,16 +231,14 @@ impl Sandbox {
     /// Takes in what the sandbox has said so far.
     fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
         while let Some(receiver) = &self.receiver {
-            let waiting = channel::wait(&[(receiver.as_fd(), Awaited::Data)], Some(0));
-            if waiting.map_err(cannot("wait"))? != [true] {
-                return Ok(());
-            }
-            match channel::receive(receiver.as_fd()).map_err(cannot("hear from the sandbox"))? {
-                Some(message) if message.text.first() == Some(&b'S') => {
+            match channel::receive(receiver.as_fd()) {
+                Ok(Some(message)) if message.text.first() == Some(&b'S') => {
                     self.begin(plan, message.pid);
                 }
-                Some(message) => self.failure = Some(message.text),
-                None => self.receiver = None,
+                Ok(Some(message)) => self.failure = Some(message.text),
+                Ok(None) => self.receiver = None,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(cannot("hear from the sandbox")(error)),
             }
         }
         Ok(())

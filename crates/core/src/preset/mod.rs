@@ -15,7 +15,7 @@ use crate::config::{Access, Config, Origin, PathRule, Sourced};
 use crate::host::Host;
 
 /// A line of a preset: what is asked for, and the path as a user would write it.
-type Line = (Access, &'static str);
+pub type Line = (Access, &'static str);
 
 /// The presets in the order in which they are listed, with what they stand for.
 pub const NAMES: &[(&str, &str)] = &[
@@ -83,9 +83,10 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
     let presets = Presets::of(&config.presets);
     // Without a home there is nothing of the home to rule; the line `~` of `@base` insists on one.
     let has_home = host.home.is_some();
-    let mut rules: Vec<_> = tables(host, &presets)
-        .flat_map(|(name, lines)| {
-            lines.iter().map(move |(access, pattern)| line(name, *access, pattern))
+    let mut rules: Vec<_> = tables()
+        .filter(|table| presets.has(table.preset) && (host.uid == 0 || !table.only_root))
+        .flat_map(|Table { preset, lines, .. }| {
+            lines.iter().map(move |(access, pattern)| line(preset, *access, pattern))
         })
         .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
         // Whoever stands in `/` did not mean to open the whole machine.
@@ -98,15 +99,23 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
     (presets, rules)
 }
 
-fn tables<'a>(
-    host: &'a Host,
-    presets: &'a Presets,
-) -> impl Iterator<Item = (&'static str, &'static [Line])> + 'a {
-    let system: &[Line] = if host.uid == 0 { secrets::SYSTEM } else { &[] };
+/// Lines of one preset.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    /// The preset.
+    pub preset: &'static str,
+    /// Whether they hold only when root asks: nobody else could read these paths anyway.
+    pub only_root: bool,
+    /// The lines.
+    pub lines: &'static [Line],
+}
+
+/// Every preset that is a list of paths, in order. `@git` is none: it goes by the repositories.
+pub fn tables() -> impl Iterator<Item = Table> {
     [
         ("@base", base::BASE),
         ("@secrets", secrets::HOME),
-        ("@secrets", system),
+        ("@secrets", secrets::SYSTEM),
         ("@secrets", secrets::SOCKETS),
         ("@caches", caches::CACHES),
         ("@agents", agents::AGENTS),
@@ -115,7 +124,7 @@ fn tables<'a>(
         ("@lint/python", lint::PYTHON),
     ]
     .into_iter()
-    .filter(|(name, _)| presets.has(name))
+    .map(|(preset, lines)| Table { preset, only_root: lines == secrets::SYSTEM, lines })
 }
 
 /// The files that a preset of linters protects, by their names in the project.
@@ -158,6 +167,20 @@ pub enum Hidden {
     Socket,
     /// It makes programs run other code.
     Injecting,
+}
+
+/// The names that `@secrets` hides, by reason; `*` stands for any text at the start or the end.
+pub fn hidden_variables() -> [(Hidden, &'static [&'static str]); 3] {
+    [
+        (Hidden::Credential, secrets::VARIABLES),
+        (Hidden::Socket, secrets::SOCKET_VARIABLES),
+        (Hidden::Injecting, secrets::INJECTING_VARIABLES),
+    ]
+}
+
+/// The names of model providers' variables: they stay, whatever they hold.
+pub fn provider_variables() -> &'static [&'static str] {
+    secrets::PROVIDERS
 }
 
 /// Whether `@secrets` hides a variable.
