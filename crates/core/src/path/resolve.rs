@@ -139,13 +139,21 @@ impl Resolver {
             links,
         };
         for component in target.components() {
-            at = match component {
-                Component::Normal(name) if at.kind == Kind::Dir => self.entry(at, name, budget),
-                Component::Normal(name) => {
+            at = match (component, at.kind) {
+                (Component::Normal(name), Kind::Dir) => self.entry(at, name, budget),
+                (Component::Normal(name), _) => {
                     Place { path: at.path.join(name), kind: Kind::Missing, ..at }
                 }
-                Component::ParentDir => Place { path: clean(&at.path.join("..")), ..at },
-                Component::RootDir | Component::CurDir | Component::Prefix(_) => at,
+                (Component::ParentDir, Kind::Dir) => {
+                    Place { path: clean(&at.path.join("..")), ..at }
+                }
+                // There is no way back from nothing: `missing/../key` is not `key`, and a rule about
+                // it must not stand where the rules about `key` stand.
+                (Component::ParentDir, Kind::Missing) => return at,
+                (Component::ParentDir, Kind::File) => {
+                    return Place { path, kind: Kind::Missing, ..at };
+                }
+                (Component::RootDir | Component::CurDir | Component::Prefix(_), _) => at,
             };
         }
         at

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Ground, Guarded, Mount, PlanError, Veil, View, sockets};
@@ -390,8 +391,9 @@ fn first_missing(dir: &Path, path: &Path) -> Option<PathBuf> {
     let mut at = dir.to_path_buf();
     for part in path.strip_prefix(dir).ok()?.components() {
         at.push(part);
-        if fs::symlink_metadata(&at).is_err() {
-            return Some(at);
+        if let Err(error) = fs::symlink_metadata(&at) {
+            // Below a file nothing can appear, and behind a closed door nobody sees it.
+            return (error.kind() == io::ErrorKind::NotFound).then_some(at);
         }
     }
     None

@@ -115,7 +115,7 @@ fn first_missing_is_the_first_name_that_is_not_there() {
         ("x", Some("x")),
         ("x/y/z", Some("x")),
         ("a/x/y", Some("a/x")),
-        ("a/b/c/d", Some("a/b/c/d")),
+        ("a/b/c/d", None),
     ] {
         assert_eq!(
             first_missing(top, &top.join(path)),
@@ -124,6 +124,17 @@ fn first_missing_is_the_first_name_that_is_not_there() {
         );
     }
     assert_eq!(first_missing(top, Path::new("/elsewhere")), None);
+}
+
+#[test]
+fn exclude_holds_when_another_rule_leads_nowhere_near_it() {
+    let home = Home::new(&["p/key"]);
+    std::os::unix::fs::symlink("none/../key", home.home.join("p/link")).unwrap();
+    let global = home.host.config_dir().unwrap();
+    fs::create_dir_all(&global).unwrap();
+    fs::write(global.join("config.json"), r#"{"filesystem":{"exclude":["key"]}}"#).unwrap();
+    let mounts = home.mounts(&[(Exclude, "link")]);
+    assert!(mounts.contains(&("p/key".into(), EmptyFile)), "{mounts:?}");
 }
 
 #[test]
