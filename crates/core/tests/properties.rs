@@ -1,4 +1,5 @@
 //! What must hold of every plan: random little trees on disk, random little policies, real plans.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[path = "properties/world.rs"]
 mod world;
