@@ -22,7 +22,7 @@ use world::{
 };
 
 fn cases() -> ProptestConfig {
-    let cases = u32::try_from(testkit::rounds(200, 5000)).unwrap_or(200);
+    let cases = u32::try_from(testkit::rounds(200, 2000)).unwrap_or(200);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -100,8 +100,10 @@ proptest! {
     #[test]
     fn mounts_are_sorted_needed_and_the_same_each_time(tree in wild_tree(), rules in rules(wild_pattern())) {
         let world = World::new(&tree, false);
-        let Ok(plan) = world.plan(&rules) else { return Ok(()) };
-        prop_assert_eq!(&plan, &world.plan(&rules).unwrap());
+        // Who listens on a socket of this machine may change from one moment to the next.
+        let quiet = |plan: Plan| Plan { sockets: Vec::new(), ..plan };
+        let Ok(plan) = world.plan(&rules).map(quiet) else { return Ok(()) };
+        prop_assert_eq!(&plan, &quiet(world.plan(&rules).unwrap()));
         prop_assert!(plan.mounts.is_sorted_by(|a, b| a.target < b.target), "one view for each path, parents first");
         for (index, mount) in plan.mounts.iter().enumerate() {
             let mut fewer = plan.mounts.clone();
