@@ -22,13 +22,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch; `pid` is the command, whose parent is the first process of the sandbox
-    /// and stays in the sandbox's namespaces to the end. `None` when there is nothing to watch.
+    /// Begins to watch; `pid` is the command, whose namespaces are held from now on.
+    /// `None` when there is nothing to watch.
     pub fn open(paths: &[PathBuf], mounts: &[Mount], pid: i32) -> Option<Self> {
         if paths.is_empty() {
             return None;
         }
-        let namespaces = Namespaces::of(process::parent_of(pid)?).ok()?;
+        let namespaces = Namespaces::of(pid).ok()?;
         let mut inotify = Inotify::new().ok()?;
         let mut dirs: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         dirs.dedup();
