@@ -267,7 +267,10 @@ impl PlanError {
             Self::Path(ResolveError {
                 error: crate::path::pattern::PatternError::NoHome(_),
                 ..
-            }) => Some("set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration".into()),
+            }) => Some(
+                "set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration"
+                    .into(),
+            ),
             _ => None,
         }
     }
