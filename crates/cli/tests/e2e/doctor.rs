@@ -1,5 +1,7 @@
 //! `doctor` on this machine, and on worse ones made of it.
 
+use std::path::Path;
+
 use serde_json::Value;
 use testkit::{Run, User, World, need, user};
 
@@ -90,21 +92,20 @@ fn doctor_works_inside_a_sandbox() {
 }
 
 /// A copy of bubblewrap that is setuid root, and says that it is of this version.
-fn setuid_copy(world: &World, version: Option<&str>) -> World {
+fn setuid_copy(world: &World, major: Option<&str>) -> World {
     let bwrap = need("bwrap");
-    let real = world.host([bwrap.to_str().unwrap(), "--version"]).output();
-    let mut bytes = std::fs::read(&bwrap).unwrap();
-    let old = real.trim().as_bytes();
-    if let Some(new) =
-        version.map(|digit| real.trim().replace("bubblewrap 0", &format!("bubblewrap {digit}")))
-    {
-        let at = bytes.windows(old.len()).position(|window| window == old).unwrap();
+    let real = world.host([&bwrap, Path::new("--version")]).output();
+    let mut bytes = std::fs::read(&bwrap).expect("bwrap can be read");
+    if let Some(major) = major {
+        let (old, new) = (real.trim(), real.trim().replace(" 0.", &format!(" {major}.")));
+        let at = bytes.windows(old.len()).position(|window| window == old.as_bytes());
+        let at = at.expect("bwrap holds its version");
         bytes[at..at + old.len()].copy_from_slice(new.as_bytes());
     }
     let world = world.clone().exec_file("outside/bin/bwrap", bytes);
-    let path = world.path("outside/bin");
-    world.host(["chmod", "4755", path.join("bwrap").to_str().unwrap()]).succeeds();
-    world.env("PATH", format!("{}:/usr/bin:/bin", path.display()))
+    let dir = world.path("outside/bin");
+    world.host([Path::new("chmod"), Path::new("4755"), &dir.join("bwrap")]).succeeds();
+    world.env("PATH", format!("{}:/usr/bin:/bin", dir.display()))
 }
 
 #[test]
