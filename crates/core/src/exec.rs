@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
+use sandbox_linux::seccomp::CgroupNamespaces;
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
 use thiserror::Error;
@@ -167,7 +168,7 @@ impl Sandbox {
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
-                confine(own.is_some(), keep)
+                confine(own.is_some().then_some(plan.cgroups), keep)
             });
             let error = match prepared {
                 Ok(()) => root::Failure {
@@ -327,16 +328,17 @@ pub(crate) fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failu
     process::die_with_parent(parent).map_err(failed("follow the parent process"))
 }
 
-/// What holds for bubblewrap and everything it starts.
+/// What holds for bubblewrap and everything it starts. The filter is ours to apply, unless
+/// bubblewrap gets it as an argument.
 pub(crate) fn confine<'f>(
-    own: bool,
+    filter: Option<CgroupNamespaces>,
     mut keep: impl Iterator<Item = &'f OwnedFd>,
 ) -> Result<(), root::Failure> {
     let mut attempt = || {
         process::no_new_privileges()?;
         landlock::scope()?;
-        if own {
-            seccomp::apply()?;
+        if let Some(cgroups) = filter {
+            seccomp::apply(cgroups)?;
         }
         fd::close_all_on_exec()?;
         keep.try_for_each(|fd| fd::inherit(fd.as_fd()))

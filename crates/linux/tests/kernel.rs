@@ -197,7 +197,7 @@ fn seccomp_and_landlock_hold_once_they_are_applied() {
         socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         process::no_new_privileges()?;
         ensure(landlock::scope()? == (landlock::abi() >= 6), "scopes came with ABI 6")?;
-        seccomp::apply()?;
+        seccomp::apply(seccomp::CgroupNamespaces::Refused)?;
         socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         let crypto = AddressFamily::from_raw(38);
         let refused = socket(crypto, SocketType::SEQPACKET, None);

@@ -79,7 +79,7 @@ pub fn arguments(plan: &Plan) -> Arguments {
     }
     bwrap.flags(["--remount-ro", "/run"]);
     bwrap.flags(["--seccomp"]);
-    bwrap.data("the system call filter", sandbox_linux::seccomp::program());
+    bwrap.data("the system call filter", sandbox_linux::seccomp::program(plan.cgroups));
     bwrap.path(["--chdir"], &plan.config.cwd);
     bwrap
 }

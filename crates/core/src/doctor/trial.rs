@@ -40,7 +40,10 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
         Rendering::Own(veiling) => Some(root(host, veiling)),
         Rendering::Plain => None,
     };
-    let filter = fd::memory_file("the system call filter", &seccomp::program())?;
+    let filter = fd::memory_file(
+        "the system call filter",
+        &seccomp::program(seccomp::CgroupNamespaces::Refused),
+    )?;
     let arguments = arguments(host, own.is_some(), &filter);
     let program = Program::new(arguments, &host.env)?;
     let bwrap = OwnedFd::from(File::open(bwrap)?);
@@ -52,7 +55,12 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
         let prepared = speak_to(&null, &writer)
             .map_err(|error| Failure { what: "redirect the output".into(), error })
             .and_then(|()| prepare(own.as_ref(), parent))
-            .and_then(|()| confine(own.is_some(), [&filter].into_iter()));
+            .and_then(|()| {
+                confine(
+                    own.is_some().then_some(seccomp::CgroupNamespaces::Refused),
+                    [&filter].into_iter(),
+                )
+            });
         let failure = match prepared {
             Ok(()) => {
                 Failure { what: "start bwrap".into(), error: program.exec_file(bwrap.as_fd()) }

@@ -18,7 +18,7 @@ fn verdict(arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
         assert!(at.is_multiple_of(4), "the kernel loads aligned words only");
         u32::from_ne_bytes(data[at..at + 4].try_into().unwrap())
     };
-    let program = program();
+    let program = program(CgroupNamespaces::Refused);
     let (instructions, rest) = program.as_chunks::<8>();
     assert!(rest.is_empty() && instructions.len() <= 4096);
     let (mut at, mut loaded) = (0, 0);
