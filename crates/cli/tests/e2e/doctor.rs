@@ -138,11 +138,14 @@ fn a_safe_setuid_bubblewrap_runs_without_root_s_rights() {
 fn a_protected_file_is_protected_again_when_the_host_replaces_it() {
     for mounts in ["", "bwrap"] {
         let world = World::new().file("project/kept", "old").env("AGENT_SANDBOX_MOUNTS", mounts);
-        let script = "until [ -e go ]; do sleep 0.01; done; sleep 0.2; cat kept; echo bad > kept";
+        let script = "touch ready; until [ -e go ]; do sleep 0.01; done; cat kept
+            for i in $(seq 500); do (: >> kept) 2>/dev/null || break; sleep 0.01; done
+            echo bad > kept";
         let process = world.spawn(["--ro", "kept", "sh", "-c", script]);
         world.write("project/new", "new");
-        world.host(["sh", "-c", "sleep 0.3; mv new kept; touch go"]).succeeds();
-        process.wait().fails().stdout("new").stderr_contains("Read-only file system");
+        let replace = "until [ -e ready ]; do sleep 0.01; done; mv new kept; touch go";
+        world.host(["sh", "-c", replace]).succeeds();
+        process.wait().fails().stdout("new").stderr_contains("kept");
         assert_eq!(world.read("project/kept"), "new", "{mounts:?}");
     }
 }
