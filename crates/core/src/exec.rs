@@ -362,7 +362,7 @@ fn read_report(text: &[u8]) -> (bool, String) {
 }
 
 /// Puts descriptors behind the words that stand for them.
-fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
+pub(crate) fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
     let data: Vec<OwnedFd> = arguments
         .data
         .iter()

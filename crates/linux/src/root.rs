@@ -440,6 +440,15 @@ pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
     mount::attach(tree.as_fd(), target.as_fd())
 }
 
+/// Whether a path, seen from here, is still as protected as it was made.
+pub fn is_protected(path: &Path, protection: Protection) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
+    // An overlay hides without a mount for each file.
+    let is_empty = || rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == 0);
+    is_mount_root(file.as_fd()).unwrap_or(false) || protection == Protection::Hidden && is_empty()
+}
+
 fn is_mount_root(path: BorrowedFd<'_>) -> io::Result<bool> {
     let stat = rustix::fs::statx(path, c"", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::empty())?;
     Ok(stat.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))

@@ -381,7 +381,7 @@ impl Draft {
     }
 }
 
-fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
+pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
     if host.uid == 0 || sandbox_linux::file::owns_cgroup() {
         return CgroupNamespaces::Refused;
     }
