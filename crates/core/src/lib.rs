@@ -23,6 +23,7 @@ pub mod path;
 pub mod specificity;
 pub mod wrapper;
 pub mod plan;
+pub mod why;
 pub mod backend;
 pub mod watch;
 pub mod exec;

@@ -30,13 +30,14 @@ pub(crate) fn run(
         return Ok(dry_run::run(flags, &plan, host, io));
     }
     let known = recall(host, &draft, io)?;
-    let plan = draft.finish(host, &known, request.command)?;
+    let mut plan = draft.finish(host, &known, request.command)?;
     for note in &plan.notes {
         io.labelled(Tone::Warning, "note", &visible(note));
     }
     if flags.debug {
-        debug::plan(&plan, io);
+        debug::plan(&plan, host, io);
     }
+    plan.describe();
     let bwrap = find(host, Some(&plan)).map_err(StartError::from).map_err(start_failed)?;
     let run = begin(host, &plan)?;
     let ended = enforce(&plan, &bwrap, host, flags, io);

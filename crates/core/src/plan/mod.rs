@@ -9,8 +9,8 @@ mod sockets;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::{Access, Config, ConfigError, Layer, Origin, PathRule, Request, Sourced};
@@ -96,7 +96,7 @@ pub struct Mount {
 }
 
 /// What a mount shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
     /// The source, writable.
@@ -135,6 +135,16 @@ pub struct Runtime {
     pub user_dir: PathBuf,
     /// Who the command is when root started it.
     pub identity: Option<Identity>,
+    /// What is left for `why` inside; empty until [`Plan::describe`].
+    #[serde(skip)]
+    pub policy: Vec<u8>,
+}
+
+impl Plan {
+    /// Leaves a description of this plan in the sandbox, so that `why` has an answer inside.
+    pub fn describe(&mut self) {
+        self.runtime.policy = crate::why::describe(self);
+    }
 }
 
 /// The user and group that root becomes inside.
@@ -350,6 +360,7 @@ impl Draft {
                 commands,
                 user_dir: format!("/run/user/{}", host.uid).into(),
                 identity: Identity::of(host),
+                policy: Vec::new(),
             },
             environment: environment::decide(host, &config, &presets, &opened),
             guard: mounts::guarded(&config, &decisions, roots, git),
