@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
@@ -21,8 +22,8 @@ use crate::backend::bwrap::{Arguments, Word};
 use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
-use crate::host::RUNTIME_BINARY;
-use crate::plan::Plan;
+use crate::host::{Host, RUNTIME_BINARY};
+use crate::plan::{Plan, Proc};
 use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
@@ -38,6 +39,14 @@ pub enum Rendering {
     Own(Veiling),
     /// Plain bubblewrap arguments.
     Plain,
+}
+
+/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
+pub fn renderings(host: &Host) -> Vec<Rendering> {
+    if host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap") {
+        return vec![Rendering::Plain];
+    }
+    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
 }
 
 /// How a run ended.
@@ -133,7 +142,12 @@ enum Waited {
 
 struct Sandbox {
     child: Child,
-    receiver: OwnedFd,
+    /// Where the sandbox speaks; `None` when it has nothing more to say.
+    receiver: Option<OwnedFd>,
+    /// The command has begun. It may have ended by now.
+    begun: bool,
+    /// What went wrong before it could begin.
+    failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
@@ -153,7 +167,7 @@ impl Sandbox {
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
-                confine(own.is_some(), keep).map_err(Into::into)
+                confine(own.is_some(), keep)
             });
             let error = match prepared {
                 Ok(()) => root::Failure {
@@ -166,33 +180,26 @@ impl Sandbox {
             125
         });
         let child = child.map_err(cannot("start a process"))?;
-        Ok(Self { child, receiver, command: None, watch: None, asked: None })
+        Ok(Self {
+            child,
+            receiver: Some(receiver),
+            begun: false,
+            failure: None,
+            command: None,
+            watch: None,
+            asked: None,
+        })
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
     fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
-        let mut failure = None;
-        let mut open = true;
         loop {
-            let mut fds = vec![signals.as_fd()];
-            fds.extend(open.then(|| self.receiver.as_fd()));
-            fds.extend(self.watch.as_ref().map(|watch| watch.as_fd()));
-            let ready = channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
-            drop(fds);
-            if open && ready[1] {
-                match channel::receive(self.receiver.as_fd())
-                    .map_err(cannot("hear from the sandbox"))?
-                {
-                    Some(message) if message.text.first() == Some(&b'S') => {
-                        self.begun(plan, message.pid)
-                    }
-                    Some(message) => failure = Some(message.text),
-                    None => open = false,
-                }
-            }
-            if let Some(watch) = &mut self.watch {
+            if self.pause(signals)?
+                && let Some(watch) = &mut self.watch
+            {
                 watch.look();
             }
+            self.hear(plan)?;
             while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
                 self.pass_on(arrived);
             }
@@ -201,29 +208,64 @@ impl Sandbox {
             }
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
                 Some(Change::Stopped) => self.stop_too(),
-                Some(change) => return Ok(self.ended(change, failure)),
+                Some(change) => {
+                    // A short command may have begun and ended since the last look.
+                    self.hear(plan)?;
+                    return Ok(self.ended(change));
+                }
                 None => {}
             }
         }
     }
 
-    /// The command is about to run: from now on it can be sent signals.
-    fn begun(&mut self, plan: &Plan, pid: i32) {
-        self.command = ProcessHandle::open(pid).ok();
-        self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
+    /// Waits until something happens; returns whether it is about protected files.
+    fn pause(&self, signals: &Signals) -> Result<bool, StartError> {
+        let mut fds = vec![(signals.as_fd(), Awaited::Data)];
+        fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
+        let others = fds.len();
+        fds.extend(self.watch.iter().flat_map(Watch::awaited));
+        let ready = channel::wait(&fds, self.time_left()).map_err(cannot("wait"))?;
+        Ok(ready[others..].contains(&true))
     }
 
-    fn ended(&self, change: Change, failure: Option<Vec<u8>>) -> Waited {
-        match failure.as_deref().map(read_report) {
+    /// Takes in what the sandbox has said so far.
+    fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
+        while let Some(receiver) = &self.receiver {
+            match channel::receive(receiver.as_fd()) {
+                Ok(Some(message)) if message.text.first() == Some(&b'S') => {
+                    self.begin(plan, message.pid);
+                }
+                Ok(Some(message)) => self.failure = Some(message.text),
+                Ok(None) => self.receiver = None,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(cannot("hear from the sandbox")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The command is about to run: from now on it can be sent signals, unless it has ended already.
+    fn begin(&mut self, plan: &Plan, pid: i32) {
+        self.begun = true;
+        self.command = ProcessHandle::open(pid).ok();
+        // Where the sandbox has process numbers of its own, its first process is bubblewrap's, and
+        // stays longer than the command.
+        let first = match plan.runtime.proc {
+            Proc::Outer => Some(pid),
+            Proc::New | Proc::Guarded(_) => process::parent_of(pid),
+        };
+        self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
+    }
+
+    fn ended(&self, change: Change) -> Waited {
+        match self.failure.as_deref().map(read_report) {
             Some((true, why)) => return Waited::Impossible(why),
             Some((false, why)) => return Waited::Refused(why),
             None => {}
         }
         match change {
-            Change::Exited(code) if self.command.is_some() => {
-                Waited::Ended(u8::try_from(code).unwrap_or(255))
-            }
-            Change::Killed(signal) if self.command.is_some() || self.asked.is_some() => {
+            Change::Exited(code) if self.begun => Waited::Ended(u8::try_from(code).unwrap_or(255)),
+            Change::Killed(signal) if self.begun || self.asked.is_some() => {
                 Waited::Ended(u8::try_from(128 + signal).unwrap_or(255))
             }
             _ => Waited::NotStarted,
@@ -239,7 +281,7 @@ impl Sandbox {
         if arrived.from_terminal && !signal::is_hangup(arrived.signal) {
             return;
         }
-        if self.asked.is_some() || self.command.is_none() {
+        if self.asked.is_some() || !self.begun {
             // Asked twice, or nothing is running yet that could clean up.
             self.asked.get_or_insert_with(Instant::now);
             let _ = self.child.kill();
@@ -272,7 +314,7 @@ impl Sandbox {
 }
 
 /// Mounts, in namespaces of our own; nothing for the plain rendering.
-fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
+pub(crate) fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error| root::Failure { what, error }
@@ -286,15 +328,18 @@ fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
 }
 
 /// What holds for bubblewrap and everything it starts.
-fn confine<'f>(own: bool, keep: impl Iterator<Item = &'f OwnedFd>) -> Result<(), root::Failure> {
-    let attempt = || {
+pub(crate) fn confine<'f>(
+    own: bool,
+    mut keep: impl Iterator<Item = &'f OwnedFd>,
+) -> Result<(), root::Failure> {
+    let mut attempt = || {
         process::no_new_privileges()?;
         landlock::scope()?;
         if own {
             seccomp::apply()?;
         }
         fd::close_all_on_exec()?;
-        keep.map(|fd| fd::inherit(fd.as_fd())).collect::<io::Result<()>>()
+        keep.try_for_each(|fd| fd::inherit(fd.as_fd()))
     };
     attempt().map_err(|error| root::Failure { what: "confine the process".into(), error })
 }

@@ -11,7 +11,7 @@ use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::path::Kind;
 use crate::plan::{Identity, Mount, Plan, Veil, View, has_below, nearest};
 use crate::why::POLICY_FILE;
-use crate::wrapper::CoverBy;
+use crate::wrapper::{CoverBy, Package};
 
 /// Whether hiding in the home directory is done by one overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,8 @@ pub struct Root {
 pub fn arguments(plan: &Plan) -> Arguments {
     let mut bwrap = isolation(plan);
     // Devices are forbidden where they have to be by the mounts themselves.
-    bwrap.flags(["--dev-bind", "/", "/", "--proc", "/proc"]);
+    bwrap.flags(["--dev-bind", "/", "/"]);
+    bwrap.proc(&plan.runtime.proc);
     bwrap.path(["--chdir"], &plan.config.cwd);
     bwrap
 }
@@ -51,6 +52,7 @@ pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
     steps.grounds(plan, terminal);
     steps.mounts(plan, veil);
     steps.runtime(plan);
+    steps.files(veil);
     steps.seals(plan, veil);
     Root { base: Base { writable: plan.root_writable, own }, steps: steps.list }
 }
@@ -141,7 +143,7 @@ impl Steps {
             if let Some(veil) = veiled.take_if(|veil| mount.target >= veil.dir) {
                 self.veil(plan, veil);
             }
-            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount)) {
+            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount) && !is_linked(veil, mount)) {
                 self.mount(mount);
             }
         }
@@ -175,6 +177,7 @@ impl Steps {
             })
             .collect();
         hidden.extend(veil.missing.iter().map(|path| (relative(path), Hidden::Nothing)));
+        hidden.extend(links(veil).map(|(path, place)| (relative(path), Hidden::Link(place))));
         self.list.push(Step::Veil { dir: veil.dir.clone(), hidden });
     }
 
@@ -221,6 +224,13 @@ impl Steps {
         for (name, real) in &runtime.commands.bins {
             self.program(real, &dir.join("bin").join(name));
         }
+        for Package { name, dir: package, script } in &runtime.commands.packages {
+            self.dir(&dir.join("real").join(name), 0o111);
+            self.bind(package, &dir.join("real").join(name), true, false);
+            let (target, to) =
+                (dir.join("bin").join(name), Path::new("../real").join(name).join(script));
+            self.list.push(Step::Symlink { target, to });
+        }
         for file in &runtime.commands.files {
             let (target, mode, content) = (dir.join(file.path()), file.mode, file.content.clone());
             self.list.push(Step::File { target, mode, content });
@@ -234,6 +244,22 @@ impl Steps {
             runtime.identity.iter().flat_map(Identity::files).enumerate()
         {
             self.stand_in(&format!("identity-{index}"), 0o444, content, Path::new(path));
+        }
+    }
+
+    /// A program that saves a file by replacing it needs a directory to do that in, and the one
+    /// that a writable file is seen in is read-only. So each gets a directory of its own, and a
+    /// link stands in its place. The last step of replacing fails there with EBUSY, at which such
+    /// programs write the file itself; at the EROFS of its own directory they give up.
+    fn files(&mut self, veil: Option<&Veil>) {
+        let Some(veil) = veil.filter(|veil| !veil.files.is_empty()) else { return };
+        let dir = Path::new(FILES_DIR);
+        self.dir(dir, 0o755);
+        self.tmpfs(dir, 0o755);
+        for (path, place) in links(veil) {
+            self.dir(place.parent().unwrap_or(dir), 0o755);
+            self.file(&place);
+            self.bind(path, &place, false, false);
         }
     }
 
@@ -271,6 +297,21 @@ impl Steps {
             self.list.push(Step::Seal { target: target.into() });
         }
     }
+}
+
+/// Where the writable files of a read-only home are.
+const FILES_DIR: &str = "/run/agent-sandbox-files";
+
+/// The writable files seen through the overlay, and the places they are linked to.
+fn links(veil: &Veil) -> impl Iterator<Item = (&Path, PathBuf)> {
+    veil.files.iter().enumerate().map(|(index, path)| {
+        let name = path.file_name().unwrap_or_default();
+        (path.as_path(), Path::new(FILES_DIR).join(index.to_string()).join(name))
+    })
+}
+
+fn is_linked(veil: &Veil, mount: &Mount) -> bool {
+    veil.files.contains(&mount.target)
 }
 
 /// Whether the overlay does what this mount was for: the home directory itself, and what is

@@ -1,10 +1,12 @@
 //! The decision: mounts, environment, network, command. Plain data, comparable, printable.
 
+mod state;
 mod ground;
 mod mounts;
 mod links;
 mod environment;
 mod sockets;
+mod proc;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ use crate::wrapper::{self, Commands, WrapperError};
 
 pub use environment::{Environment, HiddenVariable};
 pub use ground::Ground;
+pub use proc::Proc;
+pub(crate) use sockets::docker_places;
 
 /// Everything that will be done, before the first of it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -120,6 +124,8 @@ pub struct Veil {
     pub dir: PathBuf,
     /// Paths below it that must stay invisible should they appear.
     pub missing: Vec<PathBuf>,
+    /// Files below it that are writable.
+    pub files: Vec<PathBuf>,
 }
 
 /// What lies under `/run/agent-sandbox`.
@@ -135,6 +141,8 @@ pub struct Runtime {
     pub user_dir: PathBuf,
     /// Who the command is when root started it.
     pub identity: Option<Identity>,
+    /// Which `/proc` it sees.
+    pub proc: Proc,
     /// What is left for `why` inside; empty until [`Plan::describe`].
     #[serde(skip)]
     pub policy: Vec<u8>,
@@ -276,7 +284,10 @@ impl PlanError {
             Self::Path(ResolveError {
                 error: crate::path::pattern::PatternError::NoHome(_),
                 ..
-            }) => Some("set `HOME`, or turn the preset off with `!@base`".into()),
+            }) => Some(
+                "set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration"
+                    .into(),
+            ),
             _ => None,
         }
     }
@@ -344,11 +355,12 @@ impl Draft {
         let decisions = decide(rules);
         let mounts = mounts::build(host, &config, &decisions, &commands, &git, &mut resolver)?;
         notes.extend(lost_flags(&decisions));
+        notes.extend(read_only_cwd(&presets, &config.cwd, &decisions));
         notes.extend(skipped_keys(&config));
         let opened = sockets::opened(host, &config, &mut resolver)?;
         Ok(Plan {
             sockets: sockets::listening(&mounts, &opened),
-            veil: mounts::veil(host, &presets, &decisions, home.as_ref()),
+            veil: mounts::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
             root_writable: decisions
                 .at(Path::new("/"))
                 .is_some_and(|d| d.rule.access == Access::Rw),
@@ -360,6 +372,7 @@ impl Draft {
                 commands,
                 user_dir: format!("/run/user/{}", host.uid).into(),
                 identity: Identity::of(host),
+                proc: Proc::of(host),
                 policy: Vec::new(),
             },
             environment: environment::decide(host, &config, &presets, &opened),
@@ -405,21 +418,39 @@ fn resolve_all(
     for rule in &config.unruled {
         taken_back.extend(resolve(rule)?);
     }
-    let mut resolved: Vec<Resolved> = Vec::new();
+    let mut kept: Vec<Resolved> = Vec::new();
     for rule in rules {
         let is_preset = matches!(rule.origin, Origin::Preset(_));
-        let kept = |rule: &Resolved| {
+        let stays = |rule: &Resolved| {
             !is_preset
                 || !taken_back
                     .iter()
                     .any(|back| back.access == rule.access && back.path == rule.path)
         };
-        resolved.extend(resolve(rule)?.into_iter().filter(kept));
+        kept.extend(resolve(rule)?.into_iter().filter(stays));
     }
-    resolved.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
+    kept.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
         Err(PlanError::Reserved { path: rule.path.clone(), origin: rule.origin.clone() })
     })?;
-    Ok(resolved)
+    Ok(kept)
+}
+
+/// A working directory that cannot be written is worth a line, unless the user asked for it.
+fn read_only_cwd(presets: &Presets, cwd: &Path, decisions: &Decisions) -> Option<String> {
+    let here = cwd.display();
+    if cwd == Path::new("/") && decisions.at(cwd).is_none() {
+        return Some(format!(
+            "the working directory is `{here}` and stays read-only; `--rw /` makes the whole machine writable"
+        ));
+    }
+    let rule = &decisions.at(cwd).filter(|_| presets.has("@base"))?.rule;
+    let by_preset = matches!(rule.origin, Origin::Preset(_)) && rule.access == Access::Ro;
+    by_preset.then(|| {
+        format!(
+            "the working directory `{here}` is read-only ({}); `--ro '!{}'` opens it",
+            rule.origin, rule.pattern
+        )
+    })
 }
 
 /// A flag that changes nothing because a stricter rule holds is worth a line.

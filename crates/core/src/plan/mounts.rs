@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Ground, Guarded, Mount, PlanError, Veil, View, sockets};
+use super::{Ground, Guarded, Mount, PlanError, Veil, View, nearest, sockets};
 use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
 use crate::guard::Known;
 use crate::host::Host;
@@ -61,11 +62,11 @@ pub(super) fn build(
     }
     builder.pin_ancestors(commands);
     if let Some(socket) = sockets::docker(host, config, resolver)? {
-        builder.open_socket(socket, &config.docker.origin);
+        builder.open_socket(&socket, &config.docker.origin);
     }
     for socket in &config.sockets {
         for path in sockets::open_one(socket, host, config, resolver)? {
-            builder.open_socket(path, &socket.origin);
+            builder.open_socket(&path, &socket.origin);
         }
     }
     builder.resolver_configuration(config.network.value, resolver);
@@ -101,11 +102,13 @@ impl Builder {
         }
         let above = self.above(path);
         let view = match (access, above) {
-            (Access::Exclude, State::Empty | State::Own) => return,
+            (Access::Exclude, State::Empty | State::Own)
+            | (Access::Ro, State::ReadOnly)
+            | (Access::Rw, State::Writable) => return,
             (Access::Exclude, State::ReadOnly) if !is_readable(path) => return,
+            (Access::Exclude, _) if is_masked(path) => return,
             (Access::Exclude, _) if *kind == Kind::Dir => View::EmptyDir,
             (Access::Exclude, _) => View::EmptyFile,
-            (Access::Ro, State::ReadOnly) | (Access::Rw, State::Writable) => return,
             (_, State::Own) => View::Device,
             (Access::Ro, _) => View::ReadOnly,
             (Access::Rw, _) => View::ReadWrite,
@@ -137,7 +140,7 @@ impl Builder {
         for (path, origin) in held {
             for ancestor in path.ancestors().skip(1) {
                 match self.mounts.get(ancestor) {
-                    Some(mount) if mount.view == View::Pin => continue,
+                    Some(mount) if mount.view == View::Pin => {}
                     Some(_) => break,
                     None if ancestor == Path::new("/") => break,
                     None => self.pin(ancestor, &origin),
@@ -204,9 +207,9 @@ impl Builder {
         Ok(())
     }
 
-    fn open_socket(&mut self, path: PathBuf, origin: &Origin) {
-        if sockets::is_socket(&path) && !fs::symlink_metadata(&path).is_ok_and(|m| m.is_symlink()) {
-            self.bind(&path, Kind::File, View::ReadWrite, origin);
+    fn open_socket(&mut self, path: &Path, origin: &Origin) {
+        if sockets::is_socket(path) {
+            self.bind(path, Kind::File, View::ReadWrite, origin);
         }
     }
 
@@ -251,6 +254,12 @@ impl Builder {
 /// Hiding what cannot be read anyway costs a mount and gains nothing.
 fn is_readable(path: &Path) -> bool {
     sandbox_linux::file::readable(path)
+}
+
+/// Whether an outer sandbox has put an empty file without a name here: nothing is left to hide,
+/// and nothing can be mounted on it.
+fn is_masked(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 0 && m.len() == 0)
 }
 
 fn is_new_at_top_level(target: &Path) -> bool {
@@ -367,7 +376,9 @@ pub(super) fn veil(
     host: &Host,
     presets: &Presets,
     decisions: &Decisions,
+    mounts: &[Mount],
     home: Option<&Place>,
+    resolver: &Resolver,
 ) -> Option<Veil> {
     let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
     let decision = decisions.at(&dir)?;
@@ -379,18 +390,49 @@ pub(super) fn veil(
         .filter(|decision| {
             decision.rule.kind == Kind::Missing && decision.rule.access == Access::Exclude
         })
-        .filter_map(|decision| first_missing(&dir, &decision.rule.path))
-        .filter(|path| decisions.covering(path).is_some_and(|covering| covering.rule.path == dir));
+        .filter_map(|decision| first_missing(&dir, &decision.rule.path, resolver))
+        .filter(|path| {
+            path.parent() == Some(&dir)
+                || decisions.covering(path).is_some_and(|covering| covering.rule.path == dir)
+        });
     let mut missing: Vec<PathBuf> = missing.collect();
     missing.sort();
     missing.dedup();
-    Some(Veil { dir, missing })
+    Some(Veil { files: writable_files(mounts, &dir), dir, missing })
+}
+
+/// Files that are writable although the directory they are seen in is not.
+fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
+    let is_regular = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let files = mounts.iter().filter(|mount| {
+        let above = mount.target.parent().and_then(|parent| nearest(mounts, parent));
+        mount.view == View::ReadWrite
+            && mount.source == mount.target
+            && mount.target.starts_with(dir)
+            && above.is_none_or(|above| dir.starts_with(&above.target))
+            && is_regular(&mount.target)
+    });
+    files.map(|mount| mount.target.clone()).collect()
 }
 
 /// The first name on the way to `path` that does not exist below `dir`.
-fn first_missing(dir: &Path, path: &Path) -> Option<PathBuf> {
+fn first_missing(dir: &Path, path: &Path, resolver: &Resolver) -> Option<PathBuf> {
+    let below = path.strip_prefix(dir).ok()?;
+    let mut first = path;
+    // Looking for the rule's path has found out about every directory on the way.
+    for parent in path.ancestors().skip(1).take(below.components().count()) {
+        match resolver.is_dir(parent) {
+            Some(true) => break,
+            Some(false) => first = parent,
+            None => return lookup(dir, below),
+        }
+    }
+    Some(first.to_path_buf())
+}
+
+fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
     let mut at = dir.to_path_buf();
-    for part in path.strip_prefix(dir).ok()?.components() {
+    for part in below.components() {
         at.push(part);
         if fs::symlink_metadata(&at).is_err() {
             return Some(at);
@@ -428,3 +470,6 @@ pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
     });
     guarded.map(|mount| mount.target.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use resolve::{Commands, Cover, CoverBy, Ruled, RuntimeDir, RuntimeFile, resolve};
+pub use resolve::{Commands, Cover, CoverBy, Package, Ruled, RuntimeDir, RuntimeFile, resolve};
 pub use script::WrapperError;
 
 /// Whether a program acts by the name it is called by.
