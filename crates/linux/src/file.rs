@@ -29,3 +29,8 @@ pub fn owns_cgroup() -> bool {
         places.iter().any(|procs| rustix::fs::access(procs, Access::WRITE_OK).is_ok())
     })
 }
+
+/// Whether the permissions of a file let the caller write it.
+pub fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}
