@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
@@ -141,10 +142,12 @@ enum Waited {
 
 struct Sandbox {
     child: Child,
-    /// What is heard while the sandbox starts; gone when the command has begun.
+    /// Where the sandbox speaks; `None` when it has nothing more to say.
     receiver: Option<OwnedFd>,
-    failure: Option<Vec<u8>>,
+    /// The command has begun. It may have ended by now.
     begun: bool,
+    /// What went wrong before it could begin.
+    failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
@@ -180,8 +183,8 @@ impl Sandbox {
         Ok(Self {
             child,
             receiver: Some(receiver),
-            failure: None,
             begun: false,
+            failure: None,
             command: None,
             watch: None,
             asked: None,
@@ -191,15 +194,12 @@ impl Sandbox {
     /// Waits for the end, passing on what the caller and the command say to each other.
     fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
         loop {
-            let mut fds = vec![signals.as_fd()];
-            fds.extend(self.receiver.as_ref().map(AsFd::as_fd));
-            fds.extend(self.watch.as_ref().map(AsFd::as_fd));
-            channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
-            drop(fds);
-            self.listen(plan)?;
-            if let Some(watch) = &mut self.watch {
+            if self.pause(signals)?
+                && let Some(watch) = &mut self.watch
+            {
                 watch.look();
             }
+            self.hear(plan)?;
             while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
                 self.pass_on(arrived);
             }
@@ -209,8 +209,8 @@ impl Sandbox {
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
                 Some(Change::Stopped) => self.stop_too(),
                 Some(change) => {
-                    // A short command may have come and gone since the last look.
-                    self.listen(plan)?;
+                    // A short command may have begun and ended since the last look.
+                    self.hear(plan)?;
                     return Ok(self.ended(change));
                 }
                 None => {}
@@ -218,12 +218,22 @@ impl Sandbox {
         }
     }
 
-    /// Hears what the sandbox has to say while it starts.
-    fn listen(&mut self, plan: &Plan) -> Result<(), StartError> {
+    /// Waits until something happens; returns whether it is about protected files.
+    fn pause(&self, signals: &Signals) -> Result<bool, StartError> {
+        let mut fds = vec![(signals.as_fd(), Awaited::Data)];
+        fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
+        let others = fds.len();
+        fds.extend(self.watch.iter().flat_map(Watch::awaited));
+        let ready = channel::wait(&fds, self.time_left()).map_err(cannot("wait"))?;
+        Ok(ready[others..].contains(&true))
+    }
+
+    /// Takes in what the sandbox has said so far.
+    fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
         while let Some(receiver) = &self.receiver {
             match channel::receive(receiver.as_fd()) {
                 Ok(Some(message)) if message.text.first() == Some(&b'S') => {
-                    self.begun(plan, message.pid);
+                    self.begin(plan, message.pid);
                 }
                 Ok(Some(message)) => self.failure = Some(message.text),
                 Ok(None) => self.receiver = None,
@@ -234,8 +244,8 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The command is about to run: from now on it can be sent signals.
-    fn begun(&mut self, plan: &Plan, pid: i32) {
+    /// The command is about to run: from now on it can be sent signals, unless it has ended already.
+    fn begin(&mut self, plan: &Plan, pid: i32) {
         self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
         // Where the sandbox has process numbers of its own, its first process is bubblewrap's, and
@@ -271,7 +281,7 @@ impl Sandbox {
         if arrived.from_terminal && !signal::is_hangup(arrived.signal) {
             return;
         }
-        if self.asked.is_some() || self.command.is_none() {
+        if self.asked.is_some() || !self.begun {
             // Asked twice, or nothing is running yet that could clean up.
             self.asked.get_or_insert_with(Instant::now);
             let _ = self.child.kill();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::{
@@ -39,6 +39,24 @@ fn everybody() -> String {
 fn write_maps(users: &str, groups: &str) -> io::Result<()> {
     fs::write("/proc/self/uid_map", users)?;
     fs::write("/proc/self/gid_map", groups)
+}
+
+/// The mount table of a running process. It becomes [`Event`](crate::channel::Awaited::Event)
+/// whenever a mount is made or lost, also when the host unlinks what one lies on: proc_pid_mountinfo(5).
+#[derive(Debug)]
+pub struct MountTable(fs::File);
+
+impl MountTable {
+    /// Takes hold of it as it is now.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        Ok(Self(fs::File::open(format!("/proc/{pid}/mountinfo"))?))
+    }
+}
+
+impl AsFd for MountTable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// The user and mount namespace of a running process.

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::namespace::{Namespaces, own_user_and_mounts};
 use crate::process::{self, Change, ProcessHandle};
-use crate::root::{Hidden, hide};
+use crate::root::{Hidden, hide, lay_whiteout};
 use crate::{landlock, mount, seccomp};
 
 /// A user and a mount namespace of our own, with our ids mapped.
@@ -51,6 +51,7 @@ pub fn overlay() -> io::Result<()> {
             fs::write(lower.join(file), "")?;
         }
         let (below, layer) = (mount::open_dir(&lower)?, mount::open_dir(&upper)?);
+        lay_whiteout(layer.as_fd())?;
         hide(below.as_fd(), layer.as_fd(), Path::new("gone"), &Hidden::Nothing)?;
         hide(below.as_fd(), layer.as_fd(), Path::new("emptied"), &Hidden::Dir)?;
         mount::read_only_overlay(&upper, &lower, &merged)?;

@@ -140,6 +140,9 @@ impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
     }
 }
 
+/// The first whiteout of a layer; the others are links to it, which cost half as much.
+const WHITEOUT: &str = ".agent-sandbox-whiteout";
+
 /// Where the old root, the new one and scratch space lie while building.
 const STAGE: &str = "/tmp";
 
@@ -306,17 +309,22 @@ impl Builder {
         let layer = mount::tmpfs(0o755, None)?;
         let lower = mount::open_beneath(self.old.as_fd(), dir)?;
         copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
+        lay_whiteout(layer.as_fd())?;
         for (path, kind) in hidden {
             hide(lower.as_fd(), layer.as_fd(), path, kind)?;
         }
         mount::attach(layer.as_fd(), mount::open_dir(Path::new("/veil"))?.as_fd())?;
         let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
-        let mounted =
-            mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"));
-        // The overlay keeps its own reference; nobody needs the layer by name.
-        rustix::mount::unmount(c"/veil", rustix::mount::UnmountFlags::DETACH)?;
-        mounted
+        // The layer stays where it is until the old root goes: every unmount of its own would wait
+        // for all processors.
+        mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"))
     }
+}
+
+/// Makes the whiteout that [`hide`] links to. A 0/0 character device is one; making it needs no
+/// privilege. It hides its own name too, so that nothing is seen of it.
+pub(crate) fn lay_whiteout(layer: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::fs::mknodat(layer, WHITEOUT, FileType::CharacterDevice, Mode::empty(), 0)?)
 }
 
 /// Puts the stand-in for one hidden path into the layer that lies over the real directory.
@@ -344,10 +352,7 @@ pub(crate) fn hide(
         }
         Hidden::File => create(layer, path, 0o444, b""),
         Hidden::Link(to) => Ok(rustix::fs::symlinkat(to, layer, path)?),
-        // A 0/0 character device is a whiteout; making one needs no privilege.
-        Hidden::Nothing => {
-            Ok(rustix::fs::mknodat(layer, path, FileType::CharacterDevice, Mode::empty(), 0)?)
-        }
+        Hidden::Nothing => Ok(rustix::fs::linkat(layer, WHITEOUT, layer, path, AtFlags::empty())?),
     }
 }
 

@@ -90,9 +90,15 @@ fn program_keeps_its_name_and_environment_when_executed() {
 #[test]
 fn message_arrives_with_its_sender() {
     let (receiver, sender) = channel::pair().unwrap();
-    assert_eq!(channel::wait_readable(&[receiver.as_fd()], Some(0)).unwrap(), [false]);
+    assert_eq!(
+        channel::wait(&[(receiver.as_fd(), channel::Awaited::Data)], Some(0)).unwrap(),
+        [false]
+    );
     let child = fork(|| i32::from(channel::send(sender.as_fd(), b"here I am").is_err())).unwrap();
-    assert_eq!(channel::wait_readable(&[receiver.as_fd()], Some(5000)).unwrap(), [true]);
+    assert_eq!(
+        channel::wait(&[(receiver.as_fd(), channel::Awaited::Data)], Some(5000)).unwrap(),
+        [true]
+    );
     let message = channel::receive(receiver.as_fd()).unwrap().unwrap();
     assert_eq!((message.pid, message.text.as_slice()), (child.pid(), &b"here I am"[..]));
     assert_eq!(child.wait().unwrap(), Change::Exited(0));

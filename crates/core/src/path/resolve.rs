@@ -104,6 +104,17 @@ impl Resolver {
         enter(parent, name)
     }
 
+    /// Whether a path is a directory under its own name (`true`) or nothing at all (`false`), if
+    /// that is known by now.
+    pub fn is_dir(&self, path: &Path) -> Option<bool> {
+        let place = self.dirs.get(path).filter(|place| place.path == path)?;
+        match place.kind {
+            Kind::Dir => Some(true),
+            Kind::Missing => Some(false),
+            Kind::File => None,
+        }
+    }
+
     fn dir(&mut self, path: &Path) -> Place {
         if let Some(place) = self.dirs.get(path) {
             return place.clone();

@@ -118,12 +118,12 @@ fn first_missing_is_the_first_name_that_is_not_there() {
         ("a/b/c/d", Some("a/b/c/d")),
     ] {
         assert_eq!(
-            first_missing(top, &top.join(path)),
+            first_missing(top, &top.join(path), &Resolver::default()),
             expected.map(|path| top.join(path)),
             "{path}"
         );
     }
-    assert_eq!(first_missing(top, Path::new("/elsewhere")), None);
+    assert_eq!(first_missing(top, Path::new("/elsewhere"), &Resolver::default()), None);
 }
 
 #[test]
