@@ -172,7 +172,7 @@ pub(crate) enum Command {
     },
     /// Say whether this runs inside a sandbox: exit code 0 inside, 1 outside
     Check,
-    /// Explain what decides about a path, a host or a command
+    /// Explain what decides about a path, a host, a command or a variable
     Why(Why),
     /// Look for what sandboxes need, and name the remedy for what is missing
     Doctor,
@@ -199,7 +199,7 @@ pub(crate) enum Command {
     Run(Vec<OsString>),
 }
 
-/// Explain what decides about a path, a host or a command.
+/// Explain what decides about a path, a host, a command or a variable.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Why {
@@ -211,6 +211,9 @@ pub(crate) struct Why {
     /// A command
     #[arg(long, value_name = "NAME")]
     pub command: Option<String>,
+    /// A variable of the environment
+    #[arg(long, value_name = "NAME")]
+    pub variable: Option<String>,
 }
 
 /// Allow what this project's configuration opens.

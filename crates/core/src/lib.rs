@@ -59,6 +59,7 @@ pub mod path;
 pub mod specificity;
 pub mod wrapper;
 pub mod plan;
+pub mod why;
 pub mod first_run;
 pub mod backend;
 pub mod watch;

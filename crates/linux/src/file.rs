@@ -9,3 +9,8 @@ pub fn readable(path: &Path) -> bool {
     rustix::fs::access(path, Access::READ_OK).is_ok()
         || rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
+
+/// Whether the permissions of a file let the caller write it.
+pub fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}

@@ -100,13 +100,14 @@ fn beyond(plan: &Plan) -> String {
             "# - an overlay on {dir} hides {missing} more paths that do not exist yet, and every socket in it"
         );
     }
+    text.push_str("# - `why` inside answers from a description of this plan\n");
     text.push_str("# - INT and TERM reach the command, which has ten seconds to end\n");
     text.push_str("# - planted git internals are moved aside at the end of the run\n");
     text
 }
 
 /// A word as bash reads it back.
-fn quote(word: &OsStr) -> String {
+pub(crate) fn quote(word: &OsStr) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./,:=@%+".contains(byte);
     match word.to_str() {
         Some(text) if !text.is_empty() && text.bytes().all(|byte| plain(&byte)) => text.to_owned(),

@@ -31,13 +31,14 @@ pub(crate) fn run(
     }
     let (draft, _first_run) = first_run(host, draft, &request.command, flags, io)?;
     let known = recall(host, &draft, io)?;
-    let plan = draft.finish(host, &known, request.command)?;
+    let mut plan = draft.finish(host, &known, request.command)?;
     for note in &plan.notes {
         io.labelled(Tone::Warning, "note", &visible(note));
     }
     if flags.debug {
-        debug::plan(&plan, io);
+        debug::plan(&plan, host, io);
     }
+    plan.describe();
     let bwrap = find(host, Some(&plan)).map_err(StartError::from).map_err(start_failed)?;
     let run = begin(host, &plan)?;
     let ended = enforce(&plan, &bwrap, host, flags, io);

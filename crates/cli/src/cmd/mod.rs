@@ -63,3 +63,35 @@ pub(crate) fn load(
         other => Ok(other?),
     }
 }
+
+/// JSON for people and programs.
+pub(crate) fn json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
+    let text = serde_json::to_string_pretty(value)
+        .unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }).to_string());
+    io.data(&format!("{text}\n"));
+}
+
+/// Rows in columns that line up; the last one is as long as it is. `paint` gets column, padded text and row.
+pub(crate) fn columns<const N: usize>(
+    rows: &[[String; N]],
+    paint: impl Fn(usize, &str, &[String; N]) -> String,
+) -> String {
+    // One long cell must not push a whole column off the screen.
+    const WIDEST: usize = 60;
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count().min(WIDEST));
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = if column + 1 == N { 0 } else { widths[column] };
+            paint(column, &format!("{cell:<width$}"), row)
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

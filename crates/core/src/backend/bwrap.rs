@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::plan::{AGENT_ID, Identity, Plan, Proc, View};
+use crate::why::POLICY_FILE;
 use crate::wrapper::{Cover, CoverBy, Package};
 
 /// An argument list in which some words stand for descriptors.
@@ -182,6 +183,11 @@ impl Arguments {
             self.flags(["--perms", &format!("{:04o}", file.mode), "--ro-bind-data"]);
             self.data(&file.path().display().to_string(), file.content.clone());
             self.words.push(Word::Text(dir.join(file.path()).into()));
+        }
+        if !runtime.policy.is_empty() {
+            self.flags(["--perms", "0444", "--ro-bind-data"]);
+            self.data("what `why` answers from inside", runtime.policy.clone());
+            self.words.push(Word::Text(dir.join(POLICY_FILE).into()));
         }
         for cover in &runtime.commands.covers {
             self.cover(cover, &runtime.binary);

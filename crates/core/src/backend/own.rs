@@ -10,6 +10,7 @@ use crate::config::Tmp;
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::path::Kind;
 use crate::plan::{Identity, Mount, Plan, Veil, View, has_below, nearest};
+use crate::why::POLICY_FILE;
 use crate::wrapper::{CoverBy, Package};
 
 /// Whether hiding in the home directory is done by one overlay.
@@ -233,6 +234,10 @@ impl Steps {
         for file in &runtime.commands.files {
             let (target, mode, content) = (dir.join(file.path()), file.mode, file.content.clone());
             self.list.push(Step::File { target, mode, content });
+        }
+        if !runtime.policy.is_empty() {
+            let (target, content) = (dir.join(POLICY_FILE), runtime.policy.clone());
+            self.list.push(Step::File { target, mode: 0o444, content });
         }
         self.covers(plan);
         for (index, (path, content)) in

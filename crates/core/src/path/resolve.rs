@@ -7,14 +7,14 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use globset::GlobMatcher;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::pattern::{Pattern, PatternError, clean};
 use crate::config::{Access, Origin, PathRule, Sourced};
 
 /// How a rule came to a path. The order is the strength.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matched {
     /// By a pattern.

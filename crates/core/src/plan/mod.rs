@@ -11,8 +11,8 @@ mod proc;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::{Access, Config, ConfigError, Layer, Origin, PathRule, Request, Sourced};
@@ -100,7 +100,7 @@ pub struct Mount {
 }
 
 /// What a mount shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
     /// The source, writable.
@@ -143,6 +143,16 @@ pub struct Runtime {
     pub identity: Option<Identity>,
     /// Which `/proc` it sees.
     pub proc: Proc,
+    /// What is left for `why` inside; empty until [`Plan::describe`].
+    #[serde(skip)]
+    pub policy: Vec<u8>,
+}
+
+impl Plan {
+    /// Leaves a description of this plan in the sandbox, so that `why` has an answer inside.
+    pub fn describe(&mut self) {
+        self.runtime.policy = crate::why::describe(self);
+    }
 }
 
 /// The user and group that root becomes inside.
@@ -363,6 +373,7 @@ impl Draft {
                 user_dir: format!("/run/user/{}", host.uid).into(),
                 identity: Identity::of(host),
                 proc: Proc::of(host),
+                policy: Vec::new(),
             },
             environment: environment::decide(host, &config, &presets, &opened),
             guard: mounts::guarded(&config, &decisions, roots, git),

@@ -64,8 +64,10 @@ pub(super) fn build(
     if let Some(socket) = sockets::docker(host, config, resolver)? {
         builder.open_socket(&socket, &config.docker.origin);
     }
-    for path in sockets::opened(host, config, resolver)? {
-        builder.open_socket(&path, &Origin::Default);
+    for socket in &config.sockets {
+        for path in sockets::open_one(socket, host, config, resolver)? {
+            builder.open_socket(&path, &socket.origin);
+        }
     }
     builder.resolver_configuration(config.network.value, resolver);
     Ok(builder.finish())

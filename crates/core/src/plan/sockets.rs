@@ -24,7 +24,8 @@ pub(super) fn opened(
     Ok(sockets)
 }
 
-fn open_one(
+/// One of them: as written, and where it leads.
+pub(super) fn open_one(
     socket: &Sourced<String>,
     host: &Host,
     config: &Config,

@@ -20,6 +20,11 @@ use thiserror::Error;
 pub use resolve::{Commands, Cover, CoverBy, Package, Ruled, RuntimeDir, RuntimeFile, resolve};
 pub use script::WrapperError;
 
+/// Whether a program acts by the name it is called by.
+pub(crate) fn is_multicall(program: &std::path::Path) -> bool {
+    find::multicall(program).is_some()
+}
+
 /// What happens when the sandboxed process runs a command by this name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "CommandRuleText", into = "CommandRuleText")]

@@ -1,0 +1,257 @@
+//! `config show`: every effective value, and who says so.
+
+use std::path::Path;
+
+use sandbox_core::Host;
+use sandbox_core::config::{Access, Network, Origin, Tmp};
+use sandbox_core::path::Kind;
+use sandbox_core::plan::{Plan, View};
+use sandbox_core::preset::{Hidden, NAMES};
+use sandbox_core::specificity::Decision;
+use sandbox_core::wrapper::CommandRule;
+use serde_json::{Value, json};
+
+use crate::args::Flags;
+use crate::cmd::report::name;
+use crate::run::Outcome;
+use crate::ui::{Stdio, Tone, visible};
+
+/// Prints what holds here.
+pub(crate) fn show(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let plan = super::planned(flags, host, io)?;
+    if flags.json {
+        crate::cmd::json(&as_json(&plan), io);
+        return Ok(0);
+    }
+    let text: String = sections(&plan)
+        .into_iter()
+        .filter(|(_, rows)| !rows.is_empty())
+        .map(|(title, rows)| section(title, &rows, io))
+        .collect::<Vec<_>>()
+        .join("\n");
+    io.data(&text);
+    Ok(0)
+}
+
+type Rows = Vec<[String; 3]>;
+
+fn section(title: &str, rows: &Rows, io: &Stdio<'_>) -> String {
+    let table = crate::cmd::columns(rows, |column, text, _| match column {
+        2 => io.tone(Tone::Quiet, text),
+        _ => text.to_owned(),
+    });
+    let lines: Vec<String> = table.lines().map(|line| format!("  {line}")).collect();
+    format!("{}\n{}\n", io.tone(Tone::Strong, title), lines.join("\n"))
+}
+
+fn sections(plan: &Plan) -> Vec<(&'static str, Rows)> {
+    vec![
+        ("settings", settings(plan)),
+        ("presets", presets(plan)),
+        ("commands", commands(plan)),
+        ("writable", paths(plan, Access::Rw)),
+        ("read-only", paths(plan, Access::Ro)),
+        ("hidden", paths(plan, Access::Exclude)),
+        ("hidden sockets, which somebody listens on", sockets(plan)),
+        ("opened sockets", opened(plan)),
+        ("mounts", mounts(plan)),
+        ("variables", variables(plan)),
+        ("hidden variables", hidden_variables(plan)),
+        ("taken back", taken_back(plan)),
+        ("without effect here", skipped(plan)),
+    ]
+}
+
+fn row(first: impl Into<String>, second: impl Into<String>, origin: &Origin) -> [String; 3] {
+    let one_line = |text: String| name(Path::new(&text));
+    [one_line(first.into()), one_line(second.into()), visible(&origin.to_string())]
+}
+
+fn settings(plan: &Plan) -> Rows {
+    let config = &plan.config;
+    let network = if config.network.value == Network::On { "on" } else { "off" };
+    let tmp = if config.tmp.value == Tmp::Private { "private" } else { "host" };
+    let docker = if config.docker.value { "on" } else { "off" };
+    let launcher = format!("{:?}", config.launcher.value).to_lowercase();
+    let mut rows = vec![["cwd".to_owned(), name(&config.cwd), String::new()]];
+    rows.extend(
+        config.loaded.iter().map(|(layer, path)| {
+            ["file".to_owned(), name(path), format!("{layer:?}").to_lowercase()]
+        }),
+    );
+    rows.extend([
+        row("network", network, &config.network.origin),
+        row("docker", docker, &config.docker.origin),
+        row("tmp", tmp, &config.tmp.origin),
+        row("launcher", launcher, &config.launcher.origin),
+    ]);
+    rows
+}
+
+/// The last word about a preset: its own, or that of a preset which stands for several.
+fn preset_origin(plan: &Plan, preset: &str) -> String {
+    let speaks = |toggle: &str| {
+        let name = toggle.trim_start_matches('!');
+        name == preset
+            || (name == "@all" && preset != "@git-strict")
+            || (name == "@lint/all" && preset.starts_with("@lint/"))
+            || (name == "@git-strict" && preset == "@git")
+    };
+    let last = plan.config.presets.iter().rev().find(|toggle| speaks(&toggle.value));
+    last.map_or_else(|| Origin::Default.to_string(), |toggle| toggle.origin.to_string())
+}
+
+fn preset_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMES.iter().copied().filter(|(name, _)| !matches!(*name, "@all" | "@lint/all"))
+}
+
+fn presets(plan: &Plan) -> Rows {
+    let rows = preset_names().map(|(name, _)| {
+        let on = if plan.presets.has(name) { "on" } else { "off" };
+        [name.to_owned(), on.to_owned(), visible(&preset_origin(plan, name))]
+    });
+    rows.collect()
+}
+
+fn rule_word(rule: &CommandRule) -> String {
+    match rule {
+        CommandRule::Raw => "raw".to_owned(),
+        CommandRule::Block => "blocked".to_owned(),
+        CommandRule::Builtin(_) => "@git".to_owned(),
+        CommandRule::Script(path) => path.display().to_string(),
+    }
+}
+
+fn commands(plan: &Plan) -> Rows {
+    let rows = plan.runtime.commands.rules.iter().map(|ruled| {
+        let targets: Vec<_> = ruled.targets.iter().map(|path| path.display().to_string()).collect();
+        let targets =
+            if targets.is_empty() { "not installed".to_owned() } else { targets.join(" ") };
+        row(&ruled.name, format!("{}  {targets}", rule_word(&ruled.rule.value)), &ruled.rule.origin)
+    });
+    rows.collect()
+}
+
+fn existing(plan: &Plan) -> impl Iterator<Item = &Decision> {
+    plan.decisions.iter().filter(|decision| decision.rule.kind != Kind::Missing)
+}
+
+fn view(plan: &Plan, path: &Path) -> Option<View> {
+    plan.mounts.iter().find(|mount| mount.target == path).map(|mount| mount.view)
+}
+
+fn view_word(view: Option<View>) -> &'static str {
+    match view {
+        Some(View::ReadWrite) => "writable",
+        Some(View::ReadOnly) => "read-only",
+        Some(View::Pin) => "pinned",
+        Some(View::Device) => "device",
+        Some(View::EmptyFile) => "empty file",
+        Some(View::EmptyDir) => "empty directory",
+        None => "as around it",
+    }
+}
+
+fn paths(plan: &Plan, access: Access) -> Rows {
+    let decisions = existing(plan).filter(|decision| decision.rule.access == access);
+    let rows = decisions.map(|decision| {
+        let rule = &decision.rule;
+        let view = view_word(view(plan, &rule.path));
+        let by = if rule.pattern == rule.path.display().to_string() {
+            rule.origin.to_string()
+        } else {
+            format!("{} `{}`", rule.origin, rule.pattern)
+        };
+        [name(&rule.path), view.to_owned(), name(Path::new(&by))]
+    });
+    rows.collect()
+}
+
+fn sockets(plan: &Plan) -> Rows {
+    let rows =
+        plan.sockets.iter().map(|path| row(path.display().to_string(), "", &Origin::Default));
+    rows.collect()
+}
+
+fn opened(plan: &Plan) -> Rows {
+    plan.config.sockets.iter().map(|socket| row(&socket.value, "", &socket.origin)).collect()
+}
+
+fn mounts(plan: &Plan) -> Rows {
+    let rows = plan.config.mounts.iter().map(|mount| {
+        let source = format!("{} {}", mount.value.access.word(), mount.value.host.display());
+        row(mount.value.target.display().to_string(), source, &mount.origin)
+    });
+    rows.collect()
+}
+
+fn variables(plan: &Plan) -> Rows {
+    let own = plan.environment.own.keys().filter(|name| !plan.config.env.contains_key(*name));
+    let own = own.map(|name| row(name, "set", &Origin::Default));
+    let asked = plan.config.env.iter().map(|(name, rule)| {
+        row(name, if rule.value.is_some() { "set" } else { "passed on" }, &rule.origin)
+    });
+    own.chain(asked).collect()
+}
+
+fn hidden_variables(plan: &Plan) -> Rows {
+    let rows = plan.environment.hidden.iter().map(|variable| {
+        let why = match variable.why {
+            Hidden::Credential => "looks like a credential",
+            Hidden::Socket => "leads to a hidden socket",
+            Hidden::Injecting => "makes programs run other code",
+        };
+        row(&variable.name, why, &variable.origin)
+    });
+    rows.collect()
+}
+
+fn taken_back(plan: &Plan) -> Rows {
+    let rules = plan.config.unruled.iter();
+    rules.map(|rule| row(&rule.value.pattern, rule.value.access.word(), &rule.origin)).collect()
+}
+
+fn skipped(plan: &Plan) -> Rows {
+    let keys = plan.config.skipped.iter();
+    keys.map(|key| row(&key.value, "for container sessions", &key.origin)).collect()
+}
+
+/// The same for programs. Values of variables are the user's own and are left out.
+fn as_json(plan: &Plan) -> Value {
+    let config = &plan.config;
+    let text = |path: &Path| path.display().to_string();
+    let presets = preset_names().map(|(name, _)| {
+        json!({ "name": name, "on": plan.presets.has(name), "origin": preset_origin(plan, name) })
+    });
+    let paths = existing(plan).map(|decision| {
+        let rule = &decision.rule;
+        let beaten: Vec<Value> = decision.beaten.iter().map(|rule| {
+            json!({ "access": rule.access, "pattern": rule.pattern, "origin": rule.origin })
+        }).collect();
+        json!({
+            "path": text(&rule.path), "access": rule.access, "kind": rule.kind, "view": view(plan, &rule.path),
+            "pattern": rule.pattern, "origin": rule.origin, "beaten": beaten,
+        })
+    });
+    let env = config.env.iter().map(
+        |(name, rule)| json!({ "name": name, "set": rule.value.is_some(), "origin": rule.origin }),
+    );
+    json!({
+        "cwd": text(&config.cwd),
+        "files": config.loaded.iter().map(|(layer, path)| json!({ "layer": layer, "path": text(path) })).collect::<Vec<_>>(),
+        "network": config.network,
+        "docker": config.docker,
+        "tmp": config.tmp,
+        "launcher": config.launcher,
+        "presets": presets.collect::<Vec<_>>(),
+        "commands": plan.runtime.commands.rules,
+        "paths": paths.collect::<Vec<_>>(),
+        "sockets": { "open": config.sockets, "hidden": plan.sockets.iter().map(|path| text(path)).collect::<Vec<_>>() },
+        "mounts": config.mounts,
+        "env": env.collect::<Vec<_>>(),
+        "hidden_variables": plan.environment.hidden,
+        "taken_back": config.unruled,
+        "skipped": config.skipped,
+        "notes": plan.notes,
+    })
+}

@@ -1,0 +1,4 @@
+//! The real binary, from outside.
+
+mod config;
+mod why;
