@@ -6,9 +6,10 @@
 //! process number, lets the signals through again and becomes the command.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -114,8 +115,7 @@ pub fn run(
         return Err(StartError::DirectoryDescriptor(number));
     }
     let signals = Signals::open().map_err(cannot("block signals"))?;
-    let program = std::fs::File::open(&bwrap.path).map_err(cannot("open bwrap"))?;
-    let program = OwnedFd::from(program);
+    let program = open_program(bwrap).map_err(cannot("open bwrap"))?;
     let mut last = StartError::Setup;
     for rendering in renderings {
         let mut sandbox = Sandbox::start(plan, &program, *rendering)?;
@@ -130,6 +130,18 @@ pub fn run(
         }
     }
     Err(last)
+}
+
+/// bubblewrap stays as the first process inside, where `/proc/1/exe` leads to the file on the
+/// host's own mount: its owner could change the mode there. The owner runs a copy in memory.
+fn open_program(bwrap: &Bwrap) -> io::Result<OwnedFd> {
+    let mut file = std::fs::File::open(&bwrap.path)?;
+    if file.metadata()?.uid() != process::uid() {
+        return Ok(file.into());
+    }
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    fd::memory_program("bwrap", &content)
 }
 
 /// What became of one attempt.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{FileType, MemfdFlags, SeekFrom};
+use rustix::fs::{FileType, MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::FdFlags;
 
 /// Marks every descriptor but 0, 1 and 2 as not to be inherited.
@@ -52,6 +52,21 @@ pub fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
         rest = &rest[rustix::io::write(&fd, rest)?..];
     }
     rustix::fs::seek(&fd, SeekFrom::Start(0))?;
+    Ok(fd)
+}
+
+/// A program in memory that nobody can change any more.
+pub fn memory_program(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Before 6.3 the kernel does not know the flag, and every such file can be executed.
+    let fd = rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC)
+        .or_else(|_| rustix::fs::memfd_create(name, flags))?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&fd, rest)?..];
+    }
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&fd, seals)?;
     Ok(fd)
 }
 

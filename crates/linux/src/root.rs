@@ -85,6 +85,11 @@ pub enum Step {
         /// The file.
         target: PathBuf,
     },
+    /// An empty, read-only file over a socket, unless it has gone meanwhile.
+    Socket {
+        /// The socket.
+        target: PathBuf,
+    },
     /// The file system in memory at this place can no longer be changed.
     Seal {
         /// Where.
@@ -174,6 +179,7 @@ fn describe(step: &Step) -> String {
         | Step::File { target, .. }
         | Step::Symlink { target, .. }
         | Step::EmptyFile { target }
+        | Step::Socket { target }
         | Step::Terminals { target }
         | Step::Rebind { target, .. }
         | Step::Seal { target } => format!("set up {}", target.display()),
@@ -267,6 +273,10 @@ impl Builder {
                 Ok(rustix::fs::symlinkat(to, self.parent(target)?, name(target)?)?)
             }
             Step::EmptyFile { target } => self.empty_file(target),
+            Step::Socket { target } => match self.empty_file(target) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                done => done,
+            },
             Step::Terminals { target } => {
                 mount::attach(mount::devpts()?.as_fd(), self.target(target)?.as_fd())
             }

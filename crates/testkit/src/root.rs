@@ -15,10 +15,13 @@ pub(crate) struct Root(Option<TempDir>);
 
 impl Root {
     pub(crate) fn new() -> Self {
-        let parent = parent();
-        fs::create_dir_all(&parent)
+        Self::below(&parent())
+    }
+
+    pub(crate) fn below(parent: &Path) -> Self {
+        fs::create_dir_all(parent)
             .unwrap_or_else(|error| panic!("cannot create `{}`: {error}", parent.display()));
-        let dir = tempfile::Builder::new().prefix("as-test-").tempdir_in(&parent);
+        let dir = tempfile::Builder::new().prefix("as-test-").tempdir_in(parent);
         Self(Some(
             dir.unwrap_or_else(|error| panic!("no world in `{}`: {error}", parent.display())),
         ))

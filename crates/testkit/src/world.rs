@@ -33,11 +33,22 @@ impl World {
         Self::with_binary(setting("AGENT_SANDBOX_BIN").map_or_else(built_binary, PathBuf::from))
     }
 
+    /// A world below `/tmp`, which sandboxes of other worlds do not see. For tests that make what every
+    /// sandbox on the machine looks at, such as sockets.
+    pub fn unseen() -> Self {
+        let binary = setting("AGENT_SANDBOX_BIN").map_or_else(built_binary, PathBuf::from);
+        Self::at(Root::below(Path::new("/tmp")), binary)
+    }
+
     /// A world for another binary.
     pub fn with_binary(binary: impl Into<PathBuf>) -> Self {
-        let root = Arc::new(Root::new());
+        Self::at(Root::new(), binary.into())
+    }
+
+    fn at(root: Root, binary: PathBuf) -> Self {
+        let root = Arc::new(root);
         let env = environment(root.path());
-        let world = Self { cwd: root.path().join("project"), root, binary: binary.into(), env };
+        let world = Self { cwd: root.path().join("project"), root, binary, env };
         world.dir("home").dir("project")
     }
 

@@ -1,5 +1,6 @@
 //! The real binary, a real bubblewrap, a real kernel: one module for each topic.
 
+mod attacks;
 mod cli;
 mod config;
 mod doctor;

@@ -121,7 +121,8 @@ impl Steps {
         for name in DEVICES {
             let path = dev.join(name);
             self.file(&path);
-            self.bind(&path, &path, false, true);
+            // Read-only concerns the mode and the owner; a device can be written all the same.
+            self.bind(&path, &path, true, true);
         }
         for (name, to) in DEVICE_LINKS {
             self.list.push(Step::Symlink { target: dev.join(name), to: to.into() });
@@ -132,7 +133,7 @@ impl Steps {
         self.tmpfs(&dev.join("shm"), 0o1777);
         if let Some(terminal) = terminal {
             self.file(&dev.join("console"));
-            self.bind(terminal, &dev.join("console"), false, true);
+            self.bind(terminal, &dev.join("console"), true, true);
         }
     }
 
@@ -155,7 +156,7 @@ impl Steps {
             .iter()
             .filter(|socket| !veil.is_some_and(|veil| is_below(plan, veil, socket)))
         {
-            self.list.push(Step::EmptyFile { target: socket.clone() });
+            self.list.push(Step::Socket { target: socket.clone() });
         }
     }
 

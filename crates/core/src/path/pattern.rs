@@ -95,7 +95,8 @@ fn anchor<'t>(
         return Ok((home()?, ""));
     }
     if let Some(rest) = text.strip_prefix("~/") {
-        return Ok((home()?, rest));
+        // `~//x` is `~/x`, not `/x`.
+        return Ok((home()?, rest.trim_start_matches('/')));
     }
     match text.strip_prefix('/') {
         Some(rest) => Ok((PathBuf::from("/"), rest)),

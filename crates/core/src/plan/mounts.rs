@@ -358,17 +358,27 @@ pub(super) fn guarded(
             && rule.access == Access::Ro
             && rule.origin.layer() > Layer::Builtin
     };
-    // The user's own configuration directory is among the protected files, but not in the tree.
+    // The user's own configuration directory is among the protected files; where it exists it is
+    // read-only, and where nothing around it is writable it cannot appear.
+    let could_appear = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
     let mut files: Vec<PathBuf> = config
         .files
         .iter()
-        .filter(|path| path.starts_with(&config.cwd) && !path.is_dir())
-        .cloned()
+        .map(|path| with_real_parent(path))
+        .filter(|path| could_appear(path) && !path.is_dir())
         .collect();
     files.extend(
         decisions.iter().filter(must_not_appear).map(|decision| decision.rule.path.clone()),
     );
     Guarded { roots, git, files }
+}
+
+fn with_real_parent(path: &Path) -> PathBuf {
+    let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.to_path_buf(),
+    }
 }
 
 /// One overlay can hide everything in the home directory, if home is read-only, has no other
