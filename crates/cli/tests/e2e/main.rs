@@ -1,0 +1,10 @@
+//! The real binary, a real bubblewrap, a real kernel: one module for each topic.
+
+mod probe;
+mod filesystem;
+mod commands;
+mod git;
+mod network;
+mod signals;
+mod nested;
+mod trust;
