@@ -51,6 +51,7 @@ What stands after the command belongs to the command.";
 
 /// Flags that shape the sandbox, and those that say how to speak of it.
 #[derive(Debug, Clone, Default, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Flags {
     /// Work in DIR instead of the current directory
     #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = "Sandbox")]

@@ -63,9 +63,9 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
         Typed::Answer(answer) => {
             let text = answer.render().to_string();
             if answer.use_stderr() {
-                io.say(text.trim_end())
+                io.say(text.trim_end());
             } else {
-                io.data(&text)
+                io.data(&text);
             }
             u8::try_from(answer.exit_code()).unwrap_or(2)
         }

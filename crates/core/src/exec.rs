@@ -133,7 +133,10 @@ enum Waited {
 
 struct Sandbox {
     child: Child,
-    receiver: OwnedFd,
+    /// What is heard while the sandbox starts; gone when the command has begun.
+    receiver: Option<OwnedFd>,
+    failure: Option<Vec<u8>>,
+    begun: bool,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
@@ -153,7 +156,7 @@ impl Sandbox {
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
-                confine(own.is_some(), keep).map_err(Into::into)
+                confine(own.is_some(), keep)
             });
             let error = match prepared {
                 Ok(()) => root::Failure {
@@ -166,30 +169,26 @@ impl Sandbox {
             125
         });
         let child = child.map_err(cannot("start a process"))?;
-        Ok(Self { child, receiver, command: None, watch: None, asked: None })
+        Ok(Self {
+            child,
+            receiver: Some(receiver),
+            failure: None,
+            begun: false,
+            command: None,
+            watch: None,
+            asked: None,
+        })
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
     fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
-        let mut failure = None;
-        let mut open = true;
         loop {
             let mut fds = vec![signals.as_fd()];
-            fds.extend(open.then(|| self.receiver.as_fd()));
-            fds.extend(self.watch.as_ref().map(|watch| watch.as_fd()));
-            let ready = channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
+            fds.extend(self.receiver.as_ref().map(AsFd::as_fd));
+            fds.extend(self.watch.as_ref().map(AsFd::as_fd));
+            channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
             drop(fds);
-            if open && ready[1] {
-                match channel::receive(self.receiver.as_fd())
-                    .map_err(cannot("hear from the sandbox"))?
-                {
-                    Some(message) if message.text.first() == Some(&b'S') => {
-                        self.begun(plan, message.pid)
-                    }
-                    Some(message) => failure = Some(message.text),
-                    None => open = false,
-                }
-            }
+            self.listen(plan)?;
             if let Some(watch) = &mut self.watch {
                 watch.look();
             }
@@ -201,29 +200,48 @@ impl Sandbox {
             }
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
                 Some(Change::Stopped) => self.stop_too(),
-                Some(change) => return Ok(self.ended(change, failure)),
+                Some(change) => {
+                    // A short command may have come and gone since the last look.
+                    self.listen(plan)?;
+                    return Ok(self.ended(change));
+                }
                 None => {}
             }
         }
     }
 
+    /// Hears what the sandbox has to say while it starts.
+    fn listen(&mut self, plan: &Plan) -> Result<(), StartError> {
+        while let Some(receiver) = &self.receiver {
+            match channel::receive(receiver.as_fd()) {
+                Ok(Some(message)) if message.text.first() == Some(&b'S') => {
+                    self.begun(plan, message.pid)
+                }
+                Ok(Some(message)) => self.failure = Some(message.text),
+                Ok(None) => self.receiver = None,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(cannot("hear from the sandbox")(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// The command is about to run: from now on it can be sent signals.
     fn begun(&mut self, plan: &Plan, pid: i32) {
+        self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
         self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
     }
 
-    fn ended(&self, change: Change, failure: Option<Vec<u8>>) -> Waited {
-        match failure.as_deref().map(read_report) {
+    fn ended(&self, change: Change) -> Waited {
+        match self.failure.as_deref().map(read_report) {
             Some((true, why)) => return Waited::Impossible(why),
             Some((false, why)) => return Waited::Refused(why),
             None => {}
         }
         match change {
-            Change::Exited(code) if self.command.is_some() => {
-                Waited::Ended(u8::try_from(code).unwrap_or(255))
-            }
-            Change::Killed(signal) if self.command.is_some() || self.asked.is_some() => {
+            Change::Exited(code) if self.begun => Waited::Ended(u8::try_from(code).unwrap_or(255)),
+            Change::Killed(signal) if self.begun || self.asked.is_some() => {
                 Waited::Ended(u8::try_from(128 + signal).unwrap_or(255))
             }
             _ => Waited::NotStarted,
@@ -286,15 +304,18 @@ fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
 }
 
 /// What holds for bubblewrap and everything it starts.
-fn confine<'f>(own: bool, keep: impl Iterator<Item = &'f OwnedFd>) -> Result<(), root::Failure> {
-    let attempt = || {
+fn confine<'f>(
+    own: bool,
+    mut keep: impl Iterator<Item = &'f OwnedFd>,
+) -> Result<(), root::Failure> {
+    let mut attempt = || {
         process::no_new_privileges()?;
         landlock::scope()?;
         if own {
             seccomp::apply()?;
         }
         fd::close_all_on_exec()?;
-        keep.map(|fd| fd::inherit(fd.as_fd())).collect::<io::Result<()>>()
+        keep.try_for_each(|fd| fd::inherit(fd.as_fd()))
     };
     attempt().map_err(|error| root::Failure { what: "confine the process".into(), error })
 }

@@ -13,9 +13,6 @@
 //! # Ok::<(), sandbox_core::plan::PlanError>(())
 //! ```
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces");
-
 pub mod host;
 pub mod config;
 pub mod preset;

@@ -29,25 +29,26 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((receiver, sender))
 }
 
-/// Reads one message; `None` when the other side is gone.
+/// Reads one message; `None` when none is there and none will come.
+/// An error of the kind `WouldBlock` says that one may still come.
 pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut text = [0; 1024];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(
+    let message = rustix::net::recvmsg(
         receiver,
         &mut [io::IoSliceMut::new(&mut text)],
         &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
     )?;
-    if received.bytes == 0 {
+    if message.bytes == 0 {
         return Ok(None);
     }
-    let pid = ancillary.drain().find_map(|message| match message {
+    let pid = ancillary.drain().find_map(|attached| match attached {
         RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials.pid.as_raw_pid()),
         _ => None,
     });
-    Ok(Some(Message { pid: pid.unwrap_or(0), text: text[..received.bytes].to_vec() }))
+    Ok(Some(Message { pid: pid.unwrap_or(0), text: text[..message.bytes].to_vec() }))
 }
 
 /// Sends one message.

@@ -8,6 +8,21 @@ use rustix::io::FdFlags;
 
 /// Marks every descriptor but 0, 1 and 2 as not to be inherited.
 pub fn close_all_on_exec() -> io::Result<()> {
+    // The flag is as old as Linux 5.11.
+    close_range_on_exec().or_else(|_| close_each_on_exec())
+}
+
+fn close_each_on_exec() -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok());
+        if let Some(number) = number.filter(|number| *number > 2) {
+            close_on_exec(number)?;
+        }
+    }
+    Ok(())
+}
+
+fn close_range_on_exec() -> io::Result<()> {
     // SAFETY: only sets a flag on open descriptors; no Rust object is invalidated.
     let done = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)

@@ -13,7 +13,7 @@ pub fn scope() -> io::Result<bool> {
         .set_compatibility(CompatLevel::BestEffort)
         .scope(Scope::AbstractUnixSocket | Scope::Signal)
         .and_then(landlock::Ruleset::create)
-        .and_then(|ruleset| ruleset.restrict_self())
+        .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(io::Error::other)?;
     Ok(status.ruleset == RulesetStatus::FullyEnforced)
 }

@@ -7,21 +7,36 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces");
 
+#[cfg(target_os = "linux")]
 pub mod process;
+#[cfg(target_os = "linux")]
 pub mod signal;
+#[cfg(target_os = "linux")]
 pub mod fd;
+#[cfg(target_os = "linux")]
 pub mod file;
+#[cfg(target_os = "linux")]
 pub mod tree;
+#[cfg(target_os = "linux")]
 pub mod walk;
+#[cfg(target_os = "linux")]
 pub mod clock;
+#[cfg(target_os = "linux")]
 pub mod channel;
+#[cfg(target_os = "linux")]
 pub mod inotify;
+#[cfg(target_os = "linux")]
 pub mod namespace;
+#[cfg(target_os = "linux")]
 pub mod mount;
+#[cfg(target_os = "linux")]
 pub mod root;
+#[cfg(target_os = "linux")]
 pub mod landlock;
+#[cfg(target_os = "linux")]
 pub mod seccomp;
 
+#[cfg(target_os = "linux")]
 /// Whether an error number says that the kernel, or whoever set it up, does not offer something.
 pub fn is_unsupported(errno: i32) -> bool {
     matches!(

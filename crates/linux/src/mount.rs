@@ -64,7 +64,7 @@ pub fn make_private(root: BorrowedFd<'_>) -> io::Result<()> {
     change(root, Change { propagation: libc::MS_PRIVATE, ..Change::default() }, true)
 }
 
-#[derive(Default)]
+#[derive(Default, Clone, Copy)]
 struct Change {
     set: u64,
     clear: u64,

@@ -9,7 +9,7 @@ use std::io;
 
 /// What happens to a matching call.
 const fn refuse(errno: i32) -> u32 {
-    libc::SECCOMP_RET_ERRNO | (errno as u32 & libc::SECCOMP_RET_DATA)
+    libc::SECCOMP_RET_ERRNO | (errno.cast_unsigned() & libc::SECCOMP_RET_DATA)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,7 @@ const INJECTING_IOCTLS: [u32; 2] = [0x5412, 0x541C];
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Netlink protocols that programs use: routes, socket lists, device events, generic families.
-/// The packet filter, IPsec and the crypto API are reachable from a nested namespace otherwise.
+/// The packet filter, `IPsec` and the crypto API are reachable from a nested namespace otherwise.
 const NETLINK: [i32; 4] = [
     libc::NETLINK_ROUTE,
     libc::NETLINK_SOCK_DIAG,
@@ -108,13 +108,12 @@ const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// The whole filter in the kernel's own encoding, as `bwrap --seccomp` takes it.
 pub fn program() -> Vec<u8> {
-    instructions().iter().flat_map(|i| encode(*i)).collect()
+    instructions().into_iter().flat_map(encode).collect()
 }
 
-fn encode(i: Instruction) -> [u8; 8] {
-    let [a, b] = i.code.to_ne_bytes();
-    let [c, d, e, f] = i.value.to_ne_bytes();
-    [a, b, i.jump_true, i.jump_false, c, d, e, f]
+fn encode(instruction: Instruction) -> Vec<u8> {
+    let Instruction { code, jump_true, jump_false, value } = instruction;
+    [&code.to_ne_bytes()[..], &[jump_true, jump_false], &value.to_ne_bytes()].concat()
 }
 
 /// Puts the filter on this process and all that it starts. Needs `no_new_privs`.

@@ -34,18 +34,15 @@ fn line(plan: &Plan, host: &Host, program: &OsStr) -> String {
     let Arguments { words, data } = bwrap::arguments(plan);
     let mut text = environment(plan, host);
     text.push_str(&quote(program));
+    // `--perms` belongs to the option that follows it.
+    let mut belongs = false;
     for word in &words {
-        match word {
-            Word::Text(word) if word.as_bytes().starts_with(b"--") => {
-                let _ = write!(text, " \\\n  {}", quote(word));
-            }
-            Word::Text(word) => {
-                let _ = write!(text, " {}", quote(word));
-            }
-            Word::Data(index) => {
-                let _ = write!(text, " {}", FIRST_DESCRIPTOR + index);
-            }
-        }
+        let (word, is_option) = match word {
+            Word::Text(word) => (quote(word), word.as_bytes().starts_with(b"--")),
+            Word::Data(index) => ((FIRST_DESCRIPTOR + index).to_string(), false),
+        };
+        let _ = write!(text, "{}{word}", if is_option && !belongs { " \\\n  " } else { " " });
+        belongs = word == "--perms" || (belongs && !is_option);
     }
     text.push_str(" \\\n  --");
     plan.command.iter().for_each(|word| {
@@ -116,11 +113,18 @@ fn quote(word: &OsStr) -> String {
         Some(text) if !text.chars().any(char::is_control) => {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
-        _ => {
-            let escaped: String =
-                word.as_bytes().iter().map(|byte| format!("\\x{byte:02x}")).collect();
-            format!("$'{escaped}'")
-        }
+        _ => format!("$'{}'", word.as_bytes().iter().map(|byte| escape(*byte)).collect::<String>()),
+    }
+}
+
+/// One byte between `$'` and `'`.
+fn escape(byte: u8) -> String {
+    match byte {
+        b'\n' => "\\n".into(),
+        b'\t' => "\\t".into(),
+        b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+        b' '..=b'~' => char::from(byte).into(),
+        _ => format!("\\x{byte:02x}"),
     }
 }
 

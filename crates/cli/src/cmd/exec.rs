@@ -72,7 +72,9 @@ fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdi
     let mut reasons = Vec::new();
     let ended = exec::run(plan, bwrap, &renderings, |reason| reasons.push(reason));
     if flags.debug {
-        reasons.iter().for_each(|reason| debug::line("process", reason, io));
+        for reason in &reasons {
+            debug::line("process", reason, io);
+        }
     }
     match ended {
         Ok(ended) => {

@@ -1,7 +1,7 @@
 //! `trust`: allow, list, take back.
 
 use std::io::{BufRead, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
 use sandbox_core::config::trust::{self, TrustError, Widening};
@@ -23,16 +23,7 @@ pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>)
     if asked.list {
         return list(flags, host, io);
     }
-    let file = match &asked.file {
-        Some(file) => host.cwd.as_deref().unwrap_or(Path::new("/")).join(file),
-        None => {
-            let located = locate(host, &super::request(flags, Vec::new(), host)?)?;
-            let project = located.files.into_iter().find(|file| file.layer == Layer::Project);
-            project
-                .map(|file| file.path)
-                .ok_or_else(|| Failed::usage("there is no project configuration here"))?
-        }
-    };
+    let file = file(flags, asked, host)?;
     if asked.revoke {
         let count = trust::revoke(host, &file).map_err(failed)?;
         io.say(&format!("{count} record(s) of {} removed", name(&file)));
@@ -43,6 +34,18 @@ pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>)
     trust::record(host, &file, &content).map_err(failed)?;
     io.say(&format!("{} is trusted until it changes", name(&file)));
     Ok(0)
+}
+
+/// The file that was named, or the project's.
+fn file(flags: &Flags, asked: &Trust, host: &Host) -> Result<PathBuf, Failed> {
+    if let Some(file) = &asked.file {
+        return Ok(host.cwd.as_deref().unwrap_or(Path::new("/")).join(file));
+    }
+    let located = locate(host, &super::request(flags, Vec::new(), host)?)?;
+    let project = located.files.into_iter().find(|file| file.layer == Layer::Project);
+    project
+        .map(|file| file.path)
+        .ok_or_else(|| Failed::usage("there is no project configuration here"))
 }
 
 fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {

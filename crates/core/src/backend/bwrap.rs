@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::plan::{AGENT_ID, Identity, Plan, View};
-use crate::wrapper::{Cover, CoverBy};
+use crate::wrapper::{Cover, CoverBy, Package};
 
 /// An argument list in which some words stand for descriptors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,6 +151,14 @@ impl Arguments {
         for (name, real) in &runtime.commands.bins {
             self.pair("--ro-bind", real, &dir.join("bin").join(name));
         }
+        for Package { name, dir: package, script } in &runtime.commands.packages {
+            self.pair("--ro-bind", package, &dir.join("real").join(name));
+            self.pair(
+                "--symlink",
+                &Path::new("../real").join(name).join(script),
+                &dir.join("bin").join(name),
+            );
+        }
         for file in &runtime.commands.files {
             self.flags(["--perms", &format!("{:04o}", file.mode), "--ro-bind-data"]);
             self.data(&file.path().display().to_string(), file.content.clone());
@@ -183,7 +191,7 @@ impl Arguments {
 }
 
 /// The directories of the runtime; mode 0111, so that they can be used but not listed.
-pub(super) const RUNTIME_DIRS: [&str; 3] = ["bin", "wrappers", "presets"];
+pub(super) const RUNTIME_DIRS: [&str; 4] = ["bin", "real", "wrappers", "presets"];
 
 /// Top-level names of the root and what they link to, for plans that need a root of their own.
 pub fn top_level() -> Vec<(OsString, Option<PathBuf>)> {

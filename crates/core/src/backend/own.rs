@@ -10,7 +10,7 @@ use crate::config::Tmp;
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::path::Kind;
 use crate::plan::{Identity, Mount, Plan, Veil, View, has_below, nearest};
-use crate::wrapper::CoverBy;
+use crate::wrapper::{CoverBy, Package};
 
 /// Whether hiding in the home directory is done by one overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,6 +219,13 @@ impl Steps {
         self.program(&runtime.binary, Path::new(RUNTIME_BINARY));
         for (name, real) in &runtime.commands.bins {
             self.program(real, &dir.join("bin").join(name));
+        }
+        for Package { name, dir: package, script } in &runtime.commands.packages {
+            self.dir(&dir.join("real").join(name), 0o111);
+            self.bind(package, &dir.join("real").join(name), true, false);
+            let (target, to) =
+                (dir.join("bin").join(name), Path::new("../real").join(name).join(script));
+            self.list.push(Step::Symlink { target, to });
         }
         for file in &runtime.commands.files {
             let (target, mode, content) = (dir.join(file.path()), file.mode, file.content.clone());

@@ -91,14 +91,10 @@ impl Resolver {
     /// Follows every symlink of an absolute path. A path that ends in nothing, below a file or in
     /// a closed directory is `Missing`: nobody inside can get further than we did.
     pub fn place(&mut self, path: &Path) -> Place {
-        self.follow(path, MAX_LINKS)
-    }
-
-    fn follow(&mut self, path: &Path, budget: usize) -> Place {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Place { path: PathBuf::from("/"), kind: Kind::Dir, links: Vec::new() };
         };
-        let parent = self.dir(parent, budget);
+        let parent = self.dir(parent);
         if parent.kind != Kind::Dir {
             return Place {
                 path: parent.path.join(name),
@@ -106,49 +102,16 @@ impl Resolver {
                 links: parent.links,
             };
         }
-        self.entry(parent, name, budget)
+        enter(parent, name)
     }
 
-    fn dir(&mut self, path: &Path, budget: usize) -> Place {
+    fn dir(&mut self, path: &Path) -> Place {
         if let Some(place) = self.dirs.get(path) {
             return place.clone();
         }
-        let place = self.follow(path, budget);
+        let place = self.place(path);
         self.dirs.insert(path.to_path_buf(), place.clone());
         place
-    }
-
-    fn entry(&mut self, parent: Place, name: &OsStr, budget: usize) -> Place {
-        let Place { path: dir, mut links, .. } = parent;
-        let path = dir.join(name);
-        let Ok(metadata) = fs::symlink_metadata(&path) else {
-            return Place { path, kind: Kind::Missing, links };
-        };
-        if !metadata.is_symlink() {
-            let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
-            return Place { path, kind, links };
-        }
-        links.push(dir.clone());
-        let (Some(budget), Ok(target)) = (budget.checked_sub(1), fs::read_link(&path)) else {
-            return Place { path, kind: Kind::Missing, links };
-        };
-        // `..` in a link is resolved against the real directory, component by component.
-        let mut at = Place {
-            path: if target.is_absolute() { "/".into() } else { dir },
-            kind: Kind::Dir,
-            links,
-        };
-        for component in target.components() {
-            at = match component {
-                Component::Normal(name) if at.kind == Kind::Dir => self.entry(at, name, budget),
-                Component::Normal(name) => {
-                    Place { path: at.path.join(name), kind: Kind::Missing, ..at }
-                }
-                Component::ParentDir => Place { path: clean(&at.path.join("..")), ..at },
-                Component::RootDir | Component::CurDir | Component::Prefix(_) => at,
-            };
-        }
-        at
     }
 
     /// Every real path that a rule means. A glob that matches nothing is no rule at all.
@@ -172,6 +135,39 @@ impl Resolver {
         };
         Ok(paths.into_iter().map(resolved).collect())
     }
+}
+
+/// Goes one name further, through as many symlinks as that takes.
+fn enter(parent: Place, name: &OsStr) -> Place {
+    let Place { path: dir, mut links, .. } = parent;
+    let path = dir.join(name);
+    let Ok(metadata) = fs::symlink_metadata(&path) else {
+        return Place { path, kind: Kind::Missing, links };
+    };
+    if !metadata.is_symlink() {
+        let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
+        return Place { path, kind, links };
+    }
+    links.push(dir.clone());
+    // All links on the way count together: a chain of chains must not take for ever.
+    let target = fs::read_link(&path).ok().filter(|_| links.len() <= MAX_LINKS);
+    let Some(target) = target else {
+        return Place { path, kind: Kind::Missing, links };
+    };
+    // `..` in a link is resolved against the real directory, component by component.
+    let start = if target.is_absolute() { PathBuf::from("/") } else { dir };
+    let mut at = Place { path: start, kind: Kind::Dir, links };
+    for component in target.components() {
+        at = match component {
+            Component::Normal(name) if at.kind == Kind::Dir => enter(at, name),
+            Component::Normal(name) => {
+                Place { path: at.path.join(name), kind: Kind::Missing, ..at }
+            }
+            Component::ParentDir => Place { path: clean(&at.path.join("..")), ..at },
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => at,
+        };
+    }
+    at
 }
 
 /// The existing paths below `base` that the segments match, each once.

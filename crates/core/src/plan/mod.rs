@@ -334,6 +334,7 @@ impl Draft {
         let decisions = decide(rules);
         let mounts = mounts::build(host, &config, &decisions, &commands, &git, &mut resolver)?;
         notes.extend(lost_flags(&decisions));
+        notes.extend(read_only_cwd(&presets, &config.cwd, &decisions));
         notes.extend(skipped_keys(&config));
         let opened = sockets::opened(host, &config, &mut resolver)?;
         Ok(Plan {
@@ -394,21 +395,39 @@ fn resolve_all(
     for rule in &config.unruled {
         taken_back.extend(resolve(rule)?);
     }
-    let mut resolved: Vec<Resolved> = Vec::new();
+    let mut kept: Vec<Resolved> = Vec::new();
     for rule in rules {
         let is_preset = matches!(rule.origin, Origin::Preset(_));
-        let kept = |rule: &Resolved| {
+        let stays = |rule: &Resolved| {
             !is_preset
                 || !taken_back
                     .iter()
                     .any(|back| back.access == rule.access && back.path == rule.path)
         };
-        resolved.extend(resolve(rule)?.into_iter().filter(kept));
+        kept.extend(resolve(rule)?.into_iter().filter(stays));
     }
-    resolved.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
+    kept.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
         Err(PlanError::Reserved { path: rule.path.clone(), origin: rule.origin.clone() })
     })?;
-    Ok(resolved)
+    Ok(kept)
+}
+
+/// A working directory that cannot be written is worth a line, unless the user asked for it.
+fn read_only_cwd(presets: &Presets, cwd: &Path, decisions: &Decisions) -> Option<String> {
+    let here = cwd.display();
+    if cwd == Path::new("/") && decisions.at(cwd).is_none() {
+        return Some(format!(
+            "the working directory is `{here}` and stays read-only; `--rw /` makes the whole machine writable"
+        ));
+    }
+    let rule = &decisions.at(cwd).filter(|_| presets.has("@base"))?.rule;
+    let by_preset = matches!(rule.origin, Origin::Preset(_)) && rule.access == Access::Ro;
+    by_preset.then(|| {
+        format!(
+            "the working directory `{here}` is read-only ({}); `--ro '!{}'` opens it",
+            rule.origin, rule.pattern
+        )
+    })
 }
 
 /// A flag that changes nothing because a stricter rule holds is worth a line.

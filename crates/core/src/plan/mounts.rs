@@ -61,10 +61,10 @@ pub(super) fn build(
     }
     builder.pin_ancestors(commands);
     if let Some(socket) = sockets::docker(host, config, resolver)? {
-        builder.open_socket(socket, &config.docker.origin);
+        builder.open_socket(&socket, &config.docker.origin);
     }
     for path in sockets::opened(host, config, resolver)? {
-        builder.open_socket(path, &Origin::Default);
+        builder.open_socket(&path, &Origin::Default);
     }
     builder.resolver_configuration(config.network.value, resolver);
     Ok(builder.finish())
@@ -99,11 +99,12 @@ impl Builder {
         }
         let above = self.above(path);
         let view = match (access, above) {
-            (Access::Exclude, State::Empty | State::Own) => return,
+            (Access::Exclude, State::Empty | State::Own)
+            | (Access::Ro, State::ReadOnly)
+            | (Access::Rw, State::Writable) => return,
             (Access::Exclude, State::ReadOnly) if !is_readable(path) => return,
             (Access::Exclude, _) if *kind == Kind::Dir => View::EmptyDir,
             (Access::Exclude, _) => View::EmptyFile,
-            (Access::Ro, State::ReadOnly) | (Access::Rw, State::Writable) => return,
             (_, State::Own) => View::Device,
             (Access::Ro, _) => View::ReadOnly,
             (Access::Rw, _) => View::ReadWrite,
@@ -135,7 +136,7 @@ impl Builder {
         for (path, origin) in held {
             for ancestor in path.ancestors().skip(1) {
                 match self.mounts.get(ancestor) {
-                    Some(mount) if mount.view == View::Pin => continue,
+                    Some(mount) if mount.view == View::Pin => {}
                     Some(_) => break,
                     None if ancestor == Path::new("/") => break,
                     None => self.pin(ancestor, &origin),
@@ -202,9 +203,9 @@ impl Builder {
         Ok(())
     }
 
-    fn open_socket(&mut self, path: PathBuf, origin: &Origin) {
-        if sockets::is_socket(&path) && !fs::symlink_metadata(&path).is_ok_and(|m| m.is_symlink()) {
-            self.bind(&path, Kind::File, View::ReadWrite, origin);
+    fn open_socket(&mut self, path: &Path, origin: &Origin) {
+        if sockets::is_socket(path) {
+            self.bind(path, Kind::File, View::ReadWrite, origin);
         }
     }
 

@@ -9,6 +9,7 @@ mod lint;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::path::Path;
 
 use crate::config::{Access, Config, Origin, PathRule, Sourced};
 use crate::host::Host;
@@ -87,6 +88,8 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
             lines.iter().map(move |(access, pattern)| line(name, *access, pattern))
         })
         .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
+        // Whoever stands in `/` did not mean to open the whole machine.
+        .filter(|rule| rule.value.pattern != "." || config.cwd != Path::new("/"))
         .collect();
     if presets.has("@caches") {
         rules.extend(programs_in_caches(host));

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use resolve::{Commands, Cover, CoverBy, Ruled, RuntimeDir, RuntimeFile, resolve};
+pub use resolve::{Commands, Cover, CoverBy, Package, Ruled, RuntimeDir, RuntimeFile, resolve};
 pub use script::WrapperError;
 
 /// What happens when the sandboxed process runs a command by this name.

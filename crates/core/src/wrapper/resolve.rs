@@ -25,12 +25,41 @@ pub struct Commands {
     pub files: Vec<RuntimeFile>,
     /// Real programs for `bin/NAME`, by name.
     pub bins: Vec<(String, PathBuf)>,
+    /// Real programs that need the files beside them, by name.
+    pub packages: Vec<Package>,
     /// Every rule with what it leads to, by name.
     pub rules: Vec<Ruled>,
     /// Wrapper scripts on the host, also behind symlinks: the sandbox must not be able to change them.
     pub scripts: Vec<PathBuf>,
     /// Whether the outer sandbox's runtime has to be mounted at `outer`.
     pub nested: bool,
+}
+
+/// A real program that is a script of a package, as `npm` is: it loads its own files by paths
+/// relative to itself, so the whole package comes along.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Package {
+    /// The command.
+    pub name: String,
+    /// The package's directory.
+    pub dir: PathBuf,
+    /// The script, seen from there.
+    pub script: PathBuf,
+}
+
+impl Package {
+    /// The package of a program, if it is a script that lies beside others in a directory of its own.
+    fn of(name: &str, real: &Path, path: &[PathBuf]) -> Option<Self> {
+        let dir = real.parent()?.parent().filter(|dir| dir.components().count() > 2)?;
+        let in_path = path
+            .iter()
+            .any(|entry| fs::canonicalize(entry).is_ok_and(|entry| real.parent() == Some(&entry)));
+        if in_path || !script::is_script(real) {
+            return None;
+        }
+        let script = real.strip_prefix(dir).ok()?.to_path_buf();
+        Some(Self { name: name.to_owned(), dir: dir.to_path_buf(), script })
+    }
 }
 
 /// A file of the host that is covered.
@@ -311,10 +340,18 @@ impl<'a> Planner<'a> {
             .iter()
             .flat_map(|script| [script.path.clone(), script.real.clone()])
             .collect();
+        let packages: Vec<Package> = self
+            .bins
+            .iter()
+            .filter_map(|(name, real)| Package::of(name, real, &self.path))
+            .collect();
+        let is_packed = |name: &str| packages.iter().any(|package| package.name == name);
+        let bins = self.bins.iter().filter(|(name, _)| !is_packed(name));
         Commands {
             covers: self.covers.iter().map(cover).collect(),
             files: files.collect(),
-            bins: self.bins.into_iter().collect(),
+            bins: bins.map(|(name, real)| (name.clone(), real.clone())).collect(),
+            packages,
             rules: self.rules,
             scripts: scripts.into_iter().collect(),
             nested: self.outer.is_some(),

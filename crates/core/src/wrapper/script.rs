@@ -1,7 +1,7 @@
 //! Wrapper scripts of the user's, read once when the sandbox is planned.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -146,4 +146,11 @@ mod tests {
             assert_eq!(interpreter(text.as_bytes()), expected, "{text}");
         }
     }
+}
+
+/// Whether a program is text that an interpreter reads.
+pub(super) fn is_script(program: &Path) -> bool {
+    let mut start = [0; 2];
+    let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"#!"
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
 
 use super::world::{WHOLE, World, moved};
 use crate::guard::{self, GuardInput, MAX_LISTED};
-use crate::preset::git::{self, FIRST_LOOK, SHORT_LOOK};
+use crate::preset::git;
 
 #[test]
 fn ordinary_work_leaves_nothing_to_report() {
@@ -163,53 +162,4 @@ fn record_is_private_and_gone_when_the_run_ends() {
     assert!(run.finish().is_empty());
     assert_eq!(fs::read_dir(&runs).unwrap().count(), 0);
     assert!(!world.has("home/.local/state/agent-sandbox/quarantine"), "no folder for nothing");
-}
-
-/// Prints what a start and an end cost: `cargo test -p sandbox-core --release -- --ignored cost --nocapture`.
-#[test]
-#[ignore = "makes 100,000 files to measure, asserts nothing about time"]
-#[allow(clippy::print_stderr, reason = "a measurement for whoever asks for it")]
-fn cost_of_a_look_on_a_hundred_thousand_files() {
-    let world = World::with_repo();
-    let roots = [world.work()];
-    let measure = |what: &str| {
-        let mut best = [f64::MAX; 4];
-        for _ in 0..15 {
-            let mut at = Instant::now();
-            let mut lap = |slot: usize| {
-                best[slot] = best[slot].min(at.elapsed().as_secs_f64() * 1e3);
-                at = Instant::now();
-            };
-            let recalled = guard::recall(&world.host, &roots).unwrap();
-            lap(0);
-            let budget = if recalled.known.complete { SHORT_LOOK } else { FIRST_LOOK };
-            let git =
-                git::discover(&world.host, &roots, false, &recalled.known.repositories, budget)
-                    .unwrap();
-            lap(1);
-            let input = GuardInput { roots: &roots, git: &git, config_files: &[] };
-            let run = guard::begin(&world.host, &input).unwrap();
-            lap(2);
-            let report = run.finish();
-            lap(3);
-            assert!(report.errors.is_empty());
-            if best[3] > 90.0 || report.stopped_early {
-                eprintln!(
-                    "  looked at {}, stopped early: {}",
-                    report.looked_at, report.stopped_early
-                );
-            }
-        }
-        let [recall, discover, begin, finish] = best;
-        eprintln!(
-            "{what}: recall {recall:.3} discover {discover:.3} begin {begin:.3} finish {finish:.3} ms"
-        );
-    };
-    measure("small repository");
-    for dir in 0..10_000 {
-        let dir = world.work().join(format!("{}/{}/{dir}", dir % 10, dir % 100));
-        fs::create_dir_all(&dir).unwrap();
-        (0..10).for_each(|file| fs::write(dir.join(format!("source_file_{file}.rs")), "").unwrap());
-    }
-    measure("100,000 files in 10,000 folders");
 }
