@@ -106,7 +106,7 @@ pub fn run(
     let mut last = StartError::Setup;
     for rendering in renderings {
         let mut sandbox = Sandbox::start(plan, &program, *rendering)?;
-        match sandbox.wait(plan, &signals)? {
+        match sandbox.wait(&signals)? {
             Waited::Ended(code) => return Ok(Ended { code, rendering: *rendering }),
             Waited::Impossible(why) => {
                 debug(format!("{rendering:?} is not possible here: {why}"));
@@ -152,6 +152,7 @@ impl Sandbox {
         let arguments = if own.is_some() { own::arguments(plan) } else { bwrap::arguments(plan) };
         let (words, data) = concrete(&arguments).map_err(cannot("write a file in memory"))?;
         let program = program(plan, words, &sender).map_err(cannot("pass the command on"))?;
+        let watch = Watch::open(&plan.watched, &plan.mounts);
         let parent = process::pid();
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
@@ -175,20 +176,20 @@ impl Sandbox {
             failure: None,
             begun: false,
             command: None,
-            watch: None,
+            watch,
             asked: None,
         })
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
-    fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
+    fn wait(&mut self, signals: &Signals) -> Result<Waited, StartError> {
         loop {
             let mut fds = vec![signals.as_fd()];
             fds.extend(self.receiver.as_ref().map(AsFd::as_fd));
-            fds.extend(self.watch.as_ref().map(AsFd::as_fd));
+            fds.extend(self.watch.as_ref().and_then(Watch::waits_for));
             channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
             drop(fds);
-            self.listen(plan)?;
+            self.listen()?;
             if let Some(watch) = &mut self.watch {
                 watch.look();
             }
@@ -202,7 +203,7 @@ impl Sandbox {
                 Some(Change::Stopped) => self.stop_too(),
                 Some(change) => {
                     // A short command may have come and gone since the last look.
-                    self.listen(plan)?;
+                    self.listen()?;
                     return Ok(self.ended(change));
                 }
                 None => {}
@@ -211,12 +212,10 @@ impl Sandbox {
     }
 
     /// Hears what the sandbox has to say while it starts.
-    fn listen(&mut self, plan: &Plan) -> Result<(), StartError> {
+    fn listen(&mut self) -> Result<(), StartError> {
         while let Some(receiver) = &self.receiver {
             match channel::receive(receiver.as_fd()) {
-                Ok(Some(message)) if message.text.first() == Some(&b'S') => {
-                    self.begun(plan, message.pid)
-                }
+                Ok(Some(message)) if message.text.first() == Some(&b'S') => self.begun(message.pid),
                 Ok(Some(message)) => self.failure = Some(message.text),
                 Ok(None) => self.receiver = None,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -227,10 +226,12 @@ impl Sandbox {
     }
 
     /// The command is about to run: from now on it can be sent signals.
-    fn begun(&mut self, plan: &Plan, pid: i32) {
+    fn begun(&mut self, pid: i32) {
         self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
-        self.watch = Watch::open(&plan.watched, &plan.mounts, pid);
+        if let Some(watch) = &mut self.watch {
+            watch.begun(pid);
+        }
     }
 
     fn ended(&self, change: Change) -> Waited {

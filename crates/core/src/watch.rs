@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use sandbox_linux::inotify::Inotify;
+use sandbox_linux::inotify::{Changed, Inotify};
 use sandbox_linux::namespace::Namespaces;
 use sandbox_linux::process;
 use sandbox_linux::root::{Protection, protect_again};
@@ -17,18 +17,18 @@ use crate::plan::{Mount, View, nearest};
 #[derive(Debug)]
 pub struct Watch {
     inotify: Inotify,
-    namespaces: Namespaces,
     protected: Vec<(PathBuf, Protection)>,
+    /// The sandbox's, once it stands.
+    namespaces: Option<Namespaces>,
 }
 
 impl Watch {
-    /// Begins to watch; `pid` is the command, whose parent is the first process of the sandbox
-    /// and stays in the sandbox's namespaces to the end. `None` when there is nothing to watch.
-    pub fn open(paths: &[PathBuf], mounts: &[Mount], pid: i32) -> Option<Self> {
+    /// Begins to watch, before there is a sandbox in which something could go unseen. `None` when
+    /// there is nothing to watch.
+    pub fn open(paths: &[PathBuf], mounts: &[Mount]) -> Option<Self> {
         if paths.is_empty() {
             return None;
         }
-        let namespaces = Namespaces::of(process::parent_of(pid)?).ok()?;
         let mut inotify = Inotify::new().ok()?;
         let mut dirs: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         dirs.dedup();
@@ -41,19 +41,34 @@ impl Watch {
             _ => Protection::ReadOnly,
         };
         let protected = paths.iter().map(|path| (path.clone(), protection(path))).collect();
-        Some(Self { inotify, namespaces, protected })
+        Some(Self { inotify, protected, namespaces: None })
+    }
+
+    /// The command runs as `pid`; its parent is the first process of the sandbox and stays in the
+    /// sandbox's namespaces to the end.
+    pub fn begun(&mut self, pid: i32) {
+        self.namespaces = process::parent_of(pid).and_then(|init| Namespaces::of(init).ok());
+    }
+
+    /// What to wait for, once something can be done about it.
+    pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        self.namespaces.as_ref().map(|_| self.inotify.as_fd())
     }
 
     /// Protects again what was replaced.
     pub fn look(&mut self) {
+        let Some(namespaces) = &self.namespaces else { return };
         let changed = self.inotify.changed();
-        let lost: Vec<_> =
-            self.protected.iter().filter(|(path, _)| changed.contains(path)).collect();
+        let was_replaced = |path: &PathBuf| match &changed {
+            Changed::Names(names) => names.contains(path),
+            Changed::TooMuch => true,
+        };
+        let lost: Vec<_> = self.protected.iter().filter(|(path, _)| was_replaced(path)).collect();
         if lost.is_empty() {
             return;
         }
         let enter = || {
-            if self.namespaces.enter().is_err() {
+            if namespaces.enter().is_err() {
                 return 1;
             }
             let failed =
@@ -65,11 +80,5 @@ impl Watch {
         if let Ok(child) = process::fork(enter) {
             let _ = child.wait();
         }
-    }
-}
-
-impl AsFd for Watch {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inotify.as_fd()
     }
 }

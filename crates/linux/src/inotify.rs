@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 /// Directories that are watched for changes of names.
 #[derive(Debug)]
@@ -33,18 +33,29 @@ impl Inotify {
         Ok(())
     }
 
-    /// The paths whose names have changed since the last call.
-    pub fn changed(&self) -> Vec<PathBuf> {
+    /// What has changed since the last call.
+    pub fn changed(&self) -> Changed {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.fd, &mut buffer);
-        let mut changed = Vec::new();
+        let mut names = Vec::new();
+        let mut lost = false;
         while let Ok(event) = reader.next() {
+            lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
             if let (Some(dir), Some(name)) = (self.dirs.get(&event.wd()), event.file_name()) {
-                changed.push(dir.join(OsString::from_vec(name.to_bytes().to_vec())));
+                names.push(dir.join(OsString::from_vec(name.to_bytes().to_vec())));
             }
         }
-        changed
+        if lost { Changed::TooMuch } else { Changed::Names(names) }
     }
+}
+
+/// What has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// The paths whose names were made, replaced or removed.
+    Names(Vec<PathBuf>),
+    /// More than the kernel keeps in mind: it may have been anything.
+    TooMuch,
 }
 
 impl AsFd for Inotify {

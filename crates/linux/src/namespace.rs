@@ -1,13 +1,10 @@
 //! Namespaces of our own.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::process::{Pid, PidfdFlags};
-use rustix::thread::{
-    ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces, unshare_unsafe,
-};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Moves this process into a new user and mount namespace in which it has the same ids.
 ///
@@ -34,20 +31,41 @@ fn write_maps(users: &str, groups: &str) -> io::Result<()> {
     fs::write("/proc/self/gid_map", groups)
 }
 
-/// The user and mount namespace of a running process.
+/// The mount namespace of a running process, and the user namespace that it belongs to.
 #[derive(Debug)]
-pub struct Namespaces(OwnedFd);
+pub struct Namespaces {
+    owner: OwnedFd,
+    mounts: OwnedFd,
+}
 
 impl Namespaces {
     /// Takes hold of them; the caller must own that user namespace or one above it to enter.
+    ///
+    /// The process itself may be in a user namespace further down, which has no say over its mounts.
     pub fn of(pid: i32) -> io::Result<Self> {
-        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+        let mounts = OwnedFd::from(File::open(format!("/proc/{pid}/ns/mnt"))?);
+        Ok(Self { owner: owner(mounts.as_fd())?, mounts })
     }
 
     /// Moves this process into them, with every capability there.
     pub fn enter(&self) -> io::Result<()> {
-        let both = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
-        Ok(move_into_thread_name_spaces(self.0.as_fd(), both)?)
+        match move_into_link_name_space(self.owner.as_fd(), Some(LinkNameSpaceType::User)) {
+            // The kernel's answer when this process is in that user namespace already.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(move_into_link_name_space(self.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?)
     }
+}
+
+/// The user namespace that a namespace belongs to: `ioctl_ns(2)`.
+fn owner(namespace: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const NS_GET_USERNS: libc::Ioctl = 0xb701;
+    // SAFETY: the request takes no argument and returns a new descriptor or -1.
+    let fd = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open (checked above), and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
