@@ -9,3 +9,8 @@ pub fn readable(path: &Path) -> bool {
     rustix::fs::access(path, Access::READ_OK).is_ok()
         || rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
+
+/// Whether the caller can write a file, or make and remove names in a directory.
+pub fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}
