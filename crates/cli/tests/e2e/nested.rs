@@ -67,8 +67,7 @@ fn inner_sandbox_cannot_open_what_the_outer_one_closed() {
         (["--exclude", "!~/diary", "--rw", "~/diary"], "grep dear ~/diary"),
         (["--exclude", "!~/.netrc", "--ro", "~/.netrc"], "grep secret ~/.netrc"),
         (["--ro", "!~", "--rw", "~"], "touch ~/x"),
-        (["--rw", "/", "--ro", "!~"], "touch ~/x"),
-        (["--rw", &outside, "--rw", "/"], "touch ../outside/x"),
+        (["--rw", &outside, "--ro", "!~"], "touch ../outside/x"),
     ] {
         nested(&world, &outer, &inner, script).fails().stdout_lacks("secret").stdout_lacks("dear");
         // The same flags in the only sandbox do what they say.

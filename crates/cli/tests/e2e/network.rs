@@ -11,8 +11,8 @@ use crate::probe::sh;
 
 /// A server on loopback that greets everybody; its port.
 fn server() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let port = listener.local_addr().expect("it is bound").port();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let _ = stream.and_then(|mut stream| stream.write_all(b"hello\n"));
@@ -24,7 +24,7 @@ fn server() -> u16 {
 /// The same on a Unix socket.
 fn unix_server(world: &World, path: &str) -> String {
     let path = world.path(path);
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).expect("the place is free");
     thread::spawn(move || {
         for stream in listener.incoming() {
             let _ = stream.and_then(|mut stream| stream.write_all(b"hello\n"));
@@ -114,7 +114,9 @@ fn with_etc(script: &str) -> Run {
     need("unshare");
     let world = World::new().dir("etc");
     let binary = world.binary().display().to_string();
+    // In a user namespace of an ordinary user, root's programs belong to nobody: bring a bwrap along.
     let prepare = r#"set -e
+        mkdir ../bin; cp "$(command -v bwrap)" ../bin; export PATH="${PWD%/*}/bin:$PATH"
         cd ..; for f in passwd group hosts nsswitch.conf ld.so.conf ld.so.cache alternatives; do
           [ ! -e /etc/$f ] || cp -r /etc/$f etc/; done
         mount --bind etc /etc; mount -t tmpfs none /run; cd project; sandbox=$1"#;

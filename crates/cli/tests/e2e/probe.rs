@@ -23,8 +23,9 @@ pub(crate) fn assert_views(world: &World, flags: &[&str], expected: &[(&str, &st
         expected.iter().map(|(path, _)| world.path(path).display().to_string()).collect();
     let look = ["sh", "-c", LOOK, "look"];
     let command = || look.into_iter().chain(paths.iter().map(String::as_str));
-    let lines = |views: Vec<&str>| -> String {
-        views.iter().zip(&paths).map(|(view, path)| format!("{view} {path}\n")).collect()
+    let lines = |views: Vec<&str>| {
+        let line = |(view, path): (&str, &String)| [view, " ", path, "\n"].concat();
+        views.into_iter().zip(&paths).map(line).collect::<String>()
     };
     world.host(command()).succeeds().stdout(&lines(vec!["rw"; paths.len()]));
     let views = expected.iter().map(|(_, view)| *view).collect();

@@ -135,7 +135,7 @@ fn later_layer_takes_back_a_rule_of_an_earlier_one() {
     let views = |docs| [("project/docs", docs), ("project/.env", "hidden")];
     assert_views(&world, &["--trust"], &views("rw"));
     let without = world.path("empty.toml").display().to_string();
-    world.write("empty.toml", "");
+    world.write("empty.toml", "network = true\n");
     assert_views(&world, &["-c", &without], &views("hidden"));
 }
 

@@ -33,7 +33,7 @@ fn assert_held(world: &World, git_dir: &str) {
     // The control: everything that was tried works without the preset.
     world.write("free.toml", "filesystem.presets = ['!@git']\n");
     let free = world.path("free.toml").display().to_string();
-    let parent = world.path(git_dir).parent().unwrap().display().to_string();
+    let parent = world.path(git_dir).parent().expect("a parent").display().to_string();
     let control = world.run(["-c", &free, "--rw", &parent].into_iter().chain(attack)).succeeds();
     for done in ["wrote config", "wrote hooks/pre-commit", "moved hooks", "moved config"] {
         assert!(control.output().contains(done), "{done}: {control}");
