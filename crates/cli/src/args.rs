@@ -1,6 +1,7 @@
 //! What was typed, as types.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -14,7 +15,7 @@ use sandbox_core::wrapper::CommandRule;
     version,
     disable_version_flag = true,
     about = "Run any AI agent so that it can do its work and nothing else",
-    after_help = EXAMPLES,
+    after_help = after_help(),
     override_usage = "agent-sandbox [FLAGS] COMMAND [ARGS]...\n       agent-sandbox [FLAGS] SUBCOMMAND [ARGS]...",
     args_conflicts_with_subcommands = false,
     subcommand_help_heading = "Subcommands",
@@ -38,16 +39,26 @@ pub(crate) struct Cli {
     pub command: Option<Command>,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  agent-sandbox claude                       run Claude Code in this directory
-  agent-sandbox --network=false npm test     without the network
-  agent-sandbox --ro src --exclude .env sh   nothing below src can be changed, .env is not there
-  agent-sandbox why ~/.ssh                   who hides it, and what would show it
-  agent-sandbox --dry-run -- ls -la          the bubblewrap command line, nothing is run
+/// Command lines to start from, and what they do.
+pub(crate) const EXAMPLES: &[(&str, &str)] = &[
+    ("agent-sandbox claude", "run Claude Code in this directory"),
+    ("agent-sandbox --network=false npm test", "without the network"),
+    ("agent-sandbox --ro src --exclude .env sh", "src cannot be changed, .env looks empty"),
+    ("agent-sandbox why ~/.ssh", "who hides it, and what would show it"),
+    ("agent-sandbox --dry-run -- ls -la", "the bubblewrap command line, nothing is run"),
+];
 
-The first word that is no flag is a subcommand if it is one, else the command to run.
-What stands after the command belongs to the command.";
+fn after_help() -> String {
+    let mut text = String::from("Examples:\n");
+    for (line, meaning) in EXAMPLES {
+        let _ = writeln!(text, "  {line:<42} {meaning}");
+    }
+    text.push_str(
+        "\nThe first word that is no flag is a subcommand if it is one, else the command to run.\n\
+         What stands after the command belongs to the command.",
+    );
+    text
+}
 
 /// Flags that shape the sandbox, and those that say how to speak of it.
 #[derive(Debug, Clone, Default, Args)]
@@ -61,12 +72,12 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "FILE", global = true, help_heading = "Sandbox")]
     pub config: Option<PathBuf>,
 
-    /// Share the host's network; `--network=false` gives the command none [default: on]
+    /// Share the host's network; `=false` gives the command none [default: on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = network, global = true, help_heading = "Sandbox")]
     pub network: Option<Network>,
 
-    /// Share the Docker daemon's socket, which is as good as root [default: off]
+    /// Share the Docker daemon's socket, as good as root [default: off]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, global = true, help_heading = "Sandbox")]
     pub docker: Option<bool>,
@@ -101,7 +112,7 @@ pub(crate) struct Flags {
     )]
     pub exclude: Vec<String>,
 
-    /// Rule a command: `NAME=false` blocks it, `=true` frees it, `=@git`, `=SCRIPT`
+    /// Rule a command: `false` blocks it, `true` frees it; `@git`; a script
     #[arg(long = "cmd", value_name = "NAME=RULE", global = true, help_heading = "Sandbox")]
     pub commands: Vec<String>,
 
@@ -288,18 +299,25 @@ fn is_reserved(word: &OsStr) -> bool {
 const WITH_VALUE: &[&str] =
     &["-C", "--cwd", "-c", "--config", "--ro", "--rw", "--exclude", "--cmd", "--env", "--color"];
 
-/// `agent-sandbox [flags] -- COMMAND` means `agent-sandbox [flags] exec -- COMMAND`.
+/// `agent-sandbox [flags] -- COMMAND` means `agent-sandbox [flags] exec -- COMMAND`, and so does a
+/// command whose name is no text.
 fn name_the_command(mut args: Vec<OsString>) -> Vec<OsString> {
     let mut at = 1;
-    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
-        match word {
-            "--" => {
+    while let Some(word) = args.get(at) {
+        match word.to_str() {
+            Some("--") => {
                 args.insert(at, "exec".into());
                 break;
             }
-            flag if WITH_VALUE.contains(&flag) => at += 2,
-            flag if flag.starts_with('-') => at += 1,
-            _ => break,
+            Some(flag) if WITH_VALUE.contains(&flag) => at += 2,
+            Some(flag) if flag.starts_with('-') => at += 1,
+            Some(_) => break,
+            None if word.as_encoded_bytes().starts_with(b"-") => at += 1,
+            // No subcommand has such a name, and clap would not take it for anything.
+            None => {
+                args.splice(at..at, ["exec".into(), "--".into()]);
+                break;
+            }
         }
     }
     args
@@ -387,3 +405,6 @@ fn network(word: &str) -> Result<Network, String> {
         _ => Err("use true (or host) or false (or none)".into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

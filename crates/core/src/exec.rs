@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
@@ -21,8 +22,8 @@ use crate::backend::bwrap::{Arguments, Word};
 use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
-use crate::host::RUNTIME_BINARY;
-use crate::plan::Plan;
+use crate::host::{Host, RUNTIME_BINARY};
+use crate::plan::{Plan, Proc};
 use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
@@ -38,6 +39,14 @@ pub enum Rendering {
     Own(Veiling),
     /// Plain bubblewrap arguments.
     Plain,
+}
+
+/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
+pub fn renderings(host: &Host) -> Vec<Rendering> {
+    if host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap") {
+        return vec![Rendering::Plain];
+    }
+    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
 }
 
 /// How a run ended.
@@ -106,7 +115,7 @@ pub fn run(
     let mut last = StartError::Setup;
     for rendering in renderings {
         let mut sandbox = Sandbox::start(plan, &program, *rendering)?;
-        match sandbox.wait(&signals)? {
+        match sandbox.wait(plan, &signals)? {
             Waited::Ended(code) => return Ok(Ended { code, rendering: *rendering }),
             Waited::Impossible(why) => {
                 debug(format!("{rendering:?} is not possible here: {why}"));
@@ -133,10 +142,12 @@ enum Waited {
 
 struct Sandbox {
     child: Child,
-    /// What is heard while the sandbox starts; gone when the command has begun.
+    /// Where the sandbox speaks; `None` when it has nothing more to say.
     receiver: Option<OwnedFd>,
-    failure: Option<Vec<u8>>,
+    /// The command has begun. It may have ended by now.
     begun: bool,
+    /// What went wrong before it could begin.
+    failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
@@ -152,7 +163,6 @@ impl Sandbox {
         let arguments = if own.is_some() { own::arguments(plan) } else { bwrap::arguments(plan) };
         let (words, data) = concrete(&arguments).map_err(cannot("write a file in memory"))?;
         let program = program(plan, words, &sender).map_err(cannot("pass the command on"))?;
-        let watch = Watch::open(&plan.watched, &plan.mounts);
         let parent = process::pid();
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
@@ -173,26 +183,23 @@ impl Sandbox {
         Ok(Self {
             child,
             receiver: Some(receiver),
-            failure: None,
             begun: false,
+            failure: None,
             command: None,
-            watch,
+            watch: None,
             asked: None,
         })
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
-    fn wait(&mut self, signals: &Signals) -> Result<Waited, StartError> {
+    fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
         loop {
-            let mut fds = vec![signals.as_fd()];
-            fds.extend(self.receiver.as_ref().map(AsFd::as_fd));
-            fds.extend(self.watch.as_ref().and_then(Watch::waits_for));
-            channel::wait_readable(&fds, self.time_left()).map_err(cannot("wait"))?;
-            drop(fds);
-            self.listen()?;
-            if let Some(watch) = &mut self.watch {
+            if self.pause(signals)?
+                && let Some(watch) = &mut self.watch
+            {
                 watch.look();
             }
+            self.hear(plan)?;
             while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
                 self.pass_on(arrived);
             }
@@ -202,8 +209,8 @@ impl Sandbox {
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
                 Some(Change::Stopped) => self.stop_too(),
                 Some(change) => {
-                    // A short command may have come and gone since the last look.
-                    self.listen()?;
+                    // A short command may have begun and ended since the last look.
+                    self.hear(plan)?;
                     return Ok(self.ended(change));
                 }
                 None => {}
@@ -211,11 +218,23 @@ impl Sandbox {
         }
     }
 
-    /// Hears what the sandbox has to say while it starts.
-    fn listen(&mut self) -> Result<(), StartError> {
+    /// Waits until something happens; returns whether it is about protected files.
+    fn pause(&self, signals: &Signals) -> Result<bool, StartError> {
+        let mut fds = vec![(signals.as_fd(), Awaited::Data)];
+        fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
+        let others = fds.len();
+        fds.extend(self.watch.iter().flat_map(Watch::awaited));
+        let ready = channel::wait(&fds, self.time_left()).map_err(cannot("wait"))?;
+        Ok(ready[others..].contains(&true))
+    }
+
+    /// Takes in what the sandbox has said so far.
+    fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
         while let Some(receiver) = &self.receiver {
             match channel::receive(receiver.as_fd()) {
-                Ok(Some(message)) if message.text.first() == Some(&b'S') => self.begun(message.pid),
+                Ok(Some(message)) if message.text.first() == Some(&b'S') => {
+                    self.begin(plan, message.pid);
+                }
                 Ok(Some(message)) => self.failure = Some(message.text),
                 Ok(None) => self.receiver = None,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -225,13 +244,17 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The command is about to run: from now on it can be sent signals.
-    fn begun(&mut self, pid: i32) {
+    /// The command is about to run: from now on it can be sent signals, unless it has ended already.
+    fn begin(&mut self, plan: &Plan, pid: i32) {
         self.begun = true;
         self.command = ProcessHandle::open(pid).ok();
-        if let Some(watch) = &mut self.watch {
-            watch.begun(pid);
-        }
+        // Where the sandbox has process numbers of its own, its first process is bubblewrap's, and
+        // stays longer than the command.
+        let first = match plan.runtime.proc {
+            Proc::Outer => Some(pid),
+            Proc::New | Proc::Guarded(_) => process::parent_of(pid),
+        };
+        self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
     }
 
     fn ended(&self, change: Change) -> Waited {
@@ -258,7 +281,7 @@ impl Sandbox {
         if arrived.from_terminal && !signal::is_hangup(arrived.signal) {
             return;
         }
-        if self.asked.is_some() || self.command.is_none() {
+        if self.asked.is_some() || !self.begun {
             // Asked twice, or nothing is running yet that could clean up.
             self.asked.get_or_insert_with(Instant::now);
             let _ = self.child.kill();
@@ -291,7 +314,7 @@ impl Sandbox {
 }
 
 /// Mounts, in namespaces of our own; nothing for the plain rendering.
-fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
+pub(crate) fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error| root::Failure { what, error }
@@ -305,7 +328,7 @@ fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failure> {
 }
 
 /// What holds for bubblewrap and everything it starts.
-fn confine<'f>(
+pub(crate) fn confine<'f>(
     own: bool,
     mut keep: impl Iterator<Item = &'f OwnedFd>,
 ) -> Result<(), root::Failure> {

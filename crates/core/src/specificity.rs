@@ -32,22 +32,23 @@ fn strength(rule: &Resolved) -> (Matched, Access, Layer) {
 /// rules of equal strength want the same thing.
 pub fn decide(mut rules: Vec<Resolved>) -> Decisions {
     rules.sort_by(|a, b| {
-        (Reverse(strength(a)), &a.origin, &a.pattern).cmp(&(
-            Reverse(strength(b)),
-            &b.origin,
-            &b.pattern,
-        ))
+        a.path.cmp(&b.path).then_with(|| {
+            (Reverse(strength(a)), &a.origin, &a.pattern).cmp(&(
+                Reverse(strength(b)),
+                &b.origin,
+                &b.pattern,
+            ))
+        })
     });
-    let mut decisions: BTreeMap<PathBuf, Decision> = BTreeMap::new();
+    let mut decisions: Vec<(PathBuf, Decision)> = Vec::with_capacity(rules.len());
     for rule in rules {
-        match decisions.get_mut(&rule.path) {
-            Some(decision) => decision.beaten.push(rule),
-            None => {
-                decisions.insert(rule.path.clone(), Decision { rule, beaten: Vec::new() });
-            }
+        match decisions.last_mut() {
+            Some((path, decision)) if *path == rule.path => decision.beaten.push(rule),
+            _ => decisions.push((rule.path.clone(), Decision { rule, beaten: Vec::new() })),
         }
     }
-    Decisions(decisions)
+    // Built from sorted pairs, which costs no further comparison.
+    Decisions(decisions.into_iter().collect())
 }
 
 impl Decisions {
@@ -79,5 +80,69 @@ impl Decisions {
     /// The decision that covers the parent of a path.
     pub fn above(&self, path: &Path) -> Option<&Decision> {
         path.parent().and_then(|parent| self.covering(parent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+    use Access::{Exclude, Ro, Rw};
+    use Layer::{Builtin, Flags, Global, Project};
+    use Matched::{Exact, Glob};
+
+    fn rule(path: &str, (matched, layer, access): (Matched, Layer, Access)) -> Resolved {
+        let origin = match layer {
+            Builtin => Origin::Preset("@base"),
+            Flags => Origin::Flag("--flag".into()),
+            layer => Origin::File { layer, path: Path::new("/f").into(), line: 1 },
+        };
+        let (path, pattern) = (path.into(), path.to_owned());
+        Resolved { path, kind: Kind::Dir, access, matched, origin, pattern, links: Vec::new() }
+    }
+
+    #[test]
+    fn decide_keeps_the_strongest_rule_when_several_name_one_path() {
+        for (why, one, other, winner) in [
+            ("exact beats glob", (Exact, Builtin, Ro), (Glob, Flags, Rw), 0),
+            ("also a stricter glob", (Exact, Builtin, Rw), (Glob, Flags, Exclude), 0),
+            ("stricter beats later", (Exact, Project, Exclude), (Exact, Flags, Rw), 0),
+            ("read-only is stricter", (Exact, Flags, Rw), (Exact, Builtin, Ro), 1),
+            ("hidden is strictest", (Glob, Flags, Ro), (Glob, Global, Exclude), 1),
+            ("later beats earlier", (Exact, Global, Ro), (Exact, Project, Ro), 1),
+        ] {
+            for order in [[one, other], [other, one]] {
+                let decisions = decide(order.map(|rule_| rule("/w", rule_)).to_vec());
+                let decision = decisions.at(Path::new("/w")).unwrap();
+                assert_eq!(decision.rule, rule("/w", [one, other][winner]), "{why}");
+                assert_eq!(decision.beaten, [rule("/w", [one, other][1 - winner])], "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn covering_is_the_nearest_rule_about_something_that_exists() {
+        let missing = Resolved { kind: Kind::Missing, ..rule("/a/b/c", (Exact, Flags, Exclude)) };
+        let decisions = decide(vec![
+            missing,
+            rule("/a/b", (Glob, Global, Ro)),
+            rule("/a", (Exact, Global, Rw)),
+        ]);
+        for (path, expected) in [
+            ("/", None),
+            ("/ab", None),
+            ("/a", Some("/a")),
+            ("/a/x", Some("/a")),
+            ("/a/b", Some("/a/b")),
+            ("/a/b/c/d", Some("/a/b")),
+        ] {
+            let covering = decisions.covering(Path::new(path)).map(|d| d.rule.pattern.as_str());
+            assert_eq!(covering, expected, "{path}");
+        }
+        assert_eq!(decisions.above(Path::new("/a/b")).map(|d| d.rule.access), Some(Rw));
+        assert_eq!(decisions.above(Path::new("/")), None);
+        assert_eq!(decisions.count(), (2, 1));
+        let paths: Vec<_> = decisions.iter().map(|d| d.rule.pattern.as_str()).collect();
+        assert_eq!(paths, ["/a", "/a/b", "/a/b/c"]);
     }
 }

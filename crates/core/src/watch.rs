@@ -2,83 +2,96 @@
 //!
 //! The kernel drops a mount when the file under it is unlinked or renamed over from outside, as
 //! `git config` on the host does. Whoever started the sandbox notices and protects the new file.
+//!
+//! A lost mount is an event of the sandbox's mount table. Only after one, when a file is gone and
+//! may come back, are directories watched: the kernel takes milliseconds to end such a watch, which
+//! every run would have to wait for.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use sandbox_linux::inotify::{Changed, Inotify};
-use sandbox_linux::namespace::Namespaces;
-use sandbox_linux::process;
+use sandbox_linux::channel::Awaited;
+use sandbox_linux::inotify::Inotify;
+use sandbox_linux::namespace::{MountTable, Namespaces};
+use sandbox_linux::process::{self, Change};
 use sandbox_linux::root::{Protection, protect_again};
 
 use crate::plan::{Mount, View, nearest};
 
-/// Watches the directories of protected files.
+/// Watches over protected files.
 #[derive(Debug)]
 pub struct Watch {
-    inotify: Inotify,
+    table: MountTable,
+    namespaces: Namespaces,
     protected: Vec<(PathBuf, Protection)>,
-    /// The sandbox's, once it stands.
-    namespaces: Option<Namespaces>,
+    /// Their directories, once a file is gone.
+    dirs: Option<Inotify>,
 }
 
 impl Watch {
-    /// Begins to watch, before there is a sandbox in which something could go unseen. `None` when
-    /// there is nothing to watch.
-    pub fn open(paths: &[PathBuf], mounts: &[Mount]) -> Option<Self> {
+    /// Begins to watch; `first` is a process that stays in the sandbox's namespaces to the end.
+    /// `None` when there is nothing to watch.
+    pub fn open(paths: &[PathBuf], mounts: &[Mount], first: i32) -> Option<Self> {
         if paths.is_empty() {
             return None;
         }
-        let mut inotify = Inotify::new().ok()?;
-        let mut dirs: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
-        dirs.dedup();
-        for dir in dirs {
-            // A directory that has gone since then has nothing left to protect.
-            let _ = inotify.add(dir);
-        }
+        let namespaces = Namespaces::of(first).ok()?;
+        let table = MountTable::of(first).ok()?;
         let protection = |path: &PathBuf| match nearest(mounts, path).map(|mount| mount.view) {
             Some(View::EmptyFile) => Protection::Hidden,
             _ => Protection::ReadOnly,
         };
         let protected = paths.iter().map(|path| (path.clone(), protection(path))).collect();
-        Some(Self { inotify, protected, namespaces: None })
+        Some(Self { table, namespaces, protected, dirs: None })
     }
 
-    /// The command runs as `pid`; its parent is the first process of the sandbox and stays in the
-    /// sandbox's namespaces to the end.
-    pub fn begun(&mut self, pid: i32) {
-        self.namespaces = process::parent_of(pid).and_then(|init| Namespaces::of(init).ok());
-    }
-
-    /// What to wait for, once something can be done about it.
-    pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
-        self.namespaces.as_ref().map(|_| self.inotify.as_fd())
+    /// What to wait for before the next [`Watch::look`].
+    pub fn awaited(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Awaited)> {
+        let dirs = self.dirs.as_ref().map(|dirs| (dirs.as_fd(), Awaited::Data));
+        [(self.table.as_fd(), Awaited::Event)].into_iter().chain(dirs)
     }
 
     /// Protects again what was replaced.
     pub fn look(&mut self) {
-        let Some(namespaces) = &self.namespaces else { return };
-        let changed = self.inotify.changed();
-        let was_replaced = |path: &PathBuf| match &changed {
-            Changed::Names(names) => names.contains(path),
-            Changed::TooMuch => true,
-        };
-        let lost: Vec<_> = self.protected.iter().filter(|(path, _)| was_replaced(path)).collect();
-        if lost.is_empty() {
+        if let Some(dirs) = &self.dirs {
+            dirs.drain();
+        }
+        if self.protect() || self.dirs.is_some() {
             return;
         }
+        self.dirs = self.watch_dirs();
+        // It may have come back before its directory was watched.
+        self.protect();
+    }
+
+    fn watch_dirs(&self) -> Option<Inotify> {
+        let inotify = Inotify::new().ok()?;
+        let mut dirs: Vec<&Path> =
+            self.protected.iter().filter_map(|(path, _)| path.parent()).collect();
+        dirs.dedup();
+        for dir in dirs {
+            // A directory that has gone since then has nothing left to protect.
+            let _ = inotify.add(dir);
+        }
+        Some(inotify)
+    }
+
+    /// Whether everything is protected now.
+    fn protect(&self) -> bool {
         let enter = || {
-            if namespaces.enter().is_err() {
+            if self.namespaces.enter().is_err() {
                 return 1;
             }
-            let failed =
-                lost.iter().filter(|(path, protection)| protect_again(path, *protection).is_err());
+            let failed = self
+                .protected
+                .iter()
+                .filter(|(path, protection)| protect_again(path, *protection).is_err());
             i32::from(failed.count() > 0)
         };
         // Its own process: entering a namespace cannot be undone. What fails here is caught by the
         // look at the end of the run.
-        if let Ok(child) = process::fork(enter) {
-            let _ = child.wait();
-        }
+        process::fork(enter)
+            .and_then(|child| child.wait())
+            .is_ok_and(|end| end == Change::Exited(0))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
@@ -63,12 +63,25 @@ pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Waits until one of the descriptors can be read, or until the time is over.
-/// Returns which of them are ready.
-pub fn wait_readable(fds: &[BorrowedFd<'_>], milliseconds: Option<u64>) -> io::Result<Vec<bool>> {
+/// What to wait for on a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// Something can be read.
+    Data,
+    /// Something happened that is no data; for a mount table, that it changed.
+    Event,
+}
+
+/// Waits until something happens on one of the descriptors, or until the time is over.
+/// Returns on which of them.
+pub fn wait(fds: &[(BorrowedFd<'_>, Awaited)], milliseconds: Option<u64>) -> io::Result<Vec<bool>> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let flags = |awaited| match awaited {
+        Awaited::Data => PollFlags::IN,
+        Awaited::Event => PollFlags::PRI,
+    };
     let mut polled: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+        fds.iter().map(|(fd, awaited)| PollFd::new(fd, flags(*awaited))).collect();
     let timeout = milliseconds.map(|ms| Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),

@@ -8,6 +8,8 @@
 compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces");
 
 #[cfg(target_os = "linux")]
+pub mod memory;
+#[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod signal;
@@ -35,6 +37,8 @@ pub mod root;
 pub mod landlock;
 #[cfg(target_os = "linux")]
 pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod probe;
 
 #[cfg(target_os = "linux")]
 /// Whether an error number says that the kernel, or whoever set it up, does not offer something.

@@ -93,7 +93,7 @@ pub enum Step {
 }
 
 /// What is seen of a hidden path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hidden {
     /// An empty directory.
     Dir,
@@ -101,6 +101,8 @@ pub enum Hidden {
     File,
     /// Nothing, even if the host creates it later.
     Nothing,
+    /// A link to somewhere else.
+    Link(PathBuf),
 }
 
 /// The root that the steps start from.
@@ -137,6 +139,9 @@ impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
         self.map_err(|error| Failure { what: what(), error: error.into() })
     }
 }
+
+/// The first whiteout of a layer; the others are links to it, which cost half as much.
+const WHITEOUT: &str = ".agent-sandbox-whiteout";
 
 /// Where the old root, the new one and scratch space lie while building.
 const STAGE: &str = "/tmp";
@@ -304,21 +309,31 @@ impl Builder {
         let layer = mount::tmpfs(0o755, None)?;
         let lower = mount::open_beneath(self.old.as_fd(), dir)?;
         copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
+        lay_whiteout(layer.as_fd())?;
         for (path, kind) in hidden {
-            hide(lower.as_fd(), layer.as_fd(), path, *kind)?;
+            hide(lower.as_fd(), layer.as_fd(), path, kind)?;
         }
         mount::attach(layer.as_fd(), mount::open_dir(Path::new("/veil"))?.as_fd())?;
         let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
-        let mounted =
-            mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"));
-        // The overlay keeps its own reference; nobody needs the layer by name.
-        rustix::mount::unmount(c"/veil", rustix::mount::UnmountFlags::DETACH)?;
-        mounted
+        // The layer stays where it is until the old root goes: every unmount of its own would wait
+        // for all processors.
+        mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"))
     }
 }
 
+/// Makes the whiteout that [`hide`] links to. A 0/0 character device is one; making it needs no
+/// privilege. It hides its own name too, so that nothing is seen of it.
+pub(crate) fn lay_whiteout(layer: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::fs::mknodat(layer, WHITEOUT, FileType::CharacterDevice, Mode::empty(), 0)?)
+}
+
 /// Puts the stand-in for one hidden path into the layer that lies over the real directory.
-fn hide(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path, kind: Hidden) -> io::Result<()> {
+pub(crate) fn hide(
+    lower: BorrowedFd<'_>,
+    layer: BorrowedFd<'_>,
+    path: &Path,
+    kind: &Hidden,
+) -> io::Result<()> {
     let mut at = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
         at.push(part);
@@ -336,10 +351,8 @@ fn hide(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path, kind: Hidden)
             Ok(rustix::fs::fsetxattr(dir, c"user.overlay.opaque", b"y", XattrFlags::empty())?)
         }
         Hidden::File => create(layer, path, 0o444, b""),
-        // A 0/0 character device is a whiteout; making one needs no privilege.
-        Hidden::Nothing => {
-            Ok(rustix::fs::mknodat(layer, path, FileType::CharacterDevice, Mode::empty(), 0)?)
-        }
+        Hidden::Link(to) => Ok(rustix::fs::symlinkat(to, layer, path)?),
+        Hidden::Nothing => Ok(rustix::fs::linkat(layer, WHITEOUT, layer, path, AtFlags::empty())?),
     }
 }
 
@@ -368,19 +381,34 @@ fn name(path: &Path) -> io::Result<&Path> {
 /// `/proc/self/fd/0` it could be opened for writing otherwise. Needs a mount namespace of our own.
 pub fn read_only_stdin() -> io::Result<()> {
     use crate::fd::{Kind, is_read_only, kind, replace};
-    if kind(0) != Kind::File || !is_read_only(0) {
+    let stdin = rustix::stdio::stdin();
+    // A file without a name is nobody else's any more.
+    if kind(0) != Kind::File || !is_read_only(0) || rustix::fs::fstat(stdin)?.st_nlink == 0 {
         return Ok(());
     }
-    let stdin = rustix::stdio::stdin();
-    // A file that is on no mount of ours (deleted, in memory) has no other way to be opened.
-    let Ok(tree) = mount::clone_tree(stdin) else { return Ok(()) };
+    let tree = mount::clone_tree(by_name(stdin)?.as_fd())?;
     mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&tree));
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(()) };
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        // Somebody with more rights opened it, so it cannot be opened for writing either.
+        Err(Errno::ACCESS) => return Ok(()),
+        file => file?,
+    };
     let offset = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0))?;
     rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(offset))?;
     replace(0, &file)
+}
+
+/// The same file by its name. A descriptor from before belongs to the mounts of the namespace that
+/// it was opened in, which cannot be copied from here.
+fn by_name(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    let path = std::fs::read_link(link)?;
+    let named = mount::open_beneath(mount::open_dir(Path::new("/"))?.as_fd(), &path)?;
+    let (before, now) = (rustix::fs::fstat(file)?, rustix::fs::fstat(&named)?);
+    let same = (before.st_dev, before.st_ino) == (now.st_dev, now.st_ino);
+    if same { Ok(named) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
 }
 
 /// What a path that was protected before has to become again.

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use sandbox_core::Host;
 use sandbox_core::backend::find::{Bwrap, find};
-use sandbox_core::backend::own::Veiling;
-use sandbox_core::exec::{self, Rendering, StartError};
+use sandbox_core::exec::{self, StartError};
+use sandbox_core::first_run::FirstRun;
 use sandbox_core::guard::{self, GuardInput, Known};
 use sandbox_core::plan::{Draft, Plan};
 
@@ -29,6 +29,7 @@ pub(crate) fn run(
         let plan = draft.finish(host, &known, request.command)?;
         return Ok(dry_run::run(flags, &plan, host, io));
     }
+    let (draft, _first_run) = first_run(host, draft, &request.command, flags, io)?;
     let known = recall(host, &draft, io)?;
     let plan = draft.finish(host, &known, request.command)?;
     for note in &plan.notes {
@@ -44,6 +45,30 @@ pub(crate) fn run(
         report::print(&run.finish(), "this run", io);
     }
     ended
+}
+
+/// Makes what an agent that has never run here cannot make itself in a read-only home, and looks
+/// again at what there is. The second value takes back what was not used.
+fn first_run(
+    host: &Host,
+    draft: Draft,
+    command: &[OsString],
+    flags: &Flags,
+    io: &mut Stdio<'_>,
+) -> Result<(Draft, FirstRun), Failed> {
+    let missing = if host.inside { Vec::new() } else { draft.missing_state(command) };
+    let run = FirstRun::prepare(missing).unwrap_or_else(|error| {
+        io.labelled(Tone::Warning, "note", &visible(&error.to_string()));
+        FirstRun::default()
+    });
+    if run.made().next().is_none() {
+        return Ok((draft, run));
+    }
+    if flags.debug {
+        run.made()
+            .for_each(|path| debug::line("first run", &format!("made {}", path.display()), io));
+    }
+    Ok((Draft::of(host, draft.into_config())?, run))
 }
 
 /// Finishes what a killed run left here, before anything is decided by what exists.
@@ -68,7 +93,7 @@ fn begin(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, Failed> {
 }
 
 fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
-    let renderings = renderings(host, bwrap);
+    let renderings = exec::renderings(host);
     let mut reasons = Vec::new();
     let ended = exec::run(plan, bwrap, &renderings, |reason| reasons.push(reason));
     if flags.debug {
@@ -94,15 +119,6 @@ fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdi
             Err(failed)
         }
     }
-}
-
-/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
-fn renderings(host: &Host, bwrap: &Bwrap) -> Vec<Rendering> {
-    let plain = host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap");
-    if plain || bwrap.setuid {
-        return vec![Rendering::Plain];
-    }
-    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
 }
 
 fn start_failed(error: StartError) -> Failed {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
-use crate::plan::{AGENT_ID, Identity, Plan, View};
+use crate::plan::{AGENT_ID, Identity, Plan, Proc, View};
 use crate::wrapper::{Cover, CoverBy, Package};
 
 /// An argument list in which some words stand for descriptors.
@@ -39,13 +39,12 @@ pub struct Data {
 /// The isolation that both renderings ask of bubblewrap.
 pub(super) fn isolation(plan: &Plan) -> Arguments {
     let mut bwrap = Arguments::default();
-    bwrap.flags([
-        "--unshare-user",
-        "--unshare-ipc",
-        "--unshare-pid",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-    ]);
+    bwrap.flags(["--unshare-user", "--unshare-ipc", "--unshare-uts"]);
+    if plan.runtime.proc != Proc::Outer {
+        // The numbers of processes must be those that `/proc` shows, or bubblewrap would look for
+        // the next sandbox inside this one under the wrong number.
+        bwrap.flags(["--unshare-pid"]);
+    }
     if plan.config.network.value == Network::Off {
         bwrap.flags(["--unshare-net"]);
     }
@@ -61,8 +60,14 @@ pub(super) fn isolation(plan: &Plan) -> Arguments {
 /// The whole plan, up to and without the command.
 pub fn arguments(plan: &Plan) -> Arguments {
     let mut bwrap = isolation(plan);
+    if !plan.runtime.nested {
+        // The filter of an outer sandbox refuses it.
+        bwrap.flags(["--unshare-cgroup-try"]);
+    }
     bwrap.root(plan);
-    bwrap.flags(["--dev", "/dev", "--proc", "/proc", "--perms", "0755", "--tmpfs", "/run"]);
+    bwrap.flags(["--dev", "/dev"]);
+    bwrap.proc(&plan.runtime.proc);
+    bwrap.flags(["--perms", "0755", "--tmpfs", "/run"]);
     if plan.config.tmp.value == Tmp::Private {
         bwrap.flags(["--perms", "1777", "--tmpfs", "/tmp"]);
     }
@@ -87,6 +92,20 @@ impl Arguments {
     pub(super) fn path<const N: usize>(&mut self, words: [&str; N], path: &Path) {
         self.flags(words);
         self.words.push(Word::Text(path.into()));
+    }
+
+    /// `/proc`; after the root, which may have one of its own.
+    pub(super) fn proc(&mut self, proc: &Proc) {
+        match proc {
+            Proc::New => self.flags(["--proc", "/proc"]),
+            Proc::Guarded(names) => {
+                self.flags(["--proc", "/proc"]);
+                for path in names {
+                    self.pair("--ro-bind", path, path);
+                }
+            }
+            Proc::Outer => self.flags(["--bind", "/proc", "/proc"]),
+        }
     }
 
     fn pair(&mut self, flag: &str, source: &Path, target: &Path) {

@@ -34,7 +34,8 @@ pub struct Root {
 pub fn arguments(plan: &Plan) -> Arguments {
     let mut bwrap = isolation(plan);
     // Devices are forbidden where they have to be by the mounts themselves.
-    bwrap.flags(["--dev-bind", "/", "/", "--proc", "/proc"]);
+    bwrap.flags(["--dev-bind", "/", "/"]);
+    bwrap.proc(&plan.runtime.proc);
     bwrap.path(["--chdir"], &plan.config.cwd);
     bwrap
 }
@@ -50,6 +51,7 @@ pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
     steps.grounds(plan, terminal);
     steps.mounts(plan, veil);
     steps.runtime(plan);
+    steps.files(veil);
     steps.seals(plan, veil);
     Root { base: Base { writable: plan.root_writable, own }, steps: steps.list }
 }
@@ -140,7 +142,7 @@ impl Steps {
             if let Some(veil) = veiled.take_if(|veil| mount.target >= veil.dir) {
                 self.veil(plan, veil);
             }
-            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount)) {
+            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount) && !is_linked(veil, mount)) {
                 self.mount(mount);
             }
         }
@@ -174,6 +176,7 @@ impl Steps {
             })
             .collect();
         hidden.extend(veil.missing.iter().map(|path| (relative(path), Hidden::Nothing)));
+        hidden.extend(links(veil).map(|(path, place)| (relative(path), Hidden::Link(place))));
         self.list.push(Step::Veil { dir: veil.dir.clone(), hidden });
     }
 
@@ -239,6 +242,22 @@ impl Steps {
         }
     }
 
+    /// A program that saves a file by replacing it needs a directory to do that in, and the one
+    /// that a writable file is seen in is read-only. So each gets a directory of its own, and a
+    /// link stands in its place. The last step of replacing fails there with EBUSY, at which such
+    /// programs write the file itself; at the EROFS of its own directory they give up.
+    fn files(&mut self, veil: Option<&Veil>) {
+        let Some(veil) = veil.filter(|veil| !veil.files.is_empty()) else { return };
+        let dir = Path::new(FILES_DIR);
+        self.dir(dir, 0o755);
+        self.tmpfs(dir, 0o755);
+        for (path, place) in links(veil) {
+            self.dir(place.parent().unwrap_or(dir), 0o755);
+            self.file(&place);
+            self.bind(path, &place, false, false);
+        }
+    }
+
     /// Makes a file out of sight and puts it over one of the host's.
     fn stand_in(&mut self, name: &str, mode: u32, content: &[u8], over: &Path) {
         let source = Path::new(RUNTIME_DIR).join(name);
@@ -273,6 +292,21 @@ impl Steps {
             self.list.push(Step::Seal { target: target.into() });
         }
     }
+}
+
+/// Where the writable files of a read-only home are.
+const FILES_DIR: &str = "/run/agent-sandbox-files";
+
+/// The writable files seen through the overlay, and the places they are linked to.
+fn links(veil: &Veil) -> impl Iterator<Item = (&Path, PathBuf)> {
+    veil.files.iter().enumerate().map(|(index, path)| {
+        let name = path.file_name().unwrap_or_default();
+        (path.as_path(), Path::new(FILES_DIR).join(index.to_string()).join(name))
+    })
+}
+
+fn is_linked(veil: &Veil, mount: &Mount) -> bool {
+    veil.files.contains(&mount.target)
 }
 
 /// Whether the overlay does what this mount was for: the home directory itself, and what is

@@ -11,9 +11,9 @@ pub(super) struct SessionKey {
     pub(super) at: fn(&FileConfig) -> Option<Position>,
 }
 
-/// What is refused, and what it waits for. The part that carries a key out takes its line away;
-/// a key of [`SESSION_KEYS`] is from then on skipped by the local sandbox.
-const NOT_YET: &[(&str, &str)] = &[
+/// Keys that are refused, and what they wait for. The part that carries a key out takes its line away;
+/// a key of sessions is from then on skipped by the local sandbox.
+pub const NOT_YET: &[(&str, &str)] = &[
     ("network", "the local sandbox knows `true`, `false`, `\"host\"` and `\"none\"`"),
     ("cow", "there are no copy-on-write layers"),
     ("backend", "there are no container sessions"),

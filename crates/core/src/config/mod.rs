@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
+pub use enforced::NOT_YET;
 pub use error::ConfigError;
 pub use layer::{Layer, Origin, Sourced};
 pub use place::Place;

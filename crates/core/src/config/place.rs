@@ -32,24 +32,29 @@ impl Place {
         let path = self.absolute(text, base).ok_or_else(|| {
             Invalid::new(format!("{} needs a home, and `HOME` is not set", shown(text)))
         })?;
-        Ok(path.components().collect())
+        Ok(without_dots(&path))
     }
 
     /// One spelling for all spellings of a pattern: to compare, not to open.
     pub(super) fn spelling(&self, pattern: &str) -> PathBuf {
         let path = self.absolute(pattern, &self.cwd).unwrap_or_else(|| pattern.into());
-        let mut plain = PathBuf::new();
-        for component in path.components() {
-            match component {
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    plain.pop();
-                }
-                other => plain.push(other),
-            }
-        }
-        plain
+        without_dots(&path)
     }
+}
+
+/// Removes `.` and `..` by the text alone, as path rules do.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -72,6 +77,8 @@ mod tests {
         ] {
             assert_eq!(place.spelling(pattern), Path::new(expected), "{pattern}");
         }
+        let shared = place.expand("../shared", Path::new("/home/u/p")).unwrap();
+        assert_eq!(shared, Path::new("/home/u/shared"));
         let homeless = Place { home: None, ..place };
         assert_eq!(homeless.spelling("~/x"), Path::new("~/x"));
         assert!(homeless.expand("~/x", Path::new("/")).is_err());

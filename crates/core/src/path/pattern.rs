@@ -35,10 +35,10 @@ pub enum PatternError {
     #[error("a path of {0} bytes: the longest is 4095")]
     TooLong(usize),
     /// `~` without a home.
-    #[error("`{0}` needs a home directory, and `HOME` is not set to an absolute path")]
+    #[error("`{}` needs a home directory, and `HOME` is not set to an absolute path", .0.escape_debug())]
     NoHome(String),
     /// A glob that does not parse.
-    #[error("bad pattern `{pattern}`: {reason}")]
+    #[error("bad pattern `{}`: {}", pattern.escape_debug(), reason.escape_debug())]
     Glob {
         /// The pattern.
         pattern: String,
@@ -109,14 +109,40 @@ pub fn is_glob(text: &str) -> bool {
 }
 
 fn matcher(segment: &str, text: &str) -> Result<GlobMatcher, PatternError> {
-    // Braces are ordinary characters here; `globset` would read them as alternatives.
-    let escaped = segment.replace('{', "[{]").replace('}', "[}]");
-    GlobBuilder::new(&escaped)
+    GlobBuilder::new(&plain_braces(segment))
         .literal_separator(true)
         .backslash_escape(true)
         .build()
         .map(|glob| glob.compile_matcher())
         .map_err(|error| bad(text, &error.kind().to_string()))
+}
+
+/// Braces are ordinary characters here; `globset` would read them as alternatives, but not within `[…]`.
+fn plain_braces(segment: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = segment;
+    while let Some(letter) = rest.chars().next() {
+        let taken = match letter {
+            '[' => class_length(rest),
+            '\\' => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+            _ => letter.len_utf8(),
+        };
+        if matches!(letter, '{' | '}') {
+            plain.push('\\');
+        }
+        let (done, left) = rest.split_at(taken);
+        plain.push_str(done);
+        rest = left;
+    }
+    plain
+}
+
+/// How long `[…]` is; a bracket at its start is a member of it.
+fn class_length(text: &str) -> usize {
+    let inner = text.strip_prefix('[').unwrap_or(text);
+    let inner = inner.strip_prefix(['!', '^']).unwrap_or(inner);
+    let members = inner.strip_prefix(']').unwrap_or(inner);
+    members.find(']').map_or(text.len(), |end| text.len() - members.len() + end + 1)
 }
 
 fn bad(pattern: &str, reason: &str) -> PatternError {
@@ -146,4 +172,105 @@ pub fn clean(path: &Path) -> PathBuf {
         }
     }
     clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Pattern, PatternError> {
+        Pattern::parse(text, Path::new("/srv/p"), Some(Path::new("/home/u")))
+    }
+
+    #[test]
+    fn parse_makes_one_absolute_path_when_nothing_is_special() {
+        for (text, expected) in [
+            ("src", "/srv/p/src"),
+            ("./src/", "/srv/p/src"),
+            ("../x", "/srv/x"),
+            ("a/../../../..", "/"),
+            ("/", "/"),
+            ("/../etc//passwd", "/etc/passwd"),
+            ("~", "/home/u"),
+            ("~/a//b/.", "/home/u/a/b"),
+            ("~root/x", "/srv/p/~root/x"),
+            ("a{b,c}", "/srv/p/a{b,c}"),
+        ] {
+            let Ok(Pattern::Exact(path)) = parse(text) else { panic!("{text} is no path") };
+            assert_eq!(path, Path::new(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn parse_splits_a_glob_where_the_first_special_character_stands() {
+        for (text, expected, rest) in [
+            ("*.rs", "/srv/p", &["x.rs"][..]),
+            ("a/**/b", "/srv/p/a", &["**", "b"]),
+            ("../*/x", "/srv", &["y", "x"]),
+            ("~/[ab]", "/home/u", &["a"]),
+            ("/etc/./*//x?", "/etc", &["y", "xy"]),
+            ("a\\b/*", "/srv/p/ab", &["x"]),
+        ] {
+            let Ok(Pattern::Glob { base, segments }) = parse(text) else { panic!("{text}") };
+            assert_eq!(base, Path::new(expected), "{text}");
+            let fits = |(segment, name): (&Option<GlobMatcher>, &&str)| match segment {
+                Some(matcher) => matcher.is_match(name),
+                None => *name == "**",
+            };
+            assert!(segments.len() == rest.len() && segments.iter().zip(rest).all(fits), "{text}");
+        }
+    }
+
+    #[test]
+    fn glob_matches_within_one_name() {
+        for (text, name, expected) in [
+            ("*", ".hidden", true),
+            ("*.pem", "a.pem", true),
+            ("*.pem", "a.pem.txt", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[!a]x", "bx", true),
+            ("[!a]x", "ax", false),
+            ("[]a]x", "]x", true),
+            ("[a-c]*", "b", true),
+            ("{a,b}*", "{a,b}c", true),
+            ("{a,b}*", "a", false),
+            ("[{]*", "{x", true),
+            ("[{]*", "[x", false),
+            ("[}{]?", "}x", true),
+            ("\\{*", "{x", true),
+            ("\\*?", "*x", true),
+            ("\\*?", "xx", false),
+        ] {
+            let Ok(Pattern::Glob { segments, .. }) = parse(text) else { panic!("{text}") };
+            let matched = segments[0].as_ref().is_some_and(|matcher| matcher.is_match(name));
+            assert_eq!(matched, expected, "{text} and {name}");
+        }
+    }
+
+    #[test]
+    fn parse_takes_special_characters_as_they_stand_when_that_file_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a[1].txt"), "").unwrap();
+        let parse = |text| Pattern::parse(text, dir.path(), None);
+        assert!(matches!(parse("a[1].txt"), Ok(Pattern::Exact(_))));
+        assert!(matches!(parse("b[1].txt"), Ok(Pattern::Glob { .. })));
+    }
+
+    #[test]
+    fn parse_refuses_what_means_nothing() {
+        let long = "x".repeat(PATH_MAX);
+        for (text, message) in [
+            ("", "an empty path"),
+            ("a\0b", "the path `a\\0b` holds a NUL byte"),
+            (long.as_str(), "a path of 4096 bytes: the longest is 4095"),
+            ("*/..", "bad pattern `*/..`: `..` after a special character"),
+            ("a[", "bad pattern `a[`: unclosed character class; missing ']'"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert_eq!(error.replace("\\'", "'"), message);
+        }
+        let homeless = Pattern::parse("~/x", Path::new("/"), None);
+        assert_eq!(homeless.unwrap_err(), PatternError::NoHome("~/x".into()));
+    }
 }

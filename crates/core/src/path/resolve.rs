@@ -62,7 +62,6 @@ pub struct ResolveError {
     /// Where it was written.
     pub origin: Origin,
     /// What is wrong with it.
-    #[source]
     pub error: PatternError,
 }
 
@@ -103,6 +102,17 @@ impl Resolver {
             };
         }
         enter(parent, name)
+    }
+
+    /// Whether a path is a directory under its own name (`true`) or nothing at all (`false`), if
+    /// that is known by now.
+    pub fn is_dir(&self, path: &Path) -> Option<bool> {
+        let place = self.dirs.get(path).filter(|place| place.path == path)?;
+        match place.kind {
+            Kind::Dir => Some(true),
+            Kind::Missing => Some(false),
+            Kind::File => None,
+        }
     }
 
     fn dir(&mut self, path: &Path) -> Place {
@@ -219,3 +229,6 @@ pub fn means_missing(error: &io::Error) -> bool {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,3 +103,82 @@ fn names<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(set.keys().map(|name| name.to_string_lossy()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Request, Sourced};
+    use Hidden::{Credential, Injecting, Socket};
+
+    fn decided(
+        env: &[(&str, &str)],
+        toggles: &[&str],
+        asked: &[(&str, Option<&str>)],
+    ) -> Environment {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        let host = Host {
+            cwd: Some(cwd.clone()),
+            home: Some(cwd),
+            env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            exe: "/usr/bin/env".into(),
+            uid: 1000,
+            gid: 1000,
+            inside: false,
+        };
+        let env = asked.iter().map(|(name, value)| ((*name).to_owned(), value.map(OsString::from)));
+        let request = Request { env: env.collect(), ..Request::default() };
+        let mut config = crate::config::load(&host, &request).unwrap();
+        let toggle = |name: &&str| Sourced::new((*name).to_owned(), Origin::Default);
+        config.presets.extend(toggles.iter().map(toggle));
+        let presets = Presets::of(&config.presets);
+        decide(&host, &config, &presets, &["/run/agent.sock".into()])
+    }
+
+    #[test]
+    fn decide_hides_what_holds_leads_to_or_injects_something() {
+        for (name, value, why) in [
+            ("GITHUB_TOKEN", "x", Some(Credential)),
+            ("SSH_AUTH_SOCK", "/tmp/agent.1", Some(Socket)),
+            ("SSH_AUTH_SOCK", "/run/agent.sock", None),
+            ("LD_PRELOAD", "/tmp/x.so", Some(Injecting)),
+            ("ANTHROPIC_API_KEY", "x", None),
+            ("EDITOR", "vi", None),
+        ] {
+            let environment = decided(&[(name, value)], &[], &[]);
+            let hidden = environment.hidden.iter().find(|hidden| hidden.name == name);
+            assert_eq!(hidden.map(|hidden| hidden.why), why, "{name}={value}");
+            assert_eq!(environment.set.contains_key(OsStr::new(name)), why.is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn decide_passes_a_credential_on_when_it_is_asked_for() {
+        let env = &[("GITHUB_TOKEN", "mine")][..];
+        for (why, toggles, asked, expected) in [
+            ("by default", &[][..], &[][..], None),
+            ("without the preset", &["!@secrets"], &[], Some("mine")),
+            ("let through", &[], &[("GITHUB_TOKEN", None)], Some("mine")),
+            ("set", &[], &[("GITHUB_TOKEN", Some("other"))], Some("other")),
+        ] {
+            let environment = decided(env, toggles, asked);
+            let value = environment.set.get(OsStr::new("GITHUB_TOKEN")).and_then(|v| v.to_str());
+            assert_eq!(value, expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn decide_puts_the_runtime_in_front_of_the_search_path_once() {
+        for (path, expected) in [
+            ("/usr/bin:/bin", "/run/agent-sandbox:/usr/bin:/bin"),
+            ("", "/run/agent-sandbox:/usr/local/bin:/usr/bin:/bin"),
+            ("/run/agent-sandbox:/bin", "/run/agent-sandbox:/bin"),
+        ] {
+            let environment = decided(&[("PATH", path), ("TMPDIR", "/var/x")], &[], &[]);
+            let set = |name: &str| environment.set.get(OsStr::new(name)).and_then(|v| v.to_str());
+            assert_eq!(set("PATH"), Some(expected), "{path}");
+            assert_eq!(set("TMPDIR"), Some("/tmp"));
+            assert_eq!(set("XDG_RUNTIME_DIR"), Some("/run/user/1000"));
+        }
+    }
+}

@@ -16,6 +16,9 @@ pub(super) fn restrict_planted(rules: &mut Vec<Resolved>, notes: &mut Vec<String
         return;
     }
     let writable = writable_places(rules);
+    if !rules.iter().any(|rule| is_planted(rule, &writable)) {
+        return;
+    }
     let (planted, trusted): (Vec<_>, Vec<_>) =
         rules.drain(..).partition(|rule| is_planted(rule, &writable));
     let decisions = decide(trusted.clone());
@@ -41,25 +44,94 @@ fn is_planted(rule: &Resolved, writable: &[PathBuf]) -> bool {
     rule.links.iter().any(|link| writable.iter().any(|place| link.starts_with(place)))
 }
 
-/// Places that rules make writable without the help of a link that lies in another such place.
+/// Places that rules may make writable without the help of a link that lies in another such place.
+///
+/// Two rules can each follow a link in the other's place, and then either link may be the planted one. So there are
+/// two answers, narrowed in turn until they stay the same: what is writable for sure, and what may be. Starting from
+/// "all may be", the second shrinks as the first grows, and the order of the rules does not matter.
 fn writable_places(rules: &[Resolved]) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = Vec::new();
+    let opened_without = |places: &[PathBuf]| -> Vec<PathBuf> {
+        let opening = rules.iter().filter(|rule| rule.access == Access::Rw);
+        opening.filter(|rule| !is_planted(rule, places)).map(|rule| rule.path.clone()).collect()
+    };
+    let mut may_be = opened_without(&[]);
     loop {
-        let before = places.len();
-        for rule in rules.iter().filter(|rule| rule.access == Access::Rw) {
-            if !is_planted(rule, &places) && !places.contains(&rule.path) {
-                places.push(rule.path.clone());
-            }
+        let surely = opened_without(&may_be);
+        let next = opened_without(&surely);
+        if next.len() == may_be.len() {
+            return may_be;
         }
-        // A place found late may hold the link that led to an earlier one.
-        let now: Vec<PathBuf> = rules
-            .iter()
-            .filter(|rule| rule.access == Access::Rw && !is_planted(rule, &places))
-            .map(|rule| rule.path.clone())
-            .collect();
-        places.retain(|place| now.contains(place));
-        if places.len() <= before {
-            return places;
+        may_be = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+    use crate::path::{Kind, Matched};
+
+    fn rule(access: Access, path: &str, links: &[&str]) -> Resolved {
+        Resolved {
+            path: path.into(),
+            kind: Kind::Dir,
+            access,
+            matched: Matched::Exact,
+            origin: Origin::Flag(format!("--{} {path}", access.word())),
+            pattern: path.to_owned(),
+            links: links.iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// The paths that are left, and how many rules are said to be dropped; in both orders.
+    fn left(rules: &[Resolved]) -> (Vec<String>, usize) {
+        let apply = |mut rules: Vec<Resolved>| {
+            let mut notes = Vec::new();
+            restrict_planted(&mut rules, &mut notes);
+            let mut left: Vec<_> =
+                rules.iter().map(|rule| rule.path.display().to_string()).collect();
+            left.sort();
+            (left, notes.len())
+        };
+        let there = apply(rules.to_vec());
+        assert_eq!(there, apply(rules.iter().rev().cloned().collect()), "the order matters");
+        there
+    }
+
+    #[test]
+    fn restrict_planted_drops_what_opens_by_a_link_in_a_writable_place() {
+        use Access::{Exclude, Ro, Rw};
+        let work = rule(Rw, "/w", &[]);
+        for (why, rules, expected, notes) in [
+            ("no link", vec![work.clone(), rule(Rw, "/x", &[])], &["/w", "/x"][..], 0),
+            ("opens", vec![work.clone(), rule(Rw, "/home", &["/w"])], &["/w"], 1),
+            ("opens deep", vec![work.clone(), rule(Rw, "/home", &["/w/a/b"])], &["/w"], 1),
+            ("link elsewhere", vec![work.clone(), rule(Rw, "/x", &["/etc"])], &["/w", "/x"], 0),
+            ("hides", vec![work.clone(), rule(Exclude, "/x", &["/w"])], &["/w", "/x"], 0),
+            ("shuts", vec![work.clone(), rule(Ro, "/w/a", &["/w"])], &["/w", "/w/a"], 0),
+            ("changes nothing", vec![work.clone(), rule(Ro, "/x", &["/w"])], &["/w"], 0),
+            (
+                "shows what is hidden",
+                vec![work.clone(), rule(Exclude, "/s", &[]), rule(Ro, "/s/k", &["/w"])],
+                &["/s", "/w"],
+                1,
+            ),
+            (
+                "a dropped rule makes nothing writable",
+                vec![work.clone(), rule(Rw, "/x", &["/w"]), rule(Rw, "/y", &["/x"])],
+                &["/w", "/y"],
+                1,
+            ),
+            (
+                "each by a link in the other",
+                vec![rule(Rw, "/x", &["/y"]), rule(Rw, "/y", &["/x"])],
+                &[],
+                2,
+            ),
+        ] {
+            let (left, count) = left(&rules);
+            assert_eq!(left, expected, "{why}");
+            assert_eq!(count, notes, "{why}");
         }
     }
 }

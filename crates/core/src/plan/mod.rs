@@ -1,10 +1,12 @@
 //! The decision: mounts, environment, network, command. Plain data, comparable, printable.
 
+mod state;
 mod ground;
 mod mounts;
 mod links;
 mod environment;
 mod sockets;
+mod proc;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ use crate::wrapper::{self, Commands, WrapperError};
 
 pub use environment::{Environment, HiddenVariable};
 pub use ground::Ground;
+pub use proc::Proc;
+pub(crate) use sockets::docker_places;
 
 /// Everything that will be done, before the first of it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -120,6 +124,8 @@ pub struct Veil {
     pub dir: PathBuf,
     /// Paths below it that must stay invisible should they appear.
     pub missing: Vec<PathBuf>,
+    /// Files below it that are writable.
+    pub files: Vec<PathBuf>,
 }
 
 /// What lies under `/run/agent-sandbox`.
@@ -135,6 +141,8 @@ pub struct Runtime {
     pub user_dir: PathBuf,
     /// Who the command is when root started it.
     pub identity: Option<Identity>,
+    /// Which `/proc` it sees.
+    pub proc: Proc,
 }
 
 /// The user and group that root becomes inside.
@@ -266,7 +274,10 @@ impl PlanError {
             Self::Path(ResolveError {
                 error: crate::path::pattern::PatternError::NoHome(_),
                 ..
-            }) => Some("set `HOME`, or turn the preset off with `!@base`".into()),
+            }) => Some(
+                "set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration"
+                    .into(),
+            ),
             _ => None,
         }
     }
@@ -340,7 +351,7 @@ impl Draft {
         opened.extend(sockets::docker(host, &config, &mut resolver)?);
         Ok(Plan {
             sockets: sockets::listening(&mounts, &opened),
-            veil: mounts::veil(host, &presets, &decisions, home.as_ref()),
+            veil: mounts::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
             root_writable: decisions
                 .at(Path::new("/"))
                 .is_some_and(|d| d.rule.access == Access::Rw),
@@ -352,6 +363,7 @@ impl Draft {
                 commands,
                 user_dir: format!("/run/user/{}", host.uid).into(),
                 identity: Identity::of(host),
+                proc: Proc::of(host),
             },
             environment: environment::decide(host, &config, &presets, &opened),
             guard: mounts::guarded(&config, &decisions, roots, git),

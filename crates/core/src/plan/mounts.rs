@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Ground, Guarded, Mount, PlanError, Veil, View, sockets};
+use super::{Ground, Guarded, Mount, PlanError, Veil, View, nearest, sockets};
 use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
 use crate::guard::Known;
 use crate::host::Host;
@@ -95,7 +95,7 @@ impl Builder {
     /// Adds the mount that a rule needs, if it changes anything.
     fn rule(&mut self, rule: &Resolved) {
         let Resolved { path, kind, access, origin, .. } = rule;
-        if *kind == Kind::Missing || path == Path::new("/") || is_stand_in(path) {
+        if *kind == Kind::Missing || path == Path::new("/") {
             return;
         }
         let above = self.above(path);
@@ -104,6 +104,7 @@ impl Builder {
             | (Access::Ro, State::ReadOnly)
             | (Access::Rw, State::Writable) => return,
             (Access::Exclude, State::ReadOnly) if !is_readable(path) => return,
+            (Access::Exclude, _) if is_masked(path) => return,
             (Access::Exclude, _) if *kind == Kind::Dir => View::EmptyDir,
             (Access::Exclude, _) => View::EmptyFile,
             (_, State::Own) => View::Device,
@@ -267,10 +268,10 @@ fn is_readable(path: &Path) -> bool {
     sandbox_linux::file::readable(path)
 }
 
-/// Whether a sandbox around this one has put an empty file of bubblewrap's here. It is read-only,
-/// and it is unlinked, so that nothing can be mounted on it.
-fn is_stand_in(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 0)
+/// Whether an outer sandbox has put an empty file without a name here: nothing is left to hide,
+/// and nothing can be mounted on it.
+fn is_masked(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 0 && m.len() == 0)
 }
 
 fn is_new_at_top_level(target: &Path) -> bool {
@@ -387,7 +388,9 @@ pub(super) fn veil(
     host: &Host,
     presets: &Presets,
     decisions: &Decisions,
+    mounts: &[Mount],
     home: Option<&Place>,
+    resolver: &Resolver,
 ) -> Option<Veil> {
     let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
     let decision = decisions.at(&dir)?;
@@ -399,18 +402,49 @@ pub(super) fn veil(
         .filter(|decision| {
             decision.rule.kind == Kind::Missing && decision.rule.access == Access::Exclude
         })
-        .filter_map(|decision| first_missing(&dir, &decision.rule.path))
-        .filter(|path| decisions.covering(path).is_some_and(|covering| covering.rule.path == dir));
+        .filter_map(|decision| first_missing(&dir, &decision.rule.path, resolver))
+        .filter(|path| {
+            path.parent() == Some(&dir)
+                || decisions.covering(path).is_some_and(|covering| covering.rule.path == dir)
+        });
     let mut missing: Vec<PathBuf> = missing.collect();
     missing.sort();
     missing.dedup();
-    Some(Veil { dir, missing })
+    Some(Veil { files: writable_files(mounts, &dir), dir, missing })
+}
+
+/// Files that are writable although the directory they are seen in is not.
+fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
+    let is_regular = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let files = mounts.iter().filter(|mount| {
+        let above = mount.target.parent().and_then(|parent| nearest(mounts, parent));
+        mount.view == View::ReadWrite
+            && mount.source == mount.target
+            && mount.target.starts_with(dir)
+            && above.is_none_or(|above| dir.starts_with(&above.target))
+            && is_regular(&mount.target)
+    });
+    files.map(|mount| mount.target.clone()).collect()
 }
 
 /// The first name on the way to `path` that does not exist below `dir`.
-fn first_missing(dir: &Path, path: &Path) -> Option<PathBuf> {
+fn first_missing(dir: &Path, path: &Path, resolver: &Resolver) -> Option<PathBuf> {
+    let below = path.strip_prefix(dir).ok()?;
+    let mut first = path;
+    // Looking for the rule's path has found out about every directory on the way.
+    for parent in path.ancestors().skip(1).take(below.components().count()) {
+        match resolver.is_dir(parent) {
+            Some(true) => break,
+            Some(false) => first = parent,
+            None => return lookup(dir, below),
+        }
+    }
+    Some(first.to_path_buf())
+}
+
+fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
     let mut at = dir.to_path_buf();
-    for part in path.strip_prefix(dir).ok()?.components() {
+    for part in below.components() {
         at.push(part);
         if fs::symlink_metadata(&at).is_err() {
             return Some(at);
@@ -448,3 +482,6 @@ pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
     });
     guarded.map(|mount| mount.target.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

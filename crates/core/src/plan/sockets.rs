@@ -1,5 +1,6 @@
 //! Unix sockets: those that are opened on purpose, and those that must not be reachable.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,8 @@ pub(super) fn docker(
     })
 }
 
-fn docker_places(host: &Host) -> Vec<PathBuf> {
+/// Where a daemon may listen.
+pub(crate) fn docker_places(host: &Host) -> Vec<PathBuf> {
     let named =
         host.var("DOCKER_HOST").and_then(|address| address.to_str()?.strip_prefix("unix://"));
     if let Some(path) = named {
@@ -87,15 +89,56 @@ fn docker_places(host: &Host) -> Vec<PathBuf> {
 /// Every socket with a name that is visible although nobody opened it.
 pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
     let Ok(table) = fs::read_to_string("/proc/net/unix") else { return Vec::new() };
-    let mut sockets: Vec<PathBuf> = table
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])))
-        .filter(|path| !opened.contains(path) && is_visible(path, mounts) && is_socket(path))
+    let bound = table.lines().skip(1).filter_map(bound_name).collect::<BTreeSet<_>>();
+    let (absolute, relative): (Vec<_>, Vec<_>) =
+        bound.into_iter().partition(|name| name.is_absolute());
+    let mut sockets = BTreeSet::new();
+    for path in absolute.iter().map(|name| name.to_path_buf()).chain(somewhere(&relative)) {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let Ok(dir) = fs::canonicalize(dir) else { continue };
+        if !is_visible(&dir.join(name), mounts) {
+            continue;
+        }
+        if is_socket(&dir.join(name)) {
+            sockets.insert(dir.join(name));
+        } else {
+            // Bound under a first name and renamed, as ssh does with its control sockets.
+            sockets.extend(sockets_in(&dir));
+        }
+    }
+    let wanted = |path: &PathBuf| !opened.contains(path) && is_visible(path, mounts);
+    sockets.into_iter().filter(wanted).collect()
+}
+
+/// The name in a line of the kernel's table; abstract ones begin with `@`.
+fn bound_name(line: &str) -> Option<&Path> {
+    // Num RefCount Protocol Flags Type St Inode Path, as unix(7) does not say.
+    let mut rest = line;
+    for _ in 0..7 {
+        rest = rest.trim_start().split_once(' ')?.1;
+    }
+    (!rest.is_empty() && !rest.starts_with('@')).then(|| Path::new(rest))
+}
+
+/// Where names may lie that were bound relative to somebody's working directory.
+fn somewhere(names: &[&Path]) -> Vec<PathBuf> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let dirs: BTreeSet<PathBuf> = processes
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok())
         .collect();
-    sockets.sort();
-    sockets.dedup();
-    sockets
+    let at = |dir: &PathBuf| names.iter().map(|name| dir.join(name)).collect::<Vec<_>>();
+    dirs.iter().flat_map(at).filter(|path| is_socket(path)).collect()
+}
+
+fn sockets_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()))
+        .map(|entry| entry.path())
 }
 
 /// Whether a host path is seen inside under its own name.
@@ -105,5 +148,53 @@ fn is_visible(path: &Path, mounts: &[Mount]) -> bool {
             mount.source == mount.target && !matches!(mount.view, View::EmptyFile | View::EmptyDir)
         }
         None => super::Ground::of(path, crate::config::Tmp::Private) == super::Ground::Host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::config::Origin;
+    use crate::path::Kind;
+
+    fn mount(path: &Path, view: View) -> Mount {
+        let (source, target) = (path.to_path_buf(), path.to_path_buf());
+        Mount { source, target, view, kind: Kind::Dir, create: false, origin: Origin::Default }
+    }
+
+    #[test]
+    fn listening_finds_a_socket_unless_it_is_hidden_or_opened() {
+        let dir = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let path = top.join("with blank.sock");
+        let found =
+            |mounts: &[Mount], opened: &[PathBuf]| listening(mounts, opened).contains(&path);
+        assert!(!found(&[], &[]), "there is none yet");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(found(&[], &[]), "on the read-only root");
+        assert!(found(&[mount(&top, View::ReadWrite)], &[]), "in a writable place");
+        assert!(!found(&[mount(&top, View::EmptyDir)], &[]), "in a hidden place");
+        assert!(!found(&[mount(&path, View::EmptyFile)], &[]), "itself hidden");
+        assert!(!found(&[], std::slice::from_ref(&path)), "opened on purpose");
+        let elsewhere = Mount { source: "/srv".into(), ..mount(&top, View::ReadWrite) };
+        assert!(!found(&[elsewhere], &[]), "something else is mounted there");
+        drop(listener);
+        std::fs::remove_file(&path).unwrap();
+        assert!(!found(&[], &[]), "removed");
+    }
+
+    #[test]
+    fn visible_is_what_no_place_of_the_sandbox_covers() {
+        for (path, expected) in [
+            ("/var/x.sock", true),
+            ("/run/x.sock", false),
+            ("/tmp/x.sock", false),
+            ("/dev/log", false),
+            ("/runner/x.sock", true),
+        ] {
+            assert_eq!(is_visible(Path::new(path), &[]), expected, "{path}");
+        }
     }
 }

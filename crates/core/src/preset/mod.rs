@@ -3,7 +3,7 @@
 mod base;
 mod secrets;
 mod caches;
-mod agents;
+pub mod agents;
 pub mod git;
 mod lint;
 
@@ -15,7 +15,7 @@ use crate::config::{Access, Config, Origin, PathRule, Sourced};
 use crate::host::Host;
 
 /// A line of a preset: what is asked for, and the path as a user would write it.
-type Line = (Access, &'static str);
+pub type Line = (Access, &'static str);
 
 /// The presets in the order in which they are listed, with what they stand for.
 pub const NAMES: &[(&str, &str)] = &[
@@ -83,9 +83,10 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
     let presets = Presets::of(&config.presets);
     // Without a home there is nothing of the home to rule; the line `~` of `@base` insists on one.
     let has_home = host.home.is_some();
-    let mut rules: Vec<_> = tables(host, &presets)
-        .flat_map(|(name, lines)| {
-            lines.iter().map(move |(access, pattern)| line(name, *access, pattern))
+    let mut rules: Vec<_> = tables()
+        .filter(|table| presets.has(table.preset) && (host.uid == 0 || !table.only_root))
+        .flat_map(|Table { preset, lines, .. }| {
+            lines.iter().map(move |(access, pattern)| line(preset, *access, pattern))
         })
         .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
         // Whoever stands in `/` did not mean to open the whole machine.
@@ -98,15 +99,23 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
     (presets, rules)
 }
 
-fn tables<'a>(
-    host: &'a Host,
-    presets: &'a Presets,
-) -> impl Iterator<Item = (&'static str, &'static [Line])> + 'a {
-    let system: &[Line] = if host.uid == 0 { secrets::SYSTEM } else { &[] };
+/// Lines of one preset.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    /// The preset.
+    pub preset: &'static str,
+    /// Whether they hold only when root asks: nobody else could read these paths anyway.
+    pub only_root: bool,
+    /// The lines.
+    pub lines: &'static [Line],
+}
+
+/// Every preset that is a list of paths, in order. `@git` is none: it goes by the repositories.
+pub fn tables() -> impl Iterator<Item = Table> {
     [
         ("@base", base::BASE),
         ("@secrets", secrets::HOME),
-        ("@secrets", system),
+        ("@secrets", secrets::SYSTEM),
         ("@secrets", secrets::SOCKETS),
         ("@caches", caches::CACHES),
         ("@agents", agents::AGENTS),
@@ -115,7 +124,18 @@ fn tables<'a>(
         ("@lint/python", lint::PYTHON),
     ]
     .into_iter()
-    .filter(|(name, _)| presets.has(name))
+    .map(|(preset, lines)| Table { preset, only_root: lines == secrets::SYSTEM, lines })
+}
+
+/// The files that a preset of linters protects, by their names in the project.
+pub fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
+    let lines = match preset {
+        "@lint/ts" => lint::TS,
+        "@lint/go" => lint::GO,
+        "@lint/python" => lint::PYTHON,
+        _ => &[],
+    };
+    lines.iter().map(|(_, file)| *file)
 }
 
 fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
@@ -147,6 +167,20 @@ pub enum Hidden {
     Socket,
     /// It makes programs run other code.
     Injecting,
+}
+
+/// The names that `@secrets` hides, by reason; `*` stands for any text at the start or the end.
+pub fn hidden_variables() -> [(Hidden, &'static [&'static str]); 3] {
+    [
+        (Hidden::Credential, secrets::VARIABLES),
+        (Hidden::Socket, secrets::SOCKET_VARIABLES),
+        (Hidden::Injecting, secrets::INJECTING_VARIABLES),
+    ]
+}
+
+/// The names of model providers' variables: they stay, whatever they hold.
+pub fn provider_variables() -> &'static [&'static str] {
+    secrets::PROVIDERS
 }
 
 /// Whether `@secrets` hides a variable.
@@ -224,6 +258,53 @@ mod tests {
             ("GIT_AUTHOR_NAME", "x", None),
         ] {
             assert_eq!(hides_variable(OsStr::new(name), OsStr::new(value)), hidden, "{name}");
+        }
+    }
+
+    fn expanded(home: Option<&str>, uid: u32, toggles_: &[&str], path: &str) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host {
+            cwd: Some(dir.path().to_path_buf()),
+            home: home.map(Into::into),
+            env: std::iter::once(("PATH".into(), path.into())).collect(),
+            exe: "/usr/bin/env".into(),
+            uid,
+            gid: uid,
+            inside: false,
+        };
+        let mut config = crate::config::load(&host, &crate::config::Request::default()).unwrap();
+        config.presets.extend(toggles(toggles_));
+        let (_, rules) = expand(&host, &config);
+        let text = |rule: &Sourced<PathRule>| {
+            format!("{} {} {}", rule.origin, rule.value.access.word(), rule.value.pattern)
+        };
+        rules.iter().map(text).collect()
+    }
+
+    #[test]
+    fn expand_writes_out_the_presets_that_are_on() {
+        let home = Some("/home/u");
+        for (why, home, uid, toggles, path, line, expected) in [
+            ("base", home, 1, &[][..], "/bin", "preset @base rw .", true),
+            ("base off", home, 1, &["!@base"], "/bin", "preset @base rw .", false),
+            ("secrets", home, 1, &["!@base"], "/bin", "preset @secrets exclude ~/.ssh", true),
+            ("home itself", None, 1, &[], "/bin", "preset @base ro ~", true),
+            ("nothing in no home", None, 1, &[], "/bin", "preset @caches rw ~/.cache", false),
+            ("root's", home, 0, &[], "/bin", "preset @secrets exclude /etc/shadow", true),
+            ("nobody else's", home, 1, &[], "/bin", "preset @secrets exclude /etc/shadow", false),
+            (
+                "programs in a cache",
+                home,
+                1,
+                &[],
+                "/bin:/home/u/.npm/x/bin",
+                "preset @caches ro /home/u/.npm/x/bin",
+                true,
+            ),
+            ("lint off", home, 1, &["!@lint/all"], "/bin", "preset @lint/ts ro biome.json", false),
+        ] {
+            let lines = expanded(home, uid, toggles, path);
+            assert_eq!(lines.iter().any(|rule| rule == line), expected, "{why}: {line}");
         }
     }
 }

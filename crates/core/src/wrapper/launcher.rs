@@ -93,7 +93,7 @@ impl Launcher<'_> {
             || args.first().is_some_and(|name| is_own(base(name)));
         let explicit = args.get(1).is_some_and(|word| word == "multicall");
         match (inside, explicit) {
-            (false, true) if own => Some(outside()),
+            (false, true) => Some(outside()),
             (false, _) => None,
             (true, true) if own => Some(self.multicall(&args[2..])),
             (true, _) => self.dispatch(args, exe),

@@ -18,7 +18,7 @@ pub struct MountText {
     pub host: String,
     /// The path inside, absolute.
     pub container: String,
-    /// Whether it can be written.
+    /// Whether it can be written; `"ro"` when left out.
     #[serde(default)]
     pub mode: MountMode,
 }

@@ -14,7 +14,7 @@ use crate::config::text::shown;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct Secret {
-    /// Whether the agent holds it, or a proxy adds it on the way.
+    /// Whether the agent holds it, or a proxy adds it on the way; `"inject"` when left out.
     #[serde(default)]
     pub mode: SecretMode,
     /// The variable that carries it, or its stand-in.
@@ -277,7 +277,7 @@ impl JsonSchema for Dockerd {
 pub struct HostCommands {
     /// Whether there is one.
     pub enabled: bool,
-    /// How requests travel.
+    /// How requests travel; `"unix"` when left out.
     pub transport: Transport,
     /// The secret that holds the SSH key.
     pub ssh_key_secret: Option<String>,

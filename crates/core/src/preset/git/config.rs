@@ -22,6 +22,24 @@ impl Var {
         self.section == section && self.key == key
     }
 
+    /// Git keeps names and values as C strings, which end at a NUL byte, and splits a name at its first and its last
+    /// dot, wherever they stand: `[filter.a "b"]` is the filter `a.b`, and `[core "editor\0"]` is `core.editor`.
+    fn of(name: Vec<u8>, value: Option<Vec<u8>>) -> Self {
+        let name = c_string(name);
+        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let is_dot = |byte: &u8| *byte == b'.';
+        let (section, rest) = match name.iter().position(is_dot) {
+            Some(dot) => (&name[..dot], &name[dot + 1..]),
+            None => (&[][..], &name[..]),
+        };
+        let (subsection, key) = match rest.iter().rposition(is_dot) {
+            Some(dot) => (Some(rest[..dot].to_vec()), &rest[dot + 1..]),
+            None => (None, rest),
+        };
+        let value = value.map(c_string);
+        Self { section: lossy(section), subsection, key: lossy(key), value }
+    }
+
     /// The value as text, if it is that.
     pub fn text(&self) -> Option<&str> {
         self.value.as_deref().and_then(|value| std::str::from_utf8(value).ok())
@@ -48,15 +66,14 @@ pub fn parse(text: &[u8]) -> Result<Vec<Var>, ConfigError> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parser = Parser { text, at: 0, line: 1 };
     let mut vars = Vec::new();
-    let mut base = (String::new(), None);
+    let mut base = Vec::new();
     while let Some(byte) = parser.next() {
         match byte {
             b'#' | b';' => parser.skip_line(),
             b'[' => base = parser.section()?,
             byte if byte.is_ascii_alphabetic() => {
-                let (section, subsection) = base.clone();
                 let (key, value) = parser.variable(byte)?;
-                vars.push(Var { section, subsection, key, value });
+                vars.push(Var::of([&base, key.as_bytes()].concat(), value));
             }
             byte if is_space(byte) => {}
             _ => return Err(parser.error()),
@@ -97,26 +114,23 @@ impl Parser<'_> {
         while self.next_or_newline() != b'\n' {}
     }
 
-    fn section(&mut self) -> Result<(String, Option<Vec<u8>>), ConfigError> {
-        let mut name = String::new();
+    /// What stands before the keys of a section, up to and with a dot.
+    fn section(&mut self) -> Result<Vec<u8>, ConfigError> {
+        let mut name = Vec::new();
         loop {
             match self.next().ok_or(self.error())? {
                 b']' => break,
                 byte if is_space(byte) => {
-                    let subsection = self.quoted_subsection(byte)?;
-                    return Ok((name, Some(subsection)));
+                    name.push(b'.');
+                    name.extend(self.quoted_subsection(byte)?);
+                    break;
                 }
-                byte if is_key(byte) || byte == b'.' => {
-                    name.push(char::from(byte.to_ascii_lowercase()));
-                }
+                byte if is_key(byte) || byte == b'.' => name.push(byte.to_ascii_lowercase()),
                 _ => return Err(self.error()),
             }
         }
-        // The old spelling `[section.sub]`.
-        Ok(match name.split_once('.') {
-            Some((section, sub)) => (section.to_owned(), Some(sub.as_bytes().to_vec())),
-            None => (name, None),
-        })
+        name.push(b'.');
+        Ok(name)
     }
 
     fn quoted_subsection(&mut self, mut byte: u8) -> Result<Vec<u8>, ConfigError> {
@@ -196,6 +210,12 @@ impl Parser<'_> {
     }
 }
 
+fn c_string(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    bytes.truncate(end);
+    bytes
+}
+
 fn is_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
@@ -224,11 +244,26 @@ mod tests {
             ("quoted blanks", "[a]\nk =   \" x \"  \n", &["a.k= x "]),
             ("no value", "[a]\nk\n", &["a.k"]),
             ("byte order mark and crlf", "\u{feff}[a]\r\nk = v\r\n", &["a.k=v"]),
+            ("value up to a NUL", "[core]\nhooksPath = x\0y", &["core.hookspath=x"]),
+            ("name up to a NUL", "[core \"hookspath\0\"]\ny = x", &["core.hookspath=x"]),
+            ("both subsections", "[filter.a \"b\"]\nclean = x", &["filter.a.b.clean=x"]),
             ("comment swallows a backslash", "[a]\nk = v # \\\nl = w\n", &["a.k=v", "a.l=w"]),
         ] {
             let vars = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{why}: {error}"));
             assert_eq!(vars.iter().map(show).collect::<Vec<_>>(), expected, "{why}");
             assert_eq!(from_git(text), expected.join("\0"), "git itself: {why}");
+        }
+    }
+
+    #[test]
+    fn parse_finds_the_key_when_the_name_is_spelled_oddly() {
+        for (text, section, key) in [
+            ("[core \"hookspath\0\"]\ny = x", "core", "hookspath"),
+            ("[filter.a \"b\"]\nclean = x", "filter", "clean"),
+            ("[filter.a.b]\nclean = x", "filter", "clean"),
+            ("[filter \"a.b\"]\nclean = x", "filter", "clean"),
+        ] {
+            assert!(parse(text.as_bytes()).unwrap()[0].is(section, key), "{text:?}");
         }
     }
 

@@ -1,0 +1,152 @@
+//! What is found in a project, without reading more than names.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use sandbox_core::preset::lint_files;
+use serde::Serialize;
+
+/// What a project is made of.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Survey {
+    /// `repository` or `worktree`.
+    pub(super) git: Option<&'static str>,
+    /// Languages and tools.
+    pub(super) tools: Vec<&'static str>,
+    /// Files that hold secrets, relative to the project.
+    pub(super) secrets: Vec<String>,
+    /// Files that a container is made from.
+    pub(super) containers: Vec<String>,
+    /// Settings of linters, by the preset that protects them.
+    pub(super) lint: BTreeMap<&'static str, Vec<&'static str>>,
+    /// Directories that are made by tools.
+    pub(super) made: Vec<&'static str>,
+    /// Whether something was not looked at.
+    pub(super) stopped_early: bool,
+    /// Secrets whose names are no text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unwritable: Vec<String>,
+}
+
+/// A file that tells of a tool.
+const TOOLS: &[(&str, &str)] = &[
+    ("package.json", "Node"),
+    ("deno.json", "Deno"),
+    ("Cargo.toml", "Rust"),
+    ("go.mod", "Go"),
+    ("pyproject.toml", "Python"),
+    ("setup.py", "Python"),
+    ("requirements.txt", "Python"),
+    ("Gemfile", "Ruby"),
+    ("pom.xml", "Java"),
+    ("build.gradle", "Java"),
+    ("build.gradle.kts", "Java"),
+    ("CMakeLists.txt", "CMake"),
+    ("Makefile", "Make"),
+    ("justfile", "just"),
+];
+
+const CONTAINERS: &[&str] = &[
+    "Dockerfile",
+    "Containerfile",
+    "compose.yaml",
+    "compose.yml",
+    "docker-compose.yaml",
+    "docker-compose.yml",
+];
+
+/// Directories that tools fill, and that nobody keeps secrets in.
+const MADE: &[&str] =
+    &["node_modules", "target", "vendor", ".venv", "venv", "dist", "build", ".terraform"];
+
+const LINT: &[&str] = &["@lint/ts", "@lint/go", "@lint/python"];
+
+/// How deep and how far secrets are looked for.
+const DEPTH: usize = 3;
+const ENTRIES: usize = 20_000;
+
+impl Survey {
+    /// Looks at a project.
+    pub(super) fn of(project: &Path) -> Self {
+        let has = |name: &str| fs::symlink_metadata(project.join(name)).is_ok();
+        let mut survey = Self { git: git(project), ..Self::default() };
+        let tools = TOOLS.iter().filter(|(file, _)| has(file)).map(|(_, tool)| *tool);
+        survey.tools = tools.collect();
+        survey.tools.dedup();
+        survey.containers =
+            CONTAINERS.iter().filter(|file| has(file)).map(|&file| file.to_owned()).collect();
+        survey.made = MADE.iter().copied().filter(|dir| project.join(dir).is_dir()).collect();
+        for preset in LINT {
+            let files: Vec<_> = lint_files(preset).filter(|file| has(file)).collect();
+            // Every editor reads this one; it tells of no language.
+            if files.iter().any(|file| *file != ".editorconfig") {
+                survey.lint.insert(preset, files);
+            }
+        }
+        let mut left = ENTRIES;
+        survey.look(project, Path::new(""), DEPTH, &mut left);
+        survey.stopped_early = left == 0;
+        survey.secrets.sort();
+        survey
+    }
+
+    fn look(&mut self, project: &Path, below: &Path, depth: usize, left: &mut usize) {
+        // A directory that cannot be listed holds nothing that an agent could read.
+        let Ok(entries) = fs::read_dir(project.join(below)) else { return };
+        for entry in entries.flatten() {
+            if *left == 0 {
+                return;
+            }
+            *left -= 1;
+            let (name, path) = (entry.file_name(), below.join(entry.file_name()));
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && depth > 1 && !is_skipped(&name) {
+                self.look(project, &path, depth - 1, left);
+            } else if !is_dir {
+                self.file(&name, &path);
+            }
+        }
+    }
+
+    fn file(&mut self, name: &OsStr, path: &Path) {
+        let lossy = name.to_string_lossy();
+        if has_extension(&lossy, "tf") && !self.tools.contains(&"Terraform") {
+            self.tools.push("Terraform");
+        }
+        if !is_secret(&lossy) {
+            return;
+        }
+        match path.to_str() {
+            Some(text) => self.secrets.push(text.to_owned()),
+            None => self.unwritable.push(path.to_string_lossy().into_owned()),
+        }
+    }
+}
+
+fn git(project: &Path) -> Option<&'static str> {
+    let dot_git = fs::symlink_metadata(project.join(".git")).ok()?;
+    Some(if dot_git.is_file() { "worktree" } else { "repository" })
+}
+
+fn is_skipped(name: &OsStr) -> bool {
+    name == ".git" || MADE.iter().any(|made| name == *made)
+}
+
+fn has_extension(name: &str, wanted: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == wanted)
+}
+
+/// Whether a file of this name holds secrets as a rule.
+pub(super) fn is_secret(name: &str) -> bool {
+    const SAMPLES: &[&str] =
+        &["example", "sample", "template", "tmpl", "dist", "defaults", "schema", "d.ts"];
+    let is_sample = SAMPLES.iter().any(|end| name.ends_with(&format!(".{end}")));
+    let environment = name == ".env" || name.starts_with(".env.");
+    let terraform = name.ends_with(".tfvars")
+        || name.ends_with(".tfvars.json")
+        || name.ends_with(".tfstate")
+        || name.ends_with(".tfstate.backup");
+    (environment || terraform) && !is_sample
+}

@@ -1,0 +1,45 @@
+//! `cli.md`: the help of every subcommand.
+
+use std::process::Command;
+
+#[test]
+fn cli_page_is_the_help_of_the_binary() {
+    let mut text = String::from(
+        "# Command line\n\n\
+         Parsing ends at the first word that is no flag. What stands after the command belongs to the command.\n\
+         `agent-sandbox man` prints a manual page, `agent-sandbox completions SHELL` prints completions.\n",
+    );
+    describe(&[], &mut text);
+    super::page("cli.md", &text);
+}
+
+fn describe(words: &[&str], text: &mut String) {
+    let help = help(words);
+    let name = ["agent-sandbox"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
+    text.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end()));
+    for sub in subcommands(&help) {
+        describe(&[words, &[sub]].concat(), text);
+    }
+}
+
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_agent-sandbox"))
+        .args(words)
+        .arg("--help")
+        .env("COLUMNS", "100")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?} --help failed");
+    let text = String::from_utf8(output.stdout).unwrap();
+    // Wrapped lines may end in a space.
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The words at the start of the lines below the heading.
+fn subcommands(help: &str) -> impl Iterator<Item = &str> {
+    let below = help.lines().skip_while(|line| *line != "Subcommands:" && *line != "Commands:");
+    let lines = below.skip(1).take_while(|line| !line.is_empty());
+    lines
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+}

@@ -1,0 +1,68 @@
+//! `environment.md`: variables that are read, set and hidden.
+
+use sandbox_core::preset::{Hidden, hidden_variables, provider_variables};
+
+use super::{code, table};
+
+const INTRO: &str = "\
+# Environment variables
+
+The command gets the caller's environment, without what `@secrets` hides and with a few variables of the sandbox's own.
+What to do about a hidden one: [secrets and environment](../guide/secrets-and-environment.md).
+";
+
+const READ: &[(&str, &str)] = &[
+    ("HOME", "the home directory; what `~` means"),
+    ("PATH", "where commands, and bubblewrap, are looked for"),
+    ("XDG_CONFIG_HOME", "`agent-sandbox/config.*` lies in it; else in `~/.config`"),
+    (
+        "XDG_STATE_HOME",
+        "trust and run records lie in `agent-sandbox` in it; else in `~/.local/state`",
+    ),
+    ("XDG_RUNTIME_DIR", "one of the places where a Docker daemon may listen"),
+    ("DOCKER_HOST", "the Docker daemon's address, with `docker = true`"),
+    ("AGENT_SANDBOX_TRUST", "`1` trusts the project's configuration, as `--trust` does"),
+    ("AGENT_SANDBOX_MOUNTS", "`bwrap` leaves all mounts to bubblewrap"),
+    ("NO_COLOR", "no colours, unless `--color always`"),
+    ("TERM", "`dumb` means no colours"),
+];
+
+const SET: &[(&str, &str)] = &[
+    ("PATH", "the caller's, with `/run/agent-sandbox` in front"),
+    ("TMPDIR", "`/tmp`, while that is private"),
+    ("XDG_RUNTIME_DIR", "`/run/user/UID`, private and empty"),
+    ("AGENT_SANDBOX_CMD", "in a wrapper script: the name of the command that was called"),
+    ("AGENT_SANDBOX_REAL", "in a wrapper script: the real program; empty when there is none"),
+    ("AGENT_SANDBOX_PID", "in a wrapper script: its process, by which its own calls are known"),
+];
+
+#[test]
+fn environment_page_lists_the_variables() {
+    let described = |rows: &[(&str, &str)]| {
+        let rows: Vec<_> = rows.iter().map(|(name, what)| [code(name), (*what).into()]).collect();
+        table(["variable", "meaning"], rows)
+    };
+    let mut text = format!(
+        "{INTRO}\n## Read\n\n{}\n## Set inside the sandbox\n\n{}\n## Hidden by `@secrets`\n\n\
+         `*` stands for any text. `NODE_OPTIONS` is hidden only when it loads code.\n",
+        described(READ),
+        described(SET)
+    );
+    for (why, names) in hidden_variables() {
+        let heading = match why {
+            Hidden::Credential => "They hold credentials",
+            Hidden::Socket => "They lead to a socket on the host",
+            Hidden::Injecting => "They make programs run other code",
+        };
+        text.push_str(&format!("\n### {heading}\n\n{}\n", list(names)));
+    }
+    text.push_str(&format!(
+        "\n## Never hidden as credentials\n\nAn agent needs them to reach its model.\n\n{}\n",
+        list(provider_variables())
+    ));
+    super::page("environment.md", &text);
+}
+
+fn list(names: &[&str]) -> String {
+    names.iter().map(|name| code(name)).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,45 @@
+//! `presets.md`: the tables that the presets are.
+
+use sandbox_core::preset::{NAMES, Table, tables};
+
+use super::{code, table};
+
+const INTRO: &str = "\
+# Presets
+
+A preset is a list of rules with a name. `@all` is on by default. A file turns one on with `\"@name\"` and off with
+`\"!@name\"` in `filesystem.presets`; the last word about a preset wins.
+
+A relative path starts at the working directory, `~` is the home directory. A line about a path that does not exist
+changes nothing. How rules on the same path are weighed: [rules](../concepts/rules.md).
+";
+
+const GIT: &str = "
+## `@git` and `@git-strict`
+
+These go by the repositories in reach, not by a list of paths. In every repository that the command can write:
+
+- `config`, `config.worktree` and `hooks` are read-only, and so is the directory that `core.hooksPath` names.
+- `.git` cannot be renamed or replaced.
+- The same holds for worktrees, submodules, nested and bare repositories.
+- What git would obey if it appeared is moved aside at the end of the run. See [git](../guide/git.md).
+- `@git-strict` also makes other branches and all tags read-only. Only the branch that is checked out can move.
+";
+
+#[test]
+fn presets_page_lists_the_tables() {
+    let names = NAMES.iter().map(|(name, about)| [code(name), (*about).to_owned()]);
+    let mut text = format!("{INTRO}\n{}", table(["preset", "what it does"], names));
+    let all: Vec<Table> = tables().collect();
+    for (name, _) in NAMES {
+        for Table { only_root, lines, .. } in all.iter().filter(|table| table.preset == *name) {
+            let when = if *only_root { ", when root starts the sandbox" } else { "" };
+            let rows = lines.iter().map(|(access, path)| [code(path), access.word().to_owned()]);
+            text.push_str(&format!("\n## `{name}`{when}\n\n{}", table(["path", "rule"], rows)));
+        }
+        if *name == "@git" {
+            text.push_str(GIT);
+        }
+    }
+    super::page("presets.md", &text);
+}

@@ -1,0 +1,28 @@
+//! Prints what a sandbox in a directory would show, and who says so; nothing is run.
+//!
+//! ```console
+//! $ cargo run --package sandbox-core --example plan -- ~/project
+//! ```
+#![allow(clippy::print_stdout, reason = "printing is what this program is for")]
+
+use sandbox_core::config::Request;
+use sandbox_core::plan::{PlanError, plan};
+use sandbox_core::{Host, backend};
+
+fn main() -> Result<(), PlanError> {
+    let request = Request {
+        cwd: std::env::args_os().nth(1).map(Into::into),
+        command: vec!["sh".into()],
+        ..Request::default()
+    };
+    let plan = plan(&Host::read(), &request)?;
+    for mount in &plan.mounts {
+        println!("{:?} {} ({})", mount.view, mount.target.display(), mount.origin);
+    }
+    for hidden in &plan.environment.hidden {
+        println!("hidden variable {} ({})", hidden.name, hidden.origin);
+    }
+    println!("network {:?} ({})", plan.config.network.value, plan.config.network.origin);
+    println!("{} words for bubblewrap", backend::bwrap::arguments(&plan).words.len());
+    Ok(())
+}

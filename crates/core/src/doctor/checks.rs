@@ -1,0 +1,270 @@
+//! From facts to rows. Total and pure.
+
+use std::io;
+
+use super::facts::{Facts, Found, Tried};
+use super::trial::Trial;
+use super::{Check, limits, namespaces};
+use crate::backend::own::Veiling;
+use crate::exec::Rendering;
+
+/// All rows, what is needed first.
+pub(super) fn all(facts: &Facts) -> Vec<Check> {
+    vec![
+        kernel(facts),
+        bubblewrap(facts),
+        user_namespaces(facts),
+        seccomp(facts),
+        pidfd(facts),
+        sandbox(facts),
+        overlay(facts),
+        landlock(facts),
+        replaced_files(facts),
+        fuse(facts),
+        docker(facts),
+        git(facts),
+        terminal(facts),
+        place(facts),
+        user(facts),
+    ]
+}
+
+/// An error number in words.
+fn words(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// The first kernel that has all system calls of the own mounts: `mount_setattr`.
+const OWN_MOUNTS: (u32, u32) = (5, 12);
+
+fn kernel(facts: &Facts) -> Check {
+    let mut numbers = facts.kernel.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version < OWN_MOUNTS {
+        let (major, minor) = OWN_MOUNTS;
+        return Check::warn("kernel", format!("{}, older than {major}.{minor}", facts.kernel))
+            .fix(format!("Linux {major}.{minor} or later makes sandboxes faster and stronger"));
+    }
+    Check::ok("kernel", &facts.kernel)
+}
+
+/// Flags without which no plan can be rendered.
+const NEEDED: [&str; 6] =
+    ["--perms", "--chmod", "--ro-bind-data", "--seccomp", "--die-with-parent", "--cap-drop"];
+/// Flags that are good to have.
+const WELCOME: [&str; 4] = ["--size", "--bind-fd", "--disable-userns", "--overlay"];
+
+fn bubblewrap(facts: &Facts) -> Check {
+    let Found { bwrap, version, help } = match &facts.bwrap {
+        Ok(found) => found,
+        Err(error) => return Check::fail("bubblewrap", error.to_string()).fix(error.hint()),
+    };
+    let has = |flag: &&str| help.split_whitespace().any(|word| word == *flag);
+    let lacks: Vec<_> = NEEDED.into_iter().filter(|flag| !has(flag)).collect();
+    let version = version.map_or_else(|| "of no known version".into(), |it| it.to_string());
+    let place = format!("{version}, {}", bwrap.path.display());
+    if !lacks.is_empty() {
+        return Check::fail("bubblewrap", format!("{place}, lacks {}", lacks.join(" ")))
+            .fix("update bubblewrap to 0.8.0 or later");
+    }
+    if bwrap.setuid {
+        let text = format!("{place}, is setuid; sandboxes run it without root's rights");
+        return Check::warn("bubblewrap", text)
+            .fix(format!("nothing here needs the bit: sudo chmod u-s {}", bwrap.path.display()));
+    }
+    let welcome: Vec<_> = WELCOME.into_iter().filter(has).collect();
+    let features =
+        if welcome.is_empty() { String::new() } else { format!(", has {}", welcome.join(" ")) };
+    Check::ok("bubblewrap", format!("{place}{features}"))
+}
+
+fn user_namespaces(facts: &Facts) -> Check {
+    let Err(errno) = namespaces::failure(facts) else {
+        return Check::ok("user-namespaces", "can be made and mounted in");
+    };
+    let (cause, remedy) = namespaces::cause(facts, errno);
+    let detail = format!("user namespaces cannot be used ({}): {cause}", words(errno));
+    if facts.rendering().is_some() {
+        let detail = format!("{detail}; bubblewrap may");
+        return Check::warn("user-namespaces", detail).fix(remedy);
+    }
+    Check::fail("user-namespaces", detail).fix(remedy)
+}
+
+fn needed(name: &'static str, tried: Tried, works: &str, fails: &str, remedy: &str) -> Check {
+    match tried {
+        Ok(()) => Check::ok(name, works),
+        Err(errno) => Check::fail(name, format!("{fails} ({})", words(errno))).fix(remedy),
+    }
+}
+
+fn seccomp(facts: &Facts) -> Check {
+    needed(
+        "seccomp",
+        facts.seccomp,
+        "the system call filter works",
+        "system calls cannot be filtered",
+        "use a kernel with CONFIG_SECCOMP_FILTER",
+    )
+}
+
+fn pidfd(facts: &Facts) -> Check {
+    needed(
+        "pidfd",
+        facts.pidfd,
+        "signals reach exactly the command",
+        "processes cannot be held by a handle",
+        "use Linux 5.3 or later, and a container filter that allows pidfd_open",
+    )
+}
+
+fn sandbox(facts: &Facts) -> Check {
+    let said = |how: Rendering| match how {
+        Rendering::Own(Veiling::Overlay) => "own mounts, with an overlay on the home directory",
+        Rendering::Own(Veiling::Binds) => "own mounts",
+        Rendering::Plain => "plain bubblewrap",
+    };
+    let Some((how, trial)) = facts.trials.last() else {
+        return Check::fail("sandbox", "none can be made without bubblewrap")
+            .fix("see the row of bubblewrap");
+    };
+    let why = facts.trials.first().and_then(|(_, trial)| match trial {
+        Trial::NotPrepared(why) => Some(why.as_str()),
+        Trial::Works | Trial::Refused(_) => None,
+    });
+    match trial {
+        Trial::Works => {
+            let lost = limits(*how, facts.root);
+            match why {
+                _ if lost.is_empty() => Check::ok("sandbox", said(*how)),
+                Some(why) => Check::warn("sandbox", format!("{}, because: {why}", said(*how))),
+                None => Check::warn("sandbox", format!("{}, as asked for", said(*how))),
+            }
+            .limits(lost)
+        }
+        Trial::NotPrepared(why) | Trial::Refused(why) => {
+            let detail = format!("{} does not start: {why}", said(*how));
+            Check::fail("sandbox", detail).fix(remedy(facts, why))
+        }
+    }
+}
+
+fn remedy(facts: &Facts, why: &str) -> &'static str {
+    match facts.container {
+        Some(_) if why.contains("proc") => {
+            "start the container with: --security-opt systempaths=unconfined"
+        }
+        Some(_) => {
+            "start the container with: --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+        }
+        None => "the rows above name what is missing; `agent-sandbox --debug true` shows each step",
+    }
+}
+
+fn overlay(facts: &Facts) -> Check {
+    match facts.overlay {
+        Ok(()) => Check::ok("overlay", "works in a user namespace"),
+        Err(_) if facts.inside => {
+            Check::ok("overlay", "not inside a sandbox; the outer one hides already")
+        }
+        Err(errno) => Check::warn("overlay", format!("not in a user namespace ({})", words(errno)))
+            .fix("Linux 5.11 or later has it"),
+    }
+}
+
+/// The ABI with scopes, Linux 6.12.
+const SCOPES: i64 = 6;
+
+fn landlock(facts: &Facts) -> Check {
+    let abi = facts.landlock_abi;
+    let limits =
+        vec!["abstract sockets of the host can be connected to, unless the network is off"];
+    match facts.landlock_scope {
+        Ok(()) => Check::ok("landlock", format!("ABI {abi}, with scopes")),
+        Err(_) if abi == 0 => Check::warn("landlock", "not in this kernel, or not switched on")
+            .fix("Linux 6.12 or later, with `landlock` in the `lsm=` boot parameter")
+            .limits(limits),
+        Err(_) if abi < SCOPES => {
+            Check::warn("landlock", format!("ABI {abi}; scopes need {SCOPES}"))
+                .fix("Linux 6.12 or later has it")
+                .limits(limits)
+        }
+        Err(errno) => {
+            Check::warn("landlock", format!("ABI {abi}, but no scope ({})", words(errno)))
+                .limits(limits)
+        }
+    }
+}
+
+fn replaced_files(facts: &Facts) -> Check {
+    match facts.enter {
+        Ok(()) => Check::ok("replaced-files", "are protected again while a sandbox runs"),
+        Err(errno) => {
+            let detail = format!("a sandbox cannot be entered ({})", words(errno));
+            Check::warn("replaced-files", detail).limits(vec![
+                "a protected file that the host replaces during a run is not protected again",
+            ])
+        }
+    }
+}
+
+fn fuse(facts: &Facts) -> Check {
+    match facts.fuse {
+        Ok(()) => Check::ok("fuse", "/dev/fuse can be opened"),
+        Err(errno) => {
+            let detail = format!("/dev/fuse: {}; the local sandbox does without", words(errno));
+            Check::warn("fuse", detail).fix("sudo modprobe fuse, or give the container /dev/fuse")
+        }
+    }
+}
+
+fn docker(facts: &Facts) -> Check {
+    if let Some(address) = &facts.docker_host {
+        return Check::ok("docker", format!("{address}, by the network"));
+    }
+    match &facts.docker {
+        Some((socket, Ok(()))) => Check::ok("docker", format!("answers on {}", socket.display())),
+        Some((socket, Err(errno))) => {
+            let detail =
+                format!("{}: {}; only `--docker` needs it", socket.display(), words(*errno));
+            Check::warn("docker", detail)
+                .fix("start the daemon, or join the group `docker`, which is as good as root")
+        }
+        None => Check::warn("docker", "no daemon's socket; only `--docker` needs one"),
+    }
+}
+
+fn git(facts: &Facts) -> Check {
+    match &facts.git {
+        Some(path) => Check::ok("git", path.display().to_string()),
+        None => Check::warn("git", "not in PATH; repositories are protected all the same")
+            .fix("apt install git"),
+    }
+}
+
+fn terminal(facts: &Facts) -> Check {
+    let detail = match facts.settings.legacy_tiocsti {
+        Some(0) => "the kernel lets nobody type into a terminal (TIOCSTI)",
+        _ => "the system call filter lets nobody inside type into a terminal (TIOCSTI)",
+    };
+    Check::ok("terminal", detail)
+}
+
+fn place(facts: &Facts) -> Check {
+    let detail = match facts.container {
+        _ if facts.inside => "inside a sandbox; sandboxes in it can only be stricter".into(),
+        Some(sign) => format!("a container ({sign})"),
+        None => "no container".into(),
+    };
+    Check::ok("place", detail)
+}
+
+fn user(facts: &Facts) -> Check {
+    let detail = if facts.root {
+        "root; commands run without any capability, but root's files that no rule hides can be read"
+    } else {
+        "an ordinary user"
+    };
+    Check::ok("user", detail)
+}

@@ -1,0 +1,169 @@
+//! What is found on this machine, by trying.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::{landlock, probe};
+
+use super::trial::{self, Trial};
+use crate::backend::find::{Bwrap, FindError, Version, answer, find};
+use crate::exec::{Rendering, renderings};
+use crate::host::Host;
+use crate::plan::docker_places;
+
+/// Whether something worked, or the number of the error.
+pub(super) type Tried = Result<(), i32>;
+
+/// Everything that the checks look at.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) kernel: String,
+    pub(super) user_namespace: Tried,
+    pub(super) mounts: Tried,
+    pub(super) overlay: Tried,
+    pub(super) seccomp: Tried,
+    pub(super) pidfd: Tried,
+    pub(super) enter: Tried,
+    pub(super) fuse: Tried,
+    pub(super) landlock_abi: i64,
+    pub(super) landlock_scope: Tried,
+    pub(super) bwrap: Result<Found, FindError>,
+    pub(super) trials: Vec<(Rendering, Trial)>,
+    pub(super) settings: Settings,
+    /// What says that this is a container.
+    pub(super) container: Option<&'static str>,
+    pub(super) docker: Option<(PathBuf, Tried)>,
+    pub(super) docker_host: Option<String>,
+    pub(super) git: Option<PathBuf>,
+    pub(super) root: bool,
+    pub(super) inside: bool,
+}
+
+/// A bubblewrap and what it says about itself.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) bwrap: Bwrap,
+    pub(super) version: Option<Version>,
+    pub(super) help: String,
+}
+
+/// Numbers that an administrator sets; `None` where the kernel has no such setting.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    pub(super) apparmor_restricts: Option<u64>,
+    pub(super) userns_clone: Option<u64>,
+    pub(super) max_user_namespaces: Option<u64>,
+    pub(super) legacy_tiocsti: Option<u64>,
+    /// The process is under somebody's system call filter.
+    pub(super) filtered: bool,
+}
+
+impl Facts {
+    pub(super) fn gather(host: &Host) -> Self {
+        let bwrap = find(host, None).map(|bwrap| Found {
+            version: Version::of(&bwrap.path),
+            help: answer(&bwrap.path, "--help").unwrap_or_default(),
+            bwrap,
+        });
+        let trials = bwrap.as_ref().map(|found| tries(host, &found.bwrap.path)).unwrap_or_default();
+        Self {
+            kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            user_namespace: tried(probe::user_namespace()),
+            mounts: tried(probe::mounts()),
+            overlay: tried(probe::overlay()),
+            seccomp: tried(probe::seccomp()),
+            pidfd: tried(probe::pidfd()),
+            enter: tried(probe::enter_namespaces()),
+            fuse: tried(probe::fuse()),
+            landlock_abi: landlock::abi(),
+            landlock_scope: tried(probe::landlock_scope()),
+            bwrap,
+            trials,
+            settings: Settings::read(),
+            container: container(host),
+            docker: docker(host),
+            docker_host: docker_host(host),
+            git: program(host, "git"),
+            root: host.uid == 0,
+            inside: host.inside,
+        }
+    }
+
+    /// The means by which a run here is made, if there are any.
+    pub(super) fn rendering(&self) -> Option<Rendering> {
+        self.trials.last().filter(|(_, trial)| *trial == Trial::Works).map(|(how, _)| *how)
+    }
+}
+
+/// Tries as a run does: the next one only when our own part failed.
+fn tries(host: &Host, bwrap: &Path) -> Vec<(Rendering, Trial)> {
+    let mut trials = Vec::new();
+    for rendering in renderings(host) {
+        let trial = trial::run(host, bwrap, rendering);
+        let go_on = matches!(trial, Trial::NotPrepared(_));
+        trials.push((rendering, trial));
+        if !go_on {
+            break;
+        }
+    }
+    trials
+}
+
+fn tried(result: io::Result<()>) -> Tried {
+    // Input/output error: what a call without an error number comes to.
+    const EIO: i32 = 5;
+    result.map_err(|error| error.raw_os_error().unwrap_or(EIO))
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+impl Settings {
+    fn read() -> Self {
+        let number = |name: &str| read(&format!("/proc/sys/{name}"))?.parse().ok();
+        let status = read("/proc/self/status").unwrap_or_default();
+        let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+        Self {
+            apparmor_restricts: number("kernel/apparmor_restrict_unprivileged_userns"),
+            userns_clone: number("kernel/unprivileged_userns_clone"),
+            max_user_namespaces: number("user/max_user_namespaces"),
+            legacy_tiocsti: number("dev/tty/legacy_tiocsti"),
+            filtered: mode.is_some_and(|mode| mode.trim() == "2"),
+        }
+    }
+}
+
+fn container(host: &Host) -> Option<&'static str> {
+    let there = |path: &str| Path::new(path).try_exists().unwrap_or(false);
+    match () {
+        () if there("/.dockerenv") => Some("/.dockerenv exists"),
+        () if there("/run/.containerenv") => Some("/run/.containerenv exists"),
+        () if there("/run/systemd/container") => Some("/run/systemd/container exists"),
+        () if host.var("container").is_some() => Some("`container` is set"),
+        () => None,
+    }
+}
+
+fn docker(host: &Host) -> Option<(PathBuf, Tried)> {
+    if docker_host(host).is_some() {
+        return None;
+    }
+    let sockets = docker_places(host).into_iter().filter(|path| path.try_exists().unwrap_or(true));
+    let mut answers: Vec<_> =
+        sockets.map(|path| (tried(UnixStream::connect(&path).map(drop)), path)).collect();
+    answers.sort_by_key(|(answer, _)| answer.is_err());
+    answers.into_iter().next().map(|(answer, path)| (path, answer))
+}
+
+/// A daemon that is not reached by a socket in the file system.
+fn docker_host(host: &Host) -> Option<String> {
+    let address = host.var("DOCKER_HOST")?.to_str()?;
+    (!address.starts_with("unix://")).then(|| address.to_owned())
+}
+
+fn program(host: &Host, name: &str) -> Option<PathBuf> {
+    host.search_path().into_iter().map(|dir| dir.join(name)).find(|path| path.is_file())
+}

@@ -1,0 +1,150 @@
+//! The first run of an agent in a home directory.
+//!
+//! Home is read-only inside, so an agent that has never run here cannot make its own state
+//! directory. It is made for it before the run, exactly where a rule would make it writable, and
+//! taken away again if the agent put nothing into it.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::preset::agents::Beginning;
+
+/// What was made for an agent. What is still as it was made is removed when this is dropped.
+#[derive(Debug, Default)]
+#[must_use = "what was made is removed when this is dropped"]
+pub struct FirstRun {
+    /// In the order of making, parents first.
+    made: Vec<(PathBuf, Beginning)>,
+}
+
+/// State that could not be made.
+#[derive(Debug, Error)]
+#[error("cannot create `{}`: {source}", path.display())]
+pub struct FirstRunError {
+    /// What was to be made.
+    pub path: PathBuf,
+    /// Why it was not.
+    pub source: io::Error,
+}
+
+impl FirstRun {
+    /// Makes what is missing, private to the user. What somebody else makes meanwhile is theirs.
+    pub fn prepare(missing: Vec<(PathBuf, Beginning)>) -> Result<Self, FirstRunError> {
+        let mut run = Self::default();
+        for (path, beginning) in missing {
+            run.with_parents(&path, beginning).map_err(|source| FirstRunError { path, source })?;
+        }
+        Ok(run)
+    }
+
+    /// Everything that was made.
+    pub fn made(&self) -> impl Iterator<Item = &Path> {
+        self.made.iter().map(|(path, _)| path.as_path())
+    }
+
+    fn with_parents(&mut self, path: &Path, beginning: Beginning) -> io::Result<()> {
+        match self.make(path, beginning) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().ok_or(error)?;
+                self.with_parents(parent, Beginning::Dir)?;
+                self.make(path, beginning)
+            }
+            made => made,
+        }
+    }
+
+    fn make(&mut self, path: &Path, beginning: Beginning) -> io::Result<()> {
+        let made = match beginning {
+            Beginning::Dir => DirBuilder::new().mode(0o700).create(path),
+            Beginning::File(content) => OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .and_then(|mut file| file.write_all(content.as_bytes())),
+        };
+        match made {
+            Ok(()) => self.made.push((path.to_path_buf(), beginning)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FirstRun {
+    fn drop(&mut self) {
+        for (path, beginning) in self.made.iter().rev() {
+            // A directory that is no longer empty cannot be removed, and is not meant to be.
+            let _ = match beginning {
+                Beginning::Dir => fs::remove_dir(path),
+                Beginning::File(content) if holds(path, content) => fs::remove_file(path),
+                Beginning::File(_) => Ok(()),
+            };
+        }
+    }
+}
+
+fn holds(path: &Path, content: &str) -> bool {
+    fs::read(path).is_ok_and(|found| found == content.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn missing(home: &Path) -> Vec<(PathBuf, Beginning)> {
+        vec![
+            (home.join(".agent"), Beginning::Dir),
+            (home.join(".agent.json"), Beginning::File("{}\n")),
+            (home.join(".local/share/agent"), Beginning::Dir),
+        ]
+    }
+
+    #[test]
+    fn state_is_gone_when_the_agent_did_not_use_it() {
+        let home = tempfile::tempdir().unwrap();
+        let run = FirstRun::prepare(missing(home.path())).unwrap();
+        assert_eq!(run.made().count(), 5);
+        let mode = |name| fs::metadata(home.path().join(name)).unwrap().permissions().mode();
+        assert_eq!([mode(".agent"), mode(".agent.json")].map(|mode| mode & 0o777), [0o700, 0o600]);
+        drop(run);
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn state_stays_when_the_agent_used_it() {
+        let home = tempfile::tempdir().unwrap();
+        let run = FirstRun::prepare(missing(home.path())).unwrap();
+        fs::write(home.path().join(".agent.json"), "{\"theme\":\"dark\"}").unwrap();
+        fs::write(home.path().join(".local/share/agent/log"), "").unwrap();
+        drop(run);
+        let stays = |name| fs::symlink_metadata(home.path().join(name)).is_ok();
+        let names = [".agent", ".agent.json", ".local/share/agent/log"];
+        assert_eq!(names.map(stays), [false, true, true]);
+    }
+
+    #[test]
+    fn state_that_was_there_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join(".agent")).unwrap();
+        fs::write(home.path().join(".agent.json"), "{}\n").unwrap();
+        drop(FirstRun::prepare(missing(home.path())).unwrap());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn nothing_is_left_when_something_cannot_be_made() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(".local"), "a file").unwrap();
+        let error = FirstRun::prepare(missing(home.path())).unwrap_err();
+        assert_eq!(error.path, home.path().join(".local/share/agent"));
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+}
