@@ -24,7 +24,7 @@ use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
 use crate::host::{Host, RUNTIME_BINARY};
 use crate::plan::{Plan, Proc};
-use crate::watch::Watch;
+use crate::watch::{self, Identities, Watch};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
@@ -150,6 +150,8 @@ struct Sandbox {
     failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
+    /// What the watched files were before the sandbox was made.
+    watched: Identities,
     asked: Option<Instant>,
 }
 
@@ -164,6 +166,7 @@ impl Sandbox {
         let (words, data) = concrete(&arguments).map_err(cannot("write a file in memory"))?;
         let program = program(plan, words, &sender).map_err(cannot("pass the command on"))?;
         let parent = process::pid();
+        let watched = watch::identities(&plan.watched);
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
@@ -187,6 +190,7 @@ impl Sandbox {
             failure: None,
             command: None,
             watch: None,
+            watched,
             asked: None,
         })
     }
@@ -255,6 +259,12 @@ impl Sandbox {
             Proc::New | Proc::Guarded(_) => process::parent_of(pid),
         };
         self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
+        // What the host replaced before the watch began is seen by its identity.
+        if let Some(watch) = &mut self.watch
+            && watch::identities(&plan.watched) != self.watched
+        {
+            watch.look();
+        }
     }
 
     fn ended(&self, change: Change) -> Waited {
