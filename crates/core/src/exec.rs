@@ -26,7 +26,7 @@ use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
 use crate::host::{Host, RUNTIME_BINARY};
 use crate::plan::{Plan, Proc};
-use crate::watch::Watch;
+use crate::watch::{self, Identities, Watch};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
@@ -166,6 +166,8 @@ struct Sandbox {
     failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
+    /// What the watched files were before the sandbox was made.
+    watched: Identities,
     asked: Option<Instant>,
     /// Nothing has happened for a while, and what waits needs little memory.
     settled: bool,
@@ -182,6 +184,7 @@ impl Sandbox {
         let (words, data) = concrete(&arguments).map_err(cannot("write a file in memory"))?;
         let program = program(plan, words, &sender).map_err(cannot("pass the command on"))?;
         let parent = process::pid();
+        let watched = watch::identities(&plan.watched);
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
@@ -205,6 +208,7 @@ impl Sandbox {
             failure: None,
             command: None,
             watch: None,
+            watched,
             asked: None,
             settled: false,
         })
@@ -281,6 +285,12 @@ impl Sandbox {
             Proc::New | Proc::Guarded(_) => process::parent_of(pid),
         };
         self.watch = first.and_then(|first| Watch::open(&plan.watched, &plan.mounts, first));
+        // What the host replaced before the watch began is seen by its identity.
+        if let Some(watch) = &mut self.watch
+            && watch::identities(&plan.watched) != self.watched
+        {
+            watch.look();
+        }
     }
 
     fn ended(&self, change: Change) -> Waited {

@@ -7,7 +7,9 @@
 //! may come back, are directories watched: the kernel takes milliseconds to end such a watch, which
 //! every run would have to wait for.
 
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::channel::Awaited;
@@ -17,6 +19,18 @@ use sandbox_linux::process::{self, Change};
 use sandbox_linux::root::{Protection, is_protected, protect_again};
 
 use crate::plan::{Mount, View, nearest};
+
+/// Device and inode of each file; nothing for one that is not there.
+pub type Identities = Vec<Option<(u64, u64)>>;
+
+/// Which files stand at these paths now.
+pub fn identities(paths: &[PathBuf]) -> Identities {
+    let identity = |path: &PathBuf| {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    paths.iter().map(identity).collect()
+}
 
 /// Watches over protected files.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ pub fn owns_cgroup() -> bool {
     })
 }
 
-/// Whether the permissions of a file let the caller write it.
+/// Whether the caller can write a file, or make and remove names in a directory.
 pub fn writable(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }

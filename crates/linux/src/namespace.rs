@@ -1,6 +1,6 @@
 //! Namespaces of our own.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -42,12 +42,12 @@ fn write_maps(users: &str, groups: &str) -> io::Result<()> {
 /// The mount table of a running process. It becomes [`Event`](crate::channel::Awaited::Event)
 /// whenever a mount is made or lost, also when the host unlinks what one lies on: proc_pid_mountinfo(5).
 #[derive(Debug)]
-pub struct MountTable(fs::File);
+pub struct MountTable(File);
 
 impl MountTable {
     /// Takes hold of it as it is now.
     pub fn of(pid: i32) -> io::Result<Self> {
-        Ok(Self(fs::File::open(format!("/proc/{pid}/mountinfo"))?))
+        Ok(Self(File::open(format!("/proc/{pid}/mountinfo"))?))
     }
 }
 
@@ -60,32 +60,39 @@ impl AsFd for MountTable {
 /// The mount namespace of a running process, and the user namespace that it belongs to.
 #[derive(Debug)]
 pub struct Namespaces {
-    users: OwnedFd,
+    owner: OwnedFd,
     mounts: OwnedFd,
 }
 
 impl Namespaces {
-    /// Takes hold of them, also beyond the end of the process.
+    /// Takes hold of them; the caller must own that user namespace or one above it to enter.
     ///
-    /// A process can be in a user namespace below the one that owns its mounts, as bubblewrap's
-    /// are when it mounts terminals for an ordinary user; in that one it could not mount.
+    /// The process itself may be in a user namespace further down, which has no say over its mounts.
     pub fn of(pid: i32) -> io::Result<Self> {
-        let mounts = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
-        // SAFETY: asks about an open descriptor; the answer is a new descriptor or an error.
-        let users = unsafe { libc::ioctl(mounts.as_raw_fd(), libc::NS_GET_USERNS) };
-        if users < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call has just opened it, so nobody else owns it.
-        let users = unsafe { OwnedFd::from_raw_fd(users) };
-        Ok(Self { users, mounts })
+        let mounts = OwnedFd::from(File::open(format!("/proc/{pid}/ns/mnt"))?);
+        Ok(Self { owner: owner(mounts.as_fd())?, mounts })
     }
 
     /// Moves this process into them, with every capability there. The caller must own that user
     /// namespace or one above it.
     pub fn enter(&self) -> io::Result<()> {
-        let join = |fd: &OwnedFd, kind| move_into_link_name_space(fd.as_fd(), Some(kind));
-        join(&self.users, LinkNameSpaceType::User)?;
-        Ok(join(&self.mounts, LinkNameSpaceType::Mount)?)
+        match move_into_link_name_space(self.owner.as_fd(), Some(LinkNameSpaceType::User)) {
+            // The kernel's answer when this process is in that user namespace already.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(move_into_link_name_space(self.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?)
     }
+}
+
+/// The user namespace that a namespace belongs to: `ioctl_ns(2)`.
+fn owner(namespace: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const NS_GET_USERNS: libc::Ioctl = 0xb701;
+    // SAFETY: the request takes no argument and returns a new descriptor or -1.
+    let fd = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open (checked above), and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

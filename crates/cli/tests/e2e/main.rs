@@ -1,8 +1,16 @@
 //! The real binary, a real bubblewrap, a real kernel: one module for each topic.
 
-mod attacks;
+mod probe;
 mod cli;
 mod config;
+mod trust;
+mod filesystem;
+mod commands;
+mod git;
+mod network;
+mod signals;
+mod nested;
+mod why;
 mod doctor;
 mod init;
-mod why;
+mod attacks;

@@ -109,7 +109,10 @@ pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
         }
         let owner = metadata.uid();
         let foreign = owner != 0 && owner != host.uid && !host.inside && !is_system(owner, &path);
-        if foreign || mode & 0o022 != 0 || plan.is_some_and(|plan| writable_inside(plan, &path)) {
+        if foreign
+            || mode & 0o022 != 0
+            || plan.is_some_and(|plan| writable_inside(host, plan, &path))
+        {
             untrusted.get_or_insert(path);
             continue;
         }
@@ -147,10 +150,19 @@ fn must_be_safe(setuid: &Path) -> Result<(), FindError> {
 
 /// Whether the directory of a program is writable inside the sandbox that it is to build. The
 /// file itself is protected by a mount of its own, but an earlier sandbox may have had no such rule.
-fn writable_inside(plan: &Plan, path: &Path) -> bool {
+fn writable_inside(host: &Host, plan: &Plan, path: &Path) -> bool {
     let Some(dir) = path.parent() else { return false };
-    crate::plan::nearest(&plan.mounts, dir)
-        .map_or(plan.root_writable, |mount| matches!(mount.view, View::ReadWrite | View::Pin))
+    let at = |dir| plan.mounts.iter().find(|mount| mount.target == dir && mount.view != View::Pin);
+    match dir.ancestors().find_map(at) {
+        Some(mount) => mount.view == View::ReadWrite,
+        // Where everything was opened, it is up to the permissions.
+        None => plan.root_writable && dir.ancestors().any(|dir| may_write(host, dir)),
+    }
+}
+
+fn may_write(host: &Host, dir: &Path) -> bool {
+    sandbox_linux::file::writable(dir)
+        || fs::metadata(dir).is_ok_and(|metadata| metadata.uid() == host.uid)
 }
 
 #[cfg(test)]

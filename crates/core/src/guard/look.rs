@@ -195,7 +195,10 @@ impl<'a> Look<'a> {
         }
         later.sort_by_cached_key(|(path, _)| (path.components().count(), path.clone()));
         entries.sort_by_cached_key(|(path, _)| path.clone());
-        for (path, why) in later {
+        // Our own configuration was read-only, and is looked at by itself.
+        let record = self.record;
+        let known = |path: &Path| record.kept.iter().any(|kept| kept.path.0 == path);
+        for (path, why) in later.into_iter().filter(|(path, _)| !known(path)) {
             self.report.later(path, why);
         }
         for (entry, kind) in entries {

@@ -361,7 +361,8 @@ impl Draft {
         notes.extend(lost_flags(&decisions));
         notes.extend(read_only_cwd(&presets, &config.cwd, &decisions));
         notes.extend(skipped_keys(&config));
-        let opened = sockets::opened(host, &config, &mut resolver)?;
+        let mut opened = sockets::opened(host, &config, &mut resolver)?;
+        opened.extend(sockets::docker(host, &config, &mut resolver)?);
         Ok(Plan {
             sockets: sockets::listening(&mounts, &opened),
             veil: mounts::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{Ground, Guarded, Mount, PlanError, Veil, View, nearest, sockets};
 use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
@@ -215,36 +215,50 @@ impl Builder {
     }
 
     /// `/etc/resolv.conf` is often a link, or a chain of them, into `/run`, which is empty inside:
-    /// the file at its end is put where the first link that leads there points.
+    /// the file at its end is put where the chain first leads there.
     fn resolver_configuration(&mut self, network: Network, resolver: &mut Resolver) {
-        let end = resolver.place(Path::new("/etc/resolv.conf"));
+        let path = Path::new("/etc/resolv.conf");
+        let end = resolver.place(path);
         if network == Network::Off
             || end.kind != Kind::File
             || self.state(&end.path) != State::Empty
         {
             return;
         }
-        let mut path = PathBuf::from("/etc/resolv.conf");
-        for _ in 0..40 {
-            if self.state(&path) == State::Empty {
-                let origin = Origin::Default;
-                let mount = Mount {
-                    source: end.path,
-                    target: path.clone(),
-                    view: View::ReadOnly,
-                    kind: Kind::File,
-                    create: true,
-                    origin,
-                };
-                self.mounts.insert(path, mount);
-                return;
-            }
-            let Ok(link) = fs::read_link(&path) else { return };
-            let parent = resolver.place(path.parent().unwrap_or(Path::new("/"))).path;
-            let next = clean(&parent.join(link));
-            let (Some(dir), Some(name)) = (next.parent(), next.file_name()) else { return };
-            path = resolver.place(dir).path.join(name);
+        if let Some(target) = self.first_empty(path) {
+            let (source, view, kind) = (end.path, View::ReadOnly, Kind::File);
+            let (create, origin) = (true, Origin::Default);
+            let mount = Mount { source, target: target.clone(), view, kind, create, origin };
+            self.mounts.insert(target, mount);
         }
+    }
+
+    /// Where a lookup inside first asks for something in a directory of ours: links in it are
+    /// not there to be followed any further.
+    fn first_empty(&self, path: &Path) -> Option<PathBuf> {
+        let mut at = PathBuf::from("/");
+        let mut rest = path.to_path_buf();
+        // As many names and links as the kernel would follow, and then some.
+        for _ in 0..256 {
+            let mut parts = rest.components();
+            match parts.next()? {
+                Component::Normal(name) => at.push(name),
+                Component::ParentDir => drop(at.pop()),
+                _ => at = PathBuf::from("/"),
+            }
+            let below = parts.as_path();
+            if self.state(&at) == State::Empty {
+                return Some(clean(&at.join(below)));
+            }
+            rest = match fs::read_link(&at) {
+                Ok(link) => {
+                    at.pop();
+                    link.join(below)
+                }
+                Err(_) => below.to_path_buf(),
+            };
+        }
+        None
     }
 
     fn finish(self) -> Vec<Mount> {

@@ -26,8 +26,8 @@ use crate::Host;
 
 /// For a start in a tree that was looked at before: its repositories are known by then.
 pub const SHORT_LOOK: Budget = Budget { time: Duration::from_micros(250), entries: 4_000 };
-/// For the first start in a tree.
-pub const FIRST_LOOK: Budget = Budget { time: Duration::from_millis(5), entries: 50_000 };
+/// For the first start in a tree: long enough for a busy machine to give us our turn.
+pub const FIRST_LOOK: Budget = Budget { time: Duration::from_millis(50), entries: 50_000 };
 
 /// What must hold for the repositories in reach of a sandbox. All paths are absolute and real.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -24,6 +24,7 @@ const MAIN_CHECKOUT: [&str; 3] = ["HEAD", "index", "modules"];
 /// Git itself stops including at this depth.
 const MAX_INCLUDES: usize = 10;
 const MAX_CONFIG: u64 = 4 << 20;
+const MAX_PACKED: u64 = 16 << 20;
 const MAX_BRANCHES: usize = 2_000;
 
 /// A path that a setting names.
@@ -249,7 +250,22 @@ impl Search<'_> {
                 self.hold(path, Some(top));
             }
         }
+        self.packed_branches(&repo.common_dir, current.as_deref());
         Ok(())
+    }
+
+    /// A branch that is only packed has no file to protect, but one that appears would overrule it.
+    fn packed_branches(&mut self, common_dir: &Path, current: Option<&Path>) {
+        let packed = read(&common_dir.join("packed-refs"), MAX_PACKED).unwrap_or_default();
+        let names = packed.split(|byte| *byte == b'\n').filter_map(|line| {
+            let name = std::str::from_utf8(line).ok()?.split_once(' ')?.1;
+            name.starts_with("refs/heads/").then(|| common_dir.join(name))
+        });
+        for path in names.take(MAX_BRANCHES) {
+            if Some(path.as_path()) != current && lstat(&path).is_none() {
+                self.absent.insert(path);
+            }
+        }
     }
 
     pub(super) fn finish(self) -> GitProtection {
