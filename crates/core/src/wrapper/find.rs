@@ -56,13 +56,16 @@ pub(super) fn targets(path: &[PathBuf], name: &str) -> Vec<PathBuf> {
 /// git is more files than its name: `git-core/git` may be a copy, `git-checkout` a hard link.
 pub(super) fn git_copies(path: &[PathBuf], found: &[PathBuf]) -> Vec<PathBuf> {
     let dirs = exec_paths(path, found);
-    let mut copies: BTreeSet<PathBuf> =
-        dirs.iter().filter_map(|dir| Some(program(&dir.join("git"))?.0)).collect();
-    let known: Vec<Metadata> =
-        found.iter().chain(&copies).filter_map(|git| fs::metadata(git).ok()).collect();
+    let (mut copies, mut known) = (BTreeSet::new(), Vec::new());
+    for (copy, meta) in dirs.iter().filter_map(|dir| program_in(dir, Path::new("git"))) {
+        copies.insert(copy);
+        known.push(meta);
+    }
+    known.extend(found.iter().filter_map(|git| fs::metadata(git).ok()));
     for dir in &dirs {
-        let linked =
-            RULED.iter().filter_map(|command| program(&dir.join(format!("git-{command}"))));
+        let linked = RULED
+            .iter()
+            .filter_map(|command| program_in(dir, Path::new(&format!("git-{command}"))));
         copies
             .extend(linked.filter(|(file, meta)| is_git(file, meta, &known)).map(|(file, _)| file));
     }
@@ -90,6 +93,23 @@ fn is_git(file: &Path, meta: &Metadata, known: &[Metadata]) -> bool {
 /// The executable regular file behind a path.
 fn program(path: &Path) -> Option<(PathBuf, Metadata)> {
     let meta = fs::metadata(path).ok()?;
-    let runs = meta.is_file() && meta.permissions().mode() & 0o111 != 0;
-    runs.then(|| fs::canonicalize(path).ok()).flatten().map(|target| (target, meta))
+    runs(&meta).then(|| fs::canonicalize(path).ok()).flatten().map(|target| (target, meta))
+}
+
+/// The same for a name in a directory that is free of symlinks, in one look at most names.
+fn program_in(dir: &Path, name: &Path) -> Option<(PathBuf, Metadata)> {
+    let path = dir.join(name);
+    let meta = fs::symlink_metadata(&path).ok()?;
+    if !meta.is_symlink() {
+        return runs(&meta).then_some((path, meta));
+    }
+    // As Debian has it: `git-add` leads to the `git` beside it.
+    match fs::read_link(&path).ok()? {
+        beside if beside == Path::new("git") && name != beside => program_in(dir, &beside),
+        _ => program(&path),
+    }
+}
+
+fn runs(meta: &Metadata) -> bool {
+    meta.is_file() && meta.permissions().mode() & 0o111 != 0
 }
