@@ -32,22 +32,23 @@ fn strength(rule: &Resolved) -> (Matched, Access, Layer) {
 /// rules of equal strength want the same thing.
 pub fn decide(mut rules: Vec<Resolved>) -> Decisions {
     rules.sort_by(|a, b| {
-        (Reverse(strength(a)), &a.origin, &a.pattern).cmp(&(
-            Reverse(strength(b)),
-            &b.origin,
-            &b.pattern,
-        ))
+        a.path.cmp(&b.path).then_with(|| {
+            (Reverse(strength(a)), &a.origin, &a.pattern).cmp(&(
+                Reverse(strength(b)),
+                &b.origin,
+                &b.pattern,
+            ))
+        })
     });
-    let mut decisions: BTreeMap<PathBuf, Decision> = BTreeMap::new();
+    let mut decisions: Vec<(PathBuf, Decision)> = Vec::with_capacity(rules.len());
     for rule in rules {
-        match decisions.get_mut(&rule.path) {
-            Some(decision) => decision.beaten.push(rule),
-            None => {
-                decisions.insert(rule.path.clone(), Decision { rule, beaten: Vec::new() });
-            }
+        match decisions.last_mut() {
+            Some((path, decision)) if *path == rule.path => decision.beaten.push(rule),
+            _ => decisions.push((rule.path.clone(), Decision { rule, beaten: Vec::new() })),
         }
     }
-    Decisions(decisions)
+    // Built from sorted pairs, which costs no further comparison.
+    Decisions(decisions.into_iter().collect())
 }
 
 impl Decisions {

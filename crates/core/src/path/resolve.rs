@@ -94,6 +94,17 @@ impl Resolver {
         self.follow(path, MAX_LINKS)
     }
 
+    /// Whether a path is a directory under its own name (`true`) or nothing at all (`false`), if
+    /// that is known by now.
+    pub fn is_dir(&self, path: &Path) -> Option<bool> {
+        let place = self.dirs.get(path).filter(|place| place.path == path)?;
+        match place.kind {
+            Kind::Dir => Some(true),
+            Kind::Missing => Some(false),
+            Kind::File => None,
+        }
+    }
+
     fn follow(&mut self, path: &Path, budget: usize) -> Place {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Place { path: PathBuf::from("/"), kind: Kind::Dir, links: Vec::new() };

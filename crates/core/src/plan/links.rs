@@ -16,6 +16,9 @@ pub(super) fn restrict_planted(rules: &mut Vec<Resolved>, notes: &mut Vec<String
         return;
     }
     let writable = writable_places(rules);
+    if !rules.iter().any(|rule| is_planted(rule, &writable)) {
+        return;
+    }
     let (planted, trusted): (Vec<_>, Vec<_>) =
         rules.drain(..).partition(|rule| is_planted(rule, &writable));
     let decisions = decide(trusted.clone());

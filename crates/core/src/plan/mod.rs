@@ -338,7 +338,7 @@ impl Draft {
         let opened = sockets::opened(host, &config, &mut resolver)?;
         Ok(Plan {
             sockets: sockets::listening(&mounts, &opened),
-            veil: mounts::veil(host, &presets, &decisions, home.as_ref()),
+            veil: mounts::veil(host, &presets, &decisions, home.as_ref(), &resolver),
             root_writable: decisions
                 .at(Path::new("/"))
                 .is_some_and(|d| d.rule.access == Access::Rw),

@@ -366,6 +366,7 @@ pub(super) fn veil(
     presets: &Presets,
     decisions: &Decisions,
     home: Option<&Place>,
+    resolver: &Resolver,
 ) -> Option<Veil> {
     let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
     let decision = decisions.at(&dir)?;
@@ -377,8 +378,11 @@ pub(super) fn veil(
         .filter(|decision| {
             decision.rule.kind == Kind::Missing && decision.rule.access == Access::Exclude
         })
-        .filter_map(|decision| first_missing(&dir, &decision.rule.path))
-        .filter(|path| decisions.covering(path).is_some_and(|covering| covering.rule.path == dir));
+        .filter_map(|decision| first_missing(&dir, &decision.rule.path, resolver))
+        .filter(|path| {
+            path.parent() == Some(&dir)
+                || decisions.covering(path).is_some_and(|covering| covering.rule.path == dir)
+        });
     let mut missing: Vec<PathBuf> = missing.collect();
     missing.sort();
     missing.dedup();
@@ -386,9 +390,23 @@ pub(super) fn veil(
 }
 
 /// The first name on the way to `path` that does not exist below `dir`.
-fn first_missing(dir: &Path, path: &Path) -> Option<PathBuf> {
+fn first_missing(dir: &Path, path: &Path, resolver: &Resolver) -> Option<PathBuf> {
+    let below = path.strip_prefix(dir).ok()?;
+    let mut first = path;
+    // Looking for the rule's path has found out about every directory on the way.
+    for parent in path.ancestors().skip(1).take(below.components().count()) {
+        match resolver.is_dir(parent) {
+            Some(true) => break,
+            Some(false) => first = parent,
+            None => return lookup(dir, below),
+        }
+    }
+    Some(first.to_path_buf())
+}
+
+fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
     let mut at = dir.to_path_buf();
-    for part in path.strip_prefix(dir).ok()?.components() {
+    for part in below.components() {
         at.push(part);
         if fs::symlink_metadata(&at).is_err() {
             return Some(at);
