@@ -138,6 +138,9 @@ impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
     }
 }
 
+/// The first whiteout of a layer; the others are links to it, which cost half as much.
+const WHITEOUT: &str = ".agent-sandbox-whiteout";
+
 /// Where the old root, the new one and scratch space lie while building.
 const STAGE: &str = "/tmp";
 
@@ -304,6 +307,10 @@ impl Builder {
         let layer = mount::tmpfs(0o755, None)?;
         let lower = mount::open_beneath(self.old.as_fd(), dir)?;
         copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
+        // A 0/0 character device is a whiteout; making one needs no privilege. It hides its own name
+        // too, so that nothing is seen of it.
+        let mode = Mode::empty();
+        rustix::fs::mknodat(layer.as_fd(), WHITEOUT, FileType::CharacterDevice, mode, 0)?;
         for (path, kind) in hidden {
             hide(lower.as_fd(), layer.as_fd(), path, *kind)?;
         }
@@ -334,10 +341,7 @@ fn hide(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path, kind: Hidden)
             Ok(rustix::fs::fsetxattr(dir, c"user.overlay.opaque", b"y", XattrFlags::empty())?)
         }
         Hidden::File => create(layer, path, 0o444, b""),
-        // A 0/0 character device is a whiteout; making one needs no privilege.
-        Hidden::Nothing => {
-            Ok(rustix::fs::mknodat(layer, path, FileType::CharacterDevice, Mode::empty(), 0)?)
-        }
+        Hidden::Nothing => Ok(rustix::fs::linkat(layer, WHITEOUT, layer, path, AtFlags::empty())?),
     }
 }
 
