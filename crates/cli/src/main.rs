@@ -7,6 +7,9 @@ mod cmd;
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: sandbox_linux::memory::Allocator = sandbox_linux::memory::Allocator::new();
+
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     // Inside a sandbox this binary stands in for ruled commands. That comes before everything

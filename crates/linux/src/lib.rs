@@ -7,6 +7,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces");
 
+pub mod memory;
 pub mod process;
 pub mod signal;
 pub mod fd;

@@ -1,0 +1,213 @@
+//! The memory of a program that lives for milliseconds.
+//!
+//! musl's allocator asks the kernel for a few pages at a time and gives them back at once, which
+//! costs the start of a sandbox as much as all its mounts. This one takes large pieces, and keeps
+//! what is freed for the next block of the same size.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Blocks up to this size differ by [`ALIGN`], larger ones by powers of two.
+const FINE: usize = 512;
+/// Larger blocks are musl's, which maps them one by one.
+const LARGEST: usize = 64 << 10;
+/// Every block is aligned to this, and its size is a multiple of it.
+const ALIGN: usize = 16;
+const CLASSES: usize = FINE / ALIGN + (LARGEST / FINE).ilog2() as usize;
+/// How much is asked of the kernel at once.
+const PIECE: usize = 128 << 10;
+
+/// An allocator for `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Allocator {
+    locked: AtomicBool,
+    store: UnsafeCell<Store>,
+}
+
+// SAFETY: the store is touched by nobody but the holder of the lock.
+unsafe impl Sync for Allocator {}
+
+impl Allocator {
+    /// One that has nothing yet.
+    #[allow(clippy::new_without_default, reason = "a static needs a const function")]
+    pub const fn new() -> Self {
+        let store = Store { free: [ptr::null_mut(); CLASSES], next: ptr::null_mut(), left: 0 };
+        Self { locked: AtomicBool::new(false), store: UnsafeCell::new(store) }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+        while self.locked.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        // SAFETY: the lock is ours, so this is the only reference; `act` does not allocate.
+        let done = act(unsafe { &mut *self.store.get() });
+        self.locked.store(false, Ordering::Release);
+        done
+    }
+}
+
+/// Which list a block belongs to; `None` for those that are left to musl.
+fn class(layout: Layout) -> Option<usize> {
+    if layout.align() > ALIGN || layout.size() > LARGEST {
+        return None;
+    }
+    let steps = layout.size().div_ceil(ALIGN).max(1) - 1;
+    let fine = FINE / ALIGN;
+    Some(if steps < fine { steps } else { fine + (steps / fine).ilog2() as usize })
+}
+
+/// The size of the blocks in a list.
+fn size(class: usize) -> usize {
+    let fine = FINE / ALIGN;
+    if class < fine { (class + 1) * ALIGN } else { FINE << (class - fine + 1) }
+}
+
+/// A freed block holds the address of the one freed before it.
+type Free = *mut u8;
+
+#[derive(Debug)]
+struct Store {
+    free: [Free; CLASSES],
+    next: *mut u8,
+    left: usize,
+}
+
+impl Store {
+    fn take(&mut self, class: usize) -> *mut u8 {
+        let block = self.free[class];
+        if block.is_null() {
+            return self.cut(size(class));
+        }
+        // SAFETY: a block in the list is ours, aligned, and holds what `give` wrote.
+        self.free[class] = unsafe { block.cast::<Free>().read() };
+        block
+    }
+
+    fn give(&mut self, class: usize, block: *mut u8) {
+        // SAFETY: the caller has freed the block, which is at least [`ALIGN`] bytes large.
+        unsafe { block.cast::<Free>().write(self.free[class]) };
+        self.free[class] = block;
+    }
+
+    /// A block that was never used. What is left of a piece that is too small is given up.
+    fn cut(&mut self, size: usize) -> *mut u8 {
+        if self.left < size {
+            let piece = map(PIECE);
+            if piece.is_null() {
+                return piece;
+            }
+            (self.next, self.left) = (piece, PIECE);
+        }
+        let block = self.next;
+        // SAFETY: the piece is at least `size` bytes longer, as `left` says.
+        self.next = unsafe { block.add(size) };
+        self.left -= size;
+        block
+    }
+}
+
+/// New memory, filled in now: one call is cheaper than a fault for each page.
+fn map(length: usize) -> *mut u8 {
+    let (access, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, -1);
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+    // SAFETY: asks for new pages at an address that the kernel chooses.
+    let piece = unsafe { libc::mmap(ptr::null_mut(), length, access, kind, anonymous, 0) };
+    if piece == libc::MAP_FAILED { ptr::null_mut() } else { piece.cast() }
+}
+
+// SAFETY: blocks are as large and as aligned as asked for, belong to one owner at a time, and are
+// told apart by their layout, which is the same when they are freed.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match class(layout) {
+            Some(class) => self.with(|store| store.take(class)),
+            // SAFETY: the caller's promise.
+            None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        match class(layout) {
+            Some(class) => self.with(|store| store.give(class, block)),
+            // SAFETY: a block of this layout came from there.
+            None => unsafe { System.dealloc(block, layout) },
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller promises a size that is valid for this alignment.
+        let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        match (class(layout), class(new)) {
+            // SAFETY: a block of the old layout came from there, and so will the new one.
+            (None, None) => unsafe { System.realloc(block, layout, new_size) },
+            (old, new) if old == new => block,
+            _ => {
+                // SAFETY: the caller promises a size that is not zero.
+                let moved = unsafe { self.alloc(new) };
+                if !moved.is_null() {
+                    // SAFETY: both blocks are at least this long and are not the same.
+                    unsafe { ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size)) };
+                    // SAFETY: the caller gives the old block up.
+                    unsafe { self.dealloc(block, layout) };
+                }
+                moved
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_what_they_are_for_and_no_more_than_needed() {
+        for bytes in 1..=LARGEST {
+            let class = class(Layout::from_size_align(bytes, 8).unwrap()).unwrap();
+            assert!(class < CLASSES && size(class) >= bytes, "{bytes}");
+            assert!(class == 0 || size(class - 1) < bytes, "{bytes}");
+        }
+        assert_eq!(class(Layout::from_size_align(LARGEST + 1, 8).unwrap()), None);
+        assert_eq!(class(Layout::from_size_align(64, 64).unwrap()), None);
+    }
+
+    #[test]
+    fn blocks_never_overlap_when_threads_take_grow_and_free_them() {
+        let allocator = Allocator::new();
+        let work = |seed: u8| {
+            let mut blocks = Vec::new();
+            for step in 1..3000_usize {
+                let layout = Layout::from_size_align(step * 37 % 70_000 + 1, 16).unwrap();
+                // SAFETY: the size is not zero.
+                let block = unsafe { allocator.alloc(layout) };
+                // SAFETY: the block is that long.
+                unsafe { block.write_bytes(seed, layout.size()) };
+                blocks.push((block, layout));
+                if step % 3 == 0 {
+                    let (block, layout) = blocks.swap_remove(step % blocks.len());
+                    check(block, layout.size(), seed);
+                    // SAFETY: taken above with this layout.
+                    let grown = unsafe { allocator.realloc(block, layout, layout.size() * 2) };
+                    check(grown, layout.size(), seed);
+                    let layout = Layout::from_size_align(layout.size() * 2, 16).unwrap();
+                    // SAFETY: it has just got this layout.
+                    unsafe { allocator.dealloc(grown, layout) };
+                }
+            }
+            blocks.iter().for_each(|(block, layout)| check(*block, layout.size(), seed));
+        };
+        std::thread::scope(|scope| {
+            for seed in 1..=4 {
+                scope.spawn(move || work(seed));
+            }
+        });
+    }
+
+    fn check(block: *mut u8, length: usize, seed: u8) {
+        // SAFETY: the block is that long and was written.
+        let bytes = unsafe { std::slice::from_raw_parts(block, length) };
+        assert!(bytes.iter().all(|byte| *byte == seed));
+    }
+}
