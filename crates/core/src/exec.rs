@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
 use sandbox_linux::signal::{self, Signals};
-use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
+use sandbox_linux::{channel, fd, landlock, memory, namespace, process, root, seccomp};
 use thiserror::Error;
 
 use crate::backend::bwrap::{Arguments, Word};
@@ -28,6 +28,9 @@ use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// A command that lasts so many milliseconds is expected to last.
+const SETTLED: u64 = 200;
 
 /// The name by which the first process inside finds [`start`].
 pub const START: &str = "@start";
@@ -143,6 +146,8 @@ struct Sandbox {
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
+    /// Nothing has happened for a while, and what waits needs little memory.
+    settled: bool,
 }
 
 impl Sandbox {
@@ -180,6 +185,7 @@ impl Sandbox {
             command: None,
             watch: None,
             asked: None,
+            settled: false,
         })
     }
 
@@ -211,13 +217,20 @@ impl Sandbox {
     }
 
     /// Waits until something happens; returns whether it is about protected files.
-    fn pause(&self, signals: &Signals) -> Result<bool, StartError> {
+    fn pause(&mut self, signals: &Signals) -> Result<bool, StartError> {
         let mut fds = vec![(signals.as_fd(), Awaited::Data)];
         fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
         let others = fds.len();
         fds.extend(self.watch.iter().flat_map(Watch::awaited));
-        let ready = channel::wait(&fds, self.time_left()).map_err(cannot("wait"))?;
-        Ok(ready[others..].contains(&true))
+        let left = self.time_left();
+        let limit = if self.settled { left } else { Some(left.unwrap_or(u64::MAX).min(SETTLED)) };
+        let ready = channel::wait(&fds, limit).map_err(cannot("wait"))?;
+        let changed = ready[others..].contains(&true);
+        if !self.settled && !ready.contains(&true) {
+            self.settled = true;
+            memory::release_code();
+        }
+        Ok(changed)
     }
 
     /// Takes in what the sandbox has said so far.
