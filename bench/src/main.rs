@@ -60,13 +60,13 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let mut text = format!("error: {error}");
+            let mut chain = vec![format!("error: {error}")];
             let mut source = std::error::Error::source(&error);
             while let Some(error) = source {
-                text += &format!(": {error}");
+                chain.push(error.to_string());
                 source = error.source();
             }
-            println!("{text}");
+            println!("{}", chain.join(": "));
             ExitCode::FAILURE
         }
     }

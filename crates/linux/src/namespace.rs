@@ -40,7 +40,7 @@ fn write_maps(users: &str, groups: &str) -> io::Result<()> {
 }
 
 /// The mount table of a running process. It becomes [`Event`](crate::channel::Awaited::Event)
-/// whenever a mount is made or lost, also when the host unlinks what one lies on: proc_pid_mountinfo(5).
+/// whenever a mount is made or lost, also when the host unlinks what one lies on: `proc_pid_mountinfo(5)`.
 #[derive(Debug)]
 pub struct MountTable(File);
 

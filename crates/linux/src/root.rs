@@ -145,7 +145,7 @@ impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
     }
 }
 
-/// The first whiteout of a layer; the others are links to it, which cost half as much.
+/// The first whiteout of a layer; the others are links to it, which need no inode of their own.
 const WHITEOUT: &str = ".agent-sandbox-whiteout";
 
 /// Where the old root, the new one and scratch space lie while building.
