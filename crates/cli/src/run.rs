@@ -103,7 +103,7 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         }
         Some(Command::Check) => Ok(cmd::check::run(flags, host, io)),
         Some(Command::Why(why)) => cmd::why::run(flags, &why, host, io),
-        Some(Command::Doctor) => cmd::doctor::run(flags, host, io),
+        Some(Command::Doctor) => Ok(cmd::doctor::run(flags, host, io)),
         Some(Command::Init) => cmd::init::run(flags, host, io),
         Some(Command::Trust(trust)) => cmd::trust::run(flags, &trust, host, io),
         Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use sandbox_linux::channel::Awaited;
 use sandbox_linux::process::{Change, Child, ProcessHandle, Program};
+use sandbox_linux::seccomp::CgroupNamespaces;
 use sandbox_linux::signal::{self, Signals};
-use sandbox_linux::{channel, fd, landlock, namespace, process, root, seccomp};
+use sandbox_linux::{channel, fd, landlock, memory, namespace, process, root, seccomp};
 use thiserror::Error;
 
 use crate::backend::bwrap::{Arguments, Word};
@@ -28,6 +29,9 @@ use crate::watch::Watch;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// A command that lasts so many milliseconds is expected to last.
+const SETTLED: u64 = 200;
 
 /// The name by which the first process inside finds [`start`].
 pub const START: &str = "@start";
@@ -151,6 +155,8 @@ struct Sandbox {
     command: Option<ProcessHandle>,
     watch: Option<Watch>,
     asked: Option<Instant>,
+    /// Nothing has happened for a while, and what waits needs little memory.
+    settled: bool,
 }
 
 impl Sandbox {
@@ -167,7 +173,7 @@ impl Sandbox {
         let child = process::fork(|| {
             let prepared = prepare(own.as_ref(), parent).and_then(|()| {
                 let keep = data.iter().chain([&sender]);
-                confine(own.is_some(), keep)
+                confine(own.is_some().then_some(plan.cgroups), keep)
             });
             let error = match prepared {
                 Ok(()) => root::Failure {
@@ -188,6 +194,7 @@ impl Sandbox {
             command: None,
             watch: None,
             asked: None,
+            settled: false,
         })
     }
 
@@ -219,13 +226,20 @@ impl Sandbox {
     }
 
     /// Waits until something happens; returns whether it is about protected files.
-    fn pause(&self, signals: &Signals) -> Result<bool, StartError> {
+    fn pause(&mut self, signals: &Signals) -> Result<bool, StartError> {
         let mut fds = vec![(signals.as_fd(), Awaited::Data)];
         fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
         let others = fds.len();
         fds.extend(self.watch.iter().flat_map(Watch::awaited));
-        let ready = channel::wait(&fds, self.time_left()).map_err(cannot("wait"))?;
-        Ok(ready[others..].contains(&true))
+        let left = self.time_left();
+        let limit = if self.settled { left } else { Some(left.unwrap_or(u64::MAX).min(SETTLED)) };
+        let ready = channel::wait(&fds, limit).map_err(cannot("wait"))?;
+        let changed = ready[others..].contains(&true);
+        if !self.settled && !ready.contains(&true) {
+            self.settled = true;
+            memory::release_code();
+        }
+        Ok(changed)
     }
 
     /// Takes in what the sandbox has said so far.
@@ -327,16 +341,17 @@ pub(crate) fn prepare(own: Option<&Root>, parent: i32) -> Result<(), root::Failu
     process::die_with_parent(parent).map_err(failed("follow the parent process"))
 }
 
-/// What holds for bubblewrap and everything it starts.
+/// What holds for bubblewrap and everything it starts. The filter is ours to apply, unless
+/// bubblewrap gets it as an argument.
 pub(crate) fn confine<'f>(
-    own: bool,
+    filter: Option<CgroupNamespaces>,
     mut keep: impl Iterator<Item = &'f OwnedFd>,
 ) -> Result<(), root::Failure> {
     let mut attempt = || {
         process::no_new_privileges()?;
         landlock::scope()?;
-        if own {
-            seccomp::apply()?;
+        if let Some(cgroups) = filter {
+            seccomp::apply(cgroups)?;
         }
         fd::close_all_on_exec()?;
         keep.try_for_each(|fd| fd::inherit(fd.as_fd()))
@@ -360,7 +375,7 @@ fn read_report(text: &[u8]) -> (bool, String) {
 }
 
 /// Puts descriptors behind the words that stand for them.
-fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
+pub(crate) fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
     let data: Vec<OwnedFd> = arguments
         .data
         .iter()

@@ -14,7 +14,7 @@ use sandbox_linux::channel::Awaited;
 use sandbox_linux::inotify::Inotify;
 use sandbox_linux::namespace::{MountTable, Namespaces};
 use sandbox_linux::process::{self, Change};
-use sandbox_linux::root::{Protection, protect_again};
+use sandbox_linux::root::{Protection, is_protected, protect_again};
 
 use crate::plan::{Mount, View, nearest};
 
@@ -42,7 +42,19 @@ impl Watch {
             _ => Protection::ReadOnly,
         };
         let protected = paths.iter().map(|path| (path.clone(), protection(path))).collect();
-        Some(Self { table, namespaces, protected, dirs: None })
+        let mut watch = Self { table, namespaces, protected, dirs: None };
+        // What was replaced before the table was opened is no event any more.
+        if !watch.is_whole(first) {
+            watch.look();
+        }
+        Some(watch)
+    }
+
+    /// Whether everything is still protected in the eyes of this process of the sandbox.
+    fn is_whole(&self, first: i32) -> bool {
+        let root = PathBuf::from(format!("/proc/{first}/root"));
+        let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+        self.protected.iter().all(|(path, protection)| is_protected(&inside(path), *protection))
     }
 
     /// What to wait for before the next [`Watch::look`].

@@ -10,6 +10,26 @@ pub fn readable(path: &Path) -> bool {
         || rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
+/// Whether the caller may change the control group that it runs in, as systemd lets users do.
+pub fn owns_cgroup() -> bool {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    groups.lines().any(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { return false };
+        let mounted = controllers.strip_prefix("name=").unwrap_or(controllers);
+        let at = |tree: &str| {
+            Path::new("/sys/fs/cgroup")
+                .join(tree)
+                .join(group.trim_start_matches('/'))
+                .join("cgroup.procs")
+        };
+        // The unified tree has no controllers in its line, and is mounted at one of two places.
+        let places =
+            if mounted.is_empty() { vec![at(""), at("unified")] } else { vec![at(mounted)] };
+        places.iter().any(|procs| rustix::fs::access(procs, Access::WRITE_OK).is_ok())
+    })
+}
+
 /// Whether the permissions of a file let the caller write it.
 pub fn writable(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()

@@ -19,6 +19,24 @@ const CLASSES: usize = FINE / ALIGN + (LARGEST / FINE).ilog2() as usize;
 /// How much is asked of the kernel at once.
 const PIECE: usize = 128 << 10;
 
+/// Lets go of the pages of this program's code. They come back from the page cache as they are used.
+pub fn release_code() {
+    unsafe extern "C" {
+        /// Where the linker put the program.
+        static __executable_start: u8;
+        /// Where its code ends.
+        static etext: u8;
+    }
+    let start = (&raw const __executable_start).addr() & !(PAGE - 1);
+    let length = ((&raw const etext).addr() & !(PAGE - 1)).saturating_sub(start);
+    // SAFETY: nothing in this range is ever written, so the kernel reads the same bytes again from
+    // the file. An error leaves everything as it is.
+    unsafe { libc::madvise(ptr::with_exposed_provenance_mut(start), length, libc::MADV_DONTNEED) };
+}
+
+/// The smallest page of any machine; the kernel rounds up to its own.
+const PAGE: usize = 4096;
+
 /// An allocator for `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Allocator {

@@ -2,12 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::process::{Pid, PidfdFlags};
-use rustix::thread::{
-    ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces, unshare_unsafe,
-};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Moves this process into a new user, mount and cgroup namespace in which it has the same ids.
 ///
@@ -59,20 +56,35 @@ impl AsFd for MountTable {
     }
 }
 
-/// The user and mount namespace of a running process.
+/// The mount namespace of a running process, and the user namespace that it belongs to.
 #[derive(Debug)]
-pub struct Namespaces(OwnedFd);
+pub struct Namespaces {
+    users: OwnedFd,
+    mounts: OwnedFd,
+}
 
 impl Namespaces {
-    /// Takes hold of them; the caller must own that user namespace or one above it to enter.
+    /// Takes hold of them, also beyond the end of the process.
+    ///
+    /// A process can be in a user namespace below the one that owns its mounts, as bubblewrap's
+    /// are when it mounts terminals for an ordinary user; in that one it could not mount.
     pub fn of(pid: i32) -> io::Result<Self> {
-        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+        let mounts = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
+        // SAFETY: asks about an open descriptor; the answer is a new descriptor or an error.
+        let users = unsafe { libc::ioctl(mounts.as_raw_fd(), libc::NS_GET_USERNS) };
+        if users < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call has just opened it, so nobody else owns it.
+        let users = unsafe { OwnedFd::from_raw_fd(users) };
+        Ok(Self { users, mounts })
     }
 
-    /// Moves this process into them, with every capability there.
+    /// Moves this process into them, with every capability there. The caller must own that user
+    /// namespace or one above it.
     pub fn enter(&self) -> io::Result<()> {
-        let both = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
-        Ok(move_into_thread_name_spaces(self.0.as_fd(), both)?)
+        let join = |fd: &OwnedFd, kind| move_into_link_name_space(fd.as_fd(), Some(kind));
+        join(&self.users, LinkNameSpaceType::User)?;
+        Ok(join(&self.mounts, LinkNameSpaceType::Mount)?)
     }
 }

@@ -185,7 +185,12 @@ struct Builder {
     new: OwnedFd,
     /// An empty file that is bound over hidden ones.
     empty: Option<OwnedFd>,
+    /// The last bind, to be copied with its flags: one program may stand in for dozens of others.
+    bound: Option<(Bound, OwnedFd)>,
 }
+
+/// What two binds have in common that differ in their place only.
+type Bound = (PathBuf, Flags);
 
 impl Builder {
     /// After this, `/old` is the host's root and `/new` an empty one.
@@ -205,6 +210,7 @@ impl Builder {
             old: mount::open_dir(Path::new("/old"))?,
             new: mount::open_dir(Path::new("/new"))?,
             empty: None,
+            bound: None,
         })
     }
 
@@ -240,13 +246,15 @@ impl Builder {
     }
 
     fn step(&mut self, step: &Step) -> io::Result<()> {
+        // Anything else may put something on top of it, which is not to be copied.
+        let bound = self.bound.take();
         match step {
             Step::Bind { source, target, read_only, devices } => {
-                let tree =
-                    mount::clone_tree(mount::open_beneath(self.old.as_fd(), source)?.as_fd())?;
                 let flags = Flags { read_only: *read_only, devices: *devices };
-                mount::set_flags(tree.as_fd(), flags, true)?;
-                mount::attach(tree.as_fd(), self.target(target)?.as_fd())
+                let tree = self.tree(source, flags, bound)?;
+                mount::attach(tree.as_fd(), self.target(target)?.as_fd())?;
+                self.bound = Some(((source.clone(), flags), tree));
+                Ok(())
             }
             Step::Tmpfs { target, mode, size } => {
                 mount::attach(mount::tmpfs(*mode, *size)?.as_fd(), self.target(target)?.as_fd())
@@ -265,6 +273,26 @@ impl Builder {
             Step::Rebind { source, target } => self.rebind(source, target),
             Step::Veil { dir, hidden } => self.veil(dir, hidden),
             Step::Seal { target } => mount::seal(self.target(target)?.as_fd()),
+        }
+    }
+
+    /// A detached copy of a host path with these flags.
+    fn tree(
+        &self,
+        source: &Path,
+        flags: Flags,
+        last: Option<(Bound, OwnedFd)>,
+    ) -> io::Result<OwnedFd> {
+        match last {
+            Some((bound, tree)) if bound.0 == source && bound.1 == flags => {
+                mount::clone_tree(tree.as_fd())
+            }
+            _ => {
+                let tree =
+                    mount::clone_tree(mount::open_beneath(self.old.as_fd(), source)?.as_fd())?;
+                mount::set_flags(tree.as_fd(), flags, true)?;
+                Ok(tree)
+            }
         }
     }
 
@@ -438,6 +466,15 @@ pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
     };
     mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
     mount::attach(tree.as_fd(), target.as_fd())
+}
+
+/// Whether a path, seen from here, is still as protected as it was made.
+pub fn is_protected(path: &Path, protection: Protection) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
+    // An overlay hides without a mount for each file.
+    let is_empty = || rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == 0);
+    is_mount_root(file.as_fd()).unwrap_or(false) || protection == Protection::Hidden && is_empty()
 }
 
 fn is_mount_root(path: BorrowedFd<'_>) -> io::Result<bool> {

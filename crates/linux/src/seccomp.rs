@@ -37,8 +37,6 @@ const MISSING: &[libc::c_long] = &[
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Its flags lie in memory, where a filter cannot look; libraries fall back to `clone`.
-    libc::SYS_clone3,
     libc::SYS_nfsservctl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS__sysctl,
@@ -78,8 +76,17 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-// A cgroup namespace of its own would let a nested sandbox mount the cgroup tree, and with it
-// freeze or kill whatever of the host's runs in the same group (`cgroup.kill`).
+/// Whether nested sandboxes may have a cgroup namespace.
+///
+/// With one they can mount the cgroup tree, and where the user may write in it, freeze or kill
+/// whatever of the host's runs in the same group (`cgroup.kill`), the supervisor for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupNamespaces {
+    /// The tree is not theirs to write, so it does no harm.
+    Allowed,
+    /// The tree is the user's.
+    Refused,
+}
 
 /// Typing into the caller's terminal, and the console's own way to do the same.
 const INJECTING_IOCTLS: [u32; 2] = [0x5412, 0x541C];
@@ -111,8 +118,8 @@ const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// The whole filter in the kernel's own encoding, as `bwrap --seccomp` takes it.
-pub fn program() -> Vec<u8> {
-    instructions().into_iter().flat_map(encode).collect()
+pub fn program(cgroups: CgroupNamespaces) -> Vec<u8> {
+    instructions(cgroups).into_iter().flat_map(encode).collect()
 }
 
 fn encode(instruction: Instruction) -> Vec<u8> {
@@ -121,8 +128,8 @@ fn encode(instruction: Instruction) -> Vec<u8> {
 }
 
 /// Puts the filter on this process and all that it starts. Needs `no_new_privs`.
-pub fn apply() -> io::Result<()> {
-    let mut filter: Vec<libc::sock_filter> = instructions()
+pub fn apply(cgroups: CgroupNamespaces) -> io::Result<()> {
+    let mut filter: Vec<libc::sock_filter> = instructions(cgroups)
         .iter()
         .map(|i| libc::sock_filter { code: i.code, jt: i.jump_true, jf: i.jump_false, k: i.value })
         .collect();
@@ -136,7 +143,7 @@ pub fn apply() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn instructions() -> Vec<Instruction> {
+fn instructions(cgroups: CgroupNamespaces) -> Vec<Instruction> {
     let mut filter = Filter::default();
     filter.push(LOAD, ARCHITECTURE);
     filter.unless_equal(ARCH, refuse(libc::ENOSYS));
@@ -155,11 +162,8 @@ fn instructions() -> Vec<Instruction> {
             body.test(EQUAL, request, refuse(libc::EPERM));
         }
     });
-    for number in [libc::SYS_clone, libc::SYS_unshare] {
-        filter.on_call(number, |body| {
-            body.push(LOAD, argument(0));
-            body.test(ANY_BIT, libc::CLONE_NEWCGROUP.cast_unsigned(), refuse(libc::EPERM));
-        });
+    if cgroups == CgroupNamespaces::Refused {
+        filter.refuse_cgroup_namespaces();
     }
     filter.on_call(libc::SYS_socketpair, |body| {
         body.push(LOAD, argument(0));
@@ -213,6 +217,17 @@ impl Filter {
             self.jump(EQUAL, value.cast_unsigned(), (values.len() - index) as u8, 0);
         }
         self.push(RETURN, action);
+    }
+
+    fn refuse_cgroup_namespaces(&mut self) {
+        // Its flags lie in memory, where a filter cannot look; libraries fall back to `clone`.
+        self.test(EQUAL, call(libc::SYS_clone3), refuse(libc::ENOSYS));
+        for number in [libc::SYS_clone, libc::SYS_unshare] {
+            self.on_call(number, |body| {
+                body.push(LOAD, argument(0));
+                body.test(ANY_BIT, libc::CLONE_NEWCGROUP.cast_unsigned(), refuse(libc::EPERM));
+            });
+        }
     }
 
     /// Instructions for one call only; what they do not end is allowed.

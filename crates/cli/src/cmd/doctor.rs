@@ -1,14 +1,15 @@
 //! `doctor`: what sandboxes need, and the remedy for what is missing.
 
+use std::fmt::Write as _;
+
 use sandbox_core::Host;
 use sandbox_core::doctor::{self, Check, Status};
 
 use crate::args::Flags;
-use crate::run::Outcome;
 use crate::ui::{Stdio, Tone, visible};
 
 /// Prints a row for each check; ends with 1 when something needed is missing.
-pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> u8 {
     let checks = doctor::examine(host);
     if flags.json {
         io.data(&json(&checks));
@@ -21,9 +22,9 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     }
     let missing = checks.iter().filter(|check| check.status == Status::Fail).count();
     if missing > 0 && !flags.json {
-        io.say(&format!("no sandbox can start here: {missing} of what is needed is missing"));
+        io.say("no sandbox can start here: see the rows marked FAIL");
     }
-    Ok(u8::from(missing > 0))
+    u8::from(missing > 0)
 }
 
 /// Why no sandbox starts here, if that is so.
@@ -53,10 +54,11 @@ fn row(check: &Check, width: usize, io: &Stdio<'_>) -> String {
     let name = format!("{:width$}", check.name.replace('-', " "));
     let mut text = format!("{}  {name}  {}\n", io.tone(tone, word), one_line(&check.detail));
     for limit in &check.limits {
-        text.push_str(&format!("{indent}- {limit}\n"));
+        let _ = writeln!(text, "{indent}- {limit}");
     }
     if let Some(remedy) = &check.remedy {
-        text.push_str(&format!("{indent}{} {}\n", io.tone(Tone::Strong, "fix:"), one_line(remedy)));
+        let fix = io.tone(Tone::Strong, "fix:");
+        let _ = writeln!(text, "{indent}{fix} {}", one_line(remedy));
     }
     text
 }

@@ -134,6 +134,9 @@ impl Page<'_, '_> {
     }
 
     fn change(&mut self, goal: &str, change: &Change) {
+        let key =
+            |key: &str| change.config.as_ref().is_some_and(|config| config.get(key).is_some());
+        let goal = if key("sockets") || key("docker") { "to open the socket" } else { goal };
         let place = if self.inside { ", outside" } else { "" };
         self.put(&format!("  {}\n", self.io.tone(Tone::Strong, &format!("{goal}{place}:"))));
         if !change.flags.is_empty() {

@@ -1,4 +1,4 @@
-//! Anthropic's Messages API, as far as Claude Code needs it.
+//! The Messages API, as far as Claude Code needs it.
 
 use serde_json::{Value, json};
 

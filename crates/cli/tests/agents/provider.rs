@@ -97,10 +97,10 @@ fn head(reader: &mut impl BufRead) -> io::Result<(String, usize)> {
 
 /// Server-sent events, named by their type.
 fn events(events: &[Value]) -> String {
-    events
-        .iter()
-        .map(|event| {
-            format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
-        })
-        .collect()
+    let mut stream = String::new();
+    for event in events {
+        let name = event["type"].as_str().unwrap_or_default();
+        stream.extend(["event: ", name, "\ndata: ", &event.to_string(), "\n\n"]);
+    }
+    stream
 }

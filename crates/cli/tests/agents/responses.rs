@@ -1,4 +1,4 @@
-//! OpenAI's Responses API, as far as Codex needs it.
+//! The Responses API, as far as Codex needs it.
 
 use serde_json::{Value, json};
 

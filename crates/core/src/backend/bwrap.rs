@@ -37,23 +37,29 @@ pub struct Data {
     pub content: Vec<u8>,
 }
 
-/// The isolation that both renderings ask of bubblewrap.
-pub(super) fn isolation(plan: &Plan) -> Arguments {
+/// The namespaces around every command, and who it is in them.
+pub(crate) fn enclosure(proc: &Proc, as_agent: bool) -> Arguments {
     let mut bwrap = Arguments::default();
     bwrap.flags(["--unshare-user", "--unshare-ipc", "--unshare-uts"]);
-    if plan.runtime.proc != Proc::Outer {
+    if *proc != Proc::Outer {
         // The numbers of processes must be those that `/proc` shows, or bubblewrap would look for
         // the next sandbox inside this one under the wrong number.
         bwrap.flags(["--unshare-pid"]);
     }
-    if plan.config.network.value == Network::Off {
-        bwrap.flags(["--unshare-net"]);
-    }
     bwrap.flags(["--die-with-parent"]);
-    if plan.runtime.identity.is_some() {
+    if as_agent {
         // Root outside, an ordinary user inside: without capabilities root could not make the
         // namespaces of a nested sandbox (user_namespaces(7), on mapping user 0).
         bwrap.flags(["--cap-drop", "ALL", "--uid", AGENT_ID, "--gid", AGENT_ID]);
+    }
+    bwrap
+}
+
+/// The isolation that both renderings ask of bubblewrap.
+pub(super) fn isolation(plan: &Plan) -> Arguments {
+    let mut bwrap = enclosure(&plan.runtime.proc, plan.runtime.identity.is_some());
+    if plan.config.network.value == Network::Off {
+        bwrap.flags(["--unshare-net"]);
     }
     bwrap
 }
@@ -80,23 +86,23 @@ pub fn arguments(plan: &Plan) -> Arguments {
     }
     bwrap.flags(["--remount-ro", "/run"]);
     bwrap.flags(["--seccomp"]);
-    bwrap.data("the system call filter", sandbox_linux::seccomp::program());
+    bwrap.data("the system call filter", sandbox_linux::seccomp::program(plan.cgroups));
     bwrap.path(["--chdir"], &plan.config.cwd);
     bwrap
 }
 
 impl Arguments {
-    pub(super) fn flags<const N: usize>(&mut self, words: [&str; N]) {
+    pub(crate) fn flags<const N: usize>(&mut self, words: [&str; N]) {
         self.words.extend(words.map(|word| Word::Text(word.into())));
     }
 
-    pub(super) fn path<const N: usize>(&mut self, words: [&str; N], path: &Path) {
+    pub(crate) fn path<const N: usize>(&mut self, words: [&str; N], path: &Path) {
         self.flags(words);
         self.words.push(Word::Text(path.into()));
     }
 
     /// `/proc`; after the root, which may have one of its own.
-    pub(super) fn proc(&mut self, proc: &Proc) {
+    pub(crate) fn proc(&mut self, proc: &Proc) {
         match proc {
             Proc::New => self.flags(["--proc", "/proc"]),
             Proc::Guarded(names) => {
@@ -109,12 +115,12 @@ impl Arguments {
         }
     }
 
-    fn pair(&mut self, flag: &str, source: &Path, target: &Path) {
+    pub(crate) fn pair(&mut self, flag: &str, source: &Path, target: &Path) {
         self.path([flag], source);
         self.words.push(Word::Text(target.into()));
     }
 
-    fn data(&mut self, name: &str, content: Vec<u8>) {
+    pub(crate) fn data(&mut self, name: &str, content: Vec<u8>) {
         self.words.push(Word::Data(self.data.len()));
         self.data.push(Data { name: name.to_owned(), content });
     }

@@ -107,7 +107,8 @@ pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
         if !metadata.is_file() || mode & 0o111 == 0 {
             continue;
         }
-        let foreign = metadata.uid() != 0 && metadata.uid() != host.uid && !host.inside;
+        let owner = metadata.uid();
+        let foreign = owner != 0 && owner != host.uid && !host.inside && !is_system(owner, &path);
         if foreign || mode & 0o022 != 0 || plan.is_some_and(|plan| writable_inside(plan, &path)) {
             untrusted.get_or_insert(path);
             continue;
@@ -119,6 +120,22 @@ pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
         return Ok(Bwrap { path, setuid });
     }
     Err(untrusted.map_or(FindError::Missing, FindError::Untrusted))
+}
+
+/// Whether a file is the system's, although root is nobody here: inside somebody else's user
+/// namespace every owner that it does not know is shown as the overflow user.
+fn is_system(owner: u32, path: &Path) -> bool {
+    const OVERFLOW: u32 = 65534;
+    const PLACES: [&str; 4] = ["/usr/bin", "/bin", "/nix/store", "/gnu/store"];
+    let mapped = |line: &str| {
+        let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        let (first, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        Some((first..first + count).contains(&u64::from(OVERFLOW)))
+    };
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    owner == OVERFLOW
+        && !map.lines().any(|line| mapped(line).unwrap_or(true))
+        && PLACES.iter().any(|place| path.starts_with(place))
 }
 
 fn must_be_safe(setuid: &Path) -> Result<(), FindError> {

@@ -329,3 +329,6 @@ fn is_below(plan: &Plan, veil: &Veil, path: &Path) -> bool {
     let above = path.parent().and_then(|parent| nearest(&plan.mounts, parent));
     path.starts_with(&veil.dir) && above.is_none_or(|mount| veil.dir.starts_with(&mount.target))
 }
+
+#[cfg(test)]
+mod tests;

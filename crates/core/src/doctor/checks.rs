@@ -38,10 +38,13 @@ fn words(errno: i32) -> String {
 /// The first kernel that has all system calls of the own mounts: `mount_setattr`.
 const OWN_MOUNTS: (u32, u32) = (5, 12);
 
-fn kernel(facts: &Facts) -> Check {
+fn version(facts: &Facts) -> (u32, u32) {
     let mut numbers = facts.kernel.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version < OWN_MOUNTS {
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn kernel(facts: &Facts) -> Check {
+    if version(facts) < OWN_MOUNTS {
         let (major, minor) = OWN_MOUNTS;
         return Check::warn("kernel", format!("{}, older than {major}.{minor}", facts.kernel))
             .fix(format!("Linux {major}.{minor} or later makes sandboxes faster and stronger"));
@@ -135,7 +138,9 @@ fn sandbox(facts: &Facts) -> Check {
     });
     match trial {
         Trial::Works => {
-            let lost = limits(*how, facts.root);
+            // Inside another sandbox, what that one hides stays hidden.
+            let nested = facts.inside && matches!(how, Rendering::Own(_));
+            let lost = if nested { Vec::new() } else { limits(*how, facts.root) };
             match why {
                 _ if lost.is_empty() => Check::ok("sandbox", said(*how)),
                 Some(why) => Check::warn("sandbox", format!("{}, because: {why}", said(*how))),
@@ -152,7 +157,8 @@ fn sandbox(facts: &Facts) -> Check {
 
 fn remedy(facts: &Facts, why: &str) -> &'static str {
     match facts.container {
-        Some(_) if why.contains("proc") => {
+        _ if namespaces::failure(facts).is_err() => "see the row of user namespaces",
+        Some(_) if why.contains("mount proc") => {
             "start the container with: --security-opt systempaths=unconfined"
         }
         Some(_) => {
@@ -162,15 +168,18 @@ fn remedy(facts: &Facts, why: &str) -> &'static str {
     }
 }
 
+/// The first kernel with overlays in user namespaces.
+const OVERLAY: (u32, u32) = (5, 11);
+
 fn overlay(facts: &Facts) -> Check {
-    match facts.overlay {
-        Ok(()) => Check::ok("overlay", "works in a user namespace"),
-        Err(_) if facts.inside => {
-            Check::ok("overlay", "not inside a sandbox; the outer one hides already")
-        }
-        Err(errno) => Check::warn("overlay", format!("not in a user namespace ({})", words(errno)))
-            .fix("Linux 5.11 or later has it"),
+    let Err(errno) = facts.overlay else {
+        return Check::ok("overlay", "works in a user namespace");
+    };
+    if namespaces::failure(facts).is_err() {
+        return Check::warn("overlay", "needs user namespaces");
     }
+    let check = Check::warn("overlay", format!("not in a user namespace ({})", words(errno)));
+    if version(facts) < OVERLAY { check.fix("Linux 5.11 or later has it") } else { check }
 }
 
 /// The ABI with scopes, Linux 6.12.

@@ -3,17 +3,18 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use sandbox_linux::process::{self, Change, Program};
 use sandbox_linux::root::{Base, Failure, Step};
 use sandbox_linux::{fd, seccomp};
 
+use crate::backend::bwrap::{Arguments, enclosure};
 use crate::backend::own::{Root, Veiling};
-use crate::exec::{Rendering, confine, prepare};
+use crate::exec::{Rendering, concrete, confine, prepare};
 use crate::host::{Host, RUNTIME_BINARY, RUNTIME_DIR};
-use crate::plan::AGENT_ID;
+use crate::plan::{Proc, cgroup_namespaces};
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +41,11 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
         Rendering::Own(veiling) => Some(root(host, veiling)),
         Rendering::Plain => None,
     };
-    let filter = fd::memory_file("the system call filter", &seccomp::program())?;
-    let arguments = arguments(host, own.is_some(), &filter);
-    let program = Program::new(arguments, &host.env)?;
+    let (words, data) = concrete(&arguments(host, own.is_some()))?;
+    let command = ["--", RUNTIME_BINARY, "--version"].map(OsString::from);
+    let argv = [OsString::from("bwrap")].into_iter().chain(words).chain(command);
+    let program = Program::new(argv, &host.env)?;
+    let filter = own.is_some().then(|| cgroup_namespaces(host));
     let bwrap = OwnedFd::from(File::open(bwrap)?);
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     let (mut reader, writer) = io::pipe()?;
@@ -52,7 +55,7 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
         let prepared = speak_to(&null, &writer)
             .map_err(|error| Failure { what: "redirect the output".into(), error })
             .and_then(|()| prepare(own.as_ref(), parent))
-            .and_then(|()| confine(own.is_some(), [&filter].into_iter()));
+            .and_then(|()| confine(filter, data.iter()));
         let failure = match prepared {
             Ok(()) => {
                 Failure { what: "start bwrap".into(), error: program.exec_file(bwrap.as_fd()) }
@@ -81,24 +84,21 @@ fn speak_to(null: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
     fd::replace(2, listener)
 }
 
-fn arguments(host: &Host, own: bool, filter: &OwnedFd) -> Vec<OsString> {
-    let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-    let mut arguments = words(
-        "bwrap --unshare-user --unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try --die-with-parent",
-    );
-    if host.uid == 0 {
-        arguments.extend(words(&format!("--cap-drop ALL --uid {AGENT_ID} --gid {AGENT_ID}")));
-    }
+fn arguments(host: &Host, own: bool) -> Arguments {
+    let proc = Proc::of(host);
+    let mut bwrap = enclosure(&proc, host.uid == 0);
     if own {
-        arguments.extend(words("--dev-bind / / --proc /proc"));
-    } else {
-        arguments.extend(words("--ro-bind / / --dev /dev --proc /proc --perms 0755 --tmpfs /run"));
-        arguments.extend(words(&format!("--perms 0755 --dir {RUNTIME_DIR} --ro-bind")));
-        arguments.extend([host.exe.clone().into(), RUNTIME_BINARY.into()]);
-        arguments.extend(words(&format!("--remount-ro /run --seccomp {}", filter.as_raw_fd())));
+        bwrap.flags(["--dev-bind", "/", "/"]);
+        bwrap.proc(&proc);
+        return bwrap;
     }
-    arguments.extend(words(&format!("-- {RUNTIME_BINARY} --version")));
-    arguments
+    bwrap.flags(["--ro-bind", "/", "/", "--dev", "/dev"]);
+    bwrap.proc(&proc);
+    bwrap.flags(["--perms", "0755", "--tmpfs", "/run", "--perms", "0755", "--dir", RUNTIME_DIR]);
+    bwrap.pair("--ro-bind", &host.exe, Path::new(RUNTIME_BINARY));
+    bwrap.flags(["--remount-ro", "/run", "--seccomp"]);
+    bwrap.data("the system call filter", seccomp::program(cgroup_namespaces(host)));
+    bwrap
 }
 
 /// The root that every plan starts from, with an overlay on the home directory.

@@ -121,6 +121,18 @@ const FOLDERS: &[(&str, &str)] = &[
     (".yarn", "yarn runs what is in it"),
 ];
 
+/// Settings in the home directory that name programs for an agent to run. An agent may write its
+/// own settings, and obeys them outside too.
+pub(super) const AT_HOME: &[&str] = &[
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".codex/hooks.json",
+    ".gemini/settings.json",
+    ".config/opencode/opencode.json",
+    ".config/opencode/opencode.jsonc",
+];
+pub(super) const AT_HOME_WHY: &str = "agents run what it configures, outside a sandbox too";
+
 /// Directories that count only inside another one.
 const NESTED_FOLDERS: &[(&str, &str, &str)] =
     &[(".github", "workflows", "CI runs it"), (".github", "actions", "CI runs it")];

@@ -40,7 +40,7 @@ use crate::preset::git::{GitProtection, Repo};
 use kept::{Class, Kept};
 use look::Look;
 use quarantine::Quarantine;
-use record::{Known as KnownRepo, Record, RunId, Started, Tree};
+use record::{Known as KnownRepo, Record, RunId, Stamp, Started, Tree};
 pub use report::{Failure, Later, MAX_LISTED, Moved, Report, Restored, Why};
 use text::RawPath;
 
@@ -144,7 +144,7 @@ pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, GuardError> {
 /// Puts a run on record.
 pub fn begin(host: &Host, input: &GuardInput<'_>) -> Result<Run, GuardError> {
     let state = host.state_dir().ok_or(GuardError::NoStateDir)?;
-    let record = take(input);
+    let record = take(host, input);
     let failed = |path: &Path, source| GuardError::Record { path: path.to_path_buf(), source };
     let id = RunId::own().map_err(|source| failed(&state, source))?;
     let runs = state.join("runs");
@@ -181,6 +181,12 @@ fn look(state: &Path, id: &RunId, record: &Record) -> Report {
     let mut look = Look::new(record, since, Quarantine::new(state, &id.to_string()));
     look.run();
     let Look { mut report, repos, .. } = look;
+    for (path, before) in &record.settings {
+        let now = stamp(&path.0);
+        if now.is_some() && now != *before {
+            report.later(path.0.clone(), later::AT_HOME_WHY);
+        }
+    }
     for root in &record.roots {
         if let Err(error) = remember(state, &root.0, &repos, !report.stopped_early) {
             report.fail(&root.0, "cannot remember its repositories", &error);
@@ -207,7 +213,7 @@ fn remember(
     if Some(&tree) == old.as_ref() { Ok(()) } else { tree.save(state, root) }
 }
 
-fn take(input: &GuardInput<'_>) -> Record {
+fn take(host: &Host, input: &GuardInput<'_>) -> Record {
     let GuardInput { roots, git, config_files } = *input;
     let started = Started::now(roots);
     let raw = |paths: &[PathBuf]| paths.iter().map(|path| RawPath::of(path)).collect::<Vec<_>>();
@@ -234,7 +240,20 @@ fn take(input: &GuardInput<'_>) -> Record {
             .iter()
             .map(|link| (RawPath::of(&link.path), RawPath::of(&link.target)))
             .collect(),
+        settings: host.home.iter().flat_map(|home| settings(home)).collect(),
     }
+}
+
+fn settings(home: &Path) -> impl Iterator<Item = (RawPath, Option<Stamp>)> {
+    later::AT_HOME.iter().map(|name| {
+        let path = home.join(name);
+        (RawPath::of(&path), stamp(&path))
+    })
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ctime(), found.ctime_nsec(), found.ino(), found.size()))
 }
 
 fn class(git: &GitProtection, path: &Path) -> Class {

@@ -35,7 +35,13 @@ pub(super) struct Record {
     pub(super) absent_config: Vec<RawPath>,
     pub(super) kept: Vec<Kept>,
     pub(super) links: Vec<(RawPath, RawPath)>,
+    /// Settings of agents in the home directory. Records of earlier versions have none.
+    #[serde(default)]
+    pub(super) settings: Vec<(RawPath, Option<Stamp>)>,
 }
+
+/// Tells one state of a file from the next: the time of its last change, its number and its size.
+pub(super) type Stamp = (i64, i64, u64, u64);
 
 /// When a run began, by two clocks: the wall clock stamps files, and only the other one is never set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,3 +2,4 @@ mod attacks;
 mod plant;
 mod quiet;
 pub(crate) mod world;
+mod settings;

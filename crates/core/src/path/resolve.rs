@@ -168,13 +168,19 @@ fn enter(parent: Place, name: &OsStr) -> Place {
     let start = if target.is_absolute() { PathBuf::from("/") } else { dir };
     let mut at = Place { path: start, kind: Kind::Dir, links };
     for component in target.components() {
-        at = match component {
-            Component::Normal(name) if at.kind == Kind::Dir => enter(at, name),
-            Component::Normal(name) => {
+        at = match (component, at.kind) {
+            (Component::Normal(name), Kind::Dir) => enter(at, name),
+            (Component::Normal(name), _) => {
                 Place { path: at.path.join(name), kind: Kind::Missing, ..at }
             }
-            Component::ParentDir => Place { path: clean(&at.path.join("..")), ..at },
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => at,
+            (Component::ParentDir, Kind::Dir) => Place { path: clean(&at.path.join("..")), ..at },
+            // There is no way back from nothing: `missing/../key` is not `key`, and a rule about
+            // it must not stand where the rules about `key` stand.
+            (Component::ParentDir, Kind::Missing) => return at,
+            (Component::ParentDir, Kind::File) => {
+                return Place { path, kind: Kind::Missing, ..at };
+            }
+            (Component::RootDir | Component::CurDir | Component::Prefix(_), _) => at,
         };
     }
     at

@@ -89,6 +89,8 @@ fn own(host: &Host, config: &Config) -> BTreeMap<String, OsString> {
     let inside = path.to_string_lossy().split(':').any(|dir| dir == RUNTIME_DIR);
     let mut own = BTreeMap::from([
         ("PATH".to_owned(), if inside { path.to_owned() } else { search }),
+        // A repository may begin above the working directory, where other mounts are.
+        ("GIT_DISCOVERY_ACROSS_FILESYSTEM".to_owned(), "1".into()),
         ("XDG_RUNTIME_DIR".to_owned(), format!("/run/user/{}", host.uid).into()),
     ]);
     if config.tmp.value == Tmp::Private {

@@ -11,6 +11,7 @@ mod proc;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::seccomp::CgroupNamespaces;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -50,6 +51,9 @@ pub struct Plan {
     /// The host's top-level names and what they link to, when a mount needs a new one beside them.
     #[serde(skip)]
     pub top_level: Vec<(OsString, Option<PathBuf>)>,
+    /// Whether nested sandboxes may have a cgroup namespace.
+    #[serde(skip)]
+    pub cgroups: CgroupNamespaces,
     /// What lies under `/run/agent-sandbox`.
     pub runtime: Runtime,
     /// Files and directories whose protection must survive being replaced from the host.
@@ -366,6 +370,7 @@ impl Draft {
                 .is_some_and(|d| d.rule.access == Access::Rw),
             watched: mounts::watched(&mounts),
             top_level: mounts::top_level(&mounts),
+            cgroups: cgroup_namespaces(host),
             runtime: Runtime {
                 binary: host.exe.clone(),
                 nested: host.inside,
@@ -385,6 +390,13 @@ impl Draft {
             config,
         })
     }
+}
+
+pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
+    if host.uid == 0 || sandbox_linux::file::owns_cgroup() {
+        return CgroupNamespaces::Refused;
+    }
+    CgroupNamespaces::Allowed
 }
 
 fn skipped_keys(config: &Config) -> impl Iterator<Item = String> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -434,8 +435,9 @@ fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
     let mut at = dir.to_path_buf();
     for part in below.components() {
         at.push(part);
-        if fs::symlink_metadata(&at).is_err() {
-            return Some(at);
+        if let Err(error) = fs::symlink_metadata(&at) {
+            // Below a file nothing can appear, and behind a closed door nobody sees it.
+            return (error.kind() == io::ErrorKind::NotFound).then_some(at);
         }
     }
     None

@@ -27,7 +27,7 @@ const ROOTS: [&str; 9] =
 impl Proc {
     /// A sandbox that root started must neither write its own `/proc` nor get a fresh one: the
     /// kernel refuses that to nested namespaces once a part is covered, so these share it.
-    pub(super) fn of(host: &Host) -> Self {
+    pub(crate) fn of(host: &Host) -> Self {
         if host.inside && is_covered() {
             return Self::Outer;
         }

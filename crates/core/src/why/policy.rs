@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::config::{Access, Layer, Network, Origin, Tmp};
 use crate::path::{Kind, Matched, Resolved};
 use crate::plan::{Mount, Plan, View};
+use crate::specificity::Decision;
 use crate::wrapper::CommandRule;
 
 /// A path rule at a real path, in words.
@@ -162,7 +163,13 @@ pub struct Policy {
 impl Policy {
     /// The decisions of a plan.
     pub fn of(plan: &Plan) -> Self {
-        let (rules, missing) = lines(plan);
+        let missing = plan.decisions.iter().filter(|decision| is_missing(decision));
+        let missing = missing.map(|decision| Line::of(&decision.rule)).collect();
+        Self { missing, ..Self::of_what_exists(plan) }
+    }
+
+    /// The same without what waits for files to appear: most lines of the presets.
+    fn of_what_exists(plan: &Plan) -> Self {
         let config = &plan.config;
         let commands = plan.runtime.commands.rules.iter().map(|ruled| Ruling {
             name: ruled.name.clone(),
@@ -173,8 +180,8 @@ impl Policy {
         let identity = plan.runtime.identity.iter().flat_map(crate::plan::Identity::files);
         Self {
             cwd: config.cwd.clone(),
-            rules,
-            missing,
+            rules: lines(plan),
+            missing: Vec::new(),
             veil: plan.veil.iter().map(|veil| veil.dir.clone()).collect(),
             mounts: plan.mounts.iter().filter(|mount| !is_rule(plan, mount)).map(bind).collect(),
             sockets: plan.sockets.clone(),
@@ -205,27 +212,28 @@ impl Policy {
 /// The text that is left in the sandbox as `/run/agent-sandbox/policy`.
 pub fn describe(plan: &Plan) -> Vec<u8> {
     // No type in it has a value that JSON cannot hold; an empty file reads as "no description".
-    serde_json::to_vec(&Policy::of(plan)).unwrap_or_default()
+    serde_json::to_vec(&Policy::of_what_exists(plan)).unwrap_or_default()
 }
 
-/// Rules for what exists and for what does not. What lies in a hidden directory has no name here
-/// unless a rule shows it again.
-fn lines(plan: &Plan) -> (Vec<Line>, Vec<Line>) {
-    let (mut rules, mut missing) = (Vec::new(), Vec::new());
-    for decision in plan.decisions.iter() {
+fn is_missing(decision: &Decision) -> bool {
+    decision.rule.kind == Kind::Missing
+}
+
+/// Rules for what exists. What lies in a hidden directory has no name here unless a rule shows it
+/// again.
+fn lines(plan: &Plan) -> Vec<Line> {
+    let is_hidden = |rule: &Resolved| rule.access == Access::Exclude;
+    let mut rules = Vec::new();
+    for decision in plan.decisions.iter().filter(|decision| !is_missing(decision)) {
         let rule = &decision.rule;
-        if rule.kind == Kind::Missing {
-            missing.push(Line::of(rule));
-            continue;
-        }
-        let above = plan.decisions.above(&rule.path).map(|above| above.rule.access);
-        if rule.access == Access::Exclude && above == Some(Access::Exclude) {
+        let above = || plan.decisions.above(&rule.path);
+        if is_hidden(rule) && above().is_some_and(|above| is_hidden(&above.rule)) {
             continue;
         }
         rules.push(Line::of(rule));
         rules.extend(decision.beaten.iter().map(Line::of));
     }
-    (rules, missing)
+    rules
 }
 
 fn is_rule(plan: &Plan, mount: &Mount) -> bool {

@@ -18,13 +18,13 @@ fn verdict(arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
         assert!(at.is_multiple_of(4), "the kernel loads aligned words only");
         u32::from_ne_bytes(data[at..at + 4].try_into().unwrap())
     };
-    let program = program();
+    let program = program(CgroupNamespaces::Refused);
     let (instructions, rest) = program.as_chunks::<8>();
     assert!(rest.is_empty() && instructions.len() <= 4096);
     let (mut at, mut loaded) = (0, 0);
     loop {
-        let [a, b, jump_true, jump_false, c, d, e, f] = instructions[at];
-        let (code, value) = (u16::from_ne_bytes([a, b]), u32::from_ne_bytes([c, d, e, f]));
+        let [first, second, jump_true, jump_false, value @ ..] = instructions[at];
+        let (code, value) = (u16::from_ne_bytes([first, second]), u32::from_ne_bytes(value));
         at += 1;
         match u32::from(code) {
             0x20 => loaded = word(value),
@@ -95,7 +95,7 @@ fn filter_knows_the_socket_families_that_programs_use() {
         ("netlink device events", [netlink, 0, 15], ALLOW),
         ("netlink packet filter", [netlink, 0, 12], refuse(libc::EPROTONOSUPPORT)),
         ("netlink ipsec", [netlink, 0, 6], refuse(libc::EPROTONOSUPPORT)),
-        ("netlink, high half set", [netlink, 0, 12 | 1 << 40], refuse(libc::EPROTONOSUPPORT)),
+        ("netlink, high half set", [netlink, 0, 0xC | 1 << 40], refuse(libc::EPROTONOSUPPORT)),
         ("vsock", [family(libc::AF_VSOCK), 0, 0], no_family),
         ("alg", [family(libc::AF_ALG), 0, 0], no_family),
         ("packet", [family(libc::AF_PACKET), 0, 0], no_family),

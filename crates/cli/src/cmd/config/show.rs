@@ -124,9 +124,11 @@ fn rule_word(rule: &CommandRule) -> String {
 
 fn commands(plan: &Plan) -> Rows {
     let rows = plan.runtime.commands.rules.iter().map(|ruled| {
-        let targets: Vec<_> = ruled.targets.iter().map(|path| path.display().to_string()).collect();
-        let targets =
-            if targets.is_empty() { "not installed".to_owned() } else { targets.join(" ") };
+        let targets = match ruled.targets.as_slice() {
+            [] => "not installed".to_owned(),
+            [one] => one.display().to_string(),
+            [first, rest @ ..] => format!("{} and {} more", first.display(), rest.len()),
+        };
         row(&ruled.name, format!("{}  {targets}", rule_word(&ruled.rule.value)), &ruled.rule.origin)
     });
     rows.collect()

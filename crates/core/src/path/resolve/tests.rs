@@ -33,6 +33,8 @@ fn place_follows_every_link_and_remembers_where_they_lie() {
         "self -> self/x",
         "gone -> nothing/here",
         "root -> /",
+        "nowhere -> none/../d/e/f",
+        "flat -> d/e/f/../f",
     ]);
     for (path, expected, kind, links) in [
         ("d/e", "d/e", Kind::Dir, &[][..]),
@@ -44,6 +46,8 @@ fn place_follows_every_link_and_remembers_where_they_lie() {
         ("one/up/f", "d/e/f", Kind::File, &["", "", "d"]),
         ("d/e/far", "d/e/f", Kind::File, &["d/e", "", "", "", "d"]),
         ("gone", "nothing/here", Kind::Missing, &[""]),
+        ("nowhere", "none", Kind::Missing, &[""]),
+        ("flat", "flat", Kind::Missing, &[""]),
         ("gone/deeper", "nothing/here/deeper", Kind::Missing, &[""]),
     ] {
         let place = Resolver::default().place(&top.join(path));

@@ -7,7 +7,7 @@ use crate::plan::{Plan, plan};
 /// A home with these files and a project `home/p` in it.
 struct Home {
     _dir: TempDir,
-    home: PathBuf,
+    top: PathBuf,
     host: Host,
 }
 
@@ -30,7 +30,7 @@ impl Home {
             gid: 1000,
             inside: false,
         };
-        Self { _dir: dir, home, host }
+        Self { _dir: dir, top: home, host }
     }
 
     fn plan(&self, paths: &[(Access, &str)]) -> Result<Plan, PlanError> {
@@ -41,7 +41,7 @@ impl Home {
     /// What is mounted below home, without `p` itself.
     fn mounts(&self, paths: &[(Access, &str)]) -> Vec<(String, View)> {
         let below = |mount: Mount| {
-            let name = mount.target.strip_prefix(&self.home).ok()?.display().to_string();
+            let name = mount.target.strip_prefix(&self.top).ok()?.display().to_string();
             (name != "p").then_some((name, mount.view))
         };
         self.plan(paths).unwrap().mounts.into_iter().filter_map(below).collect()
@@ -86,7 +86,7 @@ fn build_makes_places_in_hidden_directories_only() {
     let plan = home.plan(&[(Exclude, "~/a"), (Rw, "~/a/b")]).unwrap();
     let created: Vec<_> =
         plan.mounts.iter().filter(|mount| mount.create).map(|mount| &mount.target).collect();
-    assert_eq!(created, [&home.home.join("a/b")]);
+    assert_eq!(created, [&home.top.join("a/b")]);
 }
 
 #[test]
@@ -101,21 +101,21 @@ fn plan_refuses_what_cannot_be() {
         let error = home.plan(&[rule]).unwrap_err().to_string();
         assert!(error.contains(message), "{why}: {error}");
     }
-    let homeless = Host { home: Some(home.home.join("none")), ..home.host.clone() };
+    let homeless = Host { home: Some(home.top.join("none")), ..home.host.clone() };
     assert!(matches!(plan(&homeless, &Request::default()), Err(PlanError::Home(_))));
 }
 
 #[test]
 fn first_missing_is_the_first_name_that_is_not_there() {
     let home = Home::new(&["a/b/c"]);
-    let top = &home.home;
+    let top = &home.top;
     for (path, expected) in [
         ("a/b/c", None),
         ("a/b", None),
         ("x", Some("x")),
         ("x/y/z", Some("x")),
         ("a/x/y", Some("a/x")),
-        ("a/b/c/d", Some("a/b/c/d")),
+        ("a/b/c/d", None),
     ] {
         assert_eq!(
             first_missing(top, &top.join(path), &Resolver::default()),
@@ -124,6 +124,17 @@ fn first_missing_is_the_first_name_that_is_not_there() {
         );
     }
     assert_eq!(first_missing(top, Path::new("/elsewhere"), &Resolver::default()), None);
+}
+
+#[test]
+fn exclude_holds_when_another_rule_leads_nowhere_near_it() {
+    let home = Home::new(&["p/key"]);
+    std::os::unix::fs::symlink("none/../key", home.top.join("p/link")).unwrap();
+    let global = home.host.config_dir().unwrap();
+    fs::create_dir_all(&global).unwrap();
+    fs::write(global.join("config.json"), r#"{"filesystem":{"exclude":["key"]}}"#).unwrap();
+    let mounts = home.mounts(&[(Exclude, "link")]);
+    assert!(mounts.contains(&("p/key".into(), EmptyFile)), "{mounts:?}");
 }
 
 #[test]
@@ -140,11 +151,11 @@ fn veil_keeps_secrets_hidden_that_appear_later() {
         (".config", false),
         ("read", false),
     ] {
-        assert_eq!(missing.contains(&home.home.join(path)), expected, "{path}");
+        assert_eq!(missing.contains(&home.top.join(path)), expected, "{path}");
     }
     // Where a command may write there is no overlay to hide anything by.
     let opened = home.missing(&[(Exclude, "~/d/new"), (Rw, "~/d")]);
-    assert!(!opened.contains(&home.home.join("d/new")));
+    assert!(!opened.contains(&home.top.join("d/new")));
 }
 
 #[test]
@@ -160,7 +171,7 @@ fn veil_is_not_used_when_home_is_writable_or_a_sandbox_is_around() {
 fn watched_are_protected_files_in_their_own_place() {
     let home = Home::new(&["p/a", "p/b", "p/c", "p/d/e"]);
     let plan = home.plan(&[(Ro, "a"), (Exclude, "b"), (Ro, "d")]).unwrap();
-    assert_eq!(plan.watched, [home.home.join("p/a"), home.home.join("p/b")]);
+    assert_eq!(plan.watched, [home.top.join("p/a"), home.top.join("p/b")]);
 }
 
 #[test]

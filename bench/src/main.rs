@@ -1,0 +1,73 @@
+//! What the sandbox costs: `bench NAME`, started by `./dev bench NAME`.
+//!
+//! Other work on the machine makes every measurement longer and none shorter. So subjects take
+//! turns within each round, in a new order each time, and the minimum is what is compared.
+#![allow(clippy::print_stdout, reason = "a table on standard output is what this program is for")]
+
+mod rounds;
+mod stage;
+mod subject;
+mod peers;
+mod own_part;
+mod wrapped;
+mod memory;
+mod startup;
+
+use std::io;
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+enum BenchError {
+    #[error("usage: bench startup [--rounds N]")]
+    Usage,
+    #[error(
+        "`AGENT_SANDBOX_BIN` does not name the binary to measure; start with: ./dev bench startup"
+    )]
+    NoBinary,
+    #[error("cannot start `{0}`")]
+    Start(String, #[source] io::Error),
+    #[error("`{0}` fails, so its time says nothing: {1}")]
+    Fails(String, String),
+    #[error("cannot read `{0}`")]
+    Read(String, #[source] io::Error),
+    #[error(transparent)]
+    Plan(#[from] sandbox_core::plan::PlanError),
+    #[error(transparent)]
+    Bwrap(#[from] sandbox_core::backend::find::FindError),
+    #[error("cannot prepare a measurement")]
+    System(#[from] io::Error),
+}
+
+const ROUNDS: usize = 60;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["startup"] => startup::run(ROUNDS),
+        ["startup", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => startup::run(rounds),
+            _ => Err(BenchError::Usage),
+        },
+        [wrapped::INSIDE, count] => {
+            count.parse().map_err(|_| BenchError::Usage).and_then(wrapped::inside)
+        }
+        _ => Err(BenchError::Usage),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut text = format!("error: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(error) = source {
+                text += &format!(": {error}");
+                source = error.source();
+            }
+            println!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}

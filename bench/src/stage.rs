@@ -1,0 +1,126 @@
+//! The same ground for every subject: a home with the usual secrets and caches, and a small
+//! repository in it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::Host;
+use sandbox_core::backend::bwrap;
+use sandbox_core::backend::find;
+use sandbox_core::config::Request;
+use sandbox_core::plan::{Plan, plan};
+use testkit::World;
+
+use crate::BenchError;
+use crate::subject::Subject;
+
+/// What most homes have; the default policy has something to hide and something to open.
+const SECRETS: [&str; 8] = [
+    ".ssh/id_ed25519",
+    ".gnupg/pubring.kbx",
+    ".aws/credentials",
+    ".netrc",
+    ".config/gh/hosts.yml",
+    ".docker/config.json",
+    ".git-credentials",
+    ".bash_history",
+];
+const DIRS: [&str; 4] = [".cache", ".npm", ".cargo/registry", ".claude"];
+/// As many files can be ruled.
+pub(crate) const FILES: usize = 500;
+
+/// The ground, the binary to measure, and how commands are started there.
+pub(crate) struct Stage {
+    world: World,
+    host: Host,
+    pub(crate) env: BTreeMap<OsString, OsString>,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Result<Self, BenchError> {
+        let mut host = Host::read();
+        let binary = host.var("AGENT_SANDBOX_BIN").map(PathBuf::from);
+        let binary = binary.filter(|path| path.is_file()).ok_or(BenchError::NoBinary)?;
+        let mut world = World::with_binary(binary.canonicalize()?);
+        for secret in SECRETS {
+            world = world.file(Path::new("home").join(secret), "secret\n");
+        }
+        for dir in DIRS {
+            world = world.dir(Path::new("home").join(dir));
+        }
+        for number in 0..FILES {
+            world = world.file(format!("home/project/src/{number:03}"), "text\n");
+        }
+        world = world.git_init("home/project");
+        for count in [10, 100, 500] {
+            world.write(rules_file(count), rules(count));
+        }
+        let env = environment(&host, &world.path("home"));
+        host.env = env.clone();
+        host.home = Some(world.path("home"));
+        host.cwd = Some(world.path("home/project"));
+        host.exe = world.binary().to_path_buf();
+        Ok(Self { world, host, env })
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.world.path(path)
+    }
+
+    /// A subject that runs in the project.
+    pub(crate) fn subject(&self, name: &str) -> Subject {
+        Subject::new(name, &self.world.path("home/project"), &self.env)
+    }
+
+    /// The binary under measurement, up to its flags.
+    pub(crate) fn ours(&self, name: &str) -> Subject {
+        self.subject(name).words([self.world.binary()])
+    }
+
+    /// The flags for a policy with so many rules of the user's own.
+    pub(crate) fn with_rules(&self, rules: usize) -> [OsString; 2] {
+        ["-c".into(), self.world.path(rules_file(rules)).into()]
+    }
+
+    /// The plan of the binary under measurement; with 0 rules that of the default policy.
+    pub(crate) fn plan(&self, rules: usize) -> Result<Plan, BenchError> {
+        let config = (rules > 0).then(|| self.world.path(rules_file(rules)));
+        let request = Request { config, command: vec!["true".into()], ..Request::default() };
+        Ok(plan(&self.host, &request)?)
+    }
+
+    pub(crate) fn bwrap(&self) -> Result<PathBuf, BenchError> {
+        Ok(find::find(&self.host, None)?.path)
+    }
+
+    /// bubblewrap alone with the mounts of a plan.
+    pub(crate) fn bwrap_like_ours(&self, name: &str, rules: usize) -> Result<Subject, BenchError> {
+        let arguments = bwrap::arguments(&self.plan(rules)?);
+        Ok(self.subject(name).words([self.bwrap()?]).arguments(arguments).words(["--", "true"]))
+    }
+}
+
+fn rules_file(count: usize) -> String {
+    format!("rules/{count}.json")
+}
+
+fn rules(count: usize) -> String {
+    let paths: Vec<String> = (0..count).map(|number| format!("src/{number:03}")).collect();
+    serde_json::json!({ "filesystem": { "ro": paths } }).to_string()
+}
+
+/// What a login shell has; nothing of the caller's own but the folders with programs.
+fn environment(host: &Host, home: &Path) -> BTreeMap<OsString, OsString> {
+    let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let user = host.var("USER").unwrap_or("nobody".as_ref());
+    [
+        ("PATH", path.as_ref()),
+        ("HOME", home.as_os_str()),
+        ("USER", user),
+        ("LANG", "C.UTF-8".as_ref()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.into(), value.to_owned()))
+    .collect()
+}

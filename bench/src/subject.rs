@@ -1,0 +1,84 @@
+//! Something whose start is measured: a command line, ready to run again and again.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sandbox_core::backend::bwrap::{Arguments, Word};
+use sandbox_linux::fd;
+
+use crate::BenchError;
+
+/// A command line with a name.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    words: Arguments,
+    env: BTreeMap<OsString, OsString>,
+    cwd: PathBuf,
+}
+
+/// A command whose descriptors are open.
+pub(crate) struct Ready {
+    pub(crate) command: Command,
+    /// They must outlive the command's start.
+    _data: Vec<OwnedFd>,
+}
+
+impl Subject {
+    pub(crate) fn new(name: &str, cwd: &Path, env: &BTreeMap<OsString, OsString>) -> Self {
+        let name = name.to_owned();
+        Self { name, words: Arguments::default(), env: env.clone(), cwd: cwd.to_path_buf() }
+    }
+
+    /// Adds words to the line.
+    pub(crate) fn words<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        let words = words.into_iter().map(|word| Word::Text(word.as_ref().to_owned()));
+        self.words.words.extend(words);
+        self
+    }
+
+    /// Adds what a plan asks of bubblewrap.
+    pub(crate) fn arguments(mut self, arguments: Arguments) -> Self {
+        self.words.words.extend(arguments.words);
+        self.words.data = arguments.data;
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// The command, with files in memory behind the words that stand for descriptors: whoever
+    /// reads one leaves it at its end, so each run gets its own.
+    pub(crate) fn ready(&self) -> Result<Ready, BenchError> {
+        let mut data = Vec::new();
+        for content in &self.words.data {
+            let file = fd::memory_file(&content.name, &content.content)?;
+            fd::inherit(file.as_fd())?;
+            data.push(file);
+        }
+        let mut words = self.words.words.iter().map(|word| match word {
+            Word::Text(text) => text.clone(),
+            Word::Data(index) => data[*index].as_raw_fd().to_string().into(),
+        });
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).env_clear().envs(&self.env).current_dir(&self.cwd);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Ready { command, _data: data })
+    }
+
+    /// Runs once and says why it cannot be measured, if it cannot.
+    pub(crate) fn works(&self) -> Result<(), BenchError> {
+        let started = |error| BenchError::Start(self.name.clone(), error);
+        let output = self.ready()?.command.stderr(Stdio::piped()).output().map_err(started)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        Err(BenchError::Fails(self.name.clone(), format!("{} ({said})", output.status)))
+    }
+}

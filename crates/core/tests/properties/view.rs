@@ -1,0 +1,154 @@
+//! What a path shows: by the plan's mounts, by the steps of one rendering, by the arguments of the other, and by the
+//! text of the rule that says which rule wins.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::backend::bwrap::{self, Word};
+use sandbox_core::backend::own::{self, Veiling};
+use sandbox_core::config::{Access, Tmp};
+use sandbox_core::plan::{self, Ground, Mount, Plan};
+use sandbox_linux::root::Step;
+
+use super::world::{Rule, World};
+
+/// What a path shows; the order is the strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum View {
+    Writable,
+    ReadOnly,
+    Hidden,
+}
+
+fn of_view(view: plan::View) -> View {
+    match view {
+        plan::View::ReadWrite | plan::View::Pin | plan::View::Device => View::Writable,
+        plan::View::ReadOnly => View::ReadOnly,
+        plan::View::EmptyFile | plan::View::EmptyDir => View::Hidden,
+    }
+}
+
+/// Through a list of mounts.
+pub(crate) fn by_mounts(root_writable: bool, mounts: &[Mount], path: &Path) -> View {
+    match plan::nearest(mounts, path) {
+        Some(mount) => of_view(mount.view),
+        None if Ground::of(path, Tmp::Private) != Ground::Host => View::Hidden,
+        None if root_writable => View::Writable,
+        None => View::ReadOnly,
+    }
+}
+
+pub(crate) fn by_plan(plan: &Plan, path: &Path) -> View {
+    by_mounts(plan.root_writable, &plan.mounts, path)
+}
+
+/// Through our own mounts: the last one at or above a path is on top of it.
+pub(crate) fn by_steps(plan: &Plan, veiling: Veiling, path: &Path) -> View {
+    let root = own::root(plan, veiling, None);
+    let base = if root.base.writable { View::Writable } else { View::ReadOnly };
+    let shows = |step: &Step| match step {
+        Step::Bind { target, read_only, .. } if path.starts_with(target) => {
+            Some(if *read_only { View::ReadOnly } else { View::Writable })
+        }
+        Step::Tmpfs { target, .. } | Step::EmptyFile { target } if path.starts_with(target) => {
+            Some(View::Hidden)
+        }
+        Step::Rebind { target, .. } if path.starts_with(target) => Some(View::ReadOnly),
+        Step::Veil { dir, hidden } if path.starts_with(dir) => {
+            let is_hidden = hidden.iter().any(|(name, _)| path.starts_with(dir.join(name)));
+            Some(if is_hidden { View::Hidden } else { View::ReadOnly })
+        }
+        _ => None,
+    };
+    root.steps.iter().rev().find_map(shows).unwrap_or(base)
+}
+
+/// Through bubblewrap's mounts, which are made in the order of its arguments.
+pub(crate) fn by_arguments(plan: &Plan, path: &Path) -> View {
+    let words: Vec<String> = bwrap::arguments(plan)
+        .words
+        .iter()
+        .map(|word| match word {
+            Word::Text(text) => text.to_string_lossy().into_owned(),
+            Word::Data(index) => format!("&{index}"),
+        })
+        .collect();
+    let mut view = View::Hidden;
+    let mut at = 0;
+    while let Some(flag) = words.get(at) {
+        let (takes, shown) = match flag.as_str() {
+            "--bind" | "--dev-bind" => (2, Some(View::Writable)),
+            "--ro-bind" => (2, Some(View::ReadOnly)),
+            "--ro-bind-data" => (2, Some(View::Hidden)),
+            "--tmpfs" | "--dev" | "--proc" => (1, Some(View::Hidden)),
+            "--symlink" | "--chmod" => (2, None),
+            "--dir" | "--perms" | "--remount-ro" | "--seccomp" | "--chdir" | "--uid" | "--gid"
+            | "--cap-drop" => (1, None),
+            _ => (0, None),
+        };
+        if let Some(shown) = shown.filter(|_| path.starts_with(&words[at + takes])) {
+            view = shown;
+        }
+        at += 1 + takes;
+    }
+    view
+}
+
+/// By the text: a longer path beats a shorter one; an exact path beats a glob; then the stricter view; then the
+/// later layer. What no rule speaks of is read-only, and a rule about nothing says nothing.
+pub(crate) fn by_text(world: &World, rules: &[Rule], path: &Path) -> View {
+    let mut best = None;
+    for rule in rules {
+        let is_exact = !rule.pattern.contains(['*', '?', '[']);
+        for real in meant(world, &rule.pattern, is_exact) {
+            if path.starts_with(&real) {
+                let length = real.components().count();
+                best = best.max(Some((length, is_exact, rule.access, rule.layer)));
+            }
+        }
+    }
+    match best {
+        Some((_, _, Access::Rw, _)) => View::Writable,
+        None | Some((_, _, Access::Ro, _)) => View::ReadOnly,
+        Some((_, _, Access::Exclude, _)) => View::Hidden,
+    }
+}
+
+fn meant(world: &World, pattern: &str, is_exact: bool) -> Vec<PathBuf> {
+    let named = if is_exact {
+        vec![world.cwd.join(pattern)]
+    } else {
+        let segments: Vec<&str> = pattern.split('/').collect();
+        matching(&world.cwd, &segments)
+    };
+    named.iter().filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// Globs by trying: `**` is no directory or any, links are not searched by it.
+fn matching(dir: &Path, segments: &[&str]) -> Vec<PathBuf> {
+    let Some((first, rest)) = segments.split_first() else { return vec![dir.to_path_buf()] };
+    let entries: Vec<PathBuf> =
+        fs::read_dir(dir).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();
+    if *first == "**" {
+        let mut found = if rest.is_empty() { entries.clone() } else { matching(dir, rest) };
+        for entry in entries.iter().filter(|entry| entry.is_dir() && !entry.is_symlink()) {
+            found.extend(matching(entry, segments));
+        }
+        return found;
+    }
+    let named = entries
+        .iter()
+        .filter(|e| e.file_name().is_some_and(|name| fits(first, &name.to_string_lossy())));
+    named.flat_map(|entry| matching(entry, rest)).collect()
+}
+
+fn fits(segment: &str, name: &str) -> bool {
+    match segment {
+        "*" => true,
+        "?" => name.len() == 1,
+        "[ab]" => name == "a" || name == "b",
+        "[!a]" => name.len() == 1 && name != "a",
+        "b*" => name.starts_with('b'),
+        literal => name == literal,
+    }
+}

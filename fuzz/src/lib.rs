@@ -1,0 +1,249 @@
+//! The entry points that read foreign text, and what must hold of every answer they give.
+//!
+//! `cargo fuzz` calls these with libFuzzer's inputs; a test of `sandbox-core` calls the same functions on stable
+//! with inputs of its own.
+
+use std::cell::OnceCell;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path};
+
+use sandbox_core::Host;
+use sandbox_core::config::file::{self, Syntax};
+use sandbox_core::config::{Access, Config, ConfigError, Network, Request, Tmp};
+use sandbox_core::path::pattern::Pattern;
+use sandbox_core::preset::git::config;
+use sandbox_core::wrapper::CommandRule;
+use sandbox_core::wrapper::git::{Asked, Env, Globals, RepoView, Verdict, judge, with_extra};
+
+/// A target: its name, which is also that of its seeds, and what it does with one input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 6] = [
+    ("config_json", config_json),
+    ("config_toml", config_toml),
+    ("project_file", project_file),
+    ("git_judge", git_judge),
+    ("git_config", git_config),
+    ("pattern", pattern),
+];
+
+/// Any text as JSONC.
+pub fn config_json(data: &[u8]) {
+    configuration(data, Syntax::Jsonc);
+}
+
+/// Any text as TOML.
+pub fn config_toml(data: &[u8]) {
+    configuration(data, Syntax::Toml);
+}
+
+/// A file is taken, or refused at a place in it, in words that no terminal obeys.
+fn configuration(data: &[u8], syntax: Syntax) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match file::parse(text, syntax, Path::new("f")) {
+        Ok(config) => {
+            let again = file::parse(text, syntax, Path::new("f")).expect("it was taken before");
+            assert_eq!(config, again);
+        }
+        Err(error) => {
+            let lines = text.lines().count().max(1) + 1;
+            assert!((1..=lines).contains(&(error.position.line as usize)), "{error}");
+            assert!(error.position.column >= 1, "{error}");
+            assert_plain(&error.to_string());
+            assert_plain(&error.hint().unwrap_or_default());
+        }
+    }
+}
+
+/// Nothing in a message may move the cursor, change colours or turn the direction of writing.
+fn assert_plain(message: &str) {
+    let obeyed = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!message.contains(obeyed), "{message:?}");
+}
+
+thread_local! {
+    /// A home with a project in it, one for each thread.
+    static WORLD: OnceCell<(tempfile::TempDir, Host)> = const { OnceCell::new() };
+}
+
+fn with_world<T>(body: impl FnOnce(&Host, &Path) -> T) -> T {
+    WORLD.with(|world| {
+        let (_, host) = world.get_or_init(|| {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let home = dir.path().canonicalize().expect("it was just made");
+            let cwd = home.join("project");
+            fs::create_dir_all(cwd.join("src")).expect("an empty place");
+            let (env, exe) = (Env::new(), "/usr/bin/agent-sandbox".into());
+            let host =
+                Host { cwd: Some(cwd), home: Some(home), env, exe, uid: 1, gid: 1, inside: false };
+            (dir, host)
+        });
+        let cwd = host.cwd.as_deref().expect("set above");
+        body(host, cwd)
+    })
+}
+
+/// A project's own file, which nobody trusts: whatever it says, nothing gets wider.
+pub fn project_file(data: &[u8]) {
+    let (first, rest) = data.split_first().unwrap_or((&0, &[]));
+    let name = if first % 2 == 0 { ".agent-sandbox.json" } else { "sandbox.toml" };
+    with_world(|host, cwd| {
+        let path = cwd.join(name);
+        fs::write(&path, rest).expect("a place of our own");
+        let loaded = sandbox_core::config::load(host, &Request::default());
+        fs::remove_file(&path).expect("it was just written");
+        match loaded {
+            Ok(config) => assert_no_wider(&config, cwd),
+            Err(ConfigError::Untrusted { widenings, .. }) => assert!(!widenings.is_empty()),
+            Err(error) => {
+                assert_plain(&error.to_string());
+                assert_plain(&error.hint().unwrap_or_default());
+            }
+        }
+    });
+}
+
+fn assert_no_wider(config: &Config, cwd: &Path) {
+    assert!(!config.docker.value);
+    assert_eq!(config.tmp.value, Tmp::Private);
+    assert!(matches!(config.network.value, Network::On | Network::Off));
+    assert!(config.sockets.is_empty() && config.mounts.is_empty() && config.env.is_empty());
+    assert_ne!(config.commands.get("git").map(|rule| &rule.value), Some(&CommandRule::Raw));
+    let presets = sandbox_core::preset::Presets::of(&config.presets);
+    assert!(["@base", "@secrets", "@git"].iter().all(|name| presets.has(name)));
+    assert!(config.unruled.iter().all(|rule| rule.value.access == Access::Rw));
+    for rule in config.paths.iter().filter(|rule| rule.value.access == Access::Rw) {
+        let parsed = Pattern::parse(&rule.value.pattern, cwd, cwd.parent());
+        let Ok(Pattern::Exact(base) | Pattern::Glob { base, .. }) = parsed else { continue };
+        assert!(base.starts_with(cwd), "{:?} opens {}", rule.value, base.display());
+    }
+}
+
+/// What a call of git brings along, one thing a line: `$NAME=VALUE` a variable, `%KEY VALUE` a setting of the
+/// repository, anything else a word of the command.
+struct Call {
+    argv: Vec<OsString>,
+    env: Env,
+    settings: Vec<(String, Vec<u8>)>,
+}
+
+impl Call {
+    fn of(data: &[u8]) -> Self {
+        let mut call = Self { argv: Vec::new(), env: Env::new(), settings: Vec::new() };
+        for line in data.split(|byte| *byte == b'\n') {
+            let halves = |separator: u8| {
+                let at = line.iter().position(|byte| *byte == separator).unwrap_or(line.len());
+                (line.get(1..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default())
+            };
+            match line.first() {
+                Some(b'$') => {
+                    let (name, value) = halves(b'=');
+                    call.env.insert(
+                        OsString::from_vec(name.to_vec()),
+                        OsString::from_vec(value.to_vec()),
+                    );
+                }
+                Some(b'%') => {
+                    let (key, value) = halves(b' ');
+                    call.settings.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
+                }
+                _ => call.argv.push(OsStr::from_bytes(line).to_owned()),
+            }
+        }
+        call
+    }
+}
+
+impl RepoView for Call {
+    fn config(&self, _: &Globals, pattern: &str, asked: Asked) -> Vec<(String, Vec<u8>)> {
+        let section = |key: &str| key.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let wanted = |key: &str| {
+            asked == Asked::Effective && pattern.contains(&format!("{}\\.", section(key)))
+        };
+        self.settings.iter().filter(|(key, _)| wanted(key)).cloned().collect()
+    }
+    fn is_scratch(&self, _: &Globals) -> bool {
+        false
+    }
+    fn remote_is_scratch(&self, _: &Globals, _: Option<&OsStr>) -> bool {
+        false
+    }
+    fn caller(&self) -> Option<Vec<OsString>> {
+        None
+    }
+    fn usual_env(&self) -> &[(OsString, OsString)] {
+        &[]
+    }
+}
+
+/// A call of git: a verdict for every one, and no way round it by an option that changes nothing.
+pub fn git_judge(data: &[u8]) {
+    let call = Call::of(data);
+    let verdict = judge(&call.argv, &call.env, &call);
+    assert_eq!(verdict, judge(&call.argv, &call.env, &call));
+    match verdict {
+        Verdict::Allow { extra } => {
+            let words = with_extra(&call.argv, extra.clone());
+            assert!(words.len() <= call.argv.len() + extra.len());
+            let mut rest = words.iter();
+            assert!(call.argv.iter().all(|word| rest.any(|other| other == word)), "{words:?}");
+        }
+        Verdict::Refuse(refusal) => {
+            assert!(refusal.what.starts_with("git ") && !refusal.instead.is_empty());
+            for harmless in [&["--no-pager"][..], &["-C", "."], &["-c", "user.name=x"]] {
+                let mut argv = call.argv.clone();
+                if argv.first().is_some_and(|program| program == "git") {
+                    argv.splice(1..1, harmless.iter().map(OsString::from));
+                    let judged = judge(&argv, &call.env, &call);
+                    assert!(
+                        matches!(judged, Verdict::Refuse(_)),
+                        "{argv:?} gets round {refusal:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A git configuration: keys are what git makes of them, an error has a line.
+pub fn git_config(data: &[u8]) {
+    match config::parse(data) {
+        // A NUL byte ends a name wherever it stands.
+        Ok(vars) if data.contains(&0) => drop(vars),
+        Ok(vars) => {
+            for var in &vars {
+                assert!(var.key.starts_with(|c: char| c.is_ascii_lowercase()), "{var:?}");
+                assert!(!var.section.contains(|c: char| c.is_ascii_uppercase()), "{var:?}");
+            }
+        }
+        Err(error) => {
+            let lines = data.split(|byte| *byte == b'\n').count();
+            assert!((1..=lines).contains(&error.line), "{error}");
+        }
+    }
+}
+
+/// A path rule's text: absolute and free of `..` whatever is written.
+pub fn pattern(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let parsed = Pattern::parse(text, Path::new("/srv/project"), Some(Path::new("/home/me")));
+    let base = match &parsed {
+        Ok(Pattern::Exact(path)) => path,
+        Ok(Pattern::Glob { base, segments }) => {
+            assert!(!segments.is_empty(), "{text:?} has nothing to match");
+            for matcher in segments.iter().flatten() {
+                matcher.is_match("name");
+            }
+            base
+        }
+        Err(error) => return assert_plain(&error.to_string()),
+    };
+    let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    assert!(base.is_absolute() && base.components().all(plain), "{text:?} is {}", base.display());
+}
