@@ -16,7 +16,7 @@ fn cli_page_is_the_help_of_the_binary() {
 fn describe(words: &[&str], text: &mut String) {
     let help = help(words);
     let name = ["agent-sandbox"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
-    text.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end()));
+    text.extend([format!("\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end())]);
     for sub in subcommands(&help) {
         describe(&[words, &[sub]].concat(), text);
     }
@@ -32,7 +32,7 @@ fn help(words: &[&str]) -> String {
     assert!(output.status.success(), "{words:?} --help failed");
     let text = String::from_utf8(output.stdout).unwrap();
     // Wrapped lines may end in a space.
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// The words at the start of the lines below the heading.

@@ -54,12 +54,12 @@ fn environment_page_lists_the_variables() {
             Hidden::Socket => "They lead to a socket on the host",
             Hidden::Injecting => "They make programs run other code",
         };
-        text.push_str(&format!("\n### {heading}\n\n{}\n", list(names)));
+        text.extend([format!("\n### {heading}\n\n{}\n", list(names))]);
     }
-    text.push_str(&format!(
+    text.extend([format!(
         "\n## Never hidden as credentials\n\nAn agent needs them to reach its model.\n\n{}\n",
         list(provider_variables())
-    ));
+    )]);
     super::page("environment.md", &text);
 }
 

@@ -1,6 +1,8 @@
 //! `docs/reference` says what the product does: rendered from the real binary and the real types,
 //! compared with the committed pages. `AGENT_SANDBOX_BLESS=1` writes them anew.
 
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
 mod cli;
 mod config;
 mod environment;
@@ -47,7 +49,7 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
     };
     let mut text = line(head.map(str::to_owned));
-    text.push_str(&format!("|{}\n", "---|".repeat(N)));
+    text.extend([format!("|{}\n", "---|".repeat(N))]);
     text.extend(rows.into_iter().map(line));
     text
 }

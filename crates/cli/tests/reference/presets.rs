@@ -35,7 +35,7 @@ fn presets_page_lists_the_tables() {
         for Table { only_root, lines, .. } in all.iter().filter(|table| table.preset == *name) {
             let when = if *only_root { ", when root starts the sandbox" } else { "" };
             let rows = lines.iter().map(|(access, path)| [code(path), access.word().to_owned()]);
-            text.push_str(&format!("\n## `{name}`{when}\n\n{}", table(["path", "rule"], rows)));
+            text.extend([format!("\n## `{name}`{when}\n\n{}", table(["path", "rule"], rows))]);
         }
         if *name == "@git" {
             text.push_str(GIT);
