@@ -177,7 +177,7 @@ fn run_without_a_terminal_has_none_inside() {
 fn job_control_of_the_users_shell_works_around_the_sandbox() {
     need("bash");
     let world = World::new();
-    let mut terminal = world.host_terminal(["bash", "--norc", "--noprofile", "-i"]);
+    let mut terminal = world.host_terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"]);
     terminal.enter("PS1='$'; set -m");
     let binary = world.binary().display().to_string();
     terminal.enter(&format!("{binary} sh -c 'echo u\"\"p; read x; echo \"<$x>\"'"));
@@ -198,12 +198,13 @@ fn job_control_of_the_users_shell_works_around_the_sandbox() {
 #[test]
 fn job_control_works_in_a_shell_inside() {
     need("bash");
-    let mut terminal = World::new().terminal(["bash", "--norc", "--noprofile", "-i"]);
+    let mut terminal =
+        World::new().terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"]);
     terminal.enter("PS1='$'; sleep 60");
     std::thread::sleep(Duration::from_millis(500));
     terminal.keys(CTRL_Z);
     terminal.wait_for("Stopped");
-    terminal.enter("kill %1; wait; echo ended$((40+2))");
+    terminal.enter("kill -KILL %1; wait %1; echo ended$((40+2))");
     terminal.wait_for("ended42");
     terminal.enter("exit 6");
     terminal.wait().code(6);
@@ -213,7 +214,7 @@ fn job_control_works_in_a_shell_inside() {
 fn background_job_is_stopped_when_it_reads_and_goes_on_in_front() {
     need("bash");
     let world = World::new();
-    let mut terminal = world.host_terminal(["bash", "--norc", "--noprofile", "-i"]);
+    let mut terminal = world.host_terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"]);
     let binary = world.binary().display().to_string();
     terminal.enter(&format!("PS1='$'; {binary} sh -c 'echo u\"\"p; read x; echo \"<$x>\"' &"));
     terminal.wait_for("up");
