@@ -128,6 +128,13 @@ pub(super) fn interpreter(content: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     Some((program, Some(rest).filter(|rest| !rest.is_empty())))
 }
 
+/// Whether a program is text that an interpreter reads.
+pub(super) fn is_script(program: &Path) -> bool {
+    let mut start = [0; 2];
+    let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *b"#!"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,11 +153,4 @@ mod tests {
             assert_eq!(interpreter(text.as_bytes()), expected, "{text}");
         }
     }
-}
-
-/// Whether a program is text that an interpreter reads.
-pub(super) fn is_script(program: &Path) -> bool {
-    let mut start = [0; 2];
-    let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == *b"#!"
 }
