@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod environment;
 mod exit_codes;
+mod links;
 mod presets;
 
 use std::path::{Path, PathBuf};
