@@ -283,15 +283,33 @@ pub(crate) enum Typed {
 
 /// Reads the command line.
 pub(crate) fn parse(args: Vec<OsString>) -> Typed {
-    match Cli::try_parse_from(name_the_command(args)) {
-        Ok(cli) => match &cli.command {
-            Some(Command::Run(words)) if words.first().is_some_and(|word| is_reserved(word)) => {
-                Typed::Reserved(words[0].clone())
-            }
-            _ => Typed::Understood(Box::new(cli)),
-        },
-        Err(error) => Typed::Answer(error),
+    let understood = |cli: Cli| match &cli.command {
+        Some(Command::Run(words)) if words.first().is_some_and(|word| is_reserved(word)) => {
+            Typed::Reserved(words[0].clone())
+        }
+        _ => Typed::Understood(Box::new(cli)),
+    };
+    match without_flags(&args) {
+        Some(cli) => understood(cli),
+        None => Cli::try_parse_from(name_the_command(args)).map_or_else(Typed::Answer, understood),
     }
+}
+
+/// The words that clap knows as subcommands.
+const SUBCOMMANDS: &[&str] =
+    &["exec", "check", "why", "doctor", "init", "trust", "config", "completions", "man", "help"];
+
+/// `agent-sandbox COMMAND …` is what is typed most, and clap takes longer to get ready than the
+/// whole plan may take. There is nothing to parse in it.
+fn without_flags(args: &[OsString]) -> Option<Cli> {
+    let words = args.get(1..)?;
+    let first =
+        words.first()?.to_str().filter(|word| !word.is_empty() && !word.starts_with('-'))?;
+    if SUBCOMMANDS.contains(&first) {
+        return None;
+    }
+    let command = Some(Command::Run(words.to_vec()));
+    Some(Cli { flags: Flags::default(), version: false, check: false, command })
 }
 
 fn is_reserved(word: &OsStr) -> bool {

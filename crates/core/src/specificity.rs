@@ -18,9 +18,14 @@ pub struct Decision {
     pub beaten: Vec<Resolved>,
 }
 
-/// One decision for each path; longer paths come later than their parents.
+/// One decision for each path. Those for what does not exist are many, and most of what is asked
+/// here is not about them, so they stand apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Decisions(BTreeMap<PathBuf, Decision>);
+pub struct Decisions {
+    present: BTreeMap<PathBuf, Decision>,
+    /// By the bytes of their paths.
+    missing: Vec<Decision>,
+}
 
 /// How strong a rule is among those for the same path: exact beats glob, then the stricter
 /// view, then the later layer.
@@ -30,51 +35,54 @@ fn strength(rule: &Resolved) -> (Matched, Access, Layer) {
 
 /// Gives every path exactly one decision. The order in which rules are given does not matter:
 /// rules of equal strength want the same thing.
-pub fn decide(mut rules: Vec<Resolved>) -> Decisions {
+pub fn decide(rules: Vec<Resolved>) -> Decisions {
+    let (missing, present) = rules.into_iter().partition(|rule| rule.kind == Kind::Missing);
+    let present = group(present).into_iter().map(|decision| (decision.rule.path.clone(), decision));
+    Decisions { present: present.collect(), missing: group(missing) }
+}
+
+/// The rules of each path together, the strongest in front.
+fn group(mut rules: Vec<Resolved>) -> Vec<Decision> {
+    let rank = |rule: &Resolved| Reverse(strength(rule));
     rules.sort_by(|a, b| {
-        a.path.cmp(&b.path).then_with(|| {
-            (Reverse(strength(a)), &a.origin, &a.pattern).cmp(&(
-                Reverse(strength(b)),
-                &b.origin,
-                &b.pattern,
-            ))
-        })
+        let by_path = a.path.as_os_str().cmp(b.path.as_os_str());
+        by_path
+            .then_with(|| (rank(a), &a.origin, &a.pattern).cmp(&(rank(b), &b.origin, &b.pattern)))
     });
-    let mut decisions: Vec<(PathBuf, Decision)> = Vec::with_capacity(rules.len());
+    let mut decisions: Vec<Decision> = Vec::with_capacity(rules.len());
     for rule in rules {
         match decisions.last_mut() {
-            Some((path, decision)) if *path == rule.path => decision.beaten.push(rule),
-            _ => decisions.push((rule.path.clone(), Decision { rule, beaten: Vec::new() })),
+            Some(decision) if decision.rule.path == rule.path => decision.beaten.push(rule),
+            _ => decisions.push(Decision { rule, beaten: Vec::new() }),
         }
     }
-    // Built from sorted pairs, which costs no further comparison.
-    Decisions(decisions.into_iter().collect())
+    decisions
 }
 
 impl Decisions {
-    /// All of them, parents first.
+    /// All of them: what exists, parents first, then what does not.
     pub fn iter(&self) -> impl Iterator<Item = &Decision> {
-        self.0.values()
+        self.present.values().chain(&self.missing)
     }
 
     /// How many paths are decided that exist, and how many that do not.
     pub fn count(&self) -> (usize, usize) {
-        let missing =
-            self.0.values().filter(|decision| decision.rule.kind == Kind::Missing).count();
-        (self.0.len() - missing, missing)
+        (self.present.len(), self.missing.len())
     }
 
     /// The decision for exactly this path.
     pub fn at(&self, path: &Path) -> Option<&Decision> {
-        self.0.get(path)
+        self.present.get(path).or_else(|| {
+            let by_bytes =
+                |decision: &Decision| decision.rule.path.as_os_str().cmp(path.as_os_str());
+            self.missing.binary_search_by(by_bytes).ok().map(|index| &self.missing[index])
+        })
     }
 
     /// The decision that covers a path: its own, or that of the nearest parent which has one.
     /// Rules for what does not exist cover nothing.
     pub fn covering(&self, path: &Path) -> Option<&Decision> {
-        path.ancestors().find_map(|path| {
-            self.0.get(path).filter(|decision| decision.rule.kind != Kind::Missing)
-        })
+        path.ancestors().find_map(|path| self.present.get(path))
     }
 
     /// The decision that covers the parent of a path.

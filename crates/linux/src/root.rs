@@ -115,8 +115,17 @@ pub enum Hidden {
 pub struct Base {
     /// Whether the host's directories start out writable.
     pub writable: bool,
-    /// Top-level names that are made by steps and not taken from the host.
-    pub own: Vec<String>,
+    /// What is taken from the host.
+    pub taken: Taken,
+}
+
+/// How the host's root is taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// As one mount: quick, but nothing can be added at the top.
+    Whole,
+    /// Name by name, but for these, which steps make.
+    Without(Vec<String>),
 }
 
 /// A step that failed.
@@ -155,7 +164,7 @@ const STAGE: &str = "/tmp";
 ///
 /// The caller has just moved into user and mount namespaces of its own.
 pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
-    let mut builder = Builder::stage().during(|| "prepare the new root".into())?;
+    let mut builder = Builder::stage(&base.taken).during(|| "prepare the new root".into())?;
     builder.base(base)?;
     for step in steps {
         builder.step(step).during(|| describe(step))?;
@@ -200,7 +209,7 @@ type Bound = (PathBuf, Flags);
 
 impl Builder {
     /// After this, `/old` is the host's root and `/new` an empty one.
-    fn stage() -> io::Result<Self> {
+    fn stage(taken: &Taken) -> io::Result<Self> {
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
         let stage = mount::tmpfs(0o755, None)?;
         for name in ["old", "new", "veil"] {
@@ -210,28 +219,31 @@ impl Builder {
         rustix::process::chdir(STAGE)?;
         rustix::process::pivot_root(c".", c"old")?;
         rustix::process::chdir(c"/")?;
-        let new = mount::tmpfs(0o755, None)?;
+        let old = mount::open_dir(Path::new("/old"))?;
+        let new = match taken {
+            Taken::Whole => mount::clone_tree(old.as_fd())?,
+            Taken::Without(_) => mount::tmpfs(0o755, None)?,
+        };
         mount::attach(new.as_fd(), mount::open_dir(Path::new("/new"))?.as_fd())?;
-        Ok(Self {
-            old: mount::open_dir(Path::new("/old"))?,
-            new: mount::open_dir(Path::new("/new"))?,
-            empty: None,
-            bound: None,
-        })
+        Ok(Self { old, new: mount::open_dir(Path::new("/new"))?, empty: None, bound: None })
     }
 
     fn base(&mut self, base: &Base) -> Result<(), Failure> {
+        let flags = Flags { read_only: !base.writable, devices: false };
+        let Taken::Without(own) = &base.taken else {
+            return mount::set_flags(self.new.as_fd(), flags, true)
+                .during(|| "make the root read-only".into());
+        };
         let entries = std::fs::read_dir("/old").during(|| "list the root".into())?;
         for entry in entries.filter_map(Result::ok) {
             let name = entry.file_name();
-            if base.own.iter().any(|own| name == own.as_str()) {
+            if own.iter().any(|own| name == own.as_str()) {
                 continue;
             }
             let kind = entry.file_type().during(|| format!("look at /{}", name.display()))?;
             self.top_level(&entry.path(), Path::new(&name), kind)
                 .during(|| format!("mount /{}", name.display()))?;
         }
-        let flags = Flags { read_only: !base.writable, devices: false };
         mount::set_flags(self.new.as_fd(), flags, true)
             .during(|| "make the root read-only".into())?;
         // The root itself stays open until the last mount point in it has been made.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::Signal;
 use sandbox_linux::process::{Change, fork};
-use sandbox_linux::root::{self, Base, Hidden, Step};
+use sandbox_linux::root::{self, Base, Hidden, Step, Taken};
 use sandbox_linux::{channel, fd, landlock, mount, namespace, process, seccomp, signal};
 
 /// Runs `body` in a child; what it returns as an error is this test's failure.
@@ -173,6 +173,7 @@ fn namespaces_are_our_own_and_can_be_entered() {
     })
     .unwrap();
     drop(sender);
+    channel::wait(&[(receiver.as_fd(), channel::Awaited::Data)], Some(5000)).unwrap();
     let ready = channel::receive(receiver.as_fd()).unwrap();
     assert!(ready.is_some(), "no namespaces: {:?}", child.wait());
     let inside = mounts(&child.pid().to_string());
@@ -239,7 +240,7 @@ fn steps(top: &Path) -> Vec<Step> {
 }
 
 fn base() -> Base {
-    Base { writable: false, own: ["run", "tmp"].map(str::to_owned).to_vec() }
+    Base { writable: false, taken: Taken::Without(["run", "tmp"].map(str::to_owned).to_vec()) }
 }
 
 /// Whether an action fails because of a read-only mount.
@@ -299,7 +300,7 @@ fn root_names_the_step_that_fails() {
 #[test]
 fn lost_protection_is_put_back() {
     let (_dir, top) = host_tree();
-    let base = Base { writable: true, own: Vec::new() };
+    let base = Base { writable: true, taken: Taken::Without(Vec::new()) };
     in_child(|| {
         namespace::own_user_and_mounts()?;
         root::build(&base, &[]).map_err(|failure| io::Error::other(failure.to_string()))?;

@@ -148,3 +148,23 @@ fn help_fits_100_columns() {
         }
     }
 }
+
+#[test]
+fn command_without_flags_is_read_as_clap_reads_it() {
+    use clap::CommandFactory;
+    let known: Vec<_> =
+        Cli::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in &known {
+        assert!(
+            SUBCOMMANDS.contains(&name.as_str()),
+            "`{name}` is a subcommand that clap has to parse"
+        );
+    }
+    for words in [&["ls"][..], &["ls", "-h", "--ro", "x"], &["npm", "--", "test"], &["a b"]] {
+        let args: Vec<OsString> =
+            ["agent-sandbox"].iter().chain(words).map(OsString::from).collect();
+        let quick = without_flags(&args).unwrap();
+        let slow = Cli::try_parse_from(args).unwrap();
+        assert_eq!(format!("{quick:?}"), format!("{slow:?}"), "{words:?}");
+    }
+}

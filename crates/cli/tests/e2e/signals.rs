@@ -204,7 +204,7 @@ fn job_control_works_in_a_shell_inside() {
     std::thread::sleep(Duration::from_millis(500));
     terminal.keys(CTRL_Z);
     terminal.wait_for("Stopped");
-    terminal.enter("kill -KILL %1; wait %1; echo ended$((40+2))");
+    terminal.enter("kill -KILL %1; sleep 1; jobs; echo ended$((40+2))");
     terminal.wait_for("ended42");
     terminal.enter("exit 6");
     terminal.wait().code(6);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use sandbox_linux::root::{Base, Hidden, Step};
+use sandbox_linux::root::{Base, Hidden, Step, Taken};
 
 use super::bwrap::{Arguments, RUNTIME_DIRS, isolation};
 use crate::config::Tmp;
@@ -44,17 +44,25 @@ pub fn arguments(plan: &Plan) -> Arguments {
 /// The mounts of a plan, in order. `terminal` is the caller's, shown as `/dev/console`.
 pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
     let veil = plan.veil.as_ref().filter(|_| veiling == Veiling::Overlay);
-    let mut own = vec!["proc".to_owned(), "dev".to_owned(), "run".to_owned()];
-    if plan.config.tmp.value == Tmp::Private {
-        own.push("tmp".to_owned());
-    }
     let mut steps = Steps { list: Vec::new(), made: BTreeSet::new() };
     steps.grounds(plan, terminal);
     steps.mounts(plan, veil);
     steps.runtime(plan);
     steps.files(veil);
     steps.seals(plan, veil);
-    Root { base: Base { writable: plan.root_writable, own }, steps: steps.list }
+    Root { base: Base { writable: plan.root_writable, taken: taken(plan) }, steps: steps.list }
+}
+
+/// One mount does for the whole root, unless something has to be added at the top.
+fn taken(plan: &Plan) -> Taken {
+    if plan.top_level.is_empty() {
+        return Taken::Whole;
+    }
+    let mut own = vec!["proc".to_owned(), "dev".to_owned(), "run".to_owned()];
+    if plan.config.tmp.value == Tmp::Private {
+        own.push("tmp".to_owned());
+    }
+    Taken::Without(own)
 }
 
 struct Steps {
@@ -294,8 +302,9 @@ impl Steps {
                 self.list.push(Step::Seal { target: mount.target.clone() });
             }
         }
-        for target in ["/run", "/"] {
-            self.list.push(Step::Seal { target: target.into() });
+        self.list.push(Step::Seal { target: "/run".into() });
+        if taken(plan) != Taken::Whole {
+            self.list.push(Step::Seal { target: "/".into() });
         }
     }
 }

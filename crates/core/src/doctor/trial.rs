@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use sandbox_linux::process::{self, Change, Program};
-use sandbox_linux::root::{Base, Failure, Step};
+use sandbox_linux::root::{Base, Failure, Step, Taken};
 use sandbox_linux::{fd, seccomp};
 
 use crate::backend::bwrap::{Arguments, enclosure};
@@ -125,5 +125,5 @@ fn root(host: &Host, veiling: Veiling) -> Root {
     steps.push(bind(&exe, RUNTIME_BINARY, false));
     steps.extend(["/run", "/"].map(|target| Step::Seal { target: target.into() }));
     let own = ["proc", "dev", "run"].map(str::to_owned).to_vec();
-    Root { base: Base { writable: false, own }, steps }
+    Root { base: Base { writable: false, taken: Taken::Without(own) }, steps }
 }

@@ -480,7 +480,10 @@ fn has_mounts_below(dir: &Path) -> bool {
 
 /// The host's top level, name by name, if a mount needs a new directory there.
 pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
-    if !mounts.iter().any(|mount| mount.create && is_new_at_top_level(&mount.target)) {
+    let is_dir = |path: &str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    // The places that every sandbox mounts something on have to be there as directories.
+    let is_usual = ["/dev", "/proc", "/run", "/tmp"].into_iter().all(is_dir);
+    if is_usual && !mounts.iter().any(|mount| mount.create && is_new_at_top_level(&mount.target)) {
         return Vec::new();
     }
     crate::backend::bwrap::top_level()

@@ -56,13 +56,16 @@ pub(super) fn targets(path: &[PathBuf], name: &str) -> Vec<PathBuf> {
 /// git is more files than its name: `git-core/git` may be a copy, `git-checkout` a hard link.
 pub(super) fn git_copies(path: &[PathBuf], found: &[PathBuf]) -> Vec<PathBuf> {
     let dirs = exec_paths(path, found);
-    let (mut copies, mut known) = (BTreeSet::new(), Vec::new());
-    for (copy, meta) in dirs.iter().filter_map(|dir| program_in(dir, Path::new("git"))) {
+    let (mut copies, mut known, mut homes) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for dir in &dirs {
+        // Where git itself is not, its parts are not either.
+        let Some((copy, meta)) = program_in(dir, Path::new("git")) else { continue };
         copies.insert(copy);
         known.push(meta);
+        homes.push(dir);
     }
     known.extend(found.iter().filter_map(|git| fs::metadata(git).ok()));
-    for dir in &dirs {
+    for dir in homes {
         let linked = RULED
             .iter()
             .filter_map(|command| program_in(dir, Path::new(&format!("git-{command}"))));

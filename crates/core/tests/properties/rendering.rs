@@ -36,6 +36,7 @@ fn short(world: &World, text: &str) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "most of them are the arguments")]
 fn arguments_are_complete_when_bubblewrap_does_everything() {
     let (world, plan) = small();
     let mut lines = String::new();
@@ -55,10 +56,10 @@ fn arguments_are_complete_when_bubblewrap_does_everything() {
     insta::assert_snapshot!(short(&world, lines.trim()), @"
     --unshare-user
     --unshare-ipc
-    --unshare-pid
     --unshare-uts
-    --unshare-cgroup-try
+    --unshare-pid
     --die-with-parent
+    --unshare-cgroup-try
     --ro-bind / /
     --dev /dev
     --proc /proc
@@ -83,11 +84,14 @@ fn arguments_are_complete_when_bubblewrap_does_everything() {
     --perms 0755
     --dir /run/agent-sandbox/bin
     --perms 0755
+    --dir /run/agent-sandbox/real
+    --perms 0755
     --dir /run/agent-sandbox/wrappers
     --perms 0755
     --dir /run/agent-sandbox/presets
     --ro-bind /usr/bin/env /run/agent-sandbox/agent-sandbox
     --chmod 0111 /run/agent-sandbox/bin
+    --chmod 0111 /run/agent-sandbox/real
     --chmod 0111 /run/agent-sandbox/wrappers
     --chmod 0111 /run/agent-sandbox/presets
     --chmod 0111 /run/agent-sandbox
@@ -154,12 +158,12 @@ fn steps_are_complete_when_the_mounts_are_our_own() {
     tmpfs 0700 /run/user/1000
     dir 0111 /run/agent-sandbox
     dir 0111 /run/agent-sandbox/bin
+    dir 0111 /run/agent-sandbox/real
     dir 0111 /run/agent-sandbox/wrappers
     dir 0111 /run/agent-sandbox/presets
     file 0644 /run/agent-sandbox/agent-sandbox
     bind /usr/bin/env at /run/agent-sandbox/agent-sandbox read-only
     seal ~/work/src/secret
     seal /run
-    seal /
     "#);
 }

@@ -8,7 +8,7 @@ use sandbox_core::backend::bwrap::{self, Word};
 use sandbox_core::backend::own::{self, Veiling};
 use sandbox_core::config::{Access, Tmp};
 use sandbox_core::plan::{self, Ground, Mount, Plan};
-use sandbox_linux::root::Step;
+use sandbox_linux::root::{Hidden, Step};
 
 use super::world::{Rule, World};
 
@@ -55,8 +55,13 @@ pub(crate) fn by_steps(plan: &Plan, veiling: Veiling, path: &Path) -> View {
         }
         Step::Rebind { target, .. } if path.starts_with(target) => Some(View::ReadOnly),
         Step::Veil { dir, hidden } if path.starts_with(dir) => {
-            let is_hidden = hidden.iter().any(|(name, _)| path.starts_with(dir.join(name)));
-            Some(if is_hidden { View::Hidden } else { View::ReadOnly })
+            let found = hidden.iter().find(|(name, _)| path.starts_with(dir.join(name)));
+            Some(match found {
+                // A link to where the file is writable.
+                Some((_, Hidden::Link(_))) => View::Writable,
+                Some(_) => View::Hidden,
+                None => View::ReadOnly,
+            })
         }
         _ => None,
     };

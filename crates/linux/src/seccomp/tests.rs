@@ -6,7 +6,7 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const I386: u32 = 0x4000_0003;
 
 /// Runs the encoded program on one call. Panics on anything that the kernel would refuse to load.
-fn verdict(arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
+fn verdict(cgroups: CgroupNamespaces, arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let mut data = [0; 64];
     data[0..4].copy_from_slice(&number.to_ne_bytes());
     data[4..8].copy_from_slice(&arch.to_ne_bytes());
@@ -18,7 +18,7 @@ fn verdict(arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
         assert!(at.is_multiple_of(4), "the kernel loads aligned words only");
         u32::from_ne_bytes(data[at..at + 4].try_into().unwrap())
     };
-    let program = program(CgroupNamespaces::Refused);
+    let program = program(cgroups);
     let (instructions, rest) = program.as_chunks::<8>();
     assert!(rest.is_empty() && instructions.len() <= 4096);
     let (mut at, mut loaded) = (0, 0);
@@ -37,7 +37,7 @@ fn verdict(arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
 }
 
 fn on(number: libc::c_long, arguments: [u64; 6]) -> u32 {
-    verdict(ARCH, u32::try_from(number).unwrap(), arguments)
+    verdict(CgroupNamespaces::Refused, ARCH, u32::try_from(number).unwrap(), arguments)
 }
 
 #[test]
@@ -53,11 +53,8 @@ fn filter_refuses_what_no_agent_needs_and_allows_the_rest() {
         ("init_module", libc::SYS_init_module, refuse(libc::EPERM)),
         ("read", libc::SYS_read, ALLOW),
         ("execve", libc::SYS_execve, ALLOW),
-        ("clone", libc::SYS_clone, ALLOW),
-        ("unshare", libc::SYS_unshare, ALLOW),
         ("mount", libc::SYS_mount, ALLOW),
         ("ptrace", libc::SYS_ptrace, ALLOW),
-        ("clone3", libc::SYS_clone3, ALLOW),
     ];
     for (name, number, expected) in cases {
         assert_eq!(on(number, [0; 6]), expected, "{name}");
@@ -112,11 +109,44 @@ fn filter_knows_the_socket_families_that_programs_use() {
 #[test]
 fn filter_refuses_foreign_numbers_of_any_call() {
     for number in [0, 1, 102, 360, 0x4000_0000, u32::MAX] {
-        assert_eq!(verdict(I386, number, [0; 6]), refuse(libc::ENOSYS), "{number:#x}");
+        assert_eq!(
+            verdict(CgroupNamespaces::Allowed, I386, number, [0; 6]),
+            refuse(libc::ENOSYS),
+            "{number:#x}"
+        );
     }
     #[cfg(target_arch = "x86_64")]
     for number in [X32_BIT, X32_BIT | 16, X32_BIT | 512, u32::MAX] {
-        assert_eq!(verdict(ARCH, number, [0; 6]), refuse(libc::ENOSYS), "{number:#x}");
+        assert_eq!(
+            verdict(CgroupNamespaces::Allowed, ARCH, number, [0; 6]),
+            refuse(libc::ENOSYS),
+            "{number:#x}"
+        );
     }
-    assert_eq!(verdict(ARCH, 0x3FFF_FFFF, [0; 6]), ALLOW, "the kernel itself says no to these");
+    assert_eq!(
+        verdict(CgroupNamespaces::Allowed, ARCH, 0x3FFF_FFFF, [0; 6]),
+        ALLOW,
+        "the kernel itself says no to these"
+    );
+}
+
+#[test]
+fn filter_refuses_cgroup_namespaces_only_where_they_do_harm() {
+    use CgroupNamespaces::{Allowed, Refused};
+    let user = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
+    let both = user | u64::from(libc::CLONE_NEWCGROUP.cast_unsigned());
+    for (cgroups, number, flags, expected) in [
+        (Refused, libc::SYS_clone, user, ALLOW),
+        (Refused, libc::SYS_clone, both, refuse(libc::EPERM)),
+        (Refused, libc::SYS_unshare, user, ALLOW),
+        (Refused, libc::SYS_unshare, both, refuse(libc::EPERM)),
+        (Refused, libc::SYS_clone3, 0, refuse(libc::ENOSYS)),
+        (Allowed, libc::SYS_clone, both, ALLOW),
+        (Allowed, libc::SYS_unshare, both, ALLOW),
+        (Allowed, libc::SYS_clone3, 0, ALLOW),
+    ] {
+        let number = u32::try_from(number).unwrap();
+        let verdict = verdict(cgroups, ARCH, number, [flags, 0, 0, 0, 0, 0]);
+        assert_eq!(verdict, expected, "{cgroups:?}, call {number}, flags {flags:#x}");
+    }
 }

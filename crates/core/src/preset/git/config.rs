@@ -193,7 +193,8 @@ impl Parser<'_> {
                     break;
                 }
                 b'\\' => match self.next_or_newline() {
-                    b'\n' => continue,
+                    // The line goes on, and the blanks before its end are part of the value.
+                    b'\n' => {}
                     b't' => value.push(b'\t'),
                     b'b' => value.push(8),
                     b'n' => value.push(b'\n'),
