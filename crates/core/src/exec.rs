@@ -118,6 +118,9 @@ pub fn run(
     let program = open_program(bwrap).map_err(cannot("open bwrap"))?;
     let mut last = StartError::Setup;
     for rendering in renderings {
+        // Our own mounts pass over a socket that has gone since the plan was made; bubblewrap gives up.
+        let current = (*rendering == Rendering::Plain).then(|| without_gone_sockets(plan));
+        let plan = current.as_ref().unwrap_or(plan);
         let mut sandbox = Sandbox::start(plan, &program, *rendering)?;
         match sandbox.wait(plan, &signals)? {
             Waited::Ended(code) => return Ok(Ended { code, rendering: *rendering }),
@@ -130,6 +133,12 @@ pub fn run(
         }
     }
     Err(last)
+}
+
+fn without_gone_sockets(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.sockets.retain(|socket| socket.try_exists().unwrap_or(true));
+    plan
 }
 
 /// bubblewrap stays as the first process inside, where `/proc/1/exe` leads to the file on the

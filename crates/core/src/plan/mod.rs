@@ -3,10 +3,14 @@
 mod state;
 mod ground;
 mod mounts;
+mod veil;
 mod links;
 mod environment;
 mod sockets;
 mod proc;
+mod identity;
+mod notes;
+mod error;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,20 +18,21 @@ use std::path::{Path, PathBuf};
 use sandbox_linux::seccomp::CgroupNamespaces;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::config::{Access, Config, ConfigError, Layer, Origin, PathRule, Request, Sourced};
+use crate::config::{Access, Config, Origin, PathRule, Request, Sourced};
 use crate::guard::Known;
 use crate::host::Host;
-use crate::path::resolve::{Place, ResolveError, Resolver};
-use crate::path::{Kind, Matched, Resolved};
-use crate::preset::git::{GitError, GitProtection};
+use crate::path::resolve::{Place, Resolver};
+use crate::path::{Kind, Resolved};
+use crate::preset::git::GitProtection;
 use crate::preset::{self, Presets};
 use crate::specificity::{Decisions, decide};
-use crate::wrapper::{self, Commands, WrapperError};
+use crate::wrapper::{self, Commands};
 
 pub use environment::{Environment, HiddenVariable};
+pub use error::PlanError;
 pub use ground::Ground;
+pub use identity::{AGENT_ID, Identity};
 pub use proc::Proc;
 pub(crate) use sockets::docker_places;
 
@@ -159,144 +164,6 @@ impl Plan {
     }
 }
 
-/// The user and group that root becomes inside.
-pub const AGENT_ID: &str = "1000";
-
-/// Root's commands run as `agent`, an ordinary user inside; what they write is root's outside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Identity {
-    #[serde(skip)]
-    passwd: Vec<u8>,
-    #[serde(skip)]
-    group: Vec<u8>,
-}
-
-impl Identity {
-    /// The user database with `agent` in front; `None` unless root asks.
-    fn of(host: &Host) -> Option<Self> {
-        if host.uid != 0 {
-            return None;
-        }
-        let home = host.home.as_deref().unwrap_or(Path::new("/"));
-        let with = |line: String, file: &str| {
-            let mut content = line.into_bytes();
-            content.extend(std::fs::read(file).unwrap_or_default());
-            content
-        };
-        let passwd = format!("agent:x:{AGENT_ID}:{AGENT_ID}:agent:{}:/bin/sh\n", home.display());
-        Some(Self {
-            passwd: with(passwd, "/etc/passwd"),
-            group: with(format!("agent:x:{AGENT_ID}:\n"), "/etc/group"),
-        })
-    }
-
-    /// The files that it stands in for.
-    pub fn files(&self) -> [(&'static str, &[u8]); 2] {
-        [("/etc/passwd", &self.passwd), ("/etc/group", &self.group)]
-    }
-}
-
-/// A plan that cannot be made.
-#[derive(Debug, Error)]
-pub enum PlanError {
-    /// The configuration.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A path rule.
-    #[error(transparent)]
-    Path(#[from] ResolveError),
-    /// A command rule.
-    #[error(transparent)]
-    Wrapper(#[from] WrapperError),
-    /// A repository that cannot be protected.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// A rule on a place that every sandbox makes anew.
-    #[error("{origin}: no rule can be set on `{}`, which every sandbox has its own of", path.display())]
-    Reserved {
-        /// The place.
-        path: PathBuf,
-        /// The rule.
-        origin: Origin,
-    },
-    /// The working directory cannot be seen.
-    #[error("the working directory `{}` is hidden by {origin}", cwd.display())]
-    CwdHidden {
-        /// The directory.
-        cwd: PathBuf,
-        /// The rule.
-        origin: Origin,
-    },
-    /// The working directory is the shared temporary directory.
-    #[error("the working directory is `/tmp`, which is private to each sandbox")]
-    CwdIsTmp,
-    /// `docker = true` without a daemon.
-    #[error("{origin} asks for Docker, but no daemon's socket was found (looked at {})", looked.join(", "))]
-    NoDocker {
-        /// The setting.
-        origin: Origin,
-        /// The places looked at.
-        looked: Vec<String>,
-    },
-    /// A socket that is to be opened is not there.
-    #[error("{origin}: `{path}` is no socket")]
-    NoSocket {
-        /// The setting.
-        origin: Origin,
-        /// What was asked for.
-        path: String,
-    },
-    /// A bind mount that has no source or no place.
-    #[error("{origin}: cannot mount `{}` at `{}`: {why}", host.display(), target.display())]
-    Mount {
-        /// The setting.
-        origin: Origin,
-        /// The path on the host.
-        host: PathBuf,
-        /// The path inside.
-        target: PathBuf,
-        /// Why not.
-        why: &'static str,
-    },
-    /// The home directory of `@base` is not there.
-    #[error("the home directory `{}` is not a directory", .0.display())]
-    Home(PathBuf),
-}
-
-impl PlanError {
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Config(error) => error.exit_code(),
-            _ => 125,
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.hint(),
-            Self::Wrapper(error) => error.hint(),
-            Self::Git(error) => error.hint(),
-            Self::CwdHidden { origin, .. } => {
-                Some(format!("pass `--cwd`, or drop the rule from {origin}"))
-            }
-            Self::CwdIsTmp => Some("work in a directory below it, or set `tmp = \"host\"`".into()),
-            Self::NoDocker { .. } => {
-                Some("start the daemon, or set `DOCKER_HOST` to its socket".into())
-            }
-            Self::Path(ResolveError {
-                error: crate::path::pattern::PatternError::NoHome(_),
-                ..
-            }) => Some(
-                "set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration"
-                    .into(),
-            ),
-            _ => None,
-        }
-    }
-}
-
 /// The whole product on one screen: what was asked, what it means, what will be done.
 pub fn plan(host: &Host, request: &Request) -> Result<Plan, PlanError> {
     let config = crate::config::load(host, request)?;
@@ -358,14 +225,15 @@ impl Draft {
         mounts::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
         let decisions = decide(rules);
         let mounts = mounts::build(host, &config, &decisions, &commands, &git, &mut resolver)?;
-        notes.extend(lost_flags(&decisions));
-        notes.extend(read_only_cwd(&presets, &config.cwd, &decisions));
-        notes.extend(skipped_keys(&config));
+        notes.extend(notes::about_repositories(&git));
+        notes.extend(notes::lost_flags(&decisions));
+        notes.extend(notes::read_only_cwd(&presets, &config.cwd, &decisions));
+        notes.extend(notes::skipped_keys(&config));
         let mut opened = sockets::opened(host, &config, &mut resolver)?;
         opened.extend(sockets::docker(host, &config, &mut resolver)?);
         Ok(Plan {
             sockets: sockets::listening(&mounts, &opened),
-            veil: mounts::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
+            veil: veil::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
             root_writable: decisions
                 .at(Path::new("/"))
                 .is_some_and(|d| d.rule.access == Access::Rw),
@@ -398,12 +266,6 @@ pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
         return CgroupNamespaces::Refused;
     }
     CgroupNamespaces::Allowed
-}
-
-fn skipped_keys(config: &Config) -> impl Iterator<Item = String> {
-    config.skipped.iter().map(|key| {
-        format!("`{}` ({}) is for container sessions and has no effect here", key.value, key.origin)
-    })
 }
 
 /// The mount through which a path is seen: its own, or that of the nearest parent that has one.
@@ -446,45 +308,6 @@ fn resolve_all(
         Err(PlanError::Reserved { path: rule.path.clone(), origin: rule.origin.clone() })
     })?;
     Ok(kept)
-}
-
-/// A working directory that cannot be written is worth a line, unless the user asked for it.
-fn read_only_cwd(presets: &Presets, cwd: &Path, decisions: &Decisions) -> Option<String> {
-    let here = cwd.display();
-    if cwd == Path::new("/") && decisions.at(cwd).is_none() {
-        return Some(format!(
-            "the working directory is `{here}` and stays read-only; `--rw /` makes the whole machine writable"
-        ));
-    }
-    let rule = &decisions.at(cwd).filter(|_| presets.has("@base"))?.rule;
-    let by_preset = matches!(rule.origin, Origin::Preset(_)) && rule.access == Access::Ro;
-    by_preset.then(|| {
-        format!(
-            "the working directory `{here}` is read-only ({}); `--ro '!{}'` opens it",
-            rule.origin, rule.pattern
-        )
-    })
-}
-
-/// A flag that changes nothing because a stricter rule holds is worth a line.
-fn lost_flags(decisions: &Decisions) -> Vec<String> {
-    let lost = |decision: &crate::specificity::Decision| {
-        let winner = &decision.rule;
-        let flag = decision.beaten.iter().find(|rule| {
-            rule.origin.layer() == Layer::Flags
-                && rule.access < winner.access
-                && rule.matched == Matched::Exact
-        })?;
-        let back = format!("--{} '!{}'", winner.access.word(), winner.pattern);
-        Some(format!(
-            "{} has no effect: {} `{}` from {} is stricter; `{back}` takes it back",
-            flag.origin,
-            winner.access.word(),
-            winner.pattern,
-            winner.origin
-        ))
-    };
-    decisions.iter().filter_map(lost).collect()
 }
 
 fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,6 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Request;
+use crate::plan::veil::first_missing;
 use crate::plan::{Plan, plan};
 
 /// A home with these files and a project `home/p` in it.

@@ -1,0 +1,109 @@
+//! Why a plan cannot be made, and what to do about it.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::config::{ConfigError, Origin};
+use crate::path::pattern::PatternError;
+use crate::path::resolve::ResolveError;
+use crate::preset::git::GitError;
+use crate::wrapper::WrapperError;
+
+/// A plan that cannot be made.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A path rule.
+    #[error(transparent)]
+    Path(#[from] ResolveError),
+    /// A command rule.
+    #[error(transparent)]
+    Wrapper(#[from] WrapperError),
+    /// A repository that cannot be protected.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// A rule on a place that every sandbox makes anew.
+    #[error("{origin}: no rule can be set on `{}`, which every sandbox has its own of", path.display())]
+    Reserved {
+        /// The place.
+        path: PathBuf,
+        /// The rule.
+        origin: Origin,
+    },
+    /// The working directory cannot be seen.
+    #[error("the working directory `{}` is hidden by {origin}", cwd.display())]
+    CwdHidden {
+        /// The directory.
+        cwd: PathBuf,
+        /// The rule.
+        origin: Origin,
+    },
+    /// The working directory is the shared temporary directory.
+    #[error("the working directory is `/tmp`, which is private to each sandbox")]
+    CwdIsTmp,
+    /// `docker = true` without a daemon.
+    #[error("{origin} asks for Docker, but no daemon's socket was found (looked at {})", looked.join(", "))]
+    NoDocker {
+        /// The setting.
+        origin: Origin,
+        /// The places looked at.
+        looked: Vec<String>,
+    },
+    /// A socket that is to be opened is not there.
+    #[error("{origin}: `{path}` is no socket")]
+    NoSocket {
+        /// The setting.
+        origin: Origin,
+        /// What was asked for.
+        path: String,
+    },
+    /// A bind mount that has no source or no place.
+    #[error("{origin}: cannot mount `{}` at `{}`: {why}", host.display(), target.display())]
+    Mount {
+        /// The setting.
+        origin: Origin,
+        /// The path on the host.
+        host: PathBuf,
+        /// The path inside.
+        target: PathBuf,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The home directory of `@base` is not there.
+    #[error("the home directory `{}` is not a directory", .0.display())]
+    Home(PathBuf),
+}
+
+impl PlanError {
+    /// The exit code that stands for it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(error) => error.exit_code(),
+            _ => 125,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.hint(),
+            Self::Wrapper(error) => error.hint(),
+            Self::Git(error) => error.hint(),
+            Self::CwdHidden { origin, .. } => {
+                Some(format!("pass `--cwd`, or drop the rule from {origin}"))
+            }
+            Self::CwdIsTmp => Some("work in a directory below it, or set `tmp = \"host\"`".into()),
+            Self::NoDocker { .. } => {
+                Some("start the daemon, or set `DOCKER_HOST` to its socket".into())
+            }
+            Self::Path(ResolveError { error: PatternError::NoHome(_), .. }) => Some(
+                "set `HOME`, or put `\"!@base\"` into `filesystem.presets` of your configuration"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Who a command is when root starts it.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::host::Host;
+
+/// The user and group that root becomes inside.
+pub const AGENT_ID: &str = "1000";
+
+/// Root's commands run as `agent`, an ordinary user inside; what they write is root's outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    #[serde(skip)]
+    passwd: Vec<u8>,
+    #[serde(skip)]
+    group: Vec<u8>,
+}
+
+impl Identity {
+    /// The user database with `agent` in front; `None` unless root asks.
+    pub(super) fn of(host: &Host) -> Option<Self> {
+        if host.uid != 0 {
+            return None;
+        }
+        let home = host.home.as_deref().unwrap_or(Path::new("/"));
+        let with = |line: String, file: &str| {
+            let mut content = line.into_bytes();
+            content.extend(std::fs::read(file).unwrap_or_default());
+            content
+        };
+        let passwd = format!("agent:x:{AGENT_ID}:{AGENT_ID}:agent:{}:/bin/sh\n", home.display());
+        Some(Self {
+            passwd: with(passwd, "/etc/passwd"),
+            group: with(format!("agent:x:{AGENT_ID}:\n"), "/etc/group"),
+        })
+    }
+
+    /// The files that it stands in for.
+    pub fn files(&self) -> [(&'static str, &[u8]); 2] {
+        [("/etc/passwd", &self.passwd), ("/etc/group", &self.group)]
+    }
+}

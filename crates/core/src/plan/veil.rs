@@ -1,0 +1,96 @@
+//! Hiding in the home directory by one overlay, also what does not exist yet.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Mount, Veil, View, nearest};
+use crate::config::Access;
+use crate::host::Host;
+use crate::path::Kind;
+use crate::path::resolve::{Place, Resolver};
+use crate::preset::Presets;
+use crate::specificity::Decisions;
+
+/// One overlay can hide everything in the home directory, if home is read-only, has no other
+/// file system mounted in it, and no outer sandbox has an overlay there already.
+pub(super) fn veil(
+    host: &Host,
+    presets: &Presets,
+    decisions: &Decisions,
+    mounts: &[Mount],
+    home: Option<&Place>,
+    resolver: &Resolver,
+) -> Option<Veil> {
+    let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
+    let decision = decisions.at(&dir)?;
+    if decision.rule.access != Access::Ro || has_mounts_below(&dir) {
+        return None;
+    }
+    let missing = decisions
+        .iter()
+        .filter(|decision| {
+            decision.rule.kind == Kind::Missing && decision.rule.access == Access::Exclude
+        })
+        .filter_map(|decision| first_missing(&dir, &decision.rule.path, resolver))
+        .filter(|path| {
+            path.parent() == Some(&dir)
+                || decisions.covering(path).is_some_and(|covering| covering.rule.path == dir)
+        });
+    let mut missing: Vec<PathBuf> = missing.collect();
+    missing.sort();
+    missing.dedup();
+    Some(Veil { files: writable_files(mounts, &dir), dir, missing })
+}
+
+/// Files that are writable although the directory they are seen in is not.
+fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
+    let is_regular = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let files = mounts.iter().filter(|mount| {
+        let above = mount.target.parent().and_then(|parent| nearest(mounts, parent));
+        mount.view == View::ReadWrite
+            && mount.source == mount.target
+            && mount.target.starts_with(dir)
+            && above.is_none_or(|above| dir.starts_with(&above.target))
+            && is_regular(&mount.target)
+    });
+    files.map(|mount| mount.target.clone()).collect()
+}
+
+/// The first name on the way to `path` that does not exist below `dir`.
+pub(super) fn first_missing(dir: &Path, path: &Path, resolver: &Resolver) -> Option<PathBuf> {
+    let below = path.strip_prefix(dir).ok()?;
+    let mut first = path;
+    // Looking for the rule's path has found out about every directory on the way.
+    for parent in path.ancestors().skip(1).take(below.components().count()) {
+        match resolver.is_dir(parent) {
+            Some(true) => break,
+            Some(false) => first = parent,
+            None => return lookup(dir, below),
+        }
+    }
+    Some(first.to_path_buf())
+}
+
+fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
+    let mut at = dir.to_path_buf();
+    for part in below.components() {
+        at.push(part);
+        if let Err(error) = fs::symlink_metadata(&at) {
+            // Below a file nothing can appear, and behind a closed door nobody sees it.
+            return (error.kind() == io::ErrorKind::NotFound).then_some(at);
+        }
+    }
+    None
+}
+
+fn has_mounts_below(dir: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    // Octal escapes stand for blanks; a directory with one is compared as written there.
+    let dir =
+        dir.to_string_lossy().replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011");
+    points
+        .into_iter()
+        .any(|point| point.strip_prefix(dir.as_str()).is_some_and(|rest| rest.starts_with('/')))
+}
