@@ -117,22 +117,30 @@ pub fn run(
     let signals = Signals::open().map_err(cannot("block signals"))?;
     let program = open_program(bwrap).map_err(cannot("open bwrap"))?;
     let mut last = StartError::Setup;
-    for rendering in renderings {
+    for rendering in renderings.iter().flat_map(|rendering| tries(*rendering)) {
         // Our own mounts pass over a socket that has gone since the plan was made; bubblewrap gives up.
-        let current = (*rendering == Rendering::Plain).then(|| without_gone_sockets(plan));
+        let current = (rendering == Rendering::Plain).then(|| without_gone_sockets(plan));
         let plan = current.as_ref().unwrap_or(plan);
-        let mut sandbox = Sandbox::start(plan, &program, *rendering)?;
+        let mut sandbox = Sandbox::start(plan, &program, rendering)?;
         match sandbox.wait(plan, &signals)? {
-            Waited::Ended(code) => return Ok(Ended { code, rendering: *rendering }),
+            Waited::Ended(code) => return Ok(Ended { code, rendering }),
             Waited::Impossible(why) => {
                 debug(format!("{rendering:?} is not possible here: {why}"));
                 last = StartError::Mount(why);
             }
             Waited::Refused(why) => return Err(StartError::Mount(why)),
-            Waited::NotStarted => return Err(StartError::Setup),
+            Waited::NotStarted if without_gone_sockets(plan).sockets == plan.sockets => {
+                return Err(StartError::Setup);
+            }
+            Waited::NotStarted => debug("a socket went away while the sandbox was made".into()),
         }
     }
     Err(last)
+}
+
+/// A socket can go away while bubblewrap is at work, too: then it is asked again.
+fn tries(rendering: Rendering) -> impl Iterator<Item = Rendering> {
+    std::iter::repeat_n(rendering, if rendering == Rendering::Plain { 3 } else { 1 })
 }
 
 fn without_gone_sockets(plan: &Plan) -> Plan {
