@@ -225,7 +225,7 @@ impl Draft {
         mounts::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
         let decisions = decide(rules);
         let mounts = mounts::build(host, &config, &decisions, &commands, &git, &mut resolver)?;
-        notes.extend(notes::about_repositories(&git));
+        notes.extend(notes::about_repositories(&git, known));
         notes.extend(notes::lost_flags(&decisions));
         notes.extend(notes::read_only_cwd(&presets, &config.cwd, &decisions));
         notes.extend(notes::skipped_keys(&config));

@@ -3,18 +3,20 @@
 use std::path::Path;
 
 use crate::config::{Access, Config, Layer, Origin};
+use crate::guard::Known;
 use crate::path::Matched;
 use crate::preset::Presets;
 use crate::preset::git::GitProtection;
 use crate::specificity::Decisions;
 
 /// Repositories that are not what a user would expect.
-pub(super) fn about_repositories(git: &GitProtection) -> Vec<String> {
+pub(super) fn about_repositories(git: &GitProtection, known: &Known) -> Vec<String> {
     let refused = git.refused.iter().map(|refused| {
         let (entry, git_dir) = (refused.entry.display(), refused.git_dir.display());
         format!("`{entry}` points to `{git_dir}`, which stays read-only: {}", refused.why)
     });
-    let early = git.stopped_early.then(|| {
+    // What an earlier run found to the end need not be searched to the end again.
+    let early = (git.stopped_early && !known.complete).then(|| {
         "the search for nested repositories stopped early: those it did not reach are looked at when the run ends, but have no read-only hooks meanwhile".to_owned()
     });
     refused.chain(early).collect()
