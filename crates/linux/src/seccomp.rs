@@ -50,12 +50,18 @@ const MISSING: &[libc::c_long] = &[
     libc::SYS_sysfs,
 ];
 
+#[cfg(target_arch = "x86_64")]
+const KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
+/// musl has no name for it on arm64.
+#[cfg(target_arch = "aarch64")]
+const KEXEC_FILE_LOAD: libc::c_long = 294;
+
 /// Calls that only an administrator makes.
 const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
