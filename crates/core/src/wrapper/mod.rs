@@ -48,7 +48,7 @@ pub enum Builtin {
 
 /// A name after `@` that is no built-in wrapper.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown command preset `@{0}`, the only one is `@git`")]
+#[error("unknown command preset `@{}`, the only one is `@git`", .0.escape_debug())]
 pub struct UnknownBuiltin(pub String);
 
 impl FromStr for Builtin {
