@@ -48,6 +48,10 @@ impl Presets {
         let mut on: BTreeSet<&'static str> = ALL.iter().copied().collect();
         for toggle in toggles {
             match toggle.value.strip_prefix('!') {
+                // `@git-strict` brings `@git` along, but does not take it away.
+                Some("@git-strict") => {
+                    on.remove("@git-strict");
+                }
                 Some(name) => members(name).iter().for_each(|member| {
                     on.remove(member);
                 }),
@@ -232,6 +236,8 @@ mod tests {
             (&["!@all", "@caches"], "@caches", "@base"),
             (&["!@all", "@git-strict"], "@git", "@base"),
             (&["@git-strict", "!@all"], "@git-strict", "@git"),
+            (&["!@git-strict"], "@git", "@git-strict"),
+            (&["@git-strict", "!@git-strict"], "@git", "@git-strict"),
             (&["!@lint/all"], "@git", "@lint/ts"),
             (&["!@lint/ts", "@lint/ts"], "@lint/ts", ""),
         ] {
