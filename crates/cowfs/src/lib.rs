@@ -1,0 +1,11 @@
+//! Copy-on-write layers: what an agent changed, kept apart from what it was given.
+//!
+//! Two engines make such layers, the kernel's overlayfs and an AgentFS database served by FUSE.
+//! Both are read through one trait, [`Layer`], so that looking at changes, taking them over and
+//! throwing them away is written once.
+#![cfg(target_os = "linux")]
+
+pub mod change;
+pub mod store;
+
+pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};

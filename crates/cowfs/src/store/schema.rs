@@ -1,0 +1,94 @@
+//! The tables. What AgentFS 0.4 knows has its names and shapes; what it cannot hold is ours,
+//! under the prefix `sandbox_`, and other tools may ignore it.
+
+/// Ours to write into a new database: the shape that the tool itself writes, which differs from
+/// its specification (two columns in `fs_whiteout`, `fs_overlay_config`, `schema_version`).
+pub const THEIRS: &str = "
+CREATE TABLE fs_config (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE fs_inode (
+  ino INTEGER PRIMARY KEY AUTOINCREMENT,
+  mode INTEGER NOT NULL,
+  nlink INTEGER NOT NULL DEFAULT 0,
+  uid INTEGER NOT NULL DEFAULT 0,
+  gid INTEGER NOT NULL DEFAULT 0,
+  size INTEGER NOT NULL DEFAULT 0,
+  atime INTEGER NOT NULL,
+  mtime INTEGER NOT NULL,
+  ctime INTEGER NOT NULL,
+  rdev INTEGER NOT NULL DEFAULT 0,
+  atime_nsec INTEGER NOT NULL DEFAULT 0,
+  mtime_nsec INTEGER NOT NULL DEFAULT 0,
+  ctime_nsec INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE fs_dentry (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  parent_ino INTEGER NOT NULL,
+  ino INTEGER NOT NULL,
+  UNIQUE(parent_ino, name)
+);
+CREATE TABLE fs_data (
+  ino INTEGER NOT NULL,
+  chunk_index INTEGER NOT NULL,
+  data BLOB NOT NULL,
+  PRIMARY KEY (ino, chunk_index)
+);
+CREATE TABLE fs_symlink (ino INTEGER PRIMARY KEY, target TEXT NOT NULL);
+CREATE TABLE fs_whiteout (path TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
+CREATE TABLE fs_origin (delta_ino INTEGER PRIMARY KEY, base_ino INTEGER NOT NULL);
+CREATE TABLE fs_overlay_config (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE kv_store (
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL,
+  created_at INTEGER DEFAULT (unixepoch()),
+  updated_at INTEGER DEFAULT (unixepoch())
+);
+CREATE INDEX idx_kv_store_created_at ON kv_store(created_at);
+CREATE TABLE tool_calls (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  parameters TEXT,
+  result TEXT,
+  error TEXT,
+  status TEXT NOT NULL DEFAULT 'pending',
+  started_at INTEGER NOT NULL,
+  completed_at INTEGER,
+  duration_ms INTEGER
+);
+CREATE INDEX idx_tool_calls_name ON tool_calls(name);
+CREATE INDEX idx_tool_calls_started_at ON tool_calls(started_at);
+";
+
+/// What theirs cannot hold.
+///
+/// - `sandbox_dentry`: names that are not UTF-8, which `fs_dentry` would refuse.
+/// - `sandbox_whiteout`: whiteouts whose path is not UTF-8. Paths of whiteouts are paths in the base.
+/// - `sandbox_symlink`: targets that are not UTF-8.
+/// - `sandbox_xattr`: extended attributes.
+/// - `sandbox_dir`: where in the base a directory's other entries come from, if not from its own
+///   path: NULL for an opaque directory, else the path it had in the base before it was moved.
+/// - `sandbox_origin`: from the base's inode to ours, so that all names of a hard link stay one
+///   file; and what the base's file looked like when it was copied up.
+/// - `sandbox_loose`: files whose content lies beside the database, in `ID.db-loose/INO`, while it
+///   is mounted; they are taken in at unmount.
+/// - `sandbox_orphan`: inodes without a name that were open; deleted at the next mount.
+pub const OURS: &str = "
+CREATE TABLE IF NOT EXISTS sandbox_dentry (
+  parent_ino INTEGER NOT NULL, name BLOB NOT NULL, ino INTEGER NOT NULL,
+  PRIMARY KEY (parent_ino, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sandbox_whiteout (path BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sandbox_symlink (ino INTEGER PRIMARY KEY, target BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS sandbox_xattr (
+  ino INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (ino, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sandbox_dir (ino INTEGER PRIMARY KEY, base BLOB);
+CREATE TABLE IF NOT EXISTS sandbox_origin (
+  base_ino INTEGER PRIMARY KEY, delta_ino INTEGER NOT NULL,
+  size INTEGER NOT NULL, mtime INTEGER NOT NULL, mtime_nsec INTEGER NOT NULL,
+  ctime INTEGER NOT NULL, ctime_nsec INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS sandbox_loose (ino INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS sandbox_orphan (ino INTEGER PRIMARY KEY);
+";
