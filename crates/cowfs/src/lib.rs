@@ -7,5 +7,7 @@
 
 pub mod change;
 pub mod store;
+pub mod overlay;
+pub mod session;
 
 pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};
