@@ -9,5 +9,7 @@ pub mod change;
 pub mod store;
 pub mod overlay;
 pub mod session;
+pub mod host;
+pub mod diff;
 
 pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};
