@@ -7,5 +7,7 @@
 
 pub mod change;
 pub mod store;
+pub mod tree;
+pub mod fuse;
 
 pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};
