@@ -9,5 +9,6 @@ pub mod change;
 pub mod store;
 pub mod host;
 pub mod diff;
+pub mod apply;
 
 pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};
