@@ -7,6 +7,8 @@
 
 pub mod change;
 pub mod store;
+pub mod overlay;
+pub mod session;
 pub mod host;
 pub mod diff;
 pub mod apply;
