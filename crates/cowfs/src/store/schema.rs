@@ -1,6 +1,16 @@
 //! The tables. What AgentFS 0.4 knows has its names and shapes; what it cannot hold is ours,
 //! under the prefix `sandbox_`, and other tools may ignore it.
 
+/// How a new file is set up, before its first table.
+///
+/// `auto_vacuum` stays off: AgentFS's own engine opens a database that has it, reports every write
+/// as done, and keeps none of them. Space is given back by `VACUUM`, at unmount and by `fs gc`.
+pub const SETTINGS: &str = "
+PRAGMA page_size = 4096;
+PRAGMA auto_vacuum = NONE;
+PRAGMA journal_mode = WAL;
+";
+
 /// Ours to write into a new database: the shape that the tool itself writes, which differs from
 /// its specification (two columns in `fs_whiteout`, `fs_overlay_config`, `schema_version`).
 pub const THEIRS: &str = "

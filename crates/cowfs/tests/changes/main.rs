@@ -1,0 +1,8 @@
+//! Changes of a layer on real files: told, taken over, taken back.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod world;
+mod diff;
+mod patch;
+mod apply;
+mod random;
