@@ -193,6 +193,37 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// List the sessions of copy-on-write
+    Ps,
+    /// Remove sessions
+    Rm {
+        /// Their names
+        #[arg(required = true, value_name = "SESSION")]
+        names: Vec<String>,
+    },
+    /// Remove sessions that change nothing, that are old, or whose base is gone
+    Prune(Prune),
+    /// Keep the present state of a session, to go back to
+    Snapshot {
+        /// What to call it; a number when left out
+        name: Option<String>,
+    },
+    /// Go back to a snapshot
+    Restore {
+        /// The snapshot
+        name: String,
+    },
+    /// Make a session that goes on from another
+    Fork {
+        /// What to call it
+        new: String,
+    },
+    /// Tell what happened in a session
+    History {
+        /// The session; the latest one here when left out
+        #[arg(value_name = "SESSION")]
+        name: Option<String>,
+    },
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -207,6 +238,17 @@ pub(crate) enum Command {
     /// The command to run in the sandbox
     #[command(external_subcommand)]
     Run(Vec<OsString>),
+}
+
+/// Remove sessions that nobody will miss.
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Also those that nobody has used for so long
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    pub older_than: u64,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// Explain what decides about a path, a host, a command or a variable.
@@ -255,22 +297,15 @@ pub(crate) enum Config {
 const RESERVED: &[&str] = &[
     "up",
     "down",
-    "ps",
     "attach",
     "logs",
     "restart",
     "inspect",
-    "rm",
-    "prune",
     "serve",
     "diff",
     "apply",
     "discard",
     "undo",
-    "snapshot",
-    "restore",
-    "fork",
-    "history",
     "fs",
     "secret",
     "proxy",
@@ -306,8 +341,25 @@ pub(crate) fn parse(args: Vec<OsString>) -> Typed {
 }
 
 /// The words that clap knows as subcommands.
-const SUBCOMMANDS: &[&str] =
-    &["exec", "check", "why", "doctor", "init", "trust", "config", "completions", "man", "help"];
+const SUBCOMMANDS: &[&str] = &[
+    "exec",
+    "check",
+    "why",
+    "doctor",
+    "init",
+    "trust",
+    "config",
+    "ps",
+    "rm",
+    "prune",
+    "snapshot",
+    "restore",
+    "fork",
+    "history",
+    "completions",
+    "man",
+    "help",
+];
 
 /// `agent-sandbox COMMAND …` is what is typed most, and clap takes longer to get ready than the
 /// whole plan may take. There is nothing to parse in it.
