@@ -30,7 +30,7 @@ use rustix::io::Errno;
 pub use attr::{Attr, Change, Stamp};
 pub use base::{Base, Content, Listed, Stat};
 pub use directory::Directory;
-pub use file::{Access, Opened};
+pub use file::Opened;
 pub(crate) use keep::PATIENCE;
 pub use list::{Item, Listing};
 pub use make::Make;
