@@ -89,8 +89,7 @@ impl Stopped {
             for pid in &new {
                 self.stop_one(*pid);
             }
-            if new.is_empty() && inside.iter().all(|pid| process::is_stopped(*pid) || is_gone(*pid))
-            {
+            if new.is_empty() && inside.iter().all(|pid| is_held(*pid, &inside)) {
                 return Ok(());
             }
             if Instant::now() > end {
@@ -122,9 +121,23 @@ impl Stopped {
     }
 }
 
-fn is_gone(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+/// Whether a process that was told to stop does nothing any more.
+fn is_held(pid: i32, inside: &[i32]) -> bool {
+    match state(pid) {
+        None | Some('T' | 't' | 'Z' | 'X') => true,
+        // One that has made a child by `vfork` sleeps until that one starts a program of its own,
+        // and does not stop before; the child does.
+        Some('D') => inside
+            .iter()
+            .any(|child| process::parent_of(*child) == Some(pid) && process::is_stopped(*child)),
+        Some(_) => false,
+    }
+}
+
+/// The letter of `proc_pid_stat(5)`.
+fn state(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// All descendants of a process but its children, parents first.

@@ -5,6 +5,7 @@ pub(crate) mod exec;
 pub(crate) mod cow;
 pub(crate) mod summary;
 pub(crate) mod sessions;
+pub(crate) mod changes;
 pub(crate) mod report;
 pub(crate) mod dry_run;
 pub(crate) mod debug;

@@ -27,6 +27,7 @@ mod base;
 mod store;
 mod run;
 mod snapshot;
+mod discard;
 
 pub use base::BaseRecord;
 pub use error::SessionError;

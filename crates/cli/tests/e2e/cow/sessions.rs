@@ -25,8 +25,8 @@ fn restore_goes_back_and_keeps_what_was() {
     look("one\ntwo\nn\ny\n");
     world.run(["restore", "3"]).succeeds();
     look("one\ntwo\nz\n");
-    world.run(["restore", "nowhere"]).code(125).stderr_contains("has no snapshot `nowhere`");
-    world.run(["snapshot", "first"]).code(125).stderr_contains("a snapshot `first` already");
+    world.run(["restore", "nowhere"]).code(1).stderr_contains("has no snapshot `nowhere`");
+    world.run(["snapshot", "first"]).code(1).stderr_contains("a snapshot `first` already");
     assert_eq!(world.read("project/a"), "one\n");
 }
 
@@ -70,8 +70,8 @@ fn a_running_session_is_held_still_for_a_snapshot_and_goes_on() {
     for _ in 0..5 {
         world.run(["snapshot", "-s", "fix"]).succeeds();
     }
-    world.run(["restore", "-s", "fix", "1"]).code(125).stderr_contains("is in use by process");
-    world.run(["rm", "fix"]).code(125).stderr_contains("is in use");
+    world.run(["restore", "-s", "fix", "1"]).code(1).stderr_contains("is in use by process");
+    world.run(["rm", "fix"]).code(1).stderr_contains("is in use");
     world.run(["ps"]).succeeds().stdout_contains("running");
     assert!(run.is_running());
     run.signal(Signal::TERM);
