@@ -1,5 +1,8 @@
 //! What was typed, as types.
 
+pub(crate) mod agentfs;
+pub(crate) mod fs;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -183,6 +186,11 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Copy-on-write filesystems in a file: make, mount, read, check, move
+    Fs {
+        #[command(subcommand)]
+        command: Option<fs::Fs>,
+    },
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -261,7 +269,6 @@ const RESERVED: &[&str] = &[
     "restore",
     "fork",
     "history",
-    "fs",
     "secret",
     "proxy",
     "usage",
@@ -296,8 +303,19 @@ pub(crate) fn parse(args: Vec<OsString>) -> Typed {
 }
 
 /// The words that clap knows as subcommands.
-const SUBCOMMANDS: &[&str] =
-    &["exec", "check", "why", "doctor", "init", "trust", "config", "completions", "man", "help"];
+const SUBCOMMANDS: &[&str] = &[
+    "exec",
+    "check",
+    "why",
+    "doctor",
+    "init",
+    "trust",
+    "config",
+    "fs",
+    "completions",
+    "man",
+    "help",
+];
 
 /// `agent-sandbox COMMAND …` is what is typed most, and clap takes longer to get ready than the
 /// whole plan may take. There is nothing to parse in it.

@@ -109,6 +109,8 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),
         Some(Command::Config(Config::Path)) => cmd::config::path(flags, host, io),
         Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
+        Some(Command::Fs { command: None }) => Ok(cmd::help_of("fs", io)),
+        Some(Command::Fs { command: Some(command) }) => cmd::fs::run(flags, command, host, io),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
         Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),
     }

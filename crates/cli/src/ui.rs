@@ -57,6 +57,11 @@ impl Stdio<'_> {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
+    /// Where data goes, for what is not text.
+    pub(crate) fn out(&mut self) -> &mut dyn Write {
+        &mut self.out
+    }
+
     /// Chatter.
     pub(crate) fn say(&mut self, text: &str) {
         let _ = writeln!(self.err, "{text}");

@@ -7,6 +7,9 @@
 
 pub mod change;
 pub mod store;
+pub mod database;
+pub mod transfer;
+pub mod mount;
 pub mod host;
 pub mod diff;
 
