@@ -9,8 +9,8 @@ use crate::args::When;
 
 /// Where the program speaks to.
 pub(crate) struct Stdio<'s> {
-    out: Box<dyn Write + 's>,
-    err: Box<dyn Write + 's>,
+    out: Box<dyn Write + Send + 's>,
+    err: Box<dyn Write + Send + 's>,
     out_colour: bool,
     err_colour: bool,
     /// Whether somebody can be asked.

@@ -7,10 +7,15 @@
 
 pub mod change;
 pub mod store;
+pub mod tree;
+pub mod fuse;
+pub mod mount;
 pub mod database;
 pub mod transfer;
-pub mod mount;
+pub mod overlay;
+pub mod session;
 pub mod host;
 pub mod diff;
+pub mod apply;
 
 pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};

@@ -15,6 +15,7 @@ use super::later::{self, Above};
 use super::quarantine::Quarantine;
 use super::record::{Known, Record};
 use super::report::{Moved, Report, Restored, Why};
+use crate::config::PROJECT_NAMES;
 use crate::preset::git::{HEAPS, is_dot_git, is_git_shape, pointer_path, settle};
 
 /// What the walk may cost: a tree of 100,000 files is seen whole, a larger one as far as it goes.
@@ -50,10 +51,11 @@ impl<'a> Look<'a> {
         record.links.iter().for_each(|(link, target)| self.check_link(&link.0, &target.0));
         record.repos.iter().for_each(|repo| self.check_place(repo));
         record.absent.iter().for_each(|path| self.check_absent(&path.0, &Why::Planted));
-        record
-            .absent_config
-            .iter()
-            .for_each(|path| self.check_absent(&path.0, &Why::PlantedConfig));
+        for path in &record.absent_config {
+            let ours = PROJECT_NAMES.iter().any(|name| path.0.ends_with(name));
+            let why = if ours { Why::PlantedConfig } else { Why::AgainstRule };
+            self.check_absent(&path.0, &why);
+        }
         record.kept.iter().for_each(|kept| self.compare(kept));
         record.repos.iter().for_each(|repo| self.check_inside(repo));
         self.walk();

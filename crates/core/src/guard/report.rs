@@ -77,6 +77,8 @@ pub enum Why {
     Planted,
     /// It was not there at the start, and this program would read it.
     PlantedConfig,
+    /// It was not there at the start, and a rule of the user's keeps it read-only.
+    AgainstRule,
     /// A link was put where a directory was.
     Link,
     /// It took the place of something else.
@@ -100,6 +102,7 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::Planted => "new, and git would obey it",
             Self::PlantedConfig => "new, and the next sandbox here would read it",
+            Self::AgainstRule => "new, and a rule makes this path read-only",
             Self::Link => "a new link where a protected path leads through",
             Self::Swapped => "took the place of the repository",
             Self::Changed => "protected, but changed",

@@ -1,116 +1,172 @@
-//! What a database stands on: a directory, reached without ever following a link, or nothing.
+//! What a database stands on: a directory, another database, or nothing.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{self as sys, AtFlags, CWD, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::fs::{self as sys, AtFlags};
 
 use super::rows::Inode;
+use super::{Database, damaged};
 use crate::change::LayerError;
+use crate::store::{BASE, LOWER};
+use crate::tree::{Base as Lower, Content, Directory};
+
+/// As many databases may stand on each other.
+const DEEPEST: usize = 64;
 
 #[derive(Debug)]
 pub(crate) enum Base {
     Nothing,
-    Dir { fd: OwnedFd, path: PathBuf },
+    Dir { dir: Directory, path: PathBuf },
+    Database(Box<Database>),
+}
+
+/// What a base says about a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) inode: Inode,
+    /// The number that the file shows, the same for all its names.
+    pub(crate) number: u64,
 }
 
 impl Base {
-    pub(crate) fn open(path: &Path) -> Result<Self, LayerError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = sys::openat(CWD, path, flags, Mode::empty())
-            .map_err(|error| LayerError::Io { path: path.to_owned(), source: error.into() })?;
-        Ok(Self::Dir { fd, path: path.to_owned() })
+    /// Opens what lies at a path; `depth` databases stand above it.
+    pub(crate) fn open(path: &Path, depth: usize) -> Result<Self, LayerError> {
+        let io = |source| LayerError::Io { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(io)?.is_file() {
+            if depth >= DEEPEST {
+                return Err(damaged("databases stand on each other without end"));
+            }
+            return Ok(Self::Database(Box::new(Database::open_above(path, depth + 1)?)));
+        }
+        let dir = Directory::open(path).map_err(io)?;
+        Ok(Self::Dir { dir, path: path.to_owned() })
     }
 
     /// What is at a path; `None` when nothing is.
     pub(crate) fn stat(&self, at: &Path) -> Result<Option<Inode>, LayerError> {
-        let Some(found) = self.look(at, OFlags::PATH | OFlags::NOFOLLOW)? else { return Ok(None) };
-        let stat = sys::fstat(found).map_err(|error| self.error(at, error))?;
-        Ok(Some(inode(&stat)))
+        Ok(self.look(at)?.map(|found| found.inode))
     }
 
-    /// The same number for all names of a file that has several. It never is that of an inode of
-    /// the database.
-    pub(crate) fn number(&self, at: &Path) -> Result<Option<u64>, LayerError> {
-        let Some(found) = self.look(at, OFlags::PATH | OFlags::NOFOLLOW)? else { return Ok(None) };
-        let stat = sys::fstat(found).map_err(|error| self.error(at, error))?;
-        let several = stat.st_nlink > 1 && stat.st_mode & super::rows::TYPE != super::rows::DIR;
-        Ok(several.then_some(stat.st_ino | 1 << 63))
+    /// The same, with its number.
+    pub(crate) fn look(&self, at: &Path) -> Result<Option<Found>, LayerError> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Dir { dir, .. } => match dir.stat(at) {
+                Ok(stat) => Ok(Some(Found { inode: from_store(&stat.inode), number: stat.ino })),
+                Err(error) if is_missing(&error) => Ok(None),
+                Err(error) => Err(self.error(at, error)),
+            },
+            Self::Database(lower) => {
+                let found = lower.find(at)?;
+                found
+                    .map(|spot| Ok(Found { inode: spot.inode, number: lower.number(&spot)? }))
+                    .transpose()
+            }
+        }
     }
 
     /// The names in a directory.
     pub(crate) fn list(&self, at: &Path) -> Result<Vec<OsString>, LayerError> {
-        let Some(dir) = self.look(at, OFlags::RDONLY | OFlags::DIRECTORY)? else {
-            return Ok(Vec::new());
-        };
-        let entries = sys::Dir::new(dir).map_err(|error| self.error(at, error))?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let name =
-                entry.map_err(|error| self.error(at, error))?.file_name().to_bytes().to_vec();
-            if name != b"." && name != b".." {
-                names.push(OsString::from_vec(name));
+        match self {
+            Self::Nothing => Ok(Vec::new()),
+            Self::Dir { dir, .. } => match dir.list(at) {
+                Ok(listed) => Ok(listed.into_iter().map(|entry| entry.name).collect()),
+                Err(error) if is_missing(&error) => Ok(Vec::new()),
+                Err(error) => Err(self.error(at, error)),
+            },
+            Self::Database(lower) => {
+                let spots = lower.find(at)?.map(|spot| lower.list(&spot)).transpose()?;
+                let names = spots.into_iter().flatten();
+                Ok(names.filter_map(|spot| Some(spot.path.file_name()?.to_owned())).collect())
             }
         }
-        Ok(names)
     }
 
     /// Where a link points.
     pub(crate) fn read_link(&self, at: &Path) -> Result<OsString, LayerError> {
-        let link = self.must(at, OFlags::PATH | OFlags::NOFOLLOW)?;
-        let target =
-            sys::readlinkat(link, "", Vec::new()).map_err(|error| self.error(at, error))?;
-        Ok(OsString::from_vec(target.into_bytes()))
-    }
-
-    /// A regular file.
-    pub(crate) fn file(&self, at: &Path) -> Result<File, LayerError> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self.must(at, flags)?;
-        let stat = sys::fstat(&file).map_err(|error| self.error(at, error))?;
-        if stat.st_mode & super::rows::TYPE != super::rows::FILE {
-            return Err(self.error(at, Errno::INVAL));
+        match self {
+            Self::Nothing => Err(self.missing(at)),
+            Self::Dir { dir, .. } => dir.target(at).map_err(|error| self.error(at, error)),
+            Self::Database(lower) => {
+                lower.link_target(&lower.find(at)?.ok_or_else(|| self.missing(at))?)
+            }
         }
-        Ok(file.into())
     }
 
-    /// The extended attributes of an entry that is no link, with their values.
+    /// The content of a regular file.
+    pub(crate) fn content(&self, at: &Path) -> Result<Box<dyn Read + Send>, LayerError> {
+        match self {
+            Self::Nothing => Err(self.missing(at)),
+            Self::Dir { dir, .. } => {
+                let content = dir.open(at).map_err(|error| self.error(at, error))?;
+                Ok(Box::new(Forward { content, offset: 0 }))
+            }
+            Self::Database(lower) => lower.read(&lower.find(at)?.ok_or_else(|| self.missing(at))?),
+        }
+    }
+
+    /// The extended attributes of an entry, with their values.
     pub(crate) fn xattrs(&self, at: &Path) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        match self.look(at, flags) {
-            Ok(Some(file)) => super::content::xattrs(&file).map_err(|error| self.error(at, error)),
-            // A link or a device cannot be opened like this, and holds no attribute of a user.
-            Ok(None) | Err(_) => Ok(Vec::new()),
+        match self {
+            Self::Nothing => Err(self.missing(at)),
+            Self::Dir { dir, .. } => dir.xattrs(at).map_err(|error| self.error(at, error)),
+            Self::Database(lower) => {
+                lower.attributes(&lower.find(at)?.ok_or_else(|| self.missing(at))?)
+            }
         }
     }
 
-    fn must(&self, at: &Path, flags: OFlags) -> Result<OwnedFd, LayerError> {
-        self.look(at, flags)?.ok_or_else(|| self.error(at, Errno::NOENT))
+    fn missing(&self, at: &Path) -> LayerError {
+        self.error(at, io::ErrorKind::NotFound.into())
     }
 
-    fn look(&self, at: &Path, flags: OFlags) -> Result<Option<OwnedFd>, LayerError> {
-        let Self::Dir { fd, .. } = self else { return Ok(None) };
-        let below = if at.as_os_str().is_empty() { Path::new(".") } else { at };
-        let resolve =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match sys::openat2(fd, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            Ok(found) => Ok(Some(found)),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(self.error(at, error)),
-        }
-    }
-
-    fn error(&self, at: &Path, error: Errno) -> LayerError {
+    fn error(&self, at: &Path, source: io::Error) -> LayerError {
         let path = match self {
             Self::Dir { path, .. } => path.join(at),
-            Self::Nothing => at.to_owned(),
+            Self::Nothing | Self::Database(_) => at.to_owned(),
         };
-        LayerError::Io { path, source: io::Error::from(error) }
+        LayerError::Io { path, source }
+    }
+}
+
+/// How `sandbox_origin` writes the number of a file of the base.
+pub(crate) fn origin_key(number: u64) -> i64 {
+    let key = if number & BASE == 0 { number | BASE | LOWER } else { number };
+    key.cast_signed()
+}
+
+/// A link in the middle of a path is no directory of ours.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
+}
+
+/// Reads from the beginning to the end.
+struct Forward {
+    content: Arc<dyn Content>,
+    offset: u64,
+}
+
+impl Read for Forward {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.content.read_at(buffer, self.offset)?;
+        self.offset += length as u64;
+        Ok(length)
+    }
+}
+
+fn from_store(inode: &crate::store::Inode) -> Inode {
+    Inode {
+        mode: inode.mode,
+        links: inode.nlink.into(),
+        uid: inode.uid,
+        gid: inode.gid,
+        size: inode.size,
+        mtime: (inode.mtime.sec, inode.mtime.nsec),
+        device: inode.rdev,
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub(crate) use mend::OF_AN_INODE;
+
 use super::open::{check_schema, connect, prepare};
 use crate::change::LayerError;
 

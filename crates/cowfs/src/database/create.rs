@@ -3,17 +3,16 @@
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, params};
 use thiserror::Error;
 
-use super::open::{beside, loose_dir, prepare};
+use super::open::{beside, loose_dir};
 use super::rows::DIR;
-use crate::change::LayerError;
-use crate::store::schema;
+use crate::store::{Store, StoreError, schema};
 
 /// How much of a file is one row, in databases made here.
 pub const CHUNK: u32 = 64 << 10;
@@ -54,7 +53,7 @@ pub enum CreateError {
     },
     /// The database refused.
     #[error(transparent)]
-    Database(#[from] LayerError),
+    Database(#[from] StoreError),
 }
 
 impl From<rusqlite::Error> for CreateError {
@@ -68,7 +67,8 @@ impl From<rusqlite::Error> for CreateError {
 pub fn create(path: &Path, base: Option<&Path>) -> Result<(), CreateError> {
     let base = base.map(real_base).transpose()?;
     let draft = draft(path);
-    let made = fill(&draft, base.as_deref()).and_then(|()| publish(&draft, path));
+    let made = Store::create(&draft, base.as_deref()).and_then(Store::close);
+    let made = made.map_err(CreateError::from).and_then(|()| publish(&draft, path));
     discard(&draft, made)
 }
 
@@ -110,8 +110,14 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
     move |source| CreateError::Io { path, source }
 }
 
-/// Whether another process has the database open: the lock that every connection in WAL mode holds.
+/// Whether another process has the database open: it is mounted, or SQLite's locks are held.
 pub fn is_in_use(path: &Path) -> bool {
+    use rustix::fs::{FlockOperation, flock};
+    let Ok(file) = fs::File::open(path) else { return false };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
+        return true;
+    }
+    drop(file);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let alone = || -> Result<(), rusqlite::Error> {
         let db = Connection::open_with_flags(path, flags)?;
@@ -122,8 +128,9 @@ pub fn is_in_use(path: &Path) -> bool {
 
 /// Removes a database and what lies beside it. Whoever calls makes sure that nobody uses it.
 pub fn remove(path: &Path) -> io::Result<()> {
-    for file in [path.to_owned(), beside(path, "-wal"), beside(path, "-shm")] {
-        match fs::remove_file(&file) {
+    let beside = ["-wal", "-shm", "-redo"].map(|suffix| beside(path, suffix));
+    for file in [path.to_owned()].iter().chain(&beside) {
+        match fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -139,27 +146,12 @@ pub(crate) fn draft(path: &Path) -> PathBuf {
     beside(path, &format!(".new-{}", std::process::id()))
 }
 
-fn fill(draft: &Path, base: Option<&Path>) -> Result<(), CreateError> {
-    let db = empty(draft, Tables::All)?;
-    if let Some(base) = base {
-        db.execute("INSERT INTO fs_overlay_config VALUES ('base_path', ?)", [base.to_str()])?;
-        let stat =
-            fs::metadata(base).map_err(|source| CreateError::Io { path: base.into(), source })?;
-        db.execute(
-            "UPDATE fs_inode SET mode = ?, uid = ?, gid = ?, mtime = ?, mtime_nsec = ? WHERE ino = 1",
-            params![stat.mode(), stat.uid(), stat.gid(), stat.mtime(), stat.mtime_nsec()],
-        )?;
-    }
-    close(db)
-}
-
 /// A file with empty tables and a root, open for writing.
 pub(crate) fn empty(path: &Path, tables: Tables) -> Result<Connection, CreateError> {
     // It may come to hold what only its owner may read in the base.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(at(path))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
-    prepare(&db)?;
     db.execute_batch(schema::SETTINGS)?;
     db.execute_batch(schema::THEIRS)?;
     if tables == Tables::All {

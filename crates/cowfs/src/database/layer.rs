@@ -1,5 +1,6 @@
 //! The layer of a database: what it holds on top of its base.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +13,7 @@ impl Layer for Database {
     fn entries(&self) -> Result<Vec<Entry>, LayerError> {
         let mut walk = Walk { database: self, entries: Vec::new(), seen: Seen::default() };
         walk.all()?;
+        walk.other_names()?;
         // Parents before children, names in byte order: the order of paths by component.
         walk.entries.sort_by(|one, two| one.path.cmp(&two.path));
         Ok(walk.entries)
@@ -100,6 +102,33 @@ impl Walk<'_> {
     fn hidden_above(&self, top: &Path, parent: &Path) -> bool {
         let between = parent.ancestors().take_while(|at| *at != top);
         between.into_iter().any(|at| self.database.is_gone(at))
+    }
+
+    /// Names that only the base has, of files that were changed under another name. They are looked
+    /// for only if there are any, because that means to walk through the base.
+    fn other_names(&mut self) -> Result<(), LayerError> {
+        let rows = &self.database.rows;
+        let mut stored: HashMap<i64, u64> = HashMap::new();
+        for ino in rows.names.values().flat_map(|names| names.values()) {
+            *stored.entry(*ino).or_default() += 1;
+        }
+        let more = |ino: &&i64| {
+            let names = stored.get(ino).copied().unwrap_or(0);
+            rows.inodes.get(ino).is_some_and(|inode| inode.links > names)
+        };
+        if !rows.copies.values().any(|ino| more(&ino)) {
+            return Ok(());
+        }
+        let known: HashSet<_> =
+            self.entries.iter().map(|entry| entry.path.as_path().to_owned()).collect();
+        for spot in self.database.below(&self.database.root()?)? {
+            let copied = matches!(spot.place, Place::Delta(_)) && !known.contains(&spot.path);
+            if copied && !spot.inode.is_dir() {
+                let node = self.database.node(&spot)?;
+                self.entries.push(Entry { path: rel(&spot.path)?, node });
+            }
+        }
+        Ok(())
     }
 
     fn lost(&mut self, path: &Path) -> Result<(), LayerError> {

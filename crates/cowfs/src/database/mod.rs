@@ -13,12 +13,14 @@ mod view;
 mod layer;
 mod history;
 pub mod check;
+mod collect;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 
+pub use collect::{Collected, collect, settle};
 pub use create::{CHUNK, CreateError, Tables, clear, create, is_in_use, remove, replace};
 pub use history::Call;
 pub use open::{connect, is_locked, loose_dir};
@@ -43,11 +45,16 @@ pub struct Database {
 impl Database {
     /// Opens a database. All that is read from it later is of this moment.
     pub fn open(path: &Path) -> Result<Self, LayerError> {
+        Self::open_above(path, 0)
+    }
+
+    /// The same for one that others stand on, as many as said.
+    fn open_above(path: &Path, depth: usize) -> Result<Self, LayerError> {
         let connection = connect(path)?;
         connection.execute_batch("BEGIN")?;
         let rows = Rows::load(&connection)?;
         let base = match &rows.base {
-            Some(base) => Base::open(base)?,
+            Some(base) => Base::open(base, depth)?,
             None => Base::Nothing,
         };
         Ok(Self { path: path.to_owned(), connection: Arc::new(Mutex::new(connection)), rows, base })
@@ -66,11 +73,6 @@ impl Database {
     fn connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The directory that a database stands on, if it says so and can be read.
-pub fn base_of(path: &Path) -> Option<PathBuf> {
-    Database::open(path).ok()?.rows.base
 }
 
 /// Something that is stored makes no sense.

@@ -41,8 +41,7 @@ pub fn connect(path: &Path) -> Result<Connection, LayerError> {
     }
     // Whoever may write leaves nothing behind: only a connection for writing removes the files
     // beside the database when it is the last one.
-    let connection = open(uri(path, ""), OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .and_then(checked);
+    let connection = open(uri(path, ""), OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(checked);
     match connection {
         Err(LayerError::Database(error)) if cannot_share(&error) => read_only(path),
         opened => opened,
@@ -59,8 +58,7 @@ fn open(path: impl AsRef<Path>, access: OpenFlags) -> Result<Connection, LayerEr
 
 /// A database that we may not write, perhaps in a directory that we may not write.
 fn read_only(path: &Path) -> Result<Connection, LayerError> {
-    let shared = open(uri(path, ""), OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .and_then(checked);
+    let shared = open(uri(path, ""), OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(checked);
     match shared {
         // Nobody has it open, and no log beside it would have to be read too: as it stands.
         Err(LayerError::Database(error)) if cannot_share(&error) && !has_log(path) => {

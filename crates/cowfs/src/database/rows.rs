@@ -78,6 +78,10 @@ pub(crate) struct Rows {
     /// Where a directory's other entries come from, if not from the path of the same name.
     pub(crate) merges: HashMap<i64, Option<PathBuf>>,
     pub(crate) loose: HashSet<i64>,
+    /// From a file of the base to the inode that it was copied up to.
+    pub(crate) copies: HashMap<i64, i64>,
+    /// From an inode to the number that it shows.
+    pub(crate) shown: HashMap<i64, i64>,
     tables: HashSet<String>,
 }
 
@@ -92,6 +96,8 @@ impl Rows {
             whiteouts: BTreeMap::new(),
             merges: HashMap::new(),
             loose: HashSet::new(),
+            copies: HashMap::new(),
+            shown: HashMap::new(),
             tables,
         };
         rows.settings(db)?;
@@ -179,6 +185,18 @@ impl Rows {
                     _ => Some(inside(&text(row, 1)?)?),
                 };
                 self.merges.insert(row.get(0)?, base);
+                Ok(())
+            })?;
+        }
+        if self.has("sandbox_origin") {
+            each(db, "SELECT base_ino, delta_ino FROM sandbox_origin", |row| {
+                self.copies.insert(row.get(0)?, row.get(1)?);
+                Ok(())
+            })?;
+        }
+        if self.has("fs_origin") {
+            each(db, "SELECT delta_ino, base_ino FROM fs_origin", |row| {
+                self.shown.insert(row.get(0)?, row.get(1)?);
                 Ok(())
             })?;
         }

@@ -5,9 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
+use super::base::{Found, origin_key};
 use super::rows::{DIR, FILE, Inode, ROOT, SYMLINK, TYPE};
 use super::{Database, damaged};
 use crate::change::{LayerError, Node};
+use crate::store::{BASE, LOWER};
 
 /// Where an entry of the tree comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,13 +126,15 @@ impl Database {
             return Ok(Some(Spot { path, inode, place: Place::Delta(ino), merge }));
         }
         let Some(at) = behind.filter(|at| !self.is_gone(at)) else { return Ok(None) };
-        let found = self.base.stat(&at)?;
-        Ok(found.map(|inode| Spot {
-            path,
-            merge: inode.is_dir().then(|| at.clone()),
-            place: Place::Base(at),
-            inode,
-        }))
+        let Some(found) = self.base.look(&at)? else { return Ok(None) };
+        // Another name of a file that was changed under one of its names.
+        if let Some(ino) = self.copy_of(&found) {
+            let inode = self.inode(ino)?;
+            return Ok(Some(Spot { path, inode, place: Place::Delta(ino), merge: None }));
+        }
+        let inode = found.inode;
+        let merge = inode.is_dir().then(|| at.clone());
+        Ok(Some(Spot { path, inode, place: Place::Base(at), merge }))
     }
 
     /// What an entry is, in the words of a layer.
@@ -159,7 +163,7 @@ impl Database {
         }
         match &spot.place {
             Place::Delta(ino) => self.content(*ino, spot.inode.size),
-            Place::Base(at) => Ok(Box::new(self.base.file(at)?)),
+            Place::Base(at) => self.base.content(at),
         }
     }
 
@@ -176,9 +180,27 @@ impl Database {
         self.base.stat(path)
     }
 
-    /// The number of a file of the base that has several names there.
-    pub(crate) fn base_number(&self, at: &Path) -> Result<Option<u64>, LayerError> {
-        self.base.number(at)
+    /// The number that an entry shows, the same for all its names.
+    pub(crate) fn number(&self, spot: &Spot) -> Result<u64, LayerError> {
+        Ok(match &spot.place {
+            Place::Base(at) => self.base.look(at)?.map_or(0, |found| found.number),
+            Place::Delta(ino) => {
+                match self.rows.shown.get(ino).map(|shown| shown.cast_unsigned()) {
+                    // AgentFS writes numbers that meant something to one process only.
+                    Some(shown) if shown & BASE != 0 && shown & LOWER != 0 => {
+                        shown & !(BASE | LOWER)
+                    }
+                    Some(shown) if shown & BASE != 0 => shown,
+                    _ => ino.cast_unsigned(),
+                }
+            }
+        })
+    }
+
+    /// The inode of the database that a file of the base with several names was copied up to.
+    pub(super) fn copy_of(&self, found: &Found) -> Option<i64> {
+        let several = found.inode.links > 1 && !found.inode.is_dir();
+        several.then(|| self.rows.copies.get(&origin_key(found.number)).copied()).flatten()
     }
 
     /// Whether a directory shows nothing of the base's directory at its own path.

@@ -1,9 +1,11 @@
 //! Two texts, line by line: hunks to show, to choose from, and to put together again.
 
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
+use similar::algorithms::{DiffHook, diff_deadline};
+use similar::{Algorithm, DiffOp, DiffTag, group_diff_ops};
 
 /// Lines that stand around a change.
 const CONTEXT: usize = 3;
@@ -28,8 +30,53 @@ pub(crate) fn lines(text: &[u8]) -> Vec<&[u8]> {
 /// The steps from one list of lines to another. Two texts that have nothing in common could take
 /// minutes; after a while the rest counts as one change, which is as true.
 pub(crate) fn steps(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
-    let deadline = Instant::now() + Duration::from_secs(2);
-    capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(deadline))
+    let deadline = Some(Instant::now() + Duration::from_secs(2));
+    let mut same = Same(Vec::new());
+    let (all_old, all_new) = (0..old.len(), 0..new.len());
+    let Ok(()) = diff_deadline(Algorithm::Myers, &mut same, old, all_old, new, all_new, deadline);
+    same.steps(old.len(), new.len())
+}
+
+/// What both have, in order: old line, new line, how many. What stands between is a change. The
+/// library's own list of changes is made for display: after it was tidied up for that, the places
+/// of its insertions are no longer exact.
+struct Same(Vec<(usize, usize, usize)>);
+
+impl DiffHook for Same {
+    type Error = Infallible;
+
+    fn equal(&mut self, old: usize, new: usize, len: usize) -> Result<(), Infallible> {
+        self.0.push((old, new, len));
+        Ok(())
+    }
+}
+
+impl Same {
+    fn steps(self, old_end: usize, new_end: usize) -> Vec<DiffOp> {
+        let (mut ops, mut old, mut new) = (Vec::new(), 0, 0);
+        for (old_index, new_index, len) in self.0.into_iter().chain([(old_end, new_end, 0)]) {
+            let (old_len, new_len) = (old_index - old, new_index - new);
+            if let (0, 0, Some(DiffOp::Equal { len: before, .. })) =
+                (old_len, new_len, ops.last_mut())
+            {
+                *before += len;
+            } else {
+                ops.extend(change(old, old_len, new, new_len));
+                ops.extend((len > 0).then_some(DiffOp::Equal { old_index, new_index, len }));
+            }
+            (old, new) = (old_index + len, new_index + len);
+        }
+        ops
+    }
+}
+
+fn change(old_index: usize, old_len: usize, new_index: usize, new_len: usize) -> Option<DiffOp> {
+    match (old_len, new_len) {
+        (0, 0) => None,
+        (0, _) => Some(DiffOp::Insert { old_index, new_index, new_len }),
+        (_, 0) => Some(DiffOp::Delete { old_index, old_len, new_index }),
+        _ => Some(DiffOp::Replace { old_index, old_len, new_index, new_len }),
+    }
 }
 
 impl<'t> LineDiff<'t> {

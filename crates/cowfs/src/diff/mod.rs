@@ -27,6 +27,7 @@ use crate::{LayerError, RelPath};
 pub use compare::{MAX_GONE, compare};
 pub use content::{Content, Count, MAX_TEXT, View};
 pub use lines::{Hunk, LineDiff};
+pub(crate) use lines::{lines, steps};
 pub use origin::{Digest, Origin, Past, Record};
 pub use patch::write_patch;
 

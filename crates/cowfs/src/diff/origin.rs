@@ -32,7 +32,7 @@ impl Digest {
 }
 
 /// What the host had at a path when the layer first changed it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// Nothing.
     Absent,
@@ -43,7 +43,7 @@ pub enum Origin {
 }
 
 /// What was there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
     /// File, directory, link.
     pub kind: Kind,

@@ -3,17 +3,18 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fuser::{BackgroundSession, Config, Session, SessionACL};
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::process::{self, Change, Child};
 use sandbox_linux::signal::Signals;
 
 use super::attach::{Detach, abort, attach, detach};
 use super::record::{Record, started};
-use super::{Access, MountError, Request, table, watch};
+use super::{MountError, Request, table, watch};
+use crate::fuse::{Options, serve_on};
+use crate::tree::Owner;
 
 /// What the process says when the mount answers.
 const READY: &[u8] = b"ready";
@@ -44,7 +45,7 @@ pub fn background(request: &Request) -> Result<i32, MountError> {
 }
 
 /// Mounts, and serves until the mount ends or a signal asks for it.
-pub fn foreground(request: &Request, ready: impl FnOnce()) -> Result<(), MountError> {
+pub fn foreground(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountError> {
     serve(request, ready)
 }
 
@@ -106,110 +107,109 @@ fn ended(child: &Child) -> MountError {
     MountError::Daemon { what: format!("the process that serves the mount {how}"), hint: None }
 }
 
-fn serve(request: &Request, ready: impl FnOnce()) -> Result<(), MountError> {
+/// Serves until the mount ends, and brings the database to rest.
+fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountError> {
     let failed = |error| MountError::refused(&request.mountpoint, error);
     // Before there is a second thread: all of them inherit what is blocked.
     let signals = Signals::open().map_err(failed)?;
-    let filesystem = super::filesystem(request)?;
+    let (store, base) = super::open(&request.database)?;
+    let record_base = store.base().map(Path::to_owned);
     let device = attach(&request.database, &request.mountpoint, request.access)?;
     let row = table::at(&request.mountpoint).map_err(failed)?;
-    let row =
-        row.ok_or_else(|| failed(io::Error::other("the mount is not in the kernel's list")))?;
+    let row = row.ok_or_else(|| failed(io::Error::other("it is not in the kernel's list")))?;
     let guard = request.auto_unmount.then(|| watch::start(&request.mountpoint, row.id)).transpose();
-    let served = guard.map_err(failed).and_then(|guard| {
-        let session = begin(filesystem, device, request.access).map_err(failed)?;
-        let served = attended(request, &row, &signals, session, ready);
-        drop(guard);
-        served
-    });
-    if served.is_err() {
-        // What failed is said; a mount that nobody serves would only be in the way.
-        let _ = detach(&request.mountpoint, Detach::Lazy);
-    }
-    served
-}
-
-fn begin<F: fuser::Filesystem + 'static>(
-    filesystem: F,
-    device: OwnedFd,
-    access: Access,
-) -> io::Result<BackgroundSession> {
-    let acl = match access {
-        Access::Owner => SessionACL::Owner,
-        Access::Root => SessionACL::RootAndOwner,
-        Access::All => SessionACL::All,
-    };
-    let mut config = Config::default();
-    config.acl = acl;
-    config.n_threads = Some(super::threads());
-    config.clone_fd = true;
-    Session::from_fd(filesystem, device, acl, config)?.spawn()
-}
-
-/// Serves until the mount ends, and brings the database to rest.
-fn attended(
-    request: &Request,
-    row: &table::Row,
-    signals: &Signals,
-    session: BackgroundSession,
-    ready: impl FnOnce(),
-) -> Result<(), MountError> {
-    let failed = |error| MountError::refused(&request.mountpoint, error);
-    std::fs::metadata(&request.mountpoint).map_err(failed)?;
-    let record = record(request, row);
-    if let Some(folder) = &request.records {
-        record.save(folder).map_err(failed)?;
-    }
-    ready();
+    let guard = guard.map_err(failed)?;
     let (over, end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|error| failed(error.into()))?;
-    let session = std::thread::spawn(move || {
-        let _end = end;
-        session.join()
+    let attendant = Attendant { request, row: &row, signals: &signals, over: &over };
+    let record = record(request, record_base, &row);
+    let served = std::thread::scope(|scope| {
+        let attended = scope.spawn(|| attendant.run(&record, ready));
+        let served = serve_on(store, base, device, &options(request), || {});
+        drop(end);
+        let attended =
+            attended.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        served.map_err(MountError::from).and(attended.map_err(failed))
     });
-    wait(&request.mountpoint, row, signals, &over).map_err(failed)?;
-    let ended = session.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
     if let Some(folder) = &request.records {
         record.remove(folder);
     }
-    ended.map_err(failed)
+    if served.is_err()
+        && table::at(&request.mountpoint).ok().flatten().is_some_and(|now| now.id == row.id)
+    {
+        // What failed is said; a mount that nobody serves would only be in the way.
+        let _ = detach(&request.mountpoint, Detach::Lazy);
+    }
+    drop(guard);
+    served
 }
 
-fn record(request: &Request, row: &table::Row) -> Record {
+fn options(request: &Request) -> Options {
+    Options {
+        allow: request.access,
+        source: request.database.display().to_string(),
+        owner: Owner { uid: request.uid, gid: request.gid },
+        ..Options::default()
+    }
+}
+
+/// The thread that looks after a mount while others serve it.
+struct Attendant<'a> {
+    request: &'a Request,
+    row: &'a table::Row,
+    signals: &'a Signals,
+    /// Closed at its other end when the session is over.
+    over: &'a OwnedFd,
+}
+
+impl Attendant<'_> {
+    /// Says "ready" once the mount answers, then waits for its end.
+    fn run(&self, record: &Record, ready: impl FnOnce()) -> io::Result<()> {
+        std::fs::metadata(&self.request.mountpoint)?;
+        if let Some(folder) = &self.request.records {
+            record.save(folder)?;
+        }
+        ready();
+        self.wait()
+    }
+
+    /// A signal asks for the end: first gently, then by taking the mount out of sight, at last by
+    /// ending its connection.
+    fn wait(&self) -> io::Result<()> {
+        let at = &self.request.mountpoint;
+        let mut asked = false;
+        loop {
+            let time = asked.then(|| u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX));
+            let fds = [(self.over.as_fd(), Awaited::Data), (self.signals.as_fd(), Awaited::Data)];
+            let happened = channel::wait(&fds, time)?;
+            if happened[0] {
+                return Ok(());
+            }
+            let mut ending = false;
+            while let Some(arrived) = self.signals.next()? {
+                ending |= sandbox_linux::signal::ENDING.contains(&arrived.signal);
+            }
+            if ending && !asked {
+                asked = true;
+                if detach(at, Detach::Idle).is_err() {
+                    detach(at, Detach::Lazy)?;
+                }
+            } else if asked && !happened[1] {
+                return abort(&self.row.device);
+            }
+        }
+    }
+}
+
+fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> Record {
     let pid = process::pid();
     Record {
         database: request.database.clone(),
-        base: crate::database::base_of(&request.database),
+        base,
         mountpoint: request.mountpoint.clone(),
         mount: row.id,
         pid,
         started: started(pid).unwrap_or(0),
         engine: "agentfs".to_owned(),
-    }
-}
-
-/// Returns when the session is over. A signal asks for that: first gently, then by taking the
-/// mount out of sight, at last by ending its connection.
-fn wait(at: &Path, row: &table::Row, signals: &Signals, over: &OwnedFd) -> io::Result<()> {
-    let mut asked = false;
-    loop {
-        let time = asked.then(|| u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX));
-        let fds = [(over.as_fd(), Awaited::Data), (signals.as_fd(), Awaited::Data)];
-        let happened = channel::wait(&fds, time)?;
-        if happened[0] {
-            return Ok(());
-        }
-        let mut ending = false;
-        while let Some(arrived) = signals.next()? {
-            ending |= sandbox_linux::signal::ENDING.contains(&arrived.signal);
-        }
-        if ending && !asked {
-            asked = true;
-            if detach(at, Detach::Idle).is_err() {
-                detach(at, Detach::Lazy)?;
-            }
-        } else if asked && !happened[1] {
-            return abort(&row.device);
-        }
     }
 }

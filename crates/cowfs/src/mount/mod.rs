@@ -11,23 +11,18 @@ mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::fuse::ServeError;
+use crate::store::{Store, StoreError};
+use crate::tree::{Base, Directory};
+
+pub use crate::fuse::Allow as Access;
 pub use attach::{Detach, detach};
 pub use daemon::{background, foreground};
 pub use record::{Mounted, State};
-
-/// Who may look into a mount. Permissions of the files count in addition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// The user who mounted it.
-    Owner,
-    /// That user and root.
-    Root,
-    /// Everybody.
-    All,
-}
 
 /// What to mount, where and how.
 #[derive(Debug, Clone)]
@@ -101,9 +96,20 @@ pub enum MountError {
         /// Why.
         source: io::Error,
     },
-    /// The database or its base cannot be served.
-    #[error("{0}")]
-    Store(String, Option<String>),
+    /// The database cannot be served.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What the database stands on cannot be opened.
+    #[error("cannot open `{}`, which the database stands on", path.display())]
+    Base {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Serving failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// The mountpoint cannot be one.
     #[error("`{}` cannot be mounted on", path.display())]
     Mountpoint {
@@ -160,7 +166,9 @@ impl MountError {
             Self::Mountpoint { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "make the directory first: mkdir".into()
             }
-            Self::Store(_, hint) | Self::Daemon { hint, .. } => return hint.clone(),
+            Self::Base { .. } => "the base has to stay where it was at `fs init --base`".into(),
+            Self::Store(error) => return error.hint(),
+            Self::Daemon { hint, .. } => return hint.clone(),
             _ => return None,
         })
     }
@@ -170,13 +178,15 @@ impl MountError {
     }
 }
 
-/// As many requests are worked on at a time.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8)
-}
-
-struct Nothing;
-impl fuser::Filesystem for Nothing {}
-fn filesystem(_request: &Request) -> Result<Nothing, MountError> {
-    Ok(Nothing)
+/// The database, and what it stands on.
+fn open(path: &Path) -> Result<(Store, Option<Arc<dyn Base>>), MountError> {
+    let store = Store::open(path)?;
+    let base = match store.base() {
+        Some(base) => {
+            let wrong = |source| MountError::Base { path: base.to_owned(), source };
+            Some(Arc::new(Directory::open(base).map_err(wrong)?) as Arc<dyn Base>)
+        }
+        None => None,
+    };
+    Ok((store, base))
 }

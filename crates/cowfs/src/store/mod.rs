@@ -1,3 +1,217 @@
 //! The AgentFS database: its tables as that tool writes them, and the few of ours beside them.
+//!
+//! A [`Store`] is the one writer of a database. Whoever only reads opens the file with SQLite at any
+//! time: every commit is whole, and a mounted database is committed every few milliseconds.
 
 pub mod schema;
+mod open;
+mod statement;
+mod redo;
+mod journal;
+mod inode;
+mod names;
+mod whiteout;
+mod data;
+mod loose;
+mod xattr;
+mod recover;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub(crate) use inode::{BASE, LOWER};
+pub use inode::{Inode, Kind, Time};
+pub(crate) use names::Rest;
+
+use journal::Journal;
+use loose::Loose;
+
+/// An AgentFS database, open for writing. There is at most one per file.
+#[derive(Debug)]
+pub struct Store {
+    journal: Journal,
+    chunk_size: usize,
+    base: Option<PathBuf>,
+    whiteouts: whiteout::Form,
+    loose: Loose,
+    next_ino: u64,
+    /// Whether the rare tables hold anything: most databases never ask them.
+    any: Rare,
+    path: PathBuf,
+    /// Held until the connection is gone: closing a second descriptor of the file would drop
+    /// SQLite's own locks on it.
+    _lock: File,
+}
+
+/// Which of the tables that are mostly empty are not.
+#[derive(Debug, Default, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
+struct Rare {
+    xattrs: bool,
+    redirects: bool,
+    raw_names: bool,
+    origins: bool,
+}
+
+impl Store {
+    /// The directory that the database is a layer over, if it is one.
+    pub fn base(&self) -> Option<&Path> {
+        self.base.as_deref()
+    }
+
+    /// Where the database lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A number that no inode has had.
+    pub(crate) fn new_ino(&mut self) -> u64 {
+        self.next_ino += 1;
+        self.next_ino - 1
+    }
+
+    /// Makes everything so far outlive the death of this process.
+    pub(crate) fn keep(&mut self) -> Result<(), StoreError> {
+        self.journal.keep()
+    }
+
+    /// Commits what is open.
+    pub fn commit(&mut self) -> Result<(), StoreError> {
+        self.journal.commit()
+    }
+
+    /// Whether deleted files wait for a commit that has reached the disk.
+    pub(crate) fn has_doomed(&self) -> bool {
+        self.loose.has_doomed()
+    }
+
+    /// Commits what is open and waits for the disk.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.loose.sync_new()?;
+        self.journal.sync()?;
+        self.loose.bury();
+        Ok(())
+    }
+
+    pub(crate) fn is_due(&self, age: Duration) -> bool {
+        self.journal.is_due(age)
+    }
+
+    pub(crate) fn mark(&self) -> usize {
+        self.journal.mark()
+    }
+
+    pub(crate) fn take_back(&mut self, mark: usize) -> Result<(), StoreError> {
+        self.journal.take_back(mark)
+    }
+
+    /// Whether the disk is too full to promise room for more: what is open must still fit.
+    pub(crate) fn is_full(&self) -> bool {
+        let Ok(disk) = rustix::fs::statvfs(parent(&self.path)) else { return false };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let all = disk.f_blocks.saturating_mul(disk.f_frsize);
+        // Pages are written to the log, and again to the database.
+        free < (all / 32).min(4 << 20) + self.journal.waiting() * 3
+    }
+
+    /// Moves the write-ahead log into the database when it has grown large, and cuts it.
+    pub(crate) fn checkpoint(&mut self, limit: u64) -> Result<(), StoreError> {
+        if self.journal.wal_size() > limit {
+            self.journal.commit()?;
+            self.pragma("wal_checkpoint(TRUNCATE)")?;
+        }
+        Ok(())
+    }
+
+    fn pragma(&self, pragma: &str) -> Result<(), StoreError> {
+        let mut query = self.journal.conn.prepare(&format!("PRAGMA {pragma}"))?;
+        let mut rows = query.query([])?;
+        while rows.next()?.is_some() {}
+        Ok(())
+    }
+}
+
+/// The directory of a file.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The file beside a database whose name ends differently.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Why a database cannot be used.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// There is one already.
+    #[error("`{}` exists", path.display())]
+    Exists {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Somebody else writes to it.
+    #[error("`{}` is in use", path.display())]
+    InUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It is no AgentFS database, or one of an unknown make.
+    #[error("`{}` is no AgentFS database: {what}", path.display())]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+    },
+    /// What is stored makes no sense: damaged, or made to confuse.
+    #[error("the database is damaged: {what}")]
+    Damaged {
+        /// What was found.
+        what: String,
+    },
+    /// The database refused.
+    #[error("the database failed")]
+    Database(#[from] rusqlite::Error),
+    /// The file system refused.
+    #[error("cannot reach the database's files")]
+    Io(#[from] io::Error),
+}
+
+impl StoreError {
+    /// The next step.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Exists { .. } => Some("choose another name, or remove it first".into()),
+            Self::InUse { .. } => {
+                Some("it is mounted, or another command works on it: unmount it first".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// The error number that a program inside the mount gets.
+    pub(crate) fn errno(&self) -> rustix::io::Errno {
+        use rusqlite::ErrorCode;
+        match self {
+            Self::Database(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => rustix::io::Errno::NOSPC,
+                Some(ErrorCode::ReadOnly) => rustix::io::Errno::ROFS,
+                Some(ErrorCode::TooBig) => rustix::io::Errno::FBIG,
+                _ => rustix::io::Errno::IO,
+            },
+            Self::Io(error) => {
+                rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO)
+            }
+            _ => rustix::io::Errno::IO,
+        }
+    }
+}

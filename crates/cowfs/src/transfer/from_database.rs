@@ -2,7 +2,7 @@
 
 use super::{Item, Sink, TransferError, Watch};
 use crate::change::RelPath;
-use crate::database::{Database, Place, Spot};
+use crate::database::{Database, Spot};
 
 /// Sends the tree that a database shows.
 pub fn from_database(
@@ -24,14 +24,8 @@ pub fn from_database(
 fn item(database: &Database, spot: &Spot) -> Result<Item, TransferError> {
     let path = RelPath::new(&spot.path)
         .ok_or_else(|| TransferError::Refused { path: spot.path.clone(), what: "it is no path" })?;
-    // Names of one file of the base are found by its number there; those of the layer by ours.
-    let same = match &spot.place {
-        Place::Delta(ino) if spot.inode.links > 1 && !spot.inode.is_dir() => {
-            Some(ino.cast_unsigned())
-        }
-        Place::Delta(_) => None,
-        Place::Base(at) => database.base_number(at)?,
-    };
+    let several = spot.inode.links > 1 && !spot.inode.is_dir();
+    let same = several.then(|| database.number(spot)).transpose()?;
     Ok(Item {
         path,
         inode: spot.inode,

@@ -4,3 +4,5 @@
 mod world;
 mod diff;
 mod patch;
+mod apply;
+mod random;

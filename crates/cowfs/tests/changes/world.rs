@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Cursor, Read};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 
+use sandbox_cowfs::apply::{
+    self, ApplyError, Changed, Journal, Plan, Remember, Target, Undone, Wish,
+};
 use sandbox_cowfs::diff::{self, Changes, Digest, Origin, Past, Record, View};
 use sandbox_cowfs::host::{HostTree, Kind};
 use sandbox_cowfs::{Entry, Layer, LayerError, Meta, Node, RelPath};
@@ -26,6 +29,7 @@ pub(crate) struct World {
     pub(crate) dir: TempDir,
     pub(crate) layer: Memory,
     pub(crate) record: Remembered,
+    state: TempDir,
 }
 
 pub(crate) fn at(path: &str) -> RelPath {
@@ -89,10 +93,70 @@ impl Record for Remembered {
     }
 }
 
+impl Remember for Remembered {
+    fn set(
+        &mut self,
+        path: &RelPath,
+        origin: &Origin,
+        ancestor: Option<&[u8]>,
+    ) -> Result<(), LayerError> {
+        self.0.insert(path.clone(), (origin.clone(), ancestor.map(<[u8]>::to_vec)));
+        Ok(())
+    }
+}
+
 impl World {
+    /// Runs `work` with everything an apply needs.
+    pub(crate) fn target<T>(&self, work: impl FnOnce(&Target<'_>) -> T) -> T {
+        let host = self.host();
+        let (layer, record) = (&self.layer, &self.record);
+        work(&Target { number: 0, host: &host, layer, record, free: 1 << 40 })
+    }
+
+    pub(crate) fn plan(&self, wish: &Wish) -> Plan {
+        let later = |path: &RelPath| {
+            let special = path.as_path().components().any(|part| part.as_os_str() == ".hooks");
+            special.then(|| "runs later".to_owned())
+        };
+        let changes = self.changes();
+        self.target(|target| apply::plan(target, &changes.list, false, wish, &later).unwrap())
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.state.path().join("applied")
+    }
+
+    pub(crate) fn apply(&mut self, wish: &Wish) -> Result<Plan, ApplyError> {
+        let plan = self.plan(wish);
+        self.target(|target| {
+            let targets = std::slice::from_ref(target);
+            let mut journal = Journal::begin(&self.journal(), &plan, targets)?;
+            apply::perform(&mut journal, targets, &mut |_, _| ())
+        })?;
+        let journal = Journal::list(&self.journal())?.pop().unwrap();
+        let host = self.host();
+        apply::remember(&journal, 0, &host, &mut self.record)?;
+        Ok(plan)
+    }
+
+    pub(crate) fn undo(&mut self) -> Undone {
+        let mut journal = Journal::list(&self.journal()).unwrap().pop().unwrap();
+        let undone = self.target(|target| {
+            apply::undo(&mut journal, std::slice::from_ref(target), Changed::Stop).unwrap()
+        });
+        apply::unremember(&journal, 0, &mut self.record).unwrap();
+        undone
+    }
+
+    /// Everything about every file of the host's tree that an undo restores.
+    pub(crate) fn tree(&self) -> Vec<String> {
+        tree(&self.path(""))
+    }
+
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, layer: Memory::default(), record: Remembered::default() }
+        let state = tempfile::tempdir().unwrap();
+        Self { dir, layer: Memory::default(), record: Remembered::default(), state }
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -171,4 +235,28 @@ fn remember_one(host: &HostTree, path: &RelPath) -> (Origin, Option<Vec<u8>>) {
         digest: bytes.as_deref().map(Digest::of),
     };
     (Origin::There(past), bytes.filter(|bytes| !bytes.contains(&0)))
+}
+
+/// Path, type, mode, content or target, and time of everything below a directory.
+pub(crate) fn tree(dir: &Path) -> Vec<String> {
+    let (mut lines, mut todo) = (Vec::new(), vec![dir.to_path_buf()]);
+    while let Some(here) = todo.pop() {
+        for entry in std::fs::read_dir(&here).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            let content = if meta.is_symlink() {
+                std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else if meta.is_dir() {
+                todo.push(path.clone());
+                Vec::new()
+            } else {
+                std::fs::read(&path).unwrap()
+            };
+            let name = path.strip_prefix(dir).unwrap().display();
+            let time = if meta.is_dir() { 0 } else { meta.mtime_nsec() + meta.mtime() };
+            lines.push(format!("{name} {:o} {time} {:?}", meta.mode(), Digest::of(&content)));
+        }
+    }
+    lines.sort();
+    lines
 }

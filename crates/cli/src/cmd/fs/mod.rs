@@ -7,6 +7,7 @@ pub(crate) mod ls;
 pub(crate) mod diff;
 pub(crate) mod history;
 pub(crate) mod fsck;
+pub(crate) mod gc;
 pub(crate) mod transfer;
 pub(crate) mod mount;
 pub(crate) mod ps;
@@ -37,7 +38,7 @@ pub(crate) fn run(flags: &Flags, command: Fs, host: &Host, io: &mut Stdio<'_>) -
         Fs::Mount(mount) => mount::mount(flags, &mount, &here, host, io),
         Fs::Unmount(unmount) => mount::unmount(&unmount, &here, host, io),
         Fs::Ps => ps::run(flags, host, io),
-        _ => Err(Failed::usage("not yet")),
+        Fs::Gc(target) => gc::run(flags, &target, &here, io),
     }
 }
 

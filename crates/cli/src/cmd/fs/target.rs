@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use sandbox_cowfs::database::Database;
+use sandbox_cowfs::database::{Database, settle};
 use thiserror::Error;
 
 use crate::run::Failed;
@@ -78,7 +78,9 @@ pub(crate) fn existing(word: &OsStr, here: &Path) -> Result<PathBuf, Failed> {
 
 /// The database that a word means, open for reading.
 pub(crate) fn open(word: &OsStr, here: &Path) -> Result<Database, Failed> {
-    Ok(Database::open(&existing(word, here)?)?)
+    let path = existing(word, here)?;
+    settle(&path)?;
+    Ok(Database::open(&path)?)
 }
 
 fn known(here: &Path) -> Vec<String> {

@@ -110,7 +110,7 @@ fn missing_read_only_path_that_a_run_makes_is_moved_aside() {
     let world = World::new();
     world
         .run(["--ro", "later.txt", "sh", "-c", "echo x > later.txt"])
-        .stderr_contains("moved aside");
+        .stderr_contains("new, and a rule makes this path read-only");
     assert!(!world.has("project/later.txt"));
     world.run(sh("echo x > later.txt")).succeeds().stderr("");
     assert!(world.has("project/later.txt"));

@@ -99,7 +99,7 @@ impl Facts<'_> {
             None => {}
         }
         if let Some(base) = base.map(OsString::from_vec) {
-            match Base::open(Path::new(&base)) {
+            match Base::open(Path::new(&base), 0) {
                 Ok(base) => self.base = base,
                 Err(_) => self.report(
                     Rule::Setting,
@@ -183,11 +183,16 @@ impl Facts<'_> {
             }
         }
         let orphans = self.numbers("SELECT ino FROM sandbox_orphan", "sandbox_orphan");
+        let copies = self.numbers("SELECT delta_ino FROM sandbox_origin", "sandbox_origin");
+        // Open without a name, or with other names in the base.
+        let elsewhere = |ino: &i64, count: u64, inode: &Inode| {
+            orphans.contains(ino) || (copies.contains(ino) && count < inode.links)
+        };
         for (ino, inode) in &self.inodes {
             let count = counts.get(ino).copied().unwrap_or(0);
             if count == 0 && *ino != ROOT && !orphans.contains(ino) {
                 found.push((Rule::Nameless, format!("inode {ino} has no name")));
-            } else if !inode.is_dir() && count != inode.links && !orphans.contains(ino) {
+            } else if !inode.is_dir() && count != inode.links && !elsewhere(ino, count, inode) {
                 found.push((
                     Rule::Links,
                     format!("inode {ino} has {count} names and says {}", inode.links),
@@ -355,7 +360,7 @@ impl Facts<'_> {
                 match inside(&stored) {
                     Err(error) => found.push((Rule::Name, error.to_string())),
                     // A directory below which something is gone may itself be gone by now.
-                    Ok(path) if matches!(self.base, Base::Dir { .. }) => {
+                    Ok(path) if !matches!(self.base, Base::Nothing) => {
                         if self.base.stat(&path)?.is_none() {
                             found.push((
                                 Rule::Whiteout,
@@ -394,7 +399,7 @@ impl Facts<'_> {
                 Err(error) => found.push(error.to_string()),
                 Ok(path) => {
                     let there = self.base.stat(&path)?.is_some_and(Inode::is_dir);
-                    if matches!(self.base, Base::Dir { .. }) && !there {
+                    if !matches!(self.base, Base::Nothing) && !there {
                         found.push(format!(
                             "{ino} stands for `{shown}`, which the base does not have"
                         ));

@@ -1,5 +1,6 @@
 //! Mending what can be mended without losing anything, in one transaction.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -25,7 +26,7 @@ pub(super) fn all(db: &mut Connection) -> Result<(), LayerError> {
         let query = format!("DELETE FROM {table} WHERE {column} NOT IN (SELECT ino FROM fs_inode)");
         change.execute(&query, [])?;
     }
-    counts(&change, has("sandbox_dentry"), has("sandbox_orphan"))?;
+    counts(&change, &has)?;
     whiteouts(&change, &has)?;
     change.commit()?;
     Ok(())
@@ -45,13 +46,19 @@ pub(crate) const OF_AN_INODE: &[(&str, &str)] = &[
 ];
 
 /// Directories count in another way, and tools differ in it.
-fn counts(db: &Connection, ours: bool, orphans: bool) -> Result<(), LayerError> {
-    let names = if ours {
+fn counts(db: &Connection, has: &impl Fn(&str) -> bool) -> Result<(), LayerError> {
+    let names = if has("sandbox_dentry") {
         "SELECT ino FROM fs_dentry UNION ALL SELECT ino FROM sandbox_dentry"
     } else {
         "SELECT ino FROM fs_dentry"
     };
-    let held = if orphans { "AND ino NOT IN (SELECT ino FROM sandbox_orphan)" } else { "" };
+    // Files that are open without a name, and those that have more names in the base.
+    let mut held = String::new();
+    for (table, column) in [("sandbox_orphan", "ino"), ("sandbox_origin", "delta_ino")] {
+        if has(table) {
+            let _ = write!(held, " AND ino NOT IN (SELECT {column} FROM {table})");
+        }
+    }
     db.execute_batch(&format!(
         "CREATE TEMP TABLE names AS SELECT ino, count(*) AS count FROM ({names}) GROUP BY ino;
          CREATE INDEX temp.by_ino ON names(ino);
@@ -72,7 +79,7 @@ fn whiteouts(db: &Connection, has: &impl Fn(&str) -> bool) -> Result<(), LayerEr
         })?;
     }
     // Without its base nothing can be said about what is gone from it.
-    let Some(Ok(base)) = base.map(|base| Base::open(&base)) else { return Ok(()) };
+    let Some(Ok(base)) = base.map(|base| Base::open(&base, 0)) else { return Ok(()) };
     for table in ["fs_whiteout", "sandbox_whiteout"].into_iter().filter(|table| has(table)) {
         let mut idle = Vec::new();
         each(db, &format!("SELECT path FROM {table}"), |row| {

@@ -1,0 +1,234 @@
+//! Doing the steps of a journal, from the start or from wherever an earlier try ended.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{self as sys, AtFlags};
+
+use super::journal::{Journal, Status, find};
+use super::place::{self, Look};
+use super::step::{Goal, Source, Step, Was};
+use super::tidy::tidy;
+use super::{ApplyError, Remember, Target, undo};
+use crate::RelPath;
+use crate::diff::{Digest, Origin, Past};
+use crate::host::{Found, HostTree, Kind, Stamp};
+
+/// Text up to this size is remembered, so that it can be merged with.
+const MAX_ANCESTOR: u64 = 1 << 20;
+
+/// Called after each step with how many are done, and of how many.
+pub type Progress<'p> = &'p mut dyn FnMut(usize, usize);
+
+/// Does what a journal says. If a step fails, the steps before it are taken back.
+pub fn perform(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    progress: Progress<'_>,
+) -> Result<(), ApplyError> {
+    match steps(journal, targets, progress) {
+        Ok(()) => journal.set(Status::Applied),
+        Err(source) => match undo::take_back(journal, targets) {
+            Ok(()) => Err(ApplyError::TakenBack { source: Box::new(source) }),
+            Err(second) => {
+                Err(ApplyError::HalfWay { source: Box::new(source), second: Box::new(second) })
+            }
+        },
+    }
+}
+
+/// Completes an apply that was interrupted. What somebody changed in between stops it.
+pub fn resume(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    progress: Progress<'_>,
+) -> Result<(), ApplyError> {
+    steps(journal, targets, progress)?;
+    journal.set(Status::Applied)
+}
+
+fn steps(
+    journal: &Journal,
+    targets: &[Target<'_>],
+    progress: Progress<'_>,
+) -> Result<(), ApplyError> {
+    let count = journal.steps.len();
+    for (at, step) in journal.steps.iter().enumerate() {
+        let target = find(targets, step.root);
+        tidy(journal, at, target.host)?;
+        if !is_reached(journal, at, target.host)? {
+            let done = one(journal, at, target);
+            if done.is_err() {
+                tidy(journal, at, target.host)?;
+            }
+            done?;
+            journal.mark(at)?;
+        }
+        progress(at + 1, count);
+    }
+    sync_dirs(&journal.steps, targets)
+}
+
+/// Whether the path is where this step, or a later one of the same path, brings it.
+fn is_reached(journal: &Journal, at: usize, host: &HostTree) -> Result<bool, ApplyError> {
+    let step = &journal.steps[at];
+    for (_, later) in journal.of_path(step).filter(|(later, _)| *later >= at) {
+        if place::is_after(host, &later.path, later.after.as_ref())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn one(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
+    let step = &journal.steps[at];
+    let host = target.host;
+    if !place::is_before(host, &step.path, step.before.as_ref())? {
+        return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
+    }
+    let failed = |error| ApplyError::at(&step.path, error);
+    let (dir, name) = host.parent(&step.path).map_err(failed)?;
+    let now = crate::host::stat_at(&dir, name).map_err(failed)?.map(|found| found.stamp);
+    let temp = journal.temp(at, "");
+    let temp = OsStr::new(&temp);
+    let look = look(step, &dir).map_err(failed)?;
+    match &step.after {
+        None => remove(&dir, name, temp, step.before.as_ref(), now.as_ref()).map_err(failed),
+        Some(Goal::Dir) => place::make_dir(&dir, name, &look).map_err(failed),
+        Some(Goal::Symlink { target }) => {
+            place::link_temp(&dir, temp, target.as_os_str(), &look).map_err(failed)?;
+            place::put(&dir, temp, name, now.as_ref()).map_err(failed)
+        }
+        Some(Goal::File { digest, source, .. }) => {
+            let mut content = content(journal, at, target, *source)?;
+            let written = place::write_temp(&dir, temp, &mut content, &look).map_err(failed)?;
+            if written != *digest {
+                return Err(ApplyError::Changed { path: step.path.as_path().to_path_buf() });
+            }
+            place::put(&dir, temp, name, now.as_ref()).map_err(failed)
+        }
+    }
+}
+
+fn content(
+    journal: &Journal,
+    at: usize,
+    target: &Target<'_>,
+    source: Source,
+) -> Result<Box<dyn Read + Send>, ApplyError> {
+    match source {
+        Source::Layer => Ok(target.layer.open(&journal.steps[at].path)?),
+        Source::Journal => Ok(Box::new(journal.made(at)?)),
+    }
+}
+
+pub(super) fn remove(
+    dir: &OwnedFd,
+    name: &OsStr,
+    temp: &OsStr,
+    before: Option<&Was>,
+    now: Option<&Stamp>,
+) -> io::Result<()> {
+    if before.is_some_and(|was| was.kind == Kind::Dir) {
+        return Ok(sys::unlinkat(dir, name, AtFlags::REMOVEDIR)?);
+    }
+    now.map_or(Ok(()), |now| place::take(dir, name, temp, now))
+}
+
+/// A file that is replaced keeps everything but its content and the executable bit; a new one
+/// belongs to whoever its directory belongs to.
+fn look(step: &Step, dir: &OwnedFd) -> io::Result<Look> {
+    let executable = matches!(step.after, Some(Goal::File { executable: true, .. }));
+    let replaced = step.before.as_ref().filter(|was| was.kind == Kind::File);
+    if let Some(was) = replaced {
+        let mode = was.mode & 0o777;
+        let mode = if executable { mode | ((mode & 0o444) >> 2) } else { mode & !0o111 };
+        let (owner, xattrs) = ((was.uid, was.gid), was.xattrs.clone());
+        return Ok(Look { mode: Some(mode), executable, owner, xattrs, mtime: None });
+    }
+    let parent = Found::from(sys::fstat(dir)?);
+    let owner = (parent.uid, parent.gid);
+    Ok(Look { mode: None, executable, owner, xattrs: Vec::new(), mtime: None })
+}
+
+/// Makes the new names last.
+pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), ApplyError> {
+    let parents: BTreeSet<_> = steps
+        .iter()
+        .map(|step| (step.root, step.path.as_path().parent().unwrap_or(Path::new(""))))
+        .collect();
+    for (root, parent) in parents {
+        let host = find(targets, root).host;
+        let Some(any) = RelPath::new(parent.join("x")) else { continue };
+        match host.parent(&any) {
+            Err(error) if crate::host::is_absent(&error) => {}
+            Err(error) => return Err(ApplyError::at(&any, error)),
+            Ok((dir, _)) => {
+                sys::fsync(&dir).map_err(|error| ApplyError::at(&any, error.into()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells the session what its base is now: what was applied is no change any more.
+pub fn remember(
+    journal: &Journal,
+    root: usize,
+    host: &HostTree,
+    record: &mut dyn Remember,
+) -> Result<(), ApplyError> {
+    for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
+        let (origin, ancestor) = new_origin(journal, at, host)?;
+        record.set(&step.path, &origin, ancestor.as_deref())?;
+    }
+    Ok(())
+}
+
+fn new_origin(
+    journal: &Journal,
+    at: usize,
+    host: &HostTree,
+) -> Result<(Origin, Option<Vec<u8>>), ApplyError> {
+    let step = &journal.steps[at];
+    let failed = |error| ApplyError::at(&step.path, error);
+    let stamp = host.stat(&step.path).map_err(failed)?.map(|found| found.stamp);
+    let unseen = Stamp { ino: 0, size: 0, mtime: (0, 0), ctime: (0, 0) };
+    let stamp = stamp.unwrap_or(unseen);
+    let past =
+        |kind, stamp, executable, digest| Origin::There(Past { kind, stamp, executable, digest });
+    Ok(match &step.after {
+        None => (Origin::Absent, None),
+        Some(Goal::Dir) => (past(Kind::Dir, stamp, false, None), None),
+        Some(Goal::Symlink { target }) => {
+            (past(Kind::Symlink, stamp, false, Some(Digest::of(&target.0))), None)
+        }
+        Some(Goal::File { digest, size, executable, source: Source::Layer }) => {
+            let text =
+                if *size > MAX_ANCESTOR { None } else { text_of(host, &step.path, *digest)? };
+            (past(Kind::File, stamp, *executable, Some(*digest)), text)
+        }
+        Some(Goal::File { digest, executable, source: Source::Journal, .. }) => {
+            // Not what is on the host but what of the layer is in it: the rest is the host's own.
+            let theirs = journal.theirs(at)?;
+            let now = Digest::of(&theirs);
+            let stamp = if now == *digest { stamp } else { unseen };
+            let stamp = Stamp { size: theirs.len() as u64, ..stamp };
+            (past(Kind::File, stamp, *executable, Some(now)), Some(theirs))
+        }
+    })
+}
+
+fn text_of(host: &HostTree, path: &RelPath, digest: Digest) -> Result<Option<Vec<u8>>, ApplyError> {
+    let failed = |error| ApplyError::at(path, error);
+    let (file, _) = match host.open_file(path) {
+        Err(error) if crate::host::is_absent(&error) => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_ANCESTOR + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes).filter(|bytes| Digest::of(bytes) == digest && !bytes.contains(&0)))
+}

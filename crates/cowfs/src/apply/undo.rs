@@ -1,0 +1,197 @@
+//! The way back: the same steps, last first, from what the journal saved.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use rustix::fs::{self as sys, AtFlags};
+use rustix::io::Errno;
+
+use super::journal::{Journal, Status, find};
+use super::perform::sync_dirs;
+use super::place::{self, Look};
+use super::step::{Goal, Step, Was};
+use super::tidy::tidy;
+use super::{ApplyError, Remember, Target};
+use crate::RelPath;
+use crate::host::{HostTree, Kind};
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undone {
+    /// Everything is as it was, but for these: their root and path, changed since and left alone.
+    Done(Vec<(usize, RelPath)>),
+    /// Nothing was done, because these changed since.
+    Refused(Vec<(usize, RelPath)>),
+}
+
+/// Whether paths that changed since stop everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// They do.
+    Stop,
+    /// They are left alone, and the rest is taken back.
+    LeaveOut,
+}
+
+/// Takes an apply back.
+pub fn undo(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    changed: Changed,
+) -> Result<Undone, ApplyError> {
+    for at in 0..journal.steps.len() {
+        tidy(journal, at, find(targets, journal.steps[at].root).host)?;
+    }
+    let left = changed_since(journal, targets)?;
+    if !left.is_empty() && changed == Changed::Stop {
+        return Ok(Undone::Refused(left));
+    }
+    journal.set(Status::Undoing)?;
+    backwards(journal, targets, &left)?;
+    journal.set(Status::Undone)?;
+    Ok(Undone::Done(left))
+}
+
+/// Takes back what an apply that failed has done so far.
+pub(super) fn take_back(journal: &mut Journal, targets: &[Target<'_>]) -> Result<(), ApplyError> {
+    journal.set(Status::Undoing)?;
+    let left = changed_since(journal, targets)?;
+    backwards(journal, targets, &left)?;
+    journal.set(Status::Undone)?;
+    journal.forget();
+    Ok(())
+}
+
+/// Tells the session what its base was before the apply.
+pub fn unremember(
+    journal: &Journal,
+    root: usize,
+    record: &mut dyn Remember,
+) -> Result<(), ApplyError> {
+    for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
+        record.set(&step.path, &step.origin, journal.old(at)?.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Paths that are neither what the apply made nor what was there before.
+fn changed_since(
+    journal: &Journal,
+    targets: &[Target<'_>],
+) -> Result<Vec<(usize, RelPath)>, ApplyError> {
+    let mut changed = BTreeSet::new();
+    for step in &journal.steps {
+        if !is_known(journal, step, find(targets, step.root).host)? {
+            changed.insert((step.root, step.path.clone()));
+        }
+    }
+    Ok(changed.into_iter().collect())
+}
+
+fn is_known(journal: &Journal, step: &Step, host: &HostTree) -> Result<bool, ApplyError> {
+    for (_, state) in journal.of_path(step) {
+        if place::is_after(host, &step.path, state.after.as_ref())?
+            || place::is_before(host, &step.path, state.before.as_ref())?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn backwards(
+    journal: &Journal,
+    targets: &[Target<'_>],
+    left: &[(usize, RelPath)],
+) -> Result<(), ApplyError> {
+    for (at, step) in journal.steps.iter().enumerate().rev() {
+        let host = find(targets, step.root).host;
+        let is_left = left.iter().any(|(root, path)| *root == step.root && *path == step.path);
+        if !is_left && !is_back(journal, at, host)? {
+            let done = one(journal, at, host);
+            if done.is_err() {
+                tidy(journal, at, host)?;
+            }
+            done?;
+        }
+    }
+    for step in &journal.steps {
+        restore_time(step, find(targets, step.root).host)?;
+    }
+    sync_dirs(&journal.steps, targets)
+}
+
+/// Whether the path is what it was before this step, or before an earlier one of the same path.
+fn is_back(journal: &Journal, at: usize, host: &HostTree) -> Result<bool, ApplyError> {
+    let step = &journal.steps[at];
+    for (_, earlier) in journal.of_path(step).filter(|(earlier, _)| *earlier <= at) {
+        if place::is_before(host, &earlier.path, earlier.before.as_ref())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn one(journal: &Journal, at: usize, host: &HostTree) -> Result<(), ApplyError> {
+    let step = &journal.steps[at];
+    let failed = |error| ApplyError::at(&step.path, error);
+    let (dir, name) = host.parent(&step.path).map_err(failed)?;
+    let now = crate::host::stat_at(&dir, name).map_err(failed)?.map(|found| found.stamp);
+    let temp = journal.temp(at, "u");
+    let temp = OsStr::new(&temp);
+    let Some(was) = &step.before else {
+        if step.after != Some(Goal::Dir) {
+            let taken = now.map_or(Ok(()), |now| place::take(&dir, name, temp, &now));
+            return taken.map_err(failed);
+        }
+        return match sys::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
+            // Somebody put something there since: it is theirs.
+            Ok(()) | Err(Errno::NOTEMPTY | Errno::NOENT) => Ok(()),
+            Err(error) => Err(failed(error.into())),
+        };
+    };
+    let look = look(was);
+    match was.kind {
+        Kind::Dir => return place::make_dir(&dir, name, &look).map_err(failed),
+        Kind::Symlink => {
+            let target = was.target.as_ref().map_or(OsStr::new(""), |target| target.as_os_str());
+            place::link_temp(&dir, temp, target, &look).map_err(failed)?;
+        }
+        _ => {
+            let mut saved = journal.saved(at)?;
+            let digest = place::write_temp(&dir, temp, &mut saved, &look).map_err(failed)?;
+            if Some(digest) != was.digest {
+                return Err(ApplyError::Changed { path: step.path.as_path().to_path_buf() });
+            }
+        }
+    }
+    place::put(&dir, temp, name, now.as_ref()).map_err(failed)
+}
+
+fn look(was: &Was) -> Look {
+    Look {
+        mode: Some(was.mode),
+        executable: false,
+        owner: (was.uid, was.gid),
+        xattrs: was.xattrs.clone(),
+        mtime: Some(was.stamp.mtime),
+    }
+}
+
+/// A directory that is back gets its time when everything is back in it.
+fn restore_time(step: &Step, host: &HostTree) -> Result<(), ApplyError> {
+    let Some(was) = step.before.as_ref().filter(|was| was.kind == Kind::Dir) else { return Ok(()) };
+    let failed = |error| ApplyError::at(&step.path, error);
+    match host.parent(&step.path) {
+        Err(error) if crate::host::is_absent(&error) => Ok(()),
+        Err(error) => Err(failed(error)),
+        Ok((dir, name)) => {
+            let times = place::times(was.stamp.mtime);
+            match sys::utimensat(&dir, Path::new(name), &times, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(error) => Err(failed(error.into())),
+            }
+        }
+    }
+}

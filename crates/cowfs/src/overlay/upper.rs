@@ -1,0 +1,207 @@
+//! One upper directory, read name by name.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::change::{LayerError, Meta, Node};
+
+/// What the kernel keeps for itself in a layer that it writes without privilege.
+const RESERVED: &[u8] = b"user.overlay.";
+/// How it stores an attribute of the user's that begins so.
+const ESCAPED: &[u8] = b"user.overlay.overlay.";
+
+/// Longer than any path that one call takes is looked up in parts of this length.
+const PART: usize = 2048;
+
+/// An upper directory.
+#[derive(Debug)]
+pub(super) struct Upper {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// What one layer says about one name.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// Nothing of what lies below is seen.
+    Gone,
+    /// Something of its own. A directory may let what lies below shine through.
+    Node(Node),
+}
+
+impl Upper {
+    /// Opens the directory of a layer.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let flags = DIR.union(OFlags::NOFOLLOW);
+        Ok(Self { root: fs::open(path, flags, Mode::empty())?, path: path.to_path_buf() })
+    }
+
+    /// Opens a directory of the layer; nothing if it has none there. The empty path is the top.
+    pub(super) fn dir(&self, below: &Path) -> Result<Option<OwnedFd>, LayerError> {
+        match lookup(&self.root, below, DIR) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(error) => Err(self.failed(below)(error)),
+        }
+    }
+
+    /// What the layer says about one path, if anything.
+    pub(super) fn look(&self, path: &Path) -> Result<Option<Said>, LayerError> {
+        let Some(dir) = self.dir(path.parent().unwrap_or(Path::new("")))? else { return Ok(None) };
+        match read(&dir, path.file_name().unwrap_or_default()) {
+            Ok(said) => Ok(Some(said)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(self.failed(path)(error)),
+        }
+    }
+
+    /// Opens a regular file of the layer for reading.
+    pub(super) fn file(&self, path: &Path) -> Result<std::fs::File, LayerError> {
+        let failed = self.failed(path);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = lookup(&self.root, path, flags).map_err(&failed)?;
+        let kind = FileType::from_raw_mode(fs::fstat(&file).map_err(&failed)?.st_mode);
+        if kind == FileType::RegularFile { Ok(file.into()) } else { Err(failed(Errno::INVAL)) }
+    }
+
+    /// The names of a directory and what the layer says about each.
+    pub(super) fn entries(
+        &self,
+        dir: &OwnedFd,
+        at: &Path,
+    ) -> Result<Vec<(OsString, Said)>, LayerError> {
+        let failed = self.failed(at);
+        let mut found = Vec::new();
+        for entry in fs::Dir::read_from(dir).map_err(&failed)? {
+            let entry = entry.map_err(&failed)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            match read(dir, name) {
+                Ok(said) => found.push((name.to_owned(), said)),
+                // The session runs on while its layer is read.
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(self.failed(&at.join(name))(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Names of the attributes that the user set.
+    pub(super) fn xattrs(&self, path: &Path) -> Result<Vec<OsString>, LayerError> {
+        let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
+        let failed = self.failed(path);
+        let names = attributes(&dir.map_err(&failed)?, path.file_name().unwrap_or_default());
+        Ok(names.map_err(failed)?.into_iter().filter_map(of_the_user).collect())
+    }
+
+    fn failed(&self, below: &Path) -> impl Fn(Errno) -> LayerError {
+        let path = self.path.join(below);
+        move |error| LayerError::Io { path: path.clone(), source: error.into() }
+    }
+}
+
+const DIR: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
+/// Opens a path below a directory without following a link. A tree made from inside may be deeper
+/// than the longest path that the kernel takes.
+fn lookup(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let step = |from: &OwnedFd, part: &Path, flags| {
+        let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+        fs::openat2(from, part, flags, Mode::empty(), resolve)
+    };
+    let (mut here, mut part) = (None, PathBuf::new());
+    for name in path.components() {
+        if part.as_os_str().len() + name.as_os_str().len() > PART {
+            here = Some(step(here.as_ref().unwrap_or(root), &part, DIR)?);
+            part.clear();
+        }
+        part.push(name);
+    }
+    step(here.as_ref().unwrap_or(root), &part, flags)
+}
+
+fn read(dir: &OwnedFd, name: &OsStr) -> Result<Said, Errno> {
+    let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let meta = meta(&stat);
+    Ok(Said::Node(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Node::Dir { meta, opaque: is_opaque(dir, name)? },
+        FileType::RegularFile => {
+            if stat.st_size == 0 && has(dir, name, b"user.overlay.whiteout")? {
+                return Ok(Said::Gone);
+            }
+            Node::File { meta, size: u64::try_from(stat.st_size).unwrap_or(0) }
+        }
+        FileType::Symlink => {
+            let target = fs::readlinkat(dir, name, Vec::new())?.into_bytes();
+            Node::Symlink { meta, target: OsString::from_vec(target) }
+        }
+        FileType::CharacterDevice if stat.st_rdev == 0 => return Ok(Said::Gone),
+        _ => Node::Special { meta: Meta { mode: stat.st_mode, ..meta } },
+    }))
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unnecessary_cast,
+    reason = "the widths differ by architecture; nanoseconds fit"
+)]
+fn meta(stat: &Stat) -> Meta {
+    Meta {
+        mode: stat.st_mode & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+        links: stat.st_nlink as u64,
+    }
+}
+
+/// `y` hides what lies below; `x` only says that there are whiteouts by attribute.
+fn is_opaque(dir: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
+    let mut value = [0; 8];
+    let opened = fs::openat(dir, name, DIR | OFlags::NOFOLLOW, Mode::empty())?;
+    match fs::fgetxattr(&opened, c"user.overlay.opaque", &mut value[..]) {
+        Ok(length) => Ok(value[..length] == *b"y"),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn has(dir: &OwnedFd, name: &OsStr, attribute: &[u8]) -> Result<bool, Errno> {
+    Ok(attributes(dir, name)?.iter().any(|name| name == attribute))
+}
+
+/// The attributes of an entry. One that cannot be opened for reading is asked by its path through
+/// the directory's descriptor; links are not followed.
+fn attributes(dir: &OwnedFd, name: &OsStr) -> Result<Vec<Vec<u8>>, Errno> {
+    use std::os::fd::AsRawFd;
+    let path = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
+    let mut names = vec![0; 4096];
+    let length = loop {
+        match fs::llistxattr(&path, names.as_mut_slice()) {
+            Ok(length) => break length,
+            Err(Errno::RANGE) if names.len() < 1 << 17 => names.resize(names.len() * 4, 0),
+            Err(Errno::OPNOTSUPP) => break 0,
+            Err(error) => return Err(error),
+        }
+    };
+    let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(<[u8]>::to_vec).collect())
+}
+
+fn of_the_user(name: Vec<u8>) -> Option<OsString> {
+    if let Some(rest) = name.strip_prefix(ESCAPED) {
+        return Some(OsString::from_vec([RESERVED, rest].concat()));
+    }
+    (!name.starts_with(RESERVED)).then(|| OsString::from_vec(name))
+}

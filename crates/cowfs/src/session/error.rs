@@ -1,0 +1,110 @@
+//! What can go wrong with a session.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::change::LayerError;
+
+/// Why something cannot be done with a session.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// The file system refused.
+    #[error("cannot {what} `{}`", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The record makes no sense.
+    #[error("the record `{}` cannot be read", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Where it stops making sense.
+        source: serde_json::Error,
+    },
+    /// Written by another version of this program.
+    #[error("the session `{name}` has format {found}, and this version knows {known}")]
+    Version {
+        /// Its name.
+        name: String,
+        /// What it has.
+        found: u32,
+        /// What is known here.
+        known: u32,
+    },
+    /// Nothing by that name.
+    #[error("there is no session `{0}`")]
+    Unknown(String),
+    /// Nothing at all here.
+    #[error("there is no session of `{}`", .0.display())]
+    None(PathBuf),
+    /// The name means several.
+    #[error("`{name}` can mean {}", .matches.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// What it can mean: names with ids.
+        matches: Vec<String>,
+    },
+    /// The name is in use.
+    #[error("there is a session `{0}` of this directory already")]
+    Taken(String),
+    /// The name cannot be used.
+    #[error("`{0}` cannot be the name of a session")]
+    Name(String),
+    /// Somebody works in it.
+    #[error("the session `{name}` is in use{}", .pid.map_or_else(String::new, |pid| format!(" by process {pid}")))]
+    Busy {
+        /// Its name.
+        name: String,
+        /// Who holds it, if that is known.
+        pid: Option<i32>,
+    },
+    /// A root that the session does not have.
+    #[error("the session `{name}` has no root {root}")]
+    Root {
+        /// Its name.
+        name: String,
+        /// The number.
+        root: usize,
+    },
+    /// A layer cannot be read.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+}
+
+impl SessionError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown(_) | Self::Ambiguous { .. } => {
+                Some("`agent-sandbox ps` lists the sessions".into())
+            }
+            Self::None(_) => Some("`agent-sandbox --cow COMMAND` makes one".into()),
+            Self::Name(_) => Some(
+                "use letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first".into(),
+            ),
+            Self::Busy { .. } => Some("wait until it ends, or use another session".into()),
+            Self::Taken(_) => Some("choose another name".into()),
+            Self::Version { .. } => Some("use the version that made it".into()),
+            Self::Record { .. } => {
+                Some("`agent-sandbox prune` removes sessions that cannot be read".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Says what was being done to a path when it failed.
+pub(super) fn cannot<E: Into<io::Error>>(
+    what: &'static str,
+    path: &Path,
+) -> impl FnOnce(E) -> SessionError {
+    move |error| SessionError::Io { what, path: path.to_path_buf(), source: error.into() }
+}

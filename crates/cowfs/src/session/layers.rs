@@ -1,0 +1,98 @@
+//! The directories of layers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::disk;
+use super::error::{SessionError, cannot};
+use super::record::{LayerId, RootKind};
+
+/// `DATA/layers`.
+#[derive(Debug, Clone)]
+pub(super) struct Layers {
+    dir: PathBuf,
+}
+
+impl Layers {
+    pub(super) fn at(data: &Path) -> Self {
+        Self { dir: data.join("layers") }
+    }
+
+    /// Where one layer lies.
+    pub(super) fn dir(&self, id: &LayerId) -> PathBuf {
+        self.dir.join(&id.0)
+    }
+
+    /// The tree that overlayfs writes.
+    pub(super) fn upper(&self, id: &LayerId) -> PathBuf {
+        self.dir(id).join("upper")
+    }
+
+    /// A new layer without any change. Its top shows the mode and the owner of the base's.
+    pub(super) fn create(&self, base: &Path, kind: RootKind) -> Result<LayerId, SessionError> {
+        let id = LayerId(disk::unique()?);
+        disk::private_dir(&self.dir(&id))?;
+        let upper = self.upper(&id);
+        fs::create_dir(&upper).map_err(cannot("make", &upper))?;
+        let like_base = match kind {
+            RootKind::Dir => like(&upper, base),
+            RootKind::File => Ok(()),
+        };
+        like_base.map_err(cannot("make", &upper))?;
+        Ok(id)
+    }
+
+    /// Removes what no record names any more.
+    pub(super) fn sweep(&self, named: &BTreeSet<LayerId>) -> Result<(), SessionError> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(cannot("list", &self.dir))?,
+        };
+        for entry in entries.filter_map(Result::ok) {
+            let id = entry.file_name().to_str().map(|name| LayerId(name.to_owned()));
+            if id.is_none_or(|id| !named.contains(&id)) {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn like(upper: &Path, base: &Path) -> io::Result<()> {
+    let base = fs::symlink_metadata(base)?;
+    if sandbox_linux::process::uid() == 0 {
+        std::os::unix::fs::lchown(upper, Some(base.uid()), Some(base.gid()))?;
+    }
+    fs::set_permissions(upper, fs::Permissions::from_mode(base.mode() & 0o7777))
+}
+
+/// Removes a tree that was written from inside a sandbox: directories in it may be closed even to
+/// their owner.
+pub(super) fn remove(dir: &Path) -> Result<(), SessionError> {
+    match fs::remove_dir_all(dir) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            unlock(dir).and_then(|()| fs::remove_dir_all(dir)).map_err(cannot("remove", dir))
+        }
+        Err(error) => Err(cannot("remove", dir)(error)),
+    }
+}
+
+/// Opens every directory of a tree to its owner, from the top down.
+fn unlock(dir: &Path) -> io::Result<()> {
+    let mut todo = vec![dir.to_path_buf()];
+    while let Some(dir) = todo.pop() {
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                todo.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! All sessions of a user, and one of them open.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::base::BaseRecord;
+use super::disk;
+use super::error::{SessionError, cannot};
+use super::find::{self, Selector};
+use super::layers::{self, Layers};
+use super::lock::{self, Lock};
+use super::record::{Engine, FORMAT, LayerId, Record, Root, RootKind};
+use crate::change::{Layer, LayerError};
+use crate::overlay::Stack;
+
+/// The sessions of a user.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    data: PathBuf,
+    layers: Layers,
+}
+
+/// What a new session is to be.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// What the user calls it; nothing for a name after the project.
+    pub name: Option<String>,
+    /// The working directory, absolute and free of symlinks.
+    pub project: PathBuf,
+    /// Who makes its layers.
+    pub engine: Engine,
+    /// The places whose changes it keeps, absolute and free of symlinks.
+    pub roots: Vec<(PathBuf, RootKind)>,
+}
+
+/// A session, or its directory and why it cannot be read.
+type Opened = Result<Session, (PathBuf, SessionError)>;
+
+/// Whether something runs in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// By this process.
+    Running(i32),
+    /// Nothing does.
+    Stopped,
+    /// Nothing does, and the last command did not come to an end of its own.
+    Killed,
+}
+
+impl Sessions {
+    /// The sessions below agent-sandbox's data directory. Nothing is made until it is needed.
+    pub fn at(data: impl Into<PathBuf>) -> Self {
+        let data = data.into();
+        Self { layers: Layers::at(&data), data }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.data.join("sessions")
+    }
+
+    /// Held while sessions come and go, so that no layer is swept between its making and the
+    /// record that names it.
+    pub(super) fn guard(&self) -> Result<Lock, SessionError> {
+        disk::private_dir(&self.dir())?;
+        Lock::take(&self.dir().join("lock"))
+    }
+
+    /// Makes a session.
+    pub fn create(&self, new: NewSession) -> Result<Session, SessionError> {
+        let _guard = self.guard()?;
+        let taken = self.list()?;
+        let name = Self::free_name(new.name, &new.project, &taken)?;
+        let mut roots = Vec::new();
+        for (path, kind) in new.roots {
+            let stack = vec![self.layers.create(&path, kind)?];
+            roots.push(Root { path, kind, stack });
+        }
+        let record = Record {
+            format: FORMAT,
+            id: disk::unique()?,
+            name,
+            project: new.project,
+            engine: new.engine,
+            created: disk::now(),
+            roots,
+            runs: Vec::new(),
+            snapshots: Vec::new(),
+            parent: None,
+        };
+        self.add(record)
+    }
+
+    /// A name that is free in its project.
+    pub(super) fn free_name(
+        name: Option<String>,
+        project: &Path,
+        taken: &[Session],
+    ) -> Result<String, SessionError> {
+        let Some(name) = name else { return Ok(find::default_name(project, taken)) };
+        if !find::is_name(&name) {
+            return Err(SessionError::Name(name));
+        }
+        let same =
+            |session: &Session| session.record.name == name && session.record.project == project;
+        if taken.iter().any(same) { Err(SessionError::Taken(name)) } else { Ok(name) }
+    }
+
+    /// Puts a new session on record.
+    fn add(&self, record: Record) -> Result<Session, SessionError> {
+        let dir = self.dir().join(&record.id);
+        disk::private_dir(&dir)?;
+        let session = Session { dir, layers: self.layers.clone(), record };
+        session.write()?;
+        Ok(session)
+    }
+
+    /// The session that is meant.
+    pub fn find(&self, selector: &Selector) -> Result<Session, SessionError> {
+        find::choose(self.list()?, selector)
+    }
+
+    /// The session of exactly this project and name, to go on with.
+    pub fn of(&self, project: &Path, name: &str) -> Result<Option<Session>, SessionError> {
+        let same =
+            |session: &Session| session.record.name == name && session.record.project == project;
+        Ok(self.list()?.into_iter().find(same))
+    }
+
+    /// Every session that can be read, the oldest first.
+    pub fn list(&self) -> Result<Vec<Session>, SessionError> {
+        Ok(self.all()?.into_iter().filter_map(Result::ok).collect())
+    }
+
+    /// Directories of sessions whose record cannot be read, and why.
+    pub fn broken(&self) -> Result<Vec<(PathBuf, SessionError)>, SessionError> {
+        Ok(self.all()?.into_iter().filter_map(Result::err).collect())
+    }
+
+    fn all(&self) -> Result<Vec<Opened>, SessionError> {
+        let dir = self.dir();
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(cannot("list", &dir))?,
+        };
+        let mut dirs: Vec<PathBuf> = entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.path())
+            .collect();
+        dirs.sort();
+        Ok(dirs.into_iter().map(|dir| self.open(&dir).map_err(|error| (dir, error))).collect())
+    }
+
+    fn open(&self, dir: &Path) -> Result<Session, SessionError> {
+        let record = read_record(&dir.join("session.json"))?;
+        Ok(Session { dir: dir.to_path_buf(), layers: self.layers.clone(), record })
+    }
+
+    /// Removes a session and every layer that no other session names. It must not be in use.
+    pub fn remove(&self, session: &Session, lock: Lock) -> Result<(), SessionError> {
+        let _guard = self.guard()?;
+        // Without its record a session is gone; what is left after a crash is swept later.
+        let record = session.dir.join("session.json");
+        fs::remove_file(&record).map_err(cannot("remove", &record))?;
+        drop(lock);
+        layers::remove(&session.dir)?;
+        self.sweep()
+    }
+
+    /// Removes layers that no session names, unless a record that cannot be read may name them.
+    fn sweep(&self) -> Result<(), SessionError> {
+        let all = self.all()?;
+        let unreadable = |entry: &Result<Session, (PathBuf, SessionError)>| matches!(entry, Err((dir, _)) if dir.join("session.json").try_exists().unwrap_or(true));
+        if all.iter().any(unreadable) {
+            return Ok(());
+        }
+        let named: BTreeSet<LayerId> =
+            all.iter().flatten().flat_map(|session| session.record.layers().cloned()).collect();
+        self.layers.sweep(&named)
+    }
+}
+
+fn read_record(path: &Path) -> Result<Record, SessionError> {
+    let text = fs::read(path).map_err(cannot("read", path))?;
+    let damaged = |source| SessionError::Record { path: path.to_path_buf(), source };
+    let record: Record = serde_json::from_slice(&text).map_err(damaged)?;
+    if record.format != FORMAT {
+        let Record { name, format: found, .. } = record;
+        return Err(SessionError::Version { name, found, known: FORMAT });
+    }
+    if let Some(layer) = record.layers().find(|layer| !layer.is_plain()) {
+        let problem = format!("`{}` is no layer", layer.as_str());
+        return Err(damaged(serde::de::Error::custom(problem)));
+    }
+    Ok(record)
+}
+
+/// One session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    dir: PathBuf,
+    layers: Layers,
+    record: Record,
+}
+
+impl Session {
+    /// What was on record when it was opened or last changed through this value.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Where it lies.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether something runs in it.
+    pub fn state(&self) -> State {
+        match lock::holder(&self.dir.join("lock")) {
+            Some(pid) => State::Running(pid),
+            None if self.record.runs.last().is_some_and(|run| run.ended.is_none()) => State::Killed,
+            None => State::Stopped,
+        }
+    }
+
+    /// Takes the session for oneself: for a run, or to take its changes over.
+    pub fn lock(&self) -> Result<Lock, SessionError> {
+        let path = self.dir.join("lock");
+        Lock::try_take(&path)?.ok_or_else(|| SessionError::Busy {
+            name: self.record.name.clone(),
+            pid: lock::holder(&path).filter(|pid| *pid > 0),
+        })
+    }
+
+    /// Changes the record. Whoever runs in the session and whoever looks after it may both do so.
+    pub fn update(&mut self, change: impl FnOnce(&mut Record)) -> Result<(), SessionError> {
+        let _writing = Lock::take(&self.dir.join("record.lock"))?;
+        self.record = read_record(&self.dir.join("session.json"))?;
+        change(&mut self.record);
+        self.write()
+    }
+
+    fn write(&self) -> Result<(), SessionError> {
+        let path = self.dir.join("session.json");
+        let bytes = serde_json::to_vec_pretty(&self.record)
+            .map_err(|source| SessionError::Record { path: path.clone(), source })?;
+        disk::replace(&path, &bytes)
+    }
+
+    pub(super) fn root(&self, root: usize) -> Result<&Root, SessionError> {
+        let name = || self.record.name.clone();
+        self.record.roots.get(root).ok_or_else(|| SessionError::Root { name: name(), root })
+    }
+
+    /// What root number `root` holds on top of its base.
+    pub fn layer(&self, root: usize) -> Result<Box<dyn Layer>, SessionError> {
+        let root = self.root(root)?;
+        match self.record.engine {
+            Engine::Overlay => {
+                let uppers = self.uppers(root);
+                let stack = Stack::open(&uppers, root.base());
+                let path = uppers.last().cloned().unwrap_or_default();
+                Ok(Box::new(stack.map_err(|source| LayerError::Io { path, source })?))
+            }
+            Engine::Agentfs => {
+                let what = "databases are not read by sessions yet".to_owned();
+                Err(LayerError::Damaged { what }.into())
+            }
+        }
+    }
+
+    /// Throws all changes away: each root goes on with one empty layer. Snapshots stay.
+    pub fn clear(&mut self, _lock: &Lock) -> Result<(), SessionError> {
+        let mut stacks = Vec::new();
+        for root in &self.record.roots {
+            stacks.push(vec![self.layers.create(&root.path, root.kind)?]);
+        }
+        self.update(|record| {
+            for (root, stack) in record.roots.iter_mut().zip(stacks) {
+                root.stack = stack;
+            }
+        })?;
+        layers::remove(&self.dir.join("base"))
+    }
+
+    /// The directories of a root's layers, the lowest first.
+    pub(super) fn uppers(&self, root: &Root) -> Vec<PathBuf> {
+        root.stack.iter().map(|layer| self.layers.upper(layer)).collect()
+    }
+
+    /// The directory on the host that the paths of root number `root` are relative to.
+    pub fn base_dir(&self, root: usize) -> Result<&Path, SessionError> {
+        Ok(self.root(root)?.base())
+    }
+
+    /// What the changed files of root number `root` were when they were first changed.
+    pub fn base_record(&self, root: usize) -> Result<BaseRecord, SessionError> {
+        self.root(root)?;
+        BaseRecord::read(&self.dir.join("base"), root)
+    }
+
+    /// Where the changes that were taken over are kept, one directory for each time.
+    pub fn applied_dir(&self) -> PathBuf {
+        self.dir.join("applied")
+    }
+}

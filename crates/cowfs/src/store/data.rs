@@ -1,0 +1,123 @@
+//! Content in the database: chunks of equal length. A missing chunk is a hole, a short one ends in
+//! zeros.
+
+use rusqlite::OptionalExtension;
+
+use super::statement::{Statement, Value};
+use super::{Store, StoreError};
+
+impl Store {
+    /// Fills `buffer` with what stands at `offset`, zeros where nothing does.
+    pub(crate) fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        buffer.fill(0);
+        let size = self.chunk_size as u64;
+        let end = offset + buffer.len() as u64;
+        let mut query = self.journal.conn.prepare_cached(
+            "SELECT chunk_index, data FROM fs_data WHERE ino=?1 AND chunk_index BETWEEN ?2 AND ?3",
+        )?;
+        let (first, last) = ((offset / size).cast_signed(), (end.max(1) - 1) / size);
+        let mut rows = query.query((ino.cast_signed(), first, last.cast_signed()))?;
+        while let Some(row) = rows.next()? {
+            let start = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * size;
+            let chunk = row.get_ref(1)?.as_bytes().unwrap_or_default();
+            // A chunk longer than all others would cover the next one: cut, as AgentFS does.
+            let chunk = &chunk[..chunk.len().min(self.chunk_size)];
+            copy_overlap(buffer, offset, chunk, start);
+        }
+        Ok(())
+    }
+
+    /// Replaces the whole content.
+    pub(crate) fn put_content(&mut self, ino: u64, content: &[u8]) -> Result<(), StoreError> {
+        let mut count = 0;
+        for (index, chunk) in content.chunks(self.chunk_size).enumerate() {
+            self.put_chunk(ino, index as u64, chunk)?;
+            count = index + 1;
+        }
+        self.journal.run(Statement::DropChunks, &[ino.into(), (count as u64).into()])
+    }
+
+    /// Writes the first content of an inode that has none yet.
+    pub(crate) fn put_first_content(&mut self, ino: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        for (index, chunk) in bytes.chunks(self.chunk_size).enumerate() {
+            self.put_chunk(ino, index as u64, chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Writes one chunk.
+    pub(crate) fn put_chunk(
+        &mut self,
+        ino: u64,
+        index: u64,
+        chunk: &[u8],
+    ) -> Result<(), StoreError> {
+        self.journal.run(Statement::PutChunk, &[ino.into(), index.into(), Value::Blob(chunk)])
+    }
+
+    /// Cuts the content to `size` bytes, so that what is put behind it later reads as zeros.
+    pub(crate) fn cut(&mut self, ino: u64, size: u64) -> Result<(), StoreError> {
+        let (index, inside) = (size / self.chunk_size as u64, size % self.chunk_size as u64);
+        self.journal.run(
+            Statement::DropChunks,
+            &[ino.into(), size.div_ceil(self.chunk_size as u64).into()],
+        )?;
+        let inside = usize::try_from(inside).unwrap_or(0);
+        if inside > 0
+            && let Some(mut chunk) = self.chunk(ino, index)?
+            && chunk.len() > inside
+        {
+            chunk.truncate(inside);
+            self.put_chunk(ino, index, &chunk)?;
+        }
+        Ok(())
+    }
+
+    fn chunk(&self, ino: u64, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut query = self
+            .journal
+            .conn
+            .prepare_cached("SELECT data FROM fs_data WHERE ino=?1 AND chunk_index=?2")?;
+        Ok(query
+            .query_row((ino.cast_signed(), index.cast_signed()), |row| {
+                Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec())
+            })
+            .optional()?)
+    }
+
+    /// Where content begins at or behind `offset`: the start of a chunk, or `offset` inside one.
+    pub(crate) fn next_data(&self, ino: u64, offset: u64) -> Result<Option<u64>, StoreError> {
+        let size = self.chunk_size as u64;
+        let mut query = self.journal.conn.prepare_cached(
+            "SELECT min(chunk_index) FROM fs_data WHERE ino=?1 AND chunk_index>=?2",
+        )?;
+        let index: Option<i64> = query
+            .query_row((ino.cast_signed(), (offset / size).cast_signed()), |row| row.get(0))?;
+        Ok(index.map(|index| index.cast_unsigned().saturating_mul(size).max(offset)))
+    }
+
+    /// Where the next hole begins at or behind `offset`.
+    pub(crate) fn next_hole(&self, ino: u64, offset: u64) -> Result<u64, StoreError> {
+        let size = self.chunk_size as u64;
+        let mut query = self
+            .journal
+            .conn
+            .prepare_cached("SELECT 1 FROM fs_data WHERE ino=?1 AND chunk_index=?2")?;
+        let mut index = offset / size;
+        while query.exists((ino.cast_signed(), index.cast_signed()))? {
+            index += 1;
+        }
+        Ok((index * size).max(offset))
+    }
+}
+
+/// Copies the part of `chunk`, which stands at `start`, that lies in `buffer`, which stands at `offset`.
+fn copy_overlap(buffer: &mut [u8], offset: u64, chunk: &[u8], start: u64) {
+    let from = offset.max(start);
+    let to = (offset + buffer.len() as u64).min(start + chunk.len() as u64);
+    let span = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+    let (into, out, length) = (span(offset, from), span(start, from), span(from, to));
+    if length > 0 {
+        buffer[into..into + length].copy_from_slice(&chunk[out..out + length]);
+    }
+}

@@ -1,0 +1,254 @@
+//! Inodes: what a file is, apart from its names and its content.
+
+use rusqlite::{OptionalExtension, Row};
+
+use super::statement::{Statement, Value};
+use super::{Store, StoreError};
+
+/// Set in the number of a file that came from the base, also after it was copied up.
+pub(crate) const BASE: u64 = 1 << 62;
+/// Set beside [`BASE`] where the base is a database itself: its own files keep the numbers they had
+/// in there, because a layer counts on from where the layer below it stopped.
+pub(crate) const LOWER: u64 = 1 << 60;
+
+/// A point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Time {
+    /// Seconds since 1970.
+    pub sec: i64,
+    /// Nanoseconds of that second.
+    pub nsec: u32,
+}
+
+impl Time {
+    /// Now.
+    pub fn now() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        Self { sec: now.tv_sec, nsec: u32::try_from(now.tv_nsec).unwrap_or(0) }
+    }
+}
+
+/// One row of `fs_inode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inode {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Names.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Length in bytes.
+    pub size: u64,
+    /// Last read.
+    pub atime: Time,
+    /// Last write.
+    pub mtime: Time,
+    /// Last change.
+    pub ctime: Time,
+    /// Which device, for device files.
+    pub rdev: u64,
+}
+
+/// What a file is, of seven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+impl Kind {
+    /// From the type bits of a mode; nothing if they say nothing.
+    pub fn of(mode: u32) -> Option<Self> {
+        Some(match mode & libc::S_IFMT {
+            libc::S_IFREG => Self::File,
+            libc::S_IFDIR => Self::Dir,
+            libc::S_IFLNK => Self::Symlink,
+            libc::S_IFIFO => Self::Fifo,
+            libc::S_IFSOCK => Self::Socket,
+            libc::S_IFCHR => Self::Char,
+            libc::S_IFBLK => Self::Block,
+            _ => return None,
+        })
+    }
+}
+
+impl Inode {
+    /// What it is. A database that says nothing known is read as a file.
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.mode).unwrap_or(Kind::File)
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind() == Kind::Dir
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let number = |column: usize| row.get::<_, i64>(column);
+        let small =
+            |column: usize| number(column).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
+        let time = |sec: usize, nsec: usize| {
+            Ok::<_, rusqlite::Error>(Time {
+                sec: number(sec)?,
+                nsec: small(nsec)?.min(999_999_999),
+            })
+        };
+        Ok(Self {
+            mode: small(0)?,
+            nlink: small(1)?,
+            uid: small(2)?,
+            gid: small(3)?,
+            size: u64::try_from(number(4)?).unwrap_or(0),
+            atime: time(5, 9)?,
+            mtime: time(6, 10)?,
+            ctime: time(7, 11)?,
+            rdev: number(8)?.cast_unsigned(),
+        })
+    }
+}
+
+impl Store {
+    /// Reads an inode.
+    pub(crate) fn inode(&self, ino: u64) -> Result<Option<Inode>, StoreError> {
+        let mut query = self.journal.conn.prepare_cached(
+            "SELECT mode, nlink, uid, gid, size, atime, mtime, ctime, rdev, atime_nsec, mtime_nsec,
+             ctime_nsec FROM fs_inode WHERE ino=?1",
+        )?;
+        Ok(query.query_row([ino.cast_signed()], Inode::from_row).optional()?)
+    }
+
+    /// Writes an inode.
+    pub(crate) fn put_inode(&mut self, ino: u64, inode: &Inode) -> Result<(), StoreError> {
+        let Inode { mode, nlink, uid, gid, size, atime, mtime, ctime, rdev } = *inode;
+        self.journal.run(
+            Statement::PutInode,
+            &[
+                ino.into(),
+                mode.into(),
+                nlink.into(),
+                uid.into(),
+                gid.into(),
+                size.into(),
+                atime.sec.into(),
+                mtime.sec.into(),
+                ctime.sec.into(),
+                rdev.into(),
+                atime.nsec.into(),
+                mtime.nsec.into(),
+                ctime.nsec.into(),
+            ],
+        )
+    }
+
+    /// Deletes an inode with all that hangs on it. `shown` is the number that it was known by.
+    pub(crate) fn drop_inode(
+        &mut self,
+        ino: u64,
+        shown: u64,
+        inode: &Inode,
+    ) -> Result<(), StoreError> {
+        let ino_value = [Value::from(ino)];
+        match inode.kind() {
+            Kind::File if self.loose.has(ino) => self.forget_loose(ino)?,
+            Kind::File => self.journal.run(Statement::DropChunks, &[ino.into(), Value::Int(0)])?,
+            Kind::Symlink => {
+                self.journal.run(Statement::DropSymlink, &ino_value)?;
+                self.journal.run(Statement::DropRawSymlink, &ino_value)?;
+            }
+            Kind::Dir => self.journal.run(Statement::DropDir, &ino_value)?,
+            _ => {}
+        }
+        if shown & BASE != 0 || self.any.origins {
+            self.journal.run(Statement::DropShown, &ino_value)?;
+            self.journal.run(Statement::DropOrigin, &[origin_key(shown).into()])?;
+        }
+        if self.any.xattrs {
+            self.journal.run(Statement::DropXattrs, &ino_value)?;
+        }
+        self.journal.run(Statement::DropInode, &ino_value)
+    }
+
+    /// The number that an inode shows: its own, or the one that it had in the base.
+    pub(crate) fn shown(&self, ino: u64) -> Result<u64, StoreError> {
+        let mut query = self
+            .journal
+            .conn
+            .prepare_cached("SELECT base_ino FROM fs_origin WHERE delta_ino=?1")?;
+        let origin: Option<i64> =
+            query.query_row([ino.cast_signed()], |row| row.get(0)).optional()?;
+        Ok(match origin.map(i64::cast_unsigned) {
+            // AgentFS writes numbers that meant something to one process only.
+            Some(number) if number & BASE == 0 => ino,
+            Some(number) if number & LOWER != 0 => number & !(BASE | LOWER),
+            Some(number) => number,
+            None => ino,
+        })
+    }
+
+    /// The inode that a base's file was copied up to.
+    pub(crate) fn copied(&self, shown: u64) -> Result<Option<u64>, StoreError> {
+        if !self.any.origins {
+            return Ok(None);
+        }
+        let mut query = self
+            .journal
+            .conn
+            .prepare_cached("SELECT delta_ino FROM sandbox_origin WHERE base_ino=?1")?;
+        let ino: Option<i64> =
+            query.query_row([origin_key(shown).cast_signed()], |row| row.get(0)).optional()?;
+        Ok(ino.map(i64::cast_unsigned))
+    }
+
+    /// Records where an inode came from, and what the base's file looked like then.
+    pub(crate) fn put_origin(
+        &mut self,
+        ino: u64,
+        shown: u64,
+        base: &Inode,
+    ) -> Result<(), StoreError> {
+        let key = origin_key(shown);
+        self.any.origins = true;
+        self.journal.run(Statement::PutShown, &[ino.into(), key.into()])?;
+        self.journal.run(
+            Statement::PutOrigin,
+            &[
+                key.into(),
+                ino.into(),
+                base.size.into(),
+                base.mtime.sec.into(),
+                base.mtime.nsec.into(),
+                base.ctime.sec.into(),
+                base.ctime.nsec.into(),
+            ],
+        )
+    }
+
+    /// Records that an inode has no name left but is still in use.
+    pub(crate) fn put_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
+        self.journal.run(Statement::PutOrphan, &[ino.into()])
+    }
+
+    /// The inode is gone, or has a name again.
+    pub(crate) fn drop_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
+        self.journal.run(Statement::DropOrphan, &[ino.into()])
+    }
+}
+
+/// How a base's number stands in the tables.
+fn origin_key(shown: u64) -> u64 {
+    if shown & BASE == 0 { BASE | LOWER | shown } else { shown }
+}

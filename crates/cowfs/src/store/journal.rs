@@ -1,0 +1,190 @@
+//! The connection that writes: changes run at once inside an open transaction, so that whatever
+//! reads later sees them; the transaction is committed for many of them together.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::redo::{Follows, Redo};
+use super::statement::{Statement, Value, decode, encode};
+use super::{StoreError, beside};
+
+/// A transaction is committed when it holds as many bytes.
+const ENOUGH: usize = 4 << 20;
+
+/// Writes to the database.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub(crate) conn: Connection,
+    /// The statements of the open transaction, so that it can be built again.
+    pending: Vec<u8>,
+    /// How many of them the redo log has.
+    logged: usize,
+    /// When the transaction was begun.
+    since: Option<Instant>,
+    redo: Redo,
+    epoch: u64,
+    wal: Option<File>,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Takes a connection that has no transaction open; `follows` is the database's present state.
+    pub(crate) fn new(conn: Connection, path: PathBuf, follows: Follows) -> io::Result<Self> {
+        let redo = Redo::open(&beside(&path, "-redo"), follows)?;
+        let (pending, since, wal) = (Vec::new(), None, None);
+        Ok(Self { conn, pending, logged: 0, since, redo, epoch: follows.epoch, wal, path })
+    }
+
+    /// Runs one statement inside the open transaction.
+    pub(crate) fn run(
+        &mut self,
+        statement: Statement,
+        values: &[Value<'_>],
+    ) -> Result<(), StoreError> {
+        self.begin()?;
+        if let Err(error) = execute(&self.conn, statement, values) {
+            // Some failures end the whole transaction, not only the statement.
+            if self.conn.is_autocommit() {
+                self.rebuild(self.pending.len())?;
+            }
+            return Err(error.into());
+        }
+        encode(&mut self.pending, statement, values);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if self.since.is_none() {
+            self.conn.execute_batch("BEGIN IMMEDIATE")?;
+            self.since = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Where the log stands: the argument of [`Self::take_back`].
+    pub(crate) fn mark(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Undoes everything since `mark`: half an operation is none.
+    pub(crate) fn take_back(&mut self, mark: usize) -> Result<(), StoreError> {
+        if self.pending.len() <= mark {
+            return Ok(());
+        }
+        self.conn.execute_batch("ROLLBACK")?;
+        self.rebuild(mark)
+    }
+
+    /// Builds the transaction again from its first `length` bytes; SQLite has rolled it back.
+    fn rebuild(&mut self, length: usize) -> Result<(), StoreError> {
+        self.pending.truncate(length);
+        self.logged = self.logged.min(length);
+        self.since = None;
+        if length == 0 {
+            return Ok(());
+        }
+        self.begin()?;
+        replay(&self.conn, &self.pending)?;
+        Ok(())
+    }
+
+    /// Makes everything so far outlive the death of this process.
+    pub(crate) fn keep(&mut self) -> Result<(), StoreError> {
+        if self.pending.len() > ENOUGH {
+            return self.commit();
+        }
+        if self.logged == self.pending.len() {
+            return Ok(());
+        }
+        if self.redo.append(&self.pending[self.logged..]).is_err() {
+            return self.commit();
+        }
+        self.logged = self.pending.len();
+        Ok(())
+    }
+
+    /// Commits, if something is open. When it fails, nothing is lost: the transaction stands again,
+    /// and the next commit tries once more.
+    pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
+        if self.since.is_none() {
+            return Ok(());
+        }
+        if let Err(error) = self.try_commit() {
+            if !self.conn.is_autocommit() {
+                self.conn.execute_batch("ROLLBACK")?;
+            }
+            self.rebuild(self.pending.len())?;
+            return Err(error);
+        }
+        self.pending.clear();
+        self.pending.shrink_to(ENOUGH);
+        self.since = None;
+        if self.logged > 0 {
+            self.epoch += 1;
+            self.logged = 0;
+        }
+        self.redo.restart(Follows { epoch: self.epoch, last_ino: last_ino(&self.conn)? });
+        Ok(())
+    }
+
+    fn try_commit(&mut self) -> Result<(), StoreError> {
+        if self.logged > 0 {
+            let next = (self.epoch + 1).to_string();
+            execute(&self.conn, Statement::PutEpoch, &[Value::Text(&next)])?;
+        }
+        self.conn.execute_batch("COMMIT")?;
+        Ok(())
+    }
+
+    /// Commits, and waits until the disk has it.
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+        self.commit()?;
+        // The log's file has no locks of SQLite's on it, so that opening and closing it is safe.
+        let wal = match self.wal.take() {
+            Some(wal) => wal,
+            None => File::open(beside(&self.path, "-wal"))?,
+        };
+        wal.sync_data()?;
+        self.wal = Some(wal);
+        Ok(())
+    }
+
+    /// Whether the open transaction is older than `age`, or large.
+    pub(crate) fn is_due(&self, age: Duration) -> bool {
+        self.pending.len() > ENOUGH || self.since.is_some_and(|since| since.elapsed() >= age)
+    }
+
+    /// Bytes that wait for a commit.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.pending.len() as u64
+    }
+
+    /// Bytes in the write-ahead log.
+    pub(crate) fn wal_size(&self) -> u64 {
+        std::fs::metadata(beside(&self.path, "-wal")).map_or(0, |meta| meta.len())
+    }
+}
+
+fn execute(conn: &Connection, what: Statement, values: &[Value<'_>]) -> rusqlite::Result<()> {
+    let mut prepared = conn.prepare_cached(what.sql())?;
+    prepared.execute(rusqlite::params_from_iter(values)).map(drop)
+}
+
+/// The last inode number that was given out.
+pub(crate) fn last_ino(conn: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name='fs_inode'), 0),
+        coalesce((SELECT max(ino) FROM fs_inode), 0))";
+    conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
+}
+
+/// Runs the statements of a log.
+pub(crate) fn replay(conn: &Connection, mut log: &[u8]) -> rusqlite::Result<()> {
+    while let Some((statement, values)) = decode(&mut log) {
+        execute(conn, statement, &values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Open files.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::attr::drop_set_ids;
+use super::directory::read_full;
+use super::node::Body;
+use super::{Attr, Caller, Make, OrErrno, Result, State, Tree};
+use crate::store::{Kind, Time};
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// It may be written.
+    pub write: bool,
+    /// It is emptied first.
+    pub truncate: bool,
+}
+
+/// An open file.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// Whether what the kernel has of the content is still true.
+    pub unchanged: bool,
+}
+
+impl Tree {
+    /// Opens a file.
+    pub fn open(&self, id: u64, access: Access, who: Caller) -> Result<Opened> {
+        let opened = self.change(|state| state.open(id))?;
+        if access.truncate {
+            let change = super::Change { size: Some(0), ..Default::default() };
+            if let Err(error) = self.set_attr(id, &change, who) {
+                self.release(id);
+                return Err(error);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Makes a file and opens it; counted as known to the kernel.
+    pub fn create(&self, parent: u64, name: &OsStr, mode: u32, who: Caller) -> Result<Attr> {
+        let make = Make { mode: mode & 0o7777 | libc::S_IFREG, rdev: 0, target: None };
+        self.change(|state| {
+            let id = state.make(parent, name, make, who)?;
+            state.open(id)?;
+            state.meet(id, 1)
+        })
+    }
+
+    /// Reads from an open file into `buffer`; short only at its end.
+    pub fn read(&self, id: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let state = self.lock();
+        let node = state.node(id)?;
+        match &node.body {
+            Body::Base(content) => {
+                let content = Arc::clone(content);
+                drop(state);
+                content.read_at(buffer, offset).or_errno()
+            }
+            Body::Loose(file) => {
+                let file = Arc::clone(file);
+                drop(state);
+                read_full(&file, buffer, offset).or_errno()
+            }
+            body => {
+                let left = node.inode.size.saturating_sub(offset);
+                let length = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                let buffer = &mut buffer[..length];
+                match (body, usize::try_from(offset)) {
+                    _ if length == 0 => {}
+                    (Body::Buffer { bytes, .. }, Ok(at)) => {
+                        buffer.copy_from_slice(&bytes[at..at + length]);
+                    }
+                    _ => {
+                        let ino = node.delta.ok_or(Errno::IO)?;
+                        state.store.read(ino, offset, buffer).or_errno()?;
+                    }
+                }
+                Ok(length)
+            }
+        }
+    }
+
+    /// Writes to an open file. `kill` says that set-id bits do not survive it.
+    pub fn write(&self, id: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+        let plain = self.change(|state| state.write(id, offset, data, kill))?;
+        let Some(file) = plain else { return Ok(()) };
+        let written = file.write_all_at(data, offset).or_errno();
+        if written.is_err() {
+            // What is not there must not be shown.
+            let mut state = self.lock();
+            if let (Ok(meta), Ok(node)) = (file.metadata(), state.touch(id)) {
+                node.inode.size = meta.len();
+            }
+        }
+        written
+    }
+
+    /// A descriptor was closed: what was written through it outlives this process.
+    pub fn flush(&self, id: u64) -> Result<()> {
+        let mut state = self.lock();
+        state.store_body(id)?;
+        state.settle()?;
+        state.store.keep().or_errno()
+    }
+
+    /// Waits until the disk has a file, and everything that happened before.
+    pub fn sync(&self, id: u64) -> Result<()> {
+        let plain = self.lock().plain(id)?;
+        if let Some(file) = plain {
+            file.sync_data().or_errno()?;
+        }
+        let mut state = self.lock();
+        state.store_body(id)?;
+        state.settle()?;
+        state.store.sync().or_errno()
+    }
+
+    /// The last descriptor of one opening is closed.
+    pub fn release(&self, id: u64) {
+        let mut state = self.lock();
+        let Ok(node) = state.node_mut(id) else { return };
+        node.opens = node.opens.saturating_sub(1);
+        if node.opens > 0 {
+            return;
+        }
+        // Without a name nobody will read it again. What cannot be stored now stays here, and the
+        // next commit tries again.
+        let done = node.inode.nlink == 0 || state.store_body(id).is_ok();
+        if let Ok(node) = state.node_mut(id)
+            && done
+        {
+            node.body = Body::Closed;
+        }
+        state.trim(id);
+    }
+}
+
+impl State {
+    fn open(&mut self, id: u64) -> Result<Opened> {
+        let node = self.node(id)?;
+        match node.kind() {
+            Kind::File => {}
+            Kind::Dir => return Err(Errno::ISDIR),
+            _ => return Err(Errno::INVAL),
+        }
+        let mut opened = Opened { unchanged: true };
+        if matches!(node.body, Body::Closed) {
+            let body = match (node.delta, &node.base) {
+                (Some(ino), _) if self.store.is_loose(ino) => {
+                    Body::Loose(Arc::new(self.store.open_loose(ino).or_errno()?))
+                }
+                (Some(_), _) => Body::Stored,
+                (None, Some(path)) => {
+                    let content = self.base()?.open(path).or_errno()?;
+                    opened.unchanged = content.size().or_errno()? == node.inode.size;
+                    Body::Base(content)
+                }
+                (None, None) => return Err(Errno::IO),
+            };
+            self.node_mut(id)?.body = body;
+        }
+        self.node_mut(id)?.opens += 1;
+        Ok(opened)
+    }
+
+    /// Writes, or says to which plain file to write.
+    fn write(
+        &mut self,
+        id: u64,
+        offset: u64,
+        data: &[u8],
+        kill: bool,
+    ) -> Result<Option<Arc<std::fs::File>>> {
+        let ino = self.own(id)?;
+        let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
+        self.prepare(id, ino, end)?;
+        self.drop_capability(ino)?;
+        if !matches!(self.node(id)?.body, Body::Loose(_)) {
+            self.need_room_for(data.len() as u64)?;
+        }
+        let now = Time::now();
+        let node = self.touch(id)?;
+        (node.inode.mtime, node.inode.ctime) = (now, now);
+        node.inode.size = node.inode.size.max(end);
+        if kill {
+            drop_set_ids(&mut node.inode);
+        }
+        match &mut node.body {
+            Body::Loose(file) => Ok(Some(Arc::clone(file))),
+            Body::Buffer { bytes, dirty } => {
+                let (start, end) = (to_usize(offset)?, to_usize(end)?);
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[start..end].copy_from_slice(data);
+                *dirty = true;
+                Ok(None)
+            }
+            _ => Err(Errno::IO),
+        }
+    }
+}
+
+pub(super) fn to_usize(number: u64) -> Result<usize> {
+    usize::try_from(number).map_err(|_| Errno::FBIG)
+}

@@ -1,0 +1,127 @@
+//! Keeping what happened: writing changed inodes, commits in the background, the end of a mount.
+
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::node::Body;
+use super::{OrErrno, Result, State, Tree};
+use crate::store::StoreError;
+
+/// A change waits at most this long for a commit.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+/// What was deleted beside the database waits as long for the disk to know.
+const DELETED: Duration = Duration::from_secs(1);
+/// The write-ahead log is cut when it is longer.
+const LOG: u64 = 32 << 20;
+/// The disk is asked for free space after as many bytes.
+const ASK: u64 = 256 << 10;
+
+/// Whether the disk has room, as far as known.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    full: bool,
+    /// Bytes written since the disk was asked.
+    used: u64,
+    buried: Option<Instant>,
+}
+
+impl Tree {
+    /// What is to be done every [`PATIENCE`]: commits, now and then more. A full disk is no news to
+    /// anybody here: whoever writes next is told, and the next commit tries again.
+    pub fn tick(&self) {
+        let mut state = self.lock();
+        if state.is_idle() {
+            return;
+        }
+        let done = state.settle().and_then(|()| state.store.commit().or_errno());
+        let late = state.room.buried.is_none_or(|buried| buried.elapsed() > DELETED);
+        if late && state.store.has_doomed() {
+            state.room.buried = Some(Instant::now());
+            let _ = state.store.sync();
+        }
+        state.room.full = done.is_err() || state.store.is_full();
+        state.room.used = 0;
+        let _ = state.store.checkpoint(LOG);
+    }
+
+    /// Ends the view: everything is committed, and the database brought to rest.
+    pub fn close(self) -> std::result::Result<(), StoreError> {
+        let mut state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.settle().map_err(std::io::Error::from)?;
+        let ids: Vec<u64> = state.nodes.keys().copied().collect();
+        for id in ids {
+            if let Ok(node) = state.node_mut(id) {
+                (node.lookups, node.opens, node.body) = (0, 0, Body::Closed);
+            }
+            state.trim(id);
+        }
+        state.settle().map_err(std::io::Error::from)?;
+        let State { store, .. } = state;
+        store.close()
+    }
+
+    /// How the file system below is filled.
+    pub fn disk(&self) -> Result<rustix::fs::StatVfs> {
+        let path = self.lock().store.path().to_owned();
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        rustix::fs::statvfs(parent.unwrap_or(std::path::Path::new(".")))
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        let nothing = self.dirty.is_empty() && self.orphans.is_empty();
+        nothing && !self.store.is_due(Duration::ZERO) && !self.store.has_doomed()
+    }
+
+    /// Writes changed inodes, and notes those without a name. Nodes that nobody holds any more go.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        while let Some(id) = self.dirty.pop() {
+            if let Err(error) = self.save(id) {
+                self.dirty.push(id);
+                return Err(error);
+            }
+            self.trim(id);
+        }
+        while let Some(id) = self.orphans.pop() {
+            let Some(node) = self.nodes.get_mut(&id).filter(|node| node.inode.nlink == 0) else {
+                continue;
+            };
+            if let Some(ino) = node.delta {
+                node.orphan = true;
+                self.store.put_orphan(ino).or_errno()?;
+            }
+        }
+        self.mark = self.store.mark();
+        Ok(())
+    }
+
+    /// Writes an inode, and with it the content that its length speaks of.
+    fn save(&mut self, id: u64) -> Result<()> {
+        let Some(node) = self.nodes.get(&id) else { return Ok(()) };
+        if node.inode.nlink > 0 {
+            self.store_body(id)?;
+        }
+        let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
+        if let Some(ino) = node.delta {
+            self.store.put_inode(ino, &node.inode).or_errno()?;
+        }
+        node.dirty = false;
+        Ok(())
+    }
+
+    /// Refuses what would need room that the disk does not have.
+    pub(super) fn need_room(&mut self) -> Result<()> {
+        self.need_room_for(4096)
+    }
+
+    pub(super) fn need_room_for(&mut self, bytes: u64) -> Result<()> {
+        self.room.used += bytes;
+        if self.room.used > ASK {
+            self.room.used = 0;
+            self.room.full = self.store.is_full();
+        }
+        if self.room.full { Err(Errno::NOSPC) } else { Ok(()) }
+    }
+}

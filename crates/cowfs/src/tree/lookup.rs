@@ -1,0 +1,200 @@
+//! From names to nodes, and forgetting them again.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::base::Stat;
+use super::node::{Node, Place};
+use super::{Attr, OrErrno, ROOT, Result, State, Tree};
+use crate::store::Rest;
+
+impl Tree {
+    /// What a name in a directory stands for; counted as known to the kernel.
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Option<Attr>> {
+        self.find(parent, name, 1)
+    }
+
+    /// The same, counted as often as said.
+    pub(super) fn find(&self, parent: u64, name: &OsStr, count: u64) -> Result<Option<Attr>> {
+        if name.len() > 255 {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let (base, path) = {
+            let mut state = self.lock();
+            if let Some(id) = state.find_own(parent, name)? {
+                return state.meet(id, count).map(Some);
+            }
+            match (state.base.clone(), state.path_below(parent, name)?) {
+                (Some(base), Some(path)) => (base, path),
+                _ => return Ok(None),
+            }
+        };
+        // The disk is asked without the lock; the kernel lets nobody change this name meanwhile.
+        let Some(stat) = found(base.stat(&path))? else { return Ok(None) };
+        let mut state = self.lock();
+        let id = state.adopt(Place::new(parent, name), &path, &stat)?;
+        state.meet(id, count).map(Some)
+    }
+
+    /// The kernel has dropped a file as often as said.
+    pub fn forget(&self, id: u64, count: u64) {
+        let mut state = self.lock();
+        if let Some(node) = state.nodes.get_mut(&id) {
+            node.lookups = node.lookups.saturating_sub(count);
+        }
+        state.trim(id);
+    }
+}
+
+/// Nothing there is an answer, not an error.
+pub(super) fn found<T>(result: std::io::Result<T>) -> Result<Option<T>> {
+    match result.or_errno() {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl State {
+    pub(super) fn load_root(&mut self) -> Result<()> {
+        let inode = self.store.inode(ROOT).or_errno()?.ok_or(Errno::IO)?;
+        let mut node = Node::new(inode, None);
+        node.delta = Some(ROOT);
+        node.lookups = 1;
+        node.base = match self.store.rest(ROOT).or_errno()? {
+            _ if self.base.is_none() => None,
+            Rest::Default => Some(Path::new("").into()),
+            Rest::Opaque => None,
+            Rest::From(path) => Some(path.into()),
+        };
+        self.nodes.insert(ROOT, node);
+        Ok(())
+    }
+
+    /// A name, wherever it comes from.
+    pub(super) fn find(&mut self, parent: u64, name: &OsStr) -> Result<Option<u64>> {
+        if let Some(id) = self.find_own(parent, name)? {
+            return Ok(Some(id));
+        }
+        let Some(path) = self.path_below(parent, name)? else { return Ok(None) };
+        match found(self.base()?.stat(&path))? {
+            Some(stat) => self.adopt(Place::new(parent, name), &path, &stat).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A name that the layer holds.
+    pub(super) fn find_own(&mut self, parent: u64, name: &OsStr) -> Result<Option<u64>> {
+        let Some(dir) = self.node(parent)?.delta else { return Ok(None) };
+        match self.store.find(dir, name).or_errno()? {
+            Some(ino) => self.load(ino, Place::new(parent, name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where in the base a name of a directory would be, unless it is gone there.
+    pub(super) fn path_below(&self, parent: u64, name: &OsStr) -> Result<Option<PathBuf>> {
+        let Some(dir) = &self.node(parent)?.base else { return Ok(None) };
+        let path = dir.join(name);
+        Ok((!self.store.is_gone(&path).or_errno()?).then_some(path))
+    }
+
+    /// The node of an inode of the layer.
+    fn load(&mut self, ino: u64, place: Place) -> Result<u64> {
+        let id = match self.shown.get(&ino) {
+            Some(id) => *id,
+            None if self.nodes.get(&ino).is_some_and(|node| node.delta == Some(ino)) => ino,
+            None => self.store.shown(ino).or_errno()?,
+        };
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.place = Some(place);
+            return Ok(id);
+        }
+        let inode = self.store.inode(ino).or_errno()?.ok_or(Errno::IO)?;
+        let rest = if inode.is_dir() { self.rest_of(ino, &place)? } else { None };
+        let mut node = Node::new(inode, Some(place));
+        (node.delta, node.base) = (Some(ino), rest.map(PathBuf::into_boxed_path));
+        if id != ino {
+            self.shown.insert(ino, id);
+        }
+        self.nodes.insert(id, node);
+        Ok(id)
+    }
+
+    /// Where the other entries of a directory of the layer come from: what its row says, else the
+    /// directory of the same name below where the parent's come from.
+    fn rest_of(&self, ino: u64, place: &Place) -> Result<Option<PathBuf>> {
+        if self.base.is_none() {
+            return Ok(None);
+        }
+        Ok(match self.store.rest(ino).or_errno()? {
+            Rest::Opaque => None,
+            Rest::From(path) => Some(path),
+            Rest::Default => {
+                let below = self.path_below(place.parent, &place.name)?;
+                below.filter(|path| self.is_base_dir(path))
+            }
+        })
+    }
+
+    pub(super) fn is_base_dir(&self, path: &Path) -> bool {
+        let stat = self.base.as_ref().map(|base| base.stat(path));
+        matches!(stat, Some(Ok(stat)) if stat.inode.is_dir())
+    }
+
+    /// The node of a file of the base, or of what it was copied up to.
+    fn adopt(&mut self, place: Place, path: &Path, stat: &Stat) -> Result<u64> {
+        if let Some(node) = self.nodes.get_mut(&stat.ino) {
+            node.place = Some(place);
+            if node.delta.is_none() {
+                node.base = Some(path.into());
+            }
+            return Ok(stat.ino);
+        }
+        let linked = !stat.inode.is_dir() && stat.inode.nlink > 1;
+        if linked && let Some(ino) = self.store.copied(stat.ino).or_errno()? {
+            return self.load(ino, place);
+        }
+        let mut node = Node::new(stat.inode, Some(place));
+        if let Some(count) = self.unlinked.get(&stat.ino) {
+            node.inode.nlink = node.inode.nlink.saturating_sub(*count).max(1);
+        }
+        node.base = Some(path.into());
+        self.nodes.insert(stat.ino, node);
+        Ok(stat.ino)
+    }
+
+    /// Counts a node as known, and says what it is.
+    pub(super) fn meet(&mut self, id: u64, count: u64) -> Result<Attr> {
+        self.node_mut(id)?.lookups += count;
+        self.attr(id)
+    }
+
+    /// Drops a node that nobody holds; deletes the file if it has no name either.
+    pub(super) fn trim(&mut self, id: u64) {
+        let Some(node) = self.nodes.get(&id).filter(|node| node.is_idle() && id != ROOT) else {
+            return;
+        };
+        if node.inode.nlink == 0 {
+            // A failure leaves an orphan, which the next opening of the database deletes.
+            let _ = self.bury(id);
+        } else if node.dirty {
+            return;
+        }
+        if let Some(ino) = self.nodes.remove(&id).and_then(|node| node.delta) {
+            self.shown.remove(&ino);
+        }
+    }
+
+    fn bury(&mut self, id: u64) -> Result<()> {
+        let node = self.node(id)?;
+        let (Some(ino), inode, orphan) = (node.delta, node.inode, node.orphan) else {
+            return Ok(());
+        };
+        self.orphans.retain(|waiting| *waiting != id);
+        self.store.drop_inode(ino, id, &inode).or_errno()?;
+        if orphan { self.store.drop_orphan(ino).or_errno() } else { Ok(()) }
+    }
+}
