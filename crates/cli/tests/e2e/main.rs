@@ -13,4 +13,5 @@ mod nested;
 mod why;
 mod doctor;
 mod init;
+mod fs;
 mod attacks;

@@ -12,6 +12,7 @@ use super::open::{beside, check_schema, prepare};
 use super::rows::tables;
 use super::{LayerError, loose_dir};
 use crate::store::{Store, StoreError};
+use crate::tree::PATIENCE;
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -85,8 +86,8 @@ fn strays(path: &Path) -> Result<usize, StoreError> {
     Ok(entries.len())
 }
 
-/// Takes in what a killed mount left beside a database, so that a reader sees it. Nothing happens
-/// to one that is in use, or that we may not write.
+/// Makes sure that a reader sees everything that was written so far: takes in what a killed mount
+/// left beside a database, or lets a living one commit. Nothing happens where we may not write.
 pub fn settle(path: &Path) -> Result<(), StoreError> {
     let left = fs::symlink_metadata(beside(path, "-redo")).is_ok_and(|meta| meta.len() > 0);
     if !left {
@@ -94,7 +95,10 @@ pub fn settle(path: &Path) -> Result<(), StoreError> {
     }
     match Store::open(path) {
         Ok(store) => store.close(),
-        Err(StoreError::InUse { .. }) => Ok(()),
+        Err(StoreError::InUse { .. }) => {
+            std::thread::sleep(PATIENCE * 3);
+            Ok(())
+        }
         Err(StoreError::Io(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Ok(())
         }

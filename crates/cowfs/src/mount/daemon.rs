@@ -165,12 +165,21 @@ struct Attendant<'a> {
 impl Attendant<'_> {
     /// Says "ready" once the mount answers, then waits for its end.
     fn run(&self, record: &Record, ready: impl FnOnce()) -> io::Result<()> {
-        std::fs::metadata(&self.request.mountpoint)?;
+        rustix::fs::statfs(&self.request.mountpoint)?;
         if let Some(folder) = &self.request.records {
             record.save(folder)?;
         }
         ready();
         self.wait()
+    }
+
+    /// Ends the connection under whoever still uses it. Where that cannot be done, this process
+    /// ends as if it were killed, which the database is made for.
+    fn cut(&self) -> io::Result<()> {
+        if abort(&self.row.device).is_ok() {
+            return Ok(());
+        }
+        Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?)
     }
 
     /// A signal asks for the end: first gently, then by taking the mount out of sight, at last by
@@ -195,7 +204,7 @@ impl Attendant<'_> {
                     detach(at, Detach::Lazy)?;
                 }
             } else if asked && !happened[1] {
-                return abort(&self.row.device);
+                self.cut()?;
             }
         }
     }

@@ -143,10 +143,10 @@ fn mounted(row: &Row, record: Option<&Record>) -> Mounted {
     }
 }
 
-/// Whether nobody serves what is mounted at a path.
+/// Whether nobody serves what is mounted at a path. What a file is the kernel may remember; how full
+/// the file system is it always asks.
 pub fn is_dead(mountpoint: &Path) -> bool {
-    fs::symlink_metadata(mountpoint)
-        .is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+    matches!(rustix::fs::statfs(mountpoint), Err(rustix::io::Errno::NOTCONN))
 }
 
 /// The records of a folder; what is no record is left alone.

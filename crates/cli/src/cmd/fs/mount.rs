@@ -111,7 +111,7 @@ pub(crate) fn unmount(asked: &Unmount, here: &Path, host: &Host, io: &mut Stdio<
     let records = folder.as_deref().map(record::read).unwrap_or_default();
     let record = records.into_iter().find(|(_, record)| record.mountpoint == found.mountpoint);
     let path = found.mountpoint.clone();
-    detach(&path, how).map_err(|source| UnmountError::Refused { path: path.clone(), source })?;
+    take_away(&path, how).map_err(|source| UnmountError::Refused { path: path.clone(), source })?;
     if let Some((file, record)) = record {
         if how == Detach::Idle {
             settled(&record)?;
@@ -122,6 +122,22 @@ pub(crate) fn unmount(asked: &Unmount, here: &Path, host: &Host, io: &mut Stdio<
     }
     io.labelled(Tone::Good, "unmounted", &visible(&format!("`{}`", path.display())));
     Ok(0)
+}
+
+/// Takes a mount away. Somebody may just have had a look at it, so that is tried for a moment.
+fn take_away(path: &Path, how: Detach) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match detach(path, how) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy
+                    && begun.elapsed() < Duration::from_millis(500) =>
+            {
+                std::thread::sleep(Duration::from_millis(25));
+            }
+            done => return done,
+        }
+    }
 }
 
 /// The mount that a word means: by mountpoint, else by database.

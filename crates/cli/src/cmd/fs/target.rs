@@ -38,10 +38,14 @@ impl From<TargetError> for Failed {
     }
 }
 
-/// Whether a word can be an ID. AgentFS takes the same, so that a name is never a path.
+/// Whether a word can be an ID: what AgentFS takes, so that a name is never a path, and nothing that
+/// looks like a flag.
 pub(crate) fn is_id(word: &OsStr) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !word.is_empty() && word.len() <= 128 && word.as_bytes().iter().all(plain)
+    !word.is_empty()
+        && word.len() <= 128
+        && !word.as_bytes().starts_with(b"-")
+        && word.as_bytes().iter().all(plain)
 }
 
 /// Where the database that a word means is, or would be.

@@ -81,7 +81,8 @@ pub(crate) fn export(flags: &Flags, export: &Export, here: &Path, io: &mut Stdio
         from_database(&database, sink.as_mut(), watch)?;
         sink.finish()
     })?;
-    report(flags, &moved, &to, io);
+    let streamed = export.destination == Path::new("-");
+    report(flags, &moved, if streamed { Path::new("standard output") } else { &to }, io);
     Ok(0)
 }
 
