@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sandbox_core::config::{Access, Network, Request};
+use sandbox_core::config::{Access, Cow, CowEngine, CowScope, Network, Request};
 use sandbox_core::wrapper::CommandRule;
 
 /// The command line.
@@ -122,6 +122,16 @@ pub(crate) struct Flags {
     /// Let a hidden variable through, or set one
     #[arg(long, value_name = "NAME[=VALUE]", global = true, help_heading = "Sandbox")]
     pub env: Vec<OsString>,
+
+    /// Keep changes apart until they are applied: `=all` also those of caches and settings,
+    /// `=overlay` or `=agentfs` by this engine
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = cow, global = true, help_heading = "Sandbox")]
+    pub cow: Option<Cow>,
+
+    /// Go on in the session NAME, or begin it; implies `--cow`
+    #[arg(short, long, value_name = "NAME", global = true, help_heading = "Sandbox")]
+    pub session: Option<String>,
 
     /// Accept what the project's configuration opens, this once
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
@@ -335,8 +345,20 @@ fn is_reserved(word: &OsStr) -> bool {
 }
 
 /// Flags whose value is the next word.
-const WITH_VALUE: &[&str] =
-    &["-C", "--cwd", "-c", "--config", "--ro", "--rw", "--exclude", "--cmd", "--env", "--color"];
+const WITH_VALUE: &[&str] = &[
+    "-C",
+    "--cwd",
+    "-c",
+    "--config",
+    "--ro",
+    "--rw",
+    "--exclude",
+    "--cmd",
+    "--env",
+    "--color",
+    "-s",
+    "--session",
+];
 
 /// `agent-sandbox [flags] -- COMMAND` means `agent-sandbox [flags] exec -- COMMAND`, and so does a
 /// command whose name is no text.
@@ -379,6 +401,7 @@ impl Flags {
             config: self.config.clone(),
             network: self.network,
             docker: self.docker,
+            cow: self.cow.or(self.session.as_ref().map(|_| COW)),
             paths,
             commands: command_rules(&self.commands)?,
             env: self.env.iter().map(|word| variable(word)).collect::<Result<_, _>>()?,
@@ -434,6 +457,20 @@ fn boolean(word: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" | "no" | "off" => Ok(false),
         _ => Err("use true or false".into()),
+    }
+}
+
+/// What `--cow` alone means.
+const COW: Cow = Cow { engine: CowEngine::On, scope: CowScope::Work };
+
+fn cow(word: &str) -> Result<Cow, String> {
+    match (word, boolean(word)) {
+        ("all", _) => Ok(Cow { scope: CowScope::All, ..COW }),
+        ("overlay", _) => Ok(Cow { engine: CowEngine::Overlay, ..COW }),
+        ("agentfs", _) => Ok(Cow { engine: CowEngine::Agentfs, ..COW }),
+        (_, Ok(true)) => Ok(COW),
+        (_, Ok(false)) => Ok(Cow::OFF),
+        _ => Err("use true, false, all, overlay or agentfs".into()),
     }
 }
 

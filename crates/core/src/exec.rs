@@ -25,7 +25,7 @@ use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::{Root, Veiling};
 use crate::backend::{bwrap, own};
 use crate::host::{Host, RUNTIME_BINARY};
-use crate::plan::{Plan, Proc};
+use crate::plan::{CopyOnWrite, Plan, Proc};
 use crate::watch::{self, Identities, Watch};
 
 /// How long a command may take to end after it was asked to.
@@ -83,6 +83,9 @@ pub enum StartError {
     /// A mount that was planned cannot be made.
     #[error("cannot {0}")]
     Mount(String),
+    /// The kernel does not make the overlay that changes were to go into.
+    #[error("cannot {0}")]
+    Apart(String),
     /// bubblewrap ended before the command began.
     #[error("bubblewrap could not set up the sandbox (its message is above)")]
     Setup,
@@ -95,7 +98,7 @@ impl StartError {
             Self::Bwrap(error) => Some(error.hint()),
             Self::DirectoryDescriptor(_) => Some("redirect it from a file or /dev/null".into()),
             Self::Setup | Self::Mount(_) => Some("`agent-sandbox doctor` names the cause".into()),
-            Self::System { .. } => None,
+            Self::System { .. } | Self::Apart(_) => None,
         }
     }
 }
@@ -118,12 +121,20 @@ pub fn run(
     let program = open_program(bwrap).map_err(cannot("open bwrap"))?;
     let mut last = StartError::Setup;
     for rendering in renderings.iter().flat_map(|rendering| tries(*rendering)) {
+        if rendering == Rendering::Plain && plan.cow.as_ref().is_some_and(CopyOnWrite::has_overlay)
+        {
+            let why = "bubblewrap alone cannot mount an overlay";
+            return Err(StartError::Apart(format!("keep changes apart: {why}")));
+        }
         // Our own mounts pass over a socket that has gone since the plan was made; bubblewrap gives up.
         let current = (rendering == Rendering::Plain).then(|| without_gone_sockets(plan));
         let plan = current.as_ref().unwrap_or(plan);
         let mut sandbox = Sandbox::start(plan, &program, rendering)?;
         match sandbox.wait(plan, &signals)? {
             Waited::Ended(code) => return Ok(Ended { code, rendering }),
+            Waited::Impossible(why) | Waited::Refused(why) if why.starts_with(root::APART) => {
+                return Err(StartError::Apart(why));
+            }
             Waited::Impossible(why) => {
                 debug(format!("{rendering:?} is not possible here: {why}"));
                 last = StartError::Mount(why);

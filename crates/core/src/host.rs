@@ -67,6 +67,11 @@ impl Host {
         self.xdg("XDG_STATE_HOME", ".local/state")
     }
 
+    /// `$XDG_DATA_HOME/agent-sandbox`, else `~/.local/share/agent-sandbox`: sessions and their layers.
+    pub fn data_dir(&self) -> Option<PathBuf> {
+        self.xdg("XDG_DATA_HOME", ".local/share")
+    }
+
     fn xdg(&self, name: &str, fallback: &str) -> Option<PathBuf> {
         // The XDG specification: a relative value is to be ignored.
         let base = self.var(name).map(PathBuf::from).filter(|dir| dir.is_absolute());

@@ -7,6 +7,11 @@ pub fn wall() -> (i64, u32) {
     read(ClockId::RealtimeCoarse)
 }
 
+/// Wall clock, exactly. Newer kernels stamp some files with it, ahead of [`wall`].
+pub fn wall_exactly() -> (i64, u32) {
+    read(ClockId::Realtime)
+}
+
 /// Time since boot, sleep included; nobody can set it.
 pub fn since_boot() -> (i64, u32) {
     read(ClockId::Boottime)

@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::mount::{
@@ -129,6 +129,24 @@ pub fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Resul
     let flags = rustix::mount::MountFlags::RDONLY
         | rustix::mount::MountFlags::NOSUID
         | rustix::mount::MountFlags::NODEV;
+    Ok(rustix::mount::mount(c"overlay", target, c"overlay", flags, Some(data.as_c_str()))?)
+}
+
+/// Mounts an overlay at `target`: `lower`, the topmost first, is only read; changes go to `upper`.
+pub fn overlay(lower: &[PathBuf], upper: &Path, work: &Path, target: &Path) -> io::Result<()> {
+    let mut data = b"userxattr,lowerdir=".to_vec();
+    for (index, layer) in lower.iter().enumerate() {
+        if index > 0 {
+            data.push(b':');
+        }
+        data.extend(escape(layer));
+    }
+    for (key, path) in [(&b",upperdir="[..], upper), (b",workdir=", work)] {
+        data.extend(key);
+        data.extend(escape(path));
+    }
+    let data = CString::new(data)?;
+    let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NODEV;
     Ok(rustix::mount::mount(c"overlay", target, c"overlay", flags, Some(data.as_c_str()))?)
 }
 

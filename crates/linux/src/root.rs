@@ -15,6 +15,8 @@ use rustix::io::Errno;
 
 use crate::mount::{self, Flags};
 
+mod overlay;
+
 /// One mount, file or directory, in the order in which they are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -79,6 +81,33 @@ pub enum Step {
         dir: PathBuf,
         /// The paths below it, and what is seen of them.
         hidden: Vec<(PathBuf, Hidden)>,
+    },
+    /// A host directory whose changes go into a layer.
+    Overlay {
+        /// Which of them, for [`Step::Within`].
+        number: usize,
+        /// The directory on the host; it is only read.
+        source: PathBuf,
+        /// The place inside.
+        target: PathBuf,
+        /// A directory of the host that holds the layers. Its own path may be any; the paths below
+        /// it are plain names.
+        data: PathBuf,
+        /// Layers that are only read, the topmost first; below `data`.
+        lower: Vec<PathBuf>,
+        /// The layer that is written; below `data`.
+        upper: PathBuf,
+        /// The kernel's own; below `data`.
+        work: PathBuf,
+    },
+    /// A part of such a directory, at its own place again.
+    Within {
+        /// Which of them.
+        number: usize,
+        /// The path in it.
+        below: PathBuf,
+        /// The place inside.
+        target: PathBuf,
     },
     /// An empty, read-only file over a file that exists.
     EmptyFile {
@@ -174,6 +203,9 @@ pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
     mount::replace_root(Path::new("/new")).during(|| "change to the new root".into())
 }
 
+/// What a failure begins with that came from [`Step::Overlay`].
+pub const APART: &str = "keep changes apart in ";
+
 fn describe(step: &Step) -> String {
     match step {
         Step::Bind { source, target, .. } if source == target => {
@@ -183,6 +215,9 @@ fn describe(step: &Step) -> String {
             format!("mount {} at {}", source.display(), target.display())
         }
         Step::Veil { dir, .. } => format!("mount an overlay on {}", dir.display()),
+        Step::Overlay { target, .. } | Step::Within { target, .. } => {
+            format!("{APART}{}", target.display())
+        }
         Step::Tmpfs { target, .. }
         | Step::Dir { target, .. }
         | Step::File { target, .. }
@@ -212,7 +247,7 @@ impl Builder {
     fn stage(taken: &Taken) -> io::Result<Self> {
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
         let stage = mount::tmpfs(0o755, None)?;
-        for name in ["old", "new", "veil"] {
+        for name in ["old", "new", "veil", overlay::STAGE] {
             rustix::fs::mkdirat(&stage, name, Mode::from_raw_mode(0o755))?;
         }
         mount::attach(stage.as_fd(), mount::open_dir(Path::new(STAGE))?.as_fd())?;
@@ -294,6 +329,15 @@ impl Builder {
             }
             Step::Rebind { source, target } => self.rebind(source, target),
             Step::Veil { dir, hidden } => self.veil(dir, hidden),
+            Step::Overlay { number, source, target, data, lower, upper, work } => {
+                let staged = overlay::stage(&self.old, *number, source, data)?;
+                let mounted = staged.mount(lower, upper, work)?;
+                mount::attach(mounted.as_fd(), self.target(target)?.as_fd())
+            }
+            Step::Within { number, below, target } => {
+                let part = overlay::part(*number, below)?;
+                mount::attach(part.as_fd(), self.target(target)?.as_fd())
+            }
             Step::Seal { target } => mount::seal(self.target(target)?.as_fd()),
         }
     }

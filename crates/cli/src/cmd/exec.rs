@@ -9,6 +9,7 @@ use sandbox_core::first_run::FirstRun;
 use sandbox_core::guard::{self, GuardInput, Known};
 use sandbox_core::plan::{Draft, Plan};
 
+use super::cow::{self, Kept};
 use super::{debug, dry_run, report};
 use crate::args::Flags;
 use crate::run::{Failed, Outcome};
@@ -21,6 +22,7 @@ pub(crate) fn run(
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
+    let started = sandbox_linux::clock::wall_exactly();
     let request = super::request(flags, command, host)?;
     let config = super::load(host, &request, io)?;
     let draft = Draft::of(host, config)?;
@@ -31,6 +33,7 @@ pub(crate) fn run(
     }
     let (draft, _first_run) = first_run(host, draft, &request.command, flags, io)?;
     let known = recall(host, &draft, io)?;
+    cow::make_room(draft.config(), host)?;
     let mut plan = draft.finish(host, &known, request.command)?;
     for note in &plan.notes {
         io.labelled(Tone::Warning, "note", &visible(note));
@@ -40,12 +43,16 @@ pub(crate) fn run(
     }
     plan.describe();
     let bwrap = find(host, Some(&plan)).map_err(StartError::from).map_err(start_failed)?;
+    let kept = Kept::begin(&mut plan, flags, host, started, io)?;
     let run = begin(host, &plan)?;
     let ended = enforce(&plan, &bwrap, host, flags, io);
     if let Some(run) = run {
         report::print(&run.finish(), "this run", io);
     }
-    ended
+    match kept {
+        Some(kept) => kept.finish(ended, io),
+        None => ended,
+    }
 }
 
 /// Makes what an agent that has never run here cannot make itself in a read-only home, and looks

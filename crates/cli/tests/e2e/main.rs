@@ -14,4 +14,5 @@ mod why;
 mod doctor;
 mod init;
 mod fs;
+mod cow;
 mod attacks;

@@ -178,7 +178,6 @@ fn key_that_nothing_carries_out_is_refused() {
         ("image = 'x'\n", "image"),
         ("secrets.a = { env_var = 'A' }\n", "secrets"),
         ("network = { mode = 'allow', allowed_hosts = ['example.com'] }\n", "network"),
-        ("cow = true\n", "cow"),
     ] {
         world(text).run(["--trust", "true"]).code(125).stderr_contains(key);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
-use crate::plan::{AGENT_ID, Identity, Plan, Proc, View};
+use crate::plan::{AGENT_ID, Identity, Mount, Plan, Proc, Store, Through, View};
 use crate::why::POLICY_FILE;
 use crate::wrapper::{Cover, CoverBy, Package};
 
@@ -142,6 +142,10 @@ impl Arguments {
 
     fn mounts(&mut self, plan: &Plan) {
         for mount in &plan.mounts {
+            if let Some((flag, source)) = kept_apart(plan, mount) {
+                self.pair(flag, &source, &mount.target);
+                continue;
+            }
             match mount.view {
                 View::ReadWrite | View::Pin => self.pair("--bind", &mount.source, &mount.target),
                 View::ReadOnly => self.pair("--ro-bind", &mount.source, &mount.target),
@@ -219,6 +223,22 @@ impl Arguments {
             }
         }
     }
+}
+
+/// What stands in for a place whose changes are kept apart. bubblewrap cannot make the overlay
+/// that belongs there: the host's files are then shown read-only.
+fn kept_apart(plan: &Plan, mount: &Mount) -> Option<(&'static str, PathBuf)> {
+    let cow = plan.cow.as_ref()?;
+    let Through::Store(number, below) = cow.through(mount) else { return None };
+    Some(match cow.stores.get(number) {
+        Some(Store::Path(path)) => ("--bind", joined(path, below)),
+        Some(Store::Overlay(_)) | None => ("--ro-bind", mount.source.clone()),
+    })
+}
+
+/// Joining nothing would leave a slash at the end, which a file cannot have.
+pub(super) fn joined(path: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { path.to_path_buf() } else { path.join(below) }
 }
 
 /// The directories of the runtime; mode 0111, so that they can be used but not listed.

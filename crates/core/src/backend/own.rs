@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::root::{Base, Hidden, Step, Taken};
 
-use super::bwrap::{Arguments, RUNTIME_DIRS, isolation};
+use super::bwrap::{Arguments, RUNTIME_DIRS, isolation, joined};
 use crate::config::Tmp;
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::path::Kind;
-use crate::plan::{Identity, Mount, Plan, Veil, View, has_below, nearest};
+use crate::plan::{Identity, Layers, Mount, Plan, Store, Through, Veil, View, has_below, nearest};
 use crate::why::POLICY_FILE;
 use crate::wrapper::{CoverBy, Package};
 
@@ -48,7 +48,7 @@ pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
     steps.grounds(plan, terminal);
     steps.mounts(plan, veil);
     steps.runtime(plan);
-    steps.files(veil);
+    steps.files(plan, veil);
     steps.seals(plan, veil);
     Root { base: Base { writable: plan.root_writable, taken: taken(plan) }, steps: steps.list }
 }
@@ -153,7 +153,7 @@ impl Steps {
                 self.veil(plan, veil);
             }
             if veil.is_none_or(|veil| !is_veiled(plan, veil, mount) && !is_linked(veil, mount)) {
-                self.mount(mount);
+                self.mount(plan, mount);
             }
         }
         if let Some(veil) = veiled {
@@ -190,9 +190,12 @@ impl Steps {
         self.list.push(Step::Veil { dir: veil.dir.clone(), hidden });
     }
 
-    fn mount(&mut self, mount: &Mount) {
+    fn mount(&mut self, plan: &Plan, mount: &Mount) {
         if mount.create {
             self.place(mount);
+        }
+        if self.kept_apart(plan, mount) {
+            return;
         }
         match mount.view {
             View::ReadWrite | View::Pin => self.bind(&mount.source, &mount.target, false, false),
@@ -201,6 +204,27 @@ impl Steps {
             View::EmptyDir => self.tmpfs(&mount.target, 0o555),
             View::EmptyFile => self.list.push(Step::EmptyFile { target: mount.target.clone() }),
         }
+    }
+
+    /// A place whose changes are kept apart shows what stands in for it; so does a mount that
+    /// lies in such a place. Whether it was one.
+    fn kept_apart(&mut self, plan: &Plan, mount: &Mount) -> bool {
+        let Some(cow) = &plan.cow else { return false };
+        let Through::Store(number, below) = cow.through(mount) else { return false };
+        let target = mount.target.clone();
+        match cow.stores.get(number) {
+            Some(Store::Path(path)) => self.bind(&joined(path, below), &target, false, false),
+            Some(Store::Overlay(layers)) if below.as_os_str().is_empty() => {
+                let Layers { data, lower, upper, work } = layers.clone();
+                let source = mount.source.clone();
+                self.list.push(Step::Overlay { number, source, target, data, lower, upper, work });
+            }
+            Some(Store::Overlay(_)) => {
+                self.list.push(Step::Within { number, below: below.to_path_buf(), target });
+            }
+            None => self.bind(&mount.source, &target, true, false),
+        }
+        true
     }
 
     /// Makes the place for a mount in a directory of ours.
@@ -260,7 +284,7 @@ impl Steps {
     /// that a writable file is seen in is read-only. So each gets a directory of its own, and a
     /// link stands in its place. The last step of replacing fails there with EBUSY, at which such
     /// programs write the file itself; at the EROFS of its own directory they give up.
-    fn files(&mut self, veil: Option<&Veil>) {
+    fn files(&mut self, plan: &Plan, veil: Option<&Veil>) {
         let Some(veil) = veil.filter(|veil| !veil.files.is_empty()) else { return };
         let dir = Path::new(FILES_DIR);
         self.dir(dir, 0o755);
@@ -268,7 +292,16 @@ impl Steps {
         for (path, place) in links(veil) {
             self.dir(place.parent().unwrap_or(dir), 0o755);
             self.file(&place);
-            self.bind(path, &place, false, false);
+            let stand_in =
+                plan.mounts.iter().find(|mount| mount.target == path).and_then(|mount| {
+                    let cow = plan.cow.as_ref()?;
+                    let Through::Store(number, _) = cow.through(mount) else { return None };
+                    cow.stores.get(number)
+                });
+            match stand_in {
+                Some(Store::Path(copy)) => self.bind(copy, &place, false, false),
+                _ => self.bind(path, &place, false, false),
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! Which keys are carried out, and by whom: the ones that nobody carries out yet are refused.
 
-use super::file::{At, Backend, CowEngine, Dockerd, FileConfig, Position, Problem};
+use super::file::{At, Backend, Dockerd, FileConfig, Position, Problem};
 
 /// A key that the local sandbox does not carry out.
 pub(super) struct SessionKey {
     pub(super) key: &'static str,
     /// Whether it opens something, so that a project's file needs trust for it.
     pub(super) widens: bool,
-    /// Where it asks for something. A value that asks for nothing, such as `cow = false`, is no matter.
+    /// Where it asks for something. A value that asks for nothing, such as `services.dockerd = false`, is no matter.
     pub(super) at: fn(&FileConfig) -> Option<Position>,
 }
 
@@ -15,7 +15,6 @@ pub(super) struct SessionKey {
 /// a key of sessions is from then on skipped by the local sandbox.
 pub const NOT_YET: &[(&str, &str)] = &[
     ("network", "the local sandbox knows `true`, `false`, `\"host\"` and `\"none\"`"),
-    ("cow", "there are no copy-on-write layers"),
     ("backend", "there are no container sessions"),
     ("image", "there are no container sessions"),
     ("agent", "there are no sessions"),
@@ -34,11 +33,6 @@ pub(super) const SESSION_KEYS: &[SessionKey] = &[
         key: "network",
         widens: true,
         at: |file| at_if(file.network.as_ref(), |text| text.local().is_none()),
-    },
-    SessionKey {
-        key: "cow",
-        widens: false,
-        at: |file| at_if(file.cow.as_ref(), |cow| *cow != CowEngine::Off),
     },
     SessionKey {
         key: "backend",
@@ -115,8 +109,6 @@ mod tests {
             ("network", "network = { mode = 'allow' }", Some("network = { mode = 'none' }")),
             ("network", "network = { allowed_hosts = [] }", Some("network = { mode = 'host' }")),
             ("network", "network = { mode = 'none', denied_hosts = ['a'] }", None),
-            ("cow", "cow = true", Some("cow = false")),
-            ("cow", "cow = 'overlay'", None),
             ("backend", "backend = 'docker'", Some("backend = 'bwrap'")),
             ("image", "image = 'x'", None),
             ("agent", "agent = { command = 'x' }", None),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layer::{Origin, Sourced};
 use super::place::Place;
 use super::values::Values;
-use super::{Config, Launcher, Network, PathRule, Tmp};
+use super::{Config, Cow, CowEngine, Launcher, Network, PathRule, Tmp};
 use crate::wrapper::{Builtin, CommandRule};
 
 /// The layer that is always there.
@@ -24,6 +24,7 @@ pub(super) fn builtin(place: &Place) -> Config {
         docker: default(false),
         tmp: default(Tmp::Private),
         launcher: default(Launcher::Binary),
+        cow: default(Cow::OFF),
         sockets: Vec::new(),
         mounts: Vec::new(),
         env: BTreeMap::new(),
@@ -45,6 +46,7 @@ pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
     replace(&mut config.docker, values.docker);
     replace(&mut config.tmp, values.tmp);
     replace(&mut config.launcher, values.launcher);
+    apply_cow(config, values.cow);
     config.skipped.extend(values.session.into_iter().map(|(key, _)| key));
 }
 
@@ -52,6 +54,15 @@ fn replace<T>(current: &mut T, later: Option<T>) {
     if let Some(later) = later {
         *current = later;
     }
+}
+
+/// Turning it on once more does not take the choice of an engine back.
+fn apply_cow(config: &mut Config, later: Option<Sourced<Cow>>) {
+    let Some(mut later) = later else { return };
+    if later.value.engine == CowEngine::On && config.cow.value.is_on() {
+        later.value.engine = config.cow.value.engine;
+    }
+    config.cow = later;
 }
 
 /// The path behind `!`.

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use enforced::NOT_YET;
 pub use error::ConfigError;
+pub use file::CowEngine;
 pub use layer::{Layer, Origin, Sourced};
 pub use place::Place;
 pub use values::Values;
@@ -104,6 +105,8 @@ pub struct Request {
     pub network: Option<Network>,
     /// `--docker`.
     pub docker: Option<bool>,
+    /// `--cow`.
+    pub cow: Option<Cow>,
     /// `--ro`, `--rw` and `--exclude`, in the order typed.
     pub paths: Vec<(Access, String)>,
     /// `--cmd NAME=RULE`.
@@ -168,6 +171,35 @@ pub enum Tmp {
     Host,
 }
 
+/// Whether changes are kept apart until they are applied, by whom, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Cow {
+    /// By whom, if they are.
+    pub engine: CowEngine,
+    /// Which.
+    pub scope: CowScope,
+}
+
+/// Which writable places are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CowScope {
+    /// The working directory and what the user's own rules make writable.
+    Work,
+    /// Caches and agents' settings too.
+    All,
+}
+
+impl Cow {
+    /// Changes go straight into the tree.
+    pub const OFF: Self = Self { engine: CowEngine::Off, scope: CowScope::Work };
+
+    /// Whether changes are kept apart.
+    pub fn is_on(self) -> bool {
+        self.engine != CowEngine::Off
+    }
+}
+
 /// What stands in for a ruled command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -210,6 +242,8 @@ pub struct Config {
     pub tmp: Sourced<Tmp>,
     /// Launcher.
     pub launcher: Sourced<Launcher>,
+    /// Where changes go.
+    pub cow: Sourced<Cow>,
     /// Unix sockets to open, as written.
     pub sockets: Vec<Sourced<String>>,
     /// Bind mounts.

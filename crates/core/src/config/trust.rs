@@ -125,6 +125,11 @@ fn switches(before: &Config, values: &Values) -> Vec<Widening> {
     {
         found.push(Widening::new("tmp", "shares the host's temporary files", &tmp.origin));
     }
+    if let Some(cow) =
+        values.cow.as_ref().filter(|cow| !cow.value.is_on() && before.cow.value.is_on())
+    {
+        found.push(Widening::new("cow", "writes straight into the tree", &cow.origin));
+    }
     found
 }
 

@@ -14,7 +14,9 @@ use super::file::{
 use super::layer::{Origin, Sourced};
 use super::place::Place;
 use super::text::shown;
-use super::{Access, BindMount, Launcher, Network, PathRule, Request, Tmp};
+use super::{
+    Access, BindMount, Cow, CowEngine, CowScope, Launcher, Network, PathRule, Request, Tmp,
+};
 use crate::wrapper::{Builtin, CommandRule};
 
 /// What one layer says. Patterns still carry their `!`.
@@ -27,6 +29,7 @@ pub struct Values {
     pub(super) docker: Option<Sourced<bool>>,
     pub(super) tmp: Option<Sourced<Tmp>>,
     pub(super) launcher: Option<Sourced<Launcher>>,
+    pub(super) cow: Option<Sourced<Cow>>,
     pub(super) sockets: Vec<Sourced<String>>,
     /// Bind mounts, each with the key that it was written under.
     pub(super) mounts: Vec<(&'static str, Sourced<BindMount>)>,
@@ -147,6 +150,10 @@ impl Values {
             docker: source.copy(file.docker.as_ref()),
             tmp: source.copy(file.tmp.as_ref()),
             launcher: source.copy(file.launcher.as_ref()),
+            cow: file
+                .cow
+                .as_ref()
+                .map(|at| source.at(at, |engine| Cow { engine: *engine, scope: CowScope::Work })),
             sockets: file.sockets.iter().map(socket).collect(),
             mounts: source.mounts(file)?,
             env: file.env.iter().map(env).collect(),
@@ -165,6 +172,7 @@ impl Values {
                 let flag = if docker { "--docker" } else { "--docker=false" };
                 Sourced::new(docker, Origin::Flag(flag.to_owned()))
             }),
+            cow: request.cow.map(|cow| Sourced::new(cow, Origin::Flag(cow_flag(cow)))),
             ..Self::default()
         };
         for (access, pattern) in &request.paths {
@@ -187,6 +195,17 @@ impl Values {
         }
         Ok(values)
     }
+}
+
+fn cow_flag(cow: Cow) -> String {
+    let value = match (cow.engine, cow.scope) {
+        (CowEngine::Off, _) => "=false",
+        (_, CowScope::All) => "=all",
+        (CowEngine::On, _) => "",
+        (CowEngine::Overlay, _) => "=overlay",
+        (CowEngine::Agentfs, _) => "=agentfs",
+    };
+    format!("--cow{value}")
 }
 
 fn flagged<T>(flag: &str, result: Result<T, Invalid>) -> Result<T, ConfigError> {

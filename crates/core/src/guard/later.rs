@@ -2,6 +2,7 @@
 //! because writing them is often what the agent was asked to do.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use sandbox_linux::tree::Dir;
 
@@ -196,6 +197,29 @@ impl Above {
     }
 }
 
+/// Who runs a file of this path below a project.
+pub(super) fn by_path(path: &Path) -> Option<&'static str> {
+    let (name, dir) = (path.file_name()?, path.parent()?);
+    let (mut above, mut parent, mut in_git) = (Above::default(), None, false);
+    for part in dir {
+        if in_git && part == "hooks" {
+            return Some("git runs it");
+        }
+        in_git |= part.eq_ignore_ascii_case(".git");
+        above = above.inside(parent, part);
+        parent = Some(part);
+    }
+    let settings = ["config", "config.worktree", "commondir", "attributes", "alternates"];
+    if in_git && settings.iter().any(|file| name == *file) {
+        return Some("git takes settings from it");
+    }
+    // A `.git` that is a file leads git elsewhere.
+    if name.eq_ignore_ascii_case(".git") {
+        return Some("git follows it to a repository");
+    }
+    if in_git { None } else { above.why(name) }
+}
+
 /// Whether the content bears out what the name suggests.
 pub(super) fn confirmed(dir: &Dir, name: &OsStr) -> bool {
     if name != PACKAGE_JSON {
@@ -209,6 +233,23 @@ pub(super) fn confirmed(dir: &Dir, name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn by_path_knows_git_s_own_files_when_they_run_code() {
+        for (path, expected) in [
+            ("a/.git/hooks/pre-commit", true),
+            (".git/modules/x/config", true),
+            (".GIT/config", true),
+            (".git/objects/ab/cdef", false),
+            (".git/refs/heads/Makefile", false),
+            ("sub/.git", true),
+            ("Makefile", true),
+            ("src/config", false),
+            ("src/hooks/x.ts", false),
+        ] {
+            assert_eq!(by_path(Path::new(path)).is_some(), expected, "{path}");
+        }
+    }
 
     #[test]
     fn names_are_in_order_for_the_search() {

@@ -102,6 +102,12 @@ pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
     known
 }
 
+/// Who runs a file of this path below a project later on the host, or takes settings from it. By
+/// its name alone: what a layer holds is not on the host yet.
+pub fn runs_later(path: &Path) -> Option<&'static str> {
+    later::by_path(path)
+}
+
 /// What a run is about to do.
 #[derive(Debug)]
 pub struct GuardInput<'a> {

@@ -72,6 +72,12 @@ pub enum PlanError {
         /// Why not.
         why: &'static str,
     },
+    /// Everything is writable, and everything cannot be kept apart.
+    #[error("{origin}: changes cannot be kept apart while `/` is writable")]
+    CowEverything {
+        /// The setting.
+        origin: Origin,
+    },
     /// The home directory of `@base` is not there.
     #[error("the home directory `{}` is not a directory", .0.display())]
     Home(PathBuf),
@@ -94,6 +100,9 @@ impl PlanError {
             Self::Git(error) => error.hint(),
             Self::CwdHidden { origin, .. } => {
                 Some(format!("pass `--cwd`, or drop the rule from {origin}"))
+            }
+            Self::CowEverything { .. } => {
+                Some("drop the rule `rw /`, or pass `--cow=false`".into())
             }
             Self::CwdIsTmp => Some("work in a directory below it, or set `tmp = \"host\"`".into()),
             Self::NoDocker { .. } => {

@@ -4,6 +4,7 @@ mod state;
 mod ground;
 mod mounts;
 mod veil;
+mod cow;
 mod links;
 mod environment;
 mod sockets;
@@ -29,6 +30,7 @@ use crate::preset::{self, Presets};
 use crate::specificity::{Decisions, decide};
 use crate::wrapper::{self, Commands};
 
+pub use cow::{CopyOnWrite, CowRoot, Layers, Store, Through};
 pub use environment::{Environment, HiddenVariable};
 pub use error::PlanError;
 pub use ground::Ground;
@@ -51,6 +53,9 @@ pub struct Plan {
     /// The home directory, when hiding in it can be done by one overlay, and what else that
     /// overlay hides: paths that do not exist yet.
     pub veil: Option<Veil>,
+    /// Writable places whose changes are kept apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cow: Option<CopyOnWrite>,
     /// Unix sockets that somebody on the host listens on, in places that stay visible.
     pub sockets: Vec<PathBuf>,
     /// The host's top-level names and what they link to, when a mount needs a new one beside them.
@@ -231,12 +236,14 @@ impl Draft {
         notes.extend(notes::skipped_keys(&config));
         let mut opened = sockets::opened(host, &config, &mut resolver)?;
         opened.extend(sockets::docker(host, &config, &mut resolver)?);
+        let root_writable =
+            decisions.at(Path::new("/")).is_some_and(|d| d.rule.access == Access::Rw);
+        let cow = cow::decide(&config, root_writable, &mounts)?;
         Ok(Plan {
+            cow,
             sockets: sockets::listening(&mounts, &opened),
             veil: veil::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
-            root_writable: decisions
-                .at(Path::new("/"))
-                .is_some_and(|d| d.rule.access == Access::Rw),
+            root_writable,
             watched: mounts::watched(&mounts),
             top_level: mounts::top_level(&mounts),
             cgroups: cgroup_namespaces(host),

@@ -356,6 +356,13 @@ pub(super) fn protect_ourselves(
             rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
         }
     }
+    // The layers of sessions: what one sandbox changed is no other one's to see.
+    if let Some(data) = host.data_dir() {
+        let place = resolver.place(&data);
+        if place.kind == Kind::Dir {
+            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
+        }
+    }
 }
 
 /// What the look at the end of the run needs to know.

@@ -13,12 +13,18 @@ use super::record::{LayerId, RootKind};
 /// `DATA/layers`.
 #[derive(Debug, Clone)]
 pub(super) struct Layers {
+    data: PathBuf,
     dir: PathBuf,
 }
 
 impl Layers {
     pub(super) fn at(data: &Path) -> Self {
-        Self { dir: data.join("layers") }
+        Self { dir: data.join("layers"), data: data.to_path_buf() }
+    }
+
+    /// The directory that holds layers and sessions.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
     }
 
     /// Where one layer lies.

@@ -27,12 +27,12 @@ mod base;
 mod store;
 mod run;
 
-pub use base::{BaseRecord, BaseState};
+pub use base::BaseRecord;
 pub use error::SessionError;
 pub use find::Selector;
 pub use lock::Lock;
 pub use record::{Engine, LayerId, Record, Root, RootKind, Run, Snapshot};
-pub use run::Shifted;
+pub use run::{OverlayMount, wait_until_after};
 pub use store::{NewSession, Session, Sessions, State};
 
 #[cfg(test)]

@@ -1,29 +1,56 @@
 //! A command in a session: on record before it begins, and what it changed is compared with the
 //! base when it has ended.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::disk;
-use super::error::SessionError;
+use super::error::{SessionError, cannot};
+use super::layers;
 use super::lock::Lock;
-use super::record::Run;
+use super::record::{Root, RootKind, Run};
 use super::store::Session;
+use crate::change::{Node, RelPath};
+use crate::diff::{Digest, Origin, Past, Record as _};
+use crate::host::{HostTree, Kind};
 
-/// A path of the host that changed while a command ran over it.
+/// Files are stamped with a clock that moves in steps of some milliseconds. What is changed after
+/// this returns has a later stamp than `instant`.
+pub fn wait_until_after(instant: (i64, u32)) {
+    while sandbox_linux::clock::wall() <= instant {
+        std::thread::sleep(Duration::from_micros(250));
+    }
+}
+
+/// What the kernel needs to know to show a root through its layers. Paths are below `data`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shifted {
-    /// The path on the host.
-    pub path: PathBuf,
+pub struct OverlayMount {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Layers that are only read, the topmost first.
+    pub lower: Vec<PathBuf>,
+    /// The layer that is written.
+    pub upper: PathBuf,
+    /// The work directory.
+    pub work: PathBuf,
 }
 
 impl Session {
     /// Puts a run on record. Whoever begins holds the lock. A run before it that was killed is
-    /// brought to its end first.
-    pub fn begin(&mut self, lock: &Lock, program: &str) -> Result<Vec<Shifted>, SessionError> {
+    /// brought to its end first; what had shifted under that one is returned.
+    ///
+    /// `started` is an instant before anything of the base was looked at; see [`wait_until_after`].
+    pub fn begin(
+        &mut self,
+        lock: &Lock,
+        program: &str,
+        started: (i64, u32),
+    ) -> Result<Vec<PathBuf>, SessionError> {
         let shifted = self.settle(lock)?;
         let run = Run {
             program: program.to_owned(),
-            started: sandbox_linux::clock::wall(),
+            started,
             pid: sandbox_linux::process::pid(),
             ended: None,
             code: None,
@@ -32,13 +59,17 @@ impl Session {
         Ok(shifted)
     }
 
-    /// Ends the run that [`Session::begin`] put on record: what its changes stand on is recorded,
-    /// and what shifted under them is returned.
-    pub fn finish(&mut self, _lock: &Lock, code: Option<u8>) -> Result<Vec<Shifted>, SessionError> {
+    /// Ends the run that [`Session::begin`] put on record: what its changes stand on is recorded.
+    /// Returns the host's paths that changed while it ran, of those that it changed too.
+    pub fn finish(&mut self, _lock: &Lock, code: Option<u8>) -> Result<Vec<PathBuf>, SessionError> {
         let Some(since) = self.record().runs.last().map(|run| run.started) else {
             return Ok(Vec::new());
         };
-        let shifted = self.record_base(since)?;
+        let mut shifted = Vec::new();
+        for number in 0..self.record().roots.len() {
+            shifted.extend(self.record_base(number, since)?);
+            layers::remove(&self.work(number))?;
+        }
         self.update(|record| {
             if let Some(run) = record.runs.last_mut() {
                 (run.ended, run.code) = (Some(disk::now()), code);
@@ -48,27 +79,122 @@ impl Session {
     }
 
     /// Brings a killed run to its end.
-    pub fn settle(&mut self, lock: &Lock) -> Result<Vec<Shifted>, SessionError> {
+    pub fn settle(&mut self, lock: &Lock) -> Result<Vec<PathBuf>, SessionError> {
         match self.record().runs.last() {
             Some(run) if run.ended.is_none() => self.finish(lock, None),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Records the base of every changed path that is not on record yet.
-    fn record_base(&self, since: (i64, u32)) -> Result<Vec<Shifted>, SessionError> {
-        let mut shifted = Vec::new();
-        for number in 0..self.record().roots.len() {
-            let base = self.base_dir(number)?;
-            let entries = self.layer(number)?.entries()?;
-            let mut record = self.base_record(number)?;
-            for entry in entries {
-                if record.take(base, &entry.path, since)? {
-                    shifted.push(Shifted { path: base.join(entry.path.as_path()) });
-                }
+    /// Makes the session keep these places too.
+    pub fn add_roots(&mut self, roots: &[(PathBuf, RootKind)]) -> Result<(), SessionError> {
+        let mut new = Vec::new();
+        for (path, kind) in roots {
+            if self.root_at(path).is_none() {
+                let stack = vec![self.layers().create(path, *kind)?];
+                new.push(Root { path: path.clone(), kind: *kind, stack });
             }
-            record.write(number)?;
         }
-        Ok(shifted)
+        if new.is_empty() { Ok(()) } else { self.update(|record| record.roots.extend(new)) }
+    }
+
+    /// The number of the root at a path of the host.
+    pub fn root_at(&self, path: &Path) -> Option<usize> {
+        self.record().roots.iter().position(|root| root.path == path)
+    }
+
+    fn work(&self, root: usize) -> PathBuf {
+        self.dir().join("work").join(root.to_string())
+    }
+
+    /// Gets root number `root` ready to be mounted by the kernel.
+    pub fn overlay_mount(&self, root: usize) -> Result<OverlayMount, SessionError> {
+        let work = self.work(root);
+        // What the kernel left in it after a kill is of no use to anybody.
+        layers::remove(&work)?;
+        disk::private_dir(&work)?;
+        let data = self.layers().data().to_path_buf();
+        let below = |path: PathBuf| path.strip_prefix(&data).map(Path::to_path_buf).unwrap_or(path);
+        let mut uppers = self.uppers(self.root(root)?);
+        let upper = uppers.pop().unwrap_or_default();
+        let lower = uppers.into_iter().rev().map(below).collect();
+        Ok(OverlayMount { lower, upper: below(upper), work: below(work), data: data.clone() })
+    }
+
+    /// The session's own copy of root number `root`, a single file. It is made from the host's file
+    /// unless an earlier run changed it.
+    pub fn file_copy(&self, root: usize) -> Result<PathBuf, SessionError> {
+        let place = self.root(root)?;
+        let name = RelPath::new(place.path.file_name().unwrap_or_default())
+            .ok_or_else(|| SessionError::Root { name: self.record().name.clone(), root })?;
+        let upper = self.uppers(place).pop().unwrap_or_default().join(name.as_path());
+        if upper.try_exists().unwrap_or(false) {
+            return Ok(upper);
+        }
+        // Also what a snapshot keeps goes on from there.
+        let below = self.uppers(place).into_iter().rev().skip(1);
+        let source = below.map(|layer| layer.join(name.as_path())).find(|path| path.is_file());
+        if source.is_none() {
+            let host = HostTree::open(place.base()).map_err(cannot("open", place.base()))?;
+            let mut record = self.base_record(root)?;
+            record.forget(&name);
+            record.take(&host, &name, (i64::MAX, 0))?;
+            record.write(root)?;
+        }
+        let source = source.unwrap_or_else(|| place.path.clone());
+        fs::copy(&source, &upper).map_err(cannot("copy", &source))?;
+        Ok(upper)
+    }
+
+    /// Records the base of every changed path of one root that is not on record yet.
+    fn record_base(&self, number: usize, since: (i64, u32)) -> Result<Vec<PathBuf>, SessionError> {
+        let base = self.base_dir(number)?;
+        if self.root(number)?.kind == RootKind::File {
+            return self.compare_file(number, since);
+        }
+        let host = match HostTree::open(base) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(vec![base.to_path_buf()]);
+            }
+            opened => opened.map_err(cannot("open", base))?,
+        };
+        let entries = self.layer(number)?.entries()?;
+        let mut record = self.base_record(number)?;
+        let mut shifted = Vec::new();
+        for entry in entries {
+            if record.take(&host, &entry.path, since)? {
+                shifted.push(entry.path.clone());
+            }
+            let hides = !matches!(entry.node, Node::Dir { opaque: false, .. });
+            let is_dir = |origin| matches!(origin, Origin::There(Past { kind: Kind::Dir, .. }));
+            if hides && is_dir(record.origin(&entry.path)?) {
+                shifted.extend(record.take_below(&host, &entry.path, since)?);
+            }
+        }
+        record.write(number)?;
+        Ok(shifted.into_iter().map(|path| base.join(path.as_path())).collect())
+    }
+
+    /// A single file was copied in whole: what is still the same is no change.
+    fn compare_file(&self, number: usize, since: (i64, u32)) -> Result<Vec<PathBuf>, SessionError> {
+        let place = self.root(number)?;
+        let Some(name) = RelPath::new(place.path.file_name().unwrap_or_default()) else {
+            return Ok(Vec::new());
+        };
+        let copy = self.uppers(place).pop().unwrap_or_default().join(name.as_path());
+        let Ok(file) = fs::File::open(&copy) else { return Ok(Vec::new()) };
+        let digest = Digest::read(file).map_err(cannot("read", &copy))?;
+        let record = self.base_record(number)?;
+        let origin = record.origin(&name)?;
+        if matches!(origin, Origin::There(Past { digest: Some(then), .. }) if then == digest)
+            && place.stack.len() == 1
+        {
+            fs::remove_file(&copy).map_err(cannot("remove", &copy))?;
+            return Ok(Vec::new());
+        }
+        let host = HostTree::open(place.base()).map_err(cannot("open", place.base()))?;
+        let now = host.stat(&name).map_err(cannot("read", &place.path))?;
+        let shifted = now.is_none_or(|now| now.stamp.ctime > since);
+        Ok(if shifted { vec![place.path.clone()] } else { Vec::new() })
     }
 }

@@ -211,6 +211,10 @@ impl Session {
         &self.record
     }
 
+    pub(super) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
     /// Where it lies.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::change::RelPath;
+use crate::diff::{Origin, Record as _};
+use crate::host::HostTree;
 
 struct World {
     root: tempfile::TempDir,
@@ -131,24 +133,29 @@ fn broken_names_a_record_that_leads_elsewhere() {
 #[test]
 fn base_record_keeps_what_was_there_unless_it_changed_meanwhile() {
     let world = World::new();
-    let base = world.project("one");
+    let base = world.project("one").canonicalize().unwrap();
     fs::write(base.join("old"), "old").unwrap();
+    fs::create_dir(base.join("gone")).unwrap();
+    fs::write(base.join("gone/below"), "x").unwrap();
     let session = world.create("one", None).unwrap();
+    let host = HostTree::open(&base).unwrap();
     let mut record = session.base_record(0).unwrap();
     let path = |name: &str| RelPath::new(name).unwrap();
     let future = (i64::MAX, 0);
-    assert!(!record.take(&base, &path("old"), future).unwrap());
-    assert!(!record.take(&base, &path("new"), future).unwrap());
+    assert!(!record.take(&host, &path("old"), future).unwrap());
+    assert!(!record.take(&host, &path("new"), future).unwrap());
+    assert_eq!(record.take_below(&host, &path("gone"), future).unwrap(), []);
     fs::write(base.join("moved"), "x").unwrap();
-    assert!(record.take(&base, &path("moved"), (0, 0)).unwrap());
+    assert!(record.take(&host, &path("moved"), (0, 0)).unwrap());
     record.write(0).unwrap();
 
     fs::write(base.join("old"), "newer").unwrap();
     let record = session.base_record(0).unwrap();
-    let old = record.state(&path("old")).unwrap();
-    assert_eq!(record.bytes(old).unwrap().unwrap(), b"old");
-    assert!(!old.is_same(&BaseState::of(&base.join("old")).unwrap()));
-    assert_eq!(record.state(&path("new")), Some(&BaseState::Missing));
-    assert_eq!(record.state(&path("moved")), Some(&BaseState::Unknown));
-    assert_eq!(record.state(&path("other")), None);
+    assert_eq!(record.ancestor(&path("old")).unwrap().unwrap(), b"old");
+    let origin = |name: &str| record.origin(&path(name)).unwrap();
+    assert!(matches!(origin("old"), Origin::There(past) if past.stamp.size == 3));
+    assert!(matches!(origin("gone/below"), Origin::There(past) if past.digest.is_none()));
+    assert_eq!(origin("new"), Origin::Absent);
+    assert_eq!(origin("moved"), Origin::Unknown);
+    assert_eq!(origin("other"), Origin::Unknown);
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
 
 use super::at::At;
 use super::mount::{MountText, SharedDirs};
@@ -124,7 +124,8 @@ impl<'de> Deserialize<'de> for Rule {
 }
 
 /// `cow`: where changes go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CowEngine {
     /// Straight into the tree.
     Off,

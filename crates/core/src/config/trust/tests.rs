@@ -184,7 +184,7 @@ fn session_keys_ask_for_trust_as_soon_as_they_are_enforced() {
     let mut config = below;
     crate::config::merge::apply(&mut config, values, &place);
     let skipped: Vec<_> = config.skipped.iter().map(|key| key.value.as_str()).collect();
-    assert_eq!(skipped, ["cow", "image", "services", "secrets", "host_commands"]);
+    assert_eq!(skipped, ["image", "services", "secrets", "host_commands"]);
 }
 
 #[test]

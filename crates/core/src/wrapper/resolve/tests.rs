@@ -95,6 +95,7 @@ fn config(cwd: PathBuf) -> Config {
         docker: by_default(false),
         tmp: by_default(Tmp::Private),
         launcher: by_default(Launcher::Binary),
+        cow: by_default(crate::config::Cow::OFF),
         sockets: Vec::new(),
         mounts: Vec::new(),
         env: BTreeMap::new(),
