@@ -2,6 +2,7 @@
 
 pub(crate) mod agentfs;
 pub(crate) mod fs;
+mod changes;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -10,6 +11,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sandbox_core::config::{Access, Cow, CowEngine, CowScope, Network, Request};
 use sandbox_core::wrapper::CommandRule;
+
+pub(crate) use changes::{Apply, Diff, Discard, Undo};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -201,6 +204,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<fs::Fs>,
     },
+    /// Show what a session changed
+    Diff(Diff),
+    /// Take a session's changes over
+    Apply(Apply),
+    /// Throw a session's changes away
+    Discard(Discard),
+    /// Take the last apply back
+    Undo(Undo),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -271,10 +282,6 @@ const RESERVED: &[&str] = &[
     "rm",
     "prune",
     "serve",
-    "diff",
-    "apply",
-    "discard",
-    "undo",
     "snapshot",
     "restore",
     "fork",
@@ -322,6 +329,10 @@ const SUBCOMMANDS: &[&str] = &[
     "trust",
     "config",
     "fs",
+    "diff",
+    "apply",
+    "discard",
+    "undo",
     "completions",
     "man",
     "help",

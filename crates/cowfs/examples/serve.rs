@@ -15,7 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => Some(Arc::new(Directory::open(&path)?) as Arc<dyn Base>),
         None => None,
     };
+    let threads =
+        args.get(3).and_then(|n| n.to_str()?.parse().ok()).unwrap_or(Options::default().threads);
     let options = Options {
+        threads,
         allow: if rustix::process::geteuid().is_root() { Allow::All } else { Allow::Owner },
         ..Options::default()
     };

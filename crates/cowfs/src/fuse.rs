@@ -21,7 +21,7 @@ use thiserror::Error;
 
 use crate::store::{Kind, Store, StoreError, Time};
 use crate::tree::{
-    Access, Attr, Base, Caller, Change, Listing, Make, Owner, PATIENCE, Rename, Stamp, Tree,
+    Attr, Base, Caller, Change, Listing, Make, Owner, PATIENCE, Rename, Stamp, Tree,
 };
 
 /// Nobody else changes what is shown: the kernel may believe it for a day.
@@ -328,7 +328,6 @@ impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for wanted in [
             InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_ATOMIC_O_TRUNC,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_CACHE_SYMLINKS,
@@ -473,10 +472,9 @@ impl Filesystem for Adapter {
         entry(reply, self.tree.link(ino.0, newparent.0, newname));
     }
 
-    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let truncate = flags.0 & libc::O_TRUNC != 0;
-        let access = Access { write: writes(flags.0), truncate };
-        match self.tree.open(ino.0, access, caller(request)) {
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        // Truncating is left to the kernel, which first asks whether the file is being executed.
+        match self.tree.open(ino.0) {
             Ok(opened) => reply.opened(FileHandle(0), open_flags(flags.0, opened.unchanged)),
             Err(error) => reply.error(errno(error)),
         }

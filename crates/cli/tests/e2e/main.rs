@@ -15,4 +15,5 @@ mod doctor;
 mod init;
 mod fs;
 mod cow;
+mod changes;
 mod attacks;

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::fuse::ServeError;
 use crate::store::{Store, StoreError};
-use crate::tree::{Base, Directory};
+use crate::tree::{Base, open_base};
 
 pub use crate::fuse::Allow as Access;
 pub use attach::{Detach, detach};
@@ -105,7 +105,7 @@ pub enum MountError {
         /// Where.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        source: StoreError,
     },
     /// Serving failed.
     #[error(transparent)]
@@ -181,12 +181,9 @@ impl MountError {
 /// The database, and what it stands on.
 fn open(path: &Path) -> Result<(Store, Option<Arc<dyn Base>>), MountError> {
     let store = Store::open(path)?;
-    let base = match store.base() {
-        Some(base) => {
-            let wrong = |source| MountError::Base { path: base.to_owned(), source };
-            Some(Arc::new(Directory::open(base).map_err(wrong)?) as Arc<dyn Base>)
-        }
-        None => None,
-    };
+    let base = store.base().map(|base| {
+        open_base(base).map_err(|source| MountError::Base { path: base.to_owned(), source })
+    });
+    let base = base.transpose()?;
     Ok((store, base))
 }

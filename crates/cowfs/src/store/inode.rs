@@ -1,5 +1,7 @@
 //! Inodes: what a file is, apart from its names and its content.
 
+use std::collections::HashMap;
+
 use rusqlite::{OptionalExtension, Row};
 
 use super::statement::{Statement, Value};
@@ -193,8 +195,7 @@ impl Store {
         Ok(match origin.map(i64::cast_unsigned) {
             // AgentFS writes numbers that meant something to one process only.
             Some(number) if number & BASE == 0 => ino,
-            Some(number) if number & LOWER != 0 => number & !(BASE | LOWER),
-            Some(number) => number,
+            Some(number) => shown_of(number),
             None => ino,
         })
     }
@@ -237,6 +238,22 @@ impl Store {
         )
     }
 
+    /// How many names files of the base have lost, by the number that they show.
+    pub(crate) fn all_unlinked(&self) -> Result<HashMap<u64, u32>, StoreError> {
+        let mut query =
+            self.journal.conn.prepare("SELECT base_ino, names FROM sandbox_unlinked")?;
+        let rows = query.query_map([], |row| {
+            let names = u32::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+            Ok((shown_of(row.get::<_, i64>(0)?.cast_unsigned()), names))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Records how many names a file of the base has lost.
+    pub(crate) fn put_unlinked(&mut self, shown: u64, names: u32) -> Result<(), StoreError> {
+        self.journal.run(Statement::PutUnlinked, &[origin_key(shown).into(), names.into()])
+    }
+
     /// Records that an inode has no name left but is still in use.
     pub(crate) fn put_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::PutOrphan, &[ino.into()])
@@ -251,4 +268,9 @@ impl Store {
 /// How a base's number stands in the tables.
 fn origin_key(shown: u64) -> u64 {
     if shown & BASE == 0 { BASE | LOWER | shown } else { shown }
+}
+
+/// The number that a base's number in the tables shows.
+fn shown_of(key: u64) -> u64 {
+    if key & LOWER == 0 { key } else { key & !(BASE | LOWER) }
 }

@@ -25,18 +25,18 @@ pub(crate) struct Journal {
     logged: usize,
     /// When the transaction was begun.
     since: Option<Instant>,
-    redo: Redo,
-    epoch: u64,
+    /// Opened when it is first needed: most commands never do.
+    redo: Option<Redo>,
+    follows: Follows,
     wal: Option<File>,
     path: PathBuf,
 }
 
 impl Journal {
     /// Takes a connection that has no transaction open; `follows` is the database's present state.
-    pub(crate) fn new(conn: Connection, path: PathBuf, follows: Follows) -> io::Result<Self> {
-        let redo = Redo::open(&beside(&path, "-redo"), follows)?;
-        let (pending, since, wal) = (Vec::new(), None, None);
-        Ok(Self { conn, pending, logged: 0, since, redo, epoch: follows.epoch, wal, path })
+    pub(crate) fn new(conn: Connection, path: PathBuf, follows: Follows) -> Self {
+        let (pending, since, redo, wal) = (Vec::new(), None, None, None);
+        Self { conn, pending, logged: 0, since, redo, follows, wal, path }
     }
 
     /// Runs one statement inside the open transaction.
@@ -100,11 +100,19 @@ impl Journal {
         if self.logged == self.pending.len() {
             return Ok(());
         }
-        if self.redo.append(&self.pending[self.logged..]).is_err() {
+        if self.log().is_err() {
             return self.commit();
         }
         self.logged = self.pending.len();
         Ok(())
+    }
+
+    fn log(&mut self) -> io::Result<()> {
+        let redo = match &mut self.redo {
+            Some(redo) => redo,
+            none => none.insert(Redo::open(&beside(&self.path, "-redo"), self.follows)?),
+        };
+        redo.append(&self.pending[self.logged..])
     }
 
     /// Commits, if something is open. When it fails, nothing is lost: the transaction stands again,
@@ -124,16 +132,19 @@ impl Journal {
         self.pending.shrink_to(ENOUGH);
         self.since = None;
         if self.logged > 0 {
-            self.epoch += 1;
+            self.follows.epoch += 1;
             self.logged = 0;
         }
-        self.redo.restart(Follows { epoch: self.epoch, last_ino: last_ino(&self.conn)? });
+        self.follows.last_ino = last_ino(&self.conn)?;
+        if let Some(redo) = &mut self.redo {
+            redo.restart(self.follows);
+        }
         Ok(())
     }
 
     fn try_commit(&mut self) -> Result<(), StoreError> {
         if self.logged > 0 {
-            let next = (self.epoch + 1).to_string();
+            let next = (self.follows.epoch + 1).to_string();
             execute(&self.conn, Statement::PutEpoch, &[Value::Text(&next)])?;
         }
         self.conn.execute_batch("COMMIT")?;

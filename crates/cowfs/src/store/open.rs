@@ -22,13 +22,16 @@ impl Store {
     /// Makes a database, over a base or by itself, and opens it.
     pub fn create(path: &Path, base: Option<&Path>) -> Result<Self, StoreError> {
         let base = base.map(Path::canonicalize).transpose()?;
+        if let Some(lower) = base.as_deref().filter(|base| base.is_file()) {
+            return Self::create_over(path, lower);
+        }
         make(path, base.as_deref())?;
         Self::open(path)
     }
 
     /// Makes a database on top of another, whose numbers it goes on with.
-    pub fn create_over(path: &Path, lower: &Path) -> Result<Self, StoreError> {
-        let lower = Self::open(&lower.canonicalize()?)?;
+    fn create_over(path: &Path, lower: &Path) -> Result<Self, StoreError> {
+        let lower = Self::open_below(lower)?;
         make(path, Some(&lower.path))?;
         let mut store = Self::open(path)?;
         store.next_ino = lower.next_ino.max(store.next_ino);
@@ -45,24 +48,50 @@ impl Store {
 
     /// Opens a database, and puts right what a killed mount left behind.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let lock = lock(path)?;
+        let lock = lock(path, FlockOperation::NonBlockingLockExclusive)?;
         let conn = connect(path)?;
         let config = Config::read(path, &conn)?;
         let follows = super::recover::redo(&conn, path, config.epoch)?;
-        let any = rare(&conn)?;
-        let mut store = Self {
+        let mut store = Self::over(conn, path, config, follows, lock)?;
+        store.recover()?;
+        Ok(store)
+    }
+
+    /// Opens a database that lies below others, only to read it: any number may at once, but nobody
+    /// writes to it meanwhile.
+    pub(crate) fn open_below(path: &Path) -> Result<Self, StoreError> {
+        match Self::open(path) {
+            // Now it is at rest.
+            Ok(store) => store.close()?,
+            // Perhaps by others who only read.
+            Err(StoreError::InUse { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let lock = lock(path, FlockOperation::NonBlockingLockShared)?;
+        let conn = connect(path)?;
+        let config = Config::read(path, &conn)?;
+        let follows = follows(&conn, config.epoch)?;
+        Self::over(conn, path, config, follows, lock)
+    }
+
+    fn over(
+        conn: Connection,
+        path: &Path,
+        config: Config,
+        follows: Follows,
+        lock: File,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
             chunk_size: config.chunk_size,
             base: config.base,
             whiteouts: whiteout::Form::of(&conn)?,
             loose: Loose::beside(path),
             next_ino: last_ino(&conn)? + 1,
-            any,
-            journal: Journal::new(conn, path.to_owned(), follows)?,
+            any: rare(&conn)?,
+            journal: Journal::new(conn, path.to_owned(), follows),
             path: path.to_owned(),
             _lock: lock,
-        };
-        store.recover()?;
-        Ok(store)
+        })
     }
 
     /// Brings the database to rest: everything in one file, free space given back.
@@ -132,10 +161,10 @@ pub(super) fn damaged(what: &str) -> StoreError {
 }
 
 /// One process serves a database. SQLite's own locks are of another kind, and are not disturbed.
-fn lock(path: &Path) -> Result<File, StoreError> {
+fn lock(path: &Path, how: FlockOperation) -> Result<File, StoreError> {
     let file =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match rustix::fs::flock(&file, how) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::AGAIN) => Err(StoreError::InUse { path: path.to_owned() }),
         Err(error) => Err(io::Error::from(error).into()),
@@ -195,7 +224,7 @@ fn rare(conn: &Connection) -> rusqlite::Result<Rare> {
         xattrs: any("sandbox_xattr")?,
         redirects: any("sandbox_dir WHERE base NOTNULL")?,
         raw_names: any("sandbox_dentry")?,
-        origins: any("sandbox_origin")?,
+        origins: any("sandbox_origin")? || any("fs_origin")?,
     })
 }
 

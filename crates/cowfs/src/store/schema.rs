@@ -75,12 +75,15 @@ CREATE INDEX idx_tool_calls_started_at ON tool_calls(started_at);
 /// - `sandbox_whiteout`: whiteouts whose path is not UTF-8. Paths of whiteouts are paths in the base.
 /// - `sandbox_symlink`: targets that are not UTF-8.
 /// - `sandbox_xattr`: extended attributes.
-/// - `sandbox_dir`: where in the base a directory's other entries come from, if not from its own
-///   path: NULL for an opaque directory, else the path it had in the base before it was moved.
+/// - `sandbox_dir`: where in the base a directory's other entries come from, if not from the
+///   directory of its name below where its parent's come from: NULL for an opaque directory, else
+///   the path it had in the base before it was moved.
 /// - `sandbox_origin`: from the base's inode to ours, so that all names of a hard link stay one
 ///   file; and what the base's file looked like when it was copied up.
 /// - `sandbox_loose`: files whose content lies beside the database, in `ID.db-loose/INO`, while it
 ///   is mounted; they are taken in at unmount.
+/// - `sandbox_unlinked`: how many names a file of the base with several has lost while it was not
+///   copied up; only their count is kept, the names themselves are whiteouts.
 /// - `sandbox_orphan`: inodes without a name that were open; deleted at the next mount.
 pub const OURS: &str = "
 CREATE TABLE IF NOT EXISTS sandbox_dentry (
@@ -100,5 +103,6 @@ CREATE TABLE IF NOT EXISTS sandbox_origin (
   ctime INTEGER NOT NULL, ctime_nsec INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS sandbox_loose (ino INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS sandbox_unlinked (base_ino INTEGER PRIMARY KEY, names INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sandbox_orphan (ino INTEGER PRIMARY KEY);
 ";

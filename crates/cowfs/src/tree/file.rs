@@ -12,15 +12,6 @@ use super::node::Body;
 use super::{Attr, Caller, Make, OrErrno, Result, State, Tree};
 use crate::store::{Kind, Time};
 
-/// What a file is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
-    /// It may be written.
-    pub write: bool,
-    /// It is emptied first.
-    pub truncate: bool,
-}
-
 /// An open file.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
@@ -30,16 +21,8 @@ pub struct Opened {
 
 impl Tree {
     /// Opens a file.
-    pub fn open(&self, id: u64, access: Access, who: Caller) -> Result<Opened> {
-        let opened = self.change(|state| state.open(id))?;
-        if access.truncate {
-            let change = super::Change { size: Some(0), ..Default::default() };
-            if let Err(error) = self.set_attr(id, &change, who) {
-                self.release(id);
-                return Err(error);
-            }
-        }
-        Ok(opened)
+    pub fn open(&self, id: u64) -> Result<Opened> {
+        self.change(|state| state.open(id))
     }
 
     /// Makes a file and opens it; counted as known to the kernel.

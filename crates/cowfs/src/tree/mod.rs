@@ -7,6 +7,7 @@
 
 mod base;
 mod directory;
+mod lower;
 mod node;
 mod lookup;
 mod copy_up;
@@ -30,9 +31,10 @@ use rustix::io::Errno;
 pub use attr::{Attr, Change, Stamp};
 pub use base::{Base, Content, Listed, Stat};
 pub use directory::Directory;
-pub use file::{Access, Opened};
+pub use file::Opened;
 pub(crate) use keep::PATIENCE;
 pub use list::{Item, Listing};
+pub use lower::open_base;
 pub use make::Make;
 pub use rename::Rename;
 
@@ -94,13 +96,13 @@ impl Tree {
     /// The view of a layer over a base, or of a layer by itself.
     pub fn new(store: Store, base: Option<Arc<dyn Base>>) -> Result<Self> {
         let mut state = State {
+            unlinked: store.all_unlinked().or_errno()?,
             store,
             base,
             nodes: HashMap::new(),
             shown: HashMap::new(),
             dirty: Vec::new(),
             orphans: Vec::new(),
-            unlinked: HashMap::new(),
             room: keep::Room::default(),
             owner: Owner::default(),
             mark: 0,

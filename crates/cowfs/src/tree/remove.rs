@@ -87,7 +87,11 @@ impl State {
         let left = if node.inode.is_dir() { 0 } else { node.inode.nlink.saturating_sub(1) };
         (node.inode.nlink, node.inode.ctime) = (left, Time::now());
         match node.delta {
-            None if left > 0 => *self.unlinked.entry(id).or_default() += 1,
+            None if left > 0 => {
+                let names = self.unlinked.entry(id).or_default();
+                *names += 1;
+                self.store.put_unlinked(id, *names).or_errno()?;
+            }
             Some(_) if left == 0 => self.orphans.push(id),
             _ => {}
         }

@@ -117,11 +117,10 @@ pub(crate) fn cat(cat: &Cat, here: &Path, io: &mut Stdio<'_>) -> Outcome {
             Failed::new(ReadError::Content { path: path.clone(), source }, None)
         })?;
         // A reader that has gone away (`| head`) is no error.
-        if length == 0 || io.out().write_all(&buffer[..length]).is_err() {
+        if length == 0 || !io.bytes(&buffer[..length]) {
             break;
         }
     }
-    let _ = io.out().flush();
     Ok(0)
 }
 
