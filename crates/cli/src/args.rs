@@ -1,5 +1,7 @@
 //! What was typed, as types.
 
+mod changes;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,6 +9,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sandbox_core::config::{Access, Cow, CowEngine, CowScope, Network, Request};
 use sandbox_core::wrapper::CommandRule;
+
+pub(crate) use changes::{Apply, Diff, Discard, Undo};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -193,6 +197,14 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Show what a session changed
+    Diff(Diff),
+    /// Take a session's changes over
+    Apply(Apply),
+    /// Throw a session's changes away
+    Discard(Discard),
+    /// Take the last apply back
+    Undo(Undo),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -263,10 +275,6 @@ const RESERVED: &[&str] = &[
     "rm",
     "prune",
     "serve",
-    "diff",
-    "apply",
-    "discard",
-    "undo",
     "snapshot",
     "restore",
     "fork",
@@ -306,8 +314,22 @@ pub(crate) fn parse(args: Vec<OsString>) -> Typed {
 }
 
 /// The words that clap knows as subcommands.
-const SUBCOMMANDS: &[&str] =
-    &["exec", "check", "why", "doctor", "init", "trust", "config", "completions", "man", "help"];
+const SUBCOMMANDS: &[&str] = &[
+    "exec",
+    "check",
+    "why",
+    "doctor",
+    "init",
+    "trust",
+    "config",
+    "diff",
+    "apply",
+    "discard",
+    "undo",
+    "completions",
+    "man",
+    "help",
+];
 
 /// `agent-sandbox COMMAND …` is what is typed most, and clap takes longer to get ready than the
 /// whole plan may take. There is nothing to parse in it.

@@ -109,7 +109,23 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),
         Some(Command::Config(Config::Path)) => cmd::config::path(flags, host, io),
         Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
+        Some(Command::Diff(diff)) => no_sandbox(cmd::changes::diff::run(flags, &diff, host, io)),
+        Some(Command::Apply(apply)) => {
+            no_sandbox(cmd::changes::apply::run(flags, &apply, host, io))
+        }
+        Some(Command::Discard(discard)) => {
+            no_sandbox(cmd::changes::discard::run(flags, &discard, host, io))
+        }
+        Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
         Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),
     }
+}
+
+/// A command that starts no sandbox never fails to set one up: it ends with 1.
+fn no_sandbox(outcome: Outcome) -> Outcome {
+    outcome.map_err(|failed| Failed {
+        code: if failed.code == 125 { 1 } else { failed.code },
+        ..failed
+    })
 }

@@ -8,6 +8,7 @@ use sandbox_core::Host;
 use crate::args::When;
 
 /// Where the program speaks to.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Stdio<'s> {
     out: Box<dyn Write + 's>,
     err: Box<dyn Write + 's>,
@@ -15,6 +16,8 @@ pub(crate) struct Stdio<'s> {
     err_colour: bool,
     /// Whether somebody can be asked.
     pub interactive: bool,
+    /// Whether somebody reads stdout.
+    pub terminal: bool,
 }
 
 /// How a piece of text is shown.
@@ -25,6 +28,10 @@ pub(crate) enum Tone {
     Warning,
     Quiet,
     Strong,
+    /// A line that goes.
+    Removed,
+    /// Where in a file.
+    Place,
 }
 
 impl Stdio<'_> {
@@ -35,6 +42,7 @@ impl Stdio<'_> {
             out_colour: out.is_terminal(),
             err_colour: err.is_terminal(),
             interactive: io::stdin().is_terminal() && err.is_terminal(),
+            terminal: out.is_terminal(),
             out: Box::new(out),
             err: Box::new(err),
         }
@@ -55,6 +63,11 @@ impl Stdio<'_> {
     /// Data. A reader that has gone away (`| head`) is no error.
     pub(crate) fn data(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+
+    /// Data of any bytes. Returns whether somebody still reads.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
+        self.out.write_all(bytes).and_then(|()| self.out.flush()).is_ok()
     }
 
     /// Chatter.
@@ -100,6 +113,8 @@ fn paint(colour: bool, tone: Tone, text: &str) -> String {
         Tone::Warning => "33",
         Tone::Quiet => "2",
         Tone::Strong => "1",
+        Tone::Removed => "31",
+        Tone::Place => "36",
     };
     if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
@@ -121,5 +136,9 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 fn is_trick(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{061c}')
+    matches!(c,
+        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}')
 }

@@ -198,6 +198,31 @@ fn names(dir: OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// Whether a tree holds more files than `count`. Looks no further than it must.
+pub fn has_more_files(host: &HostTree, count: usize) -> bool {
+    let join = |dir: Option<&RelPath>, name: &OsStr| match dir {
+        Some(dir) => dir.join(name),
+        None => RelPath::new(name),
+    };
+    let (mut todo, mut found) = (vec![None], 0);
+    while let Some(dir) = todo.pop() {
+        let names = match &dir {
+            Some(dir) => host.list(dir),
+            None => host.list_root(),
+        };
+        for path in names.unwrap_or_default().iter().filter_map(|name| join(dir.as_ref(), name)) {
+            match host.stat(&path) {
+                Ok(Some(entry)) if entry.kind == Kind::Dir => todo.push(Some(path)),
+                _ => found += 1,
+            }
+            if found > count {
+                return true;
+            }
+        }
+    }
+    false
+}
+
 /// What a name in an open directory is.
 pub(crate) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Found>> {
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -34,3 +34,9 @@ pub fn owns_cgroup() -> bool {
 pub fn writable(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }
+
+/// Bytes that the caller may still write to the filesystem of a path.
+pub fn free_space(path: &Path) -> std::io::Result<u64> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}

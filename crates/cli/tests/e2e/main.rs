@@ -14,4 +14,5 @@ mod why;
 mod doctor;
 mod init;
 mod cow;
+mod changes;
 mod attacks;

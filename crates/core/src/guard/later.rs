@@ -6,6 +6,9 @@ use std::path::Path;
 
 use sandbox_linux::tree::Dir;
 
+use super::fold::fold;
+use super::git;
+
 /// Names, and who runs them; in order, because every file of a tree is looked up here.
 const FILES: &[(&str, &str)] = &[
     (".agent-sandbox.json", "the sandbox reads it when started there"),
@@ -195,30 +198,41 @@ impl Above {
         let file = file.ok().map(|at| &FILES[at]);
         file.or_else(ending).map(|(_, why)| *why).or(self.folder)
     }
+
+    /// Who runs a file whose name some filesystem takes for one of ours.
+    fn why_folded(self, folded: &str) -> Option<&'static str> {
+        let mut known = FILES.iter().filter(|(file, _)| file.eq_ignore_ascii_case(folded));
+        let known = known.find(|(file, _)| !self.dependency || IN_DEPENDENCIES.contains(file));
+        known.or_else(|| ENDINGS.iter().find(|(end, _)| folded.ends_with(end))).map(|(_, why)| *why)
+    }
 }
 
-/// Who runs a file of this path below a project.
+/// Who runs a file of this path below a project. Names count in every form that some filesystem
+/// takes for them.
 pub(super) fn by_path(path: &Path) -> Option<&'static str> {
-    let (name, dir) = (path.file_name()?, path.parent()?);
-    let (mut above, mut parent, mut in_git) = (Above::default(), None, false);
-    for part in dir {
-        if in_git && part == "hooks" {
-            return Some("git runs it");
-        }
-        in_git |= part.eq_ignore_ascii_case(".git");
-        above = above.inside(parent, part);
-        parent = Some(part);
-    }
-    let settings = ["config", "config.worktree", "commondir", "attributes", "alternates"];
-    if in_git && settings.iter().any(|file| name == *file) {
-        return Some("git takes settings from it");
+    let names: Vec<_> = path.iter().map(|name| (name, fold(name))).collect();
+    let (last, dirs) = names.split_last()?;
+    if let Some(at) = dirs.iter().position(|(_, folded)| folded == DOT_GIT) {
+        let inside: Vec<&str> = names[at + 1..].iter().map(|(_, folded)| folded.as_str()).collect();
+        return git::obeyed(&inside);
     }
     // A `.git` that is a file leads git elsewhere.
-    if name.eq_ignore_ascii_case(".git") {
+    if last.1 == DOT_GIT {
         return Some("git follows it to a repository");
     }
-    if in_git { None } else { above.why(name) }
+    let (mut above, mut parent) = (Above::default(), None);
+    for (name, folded) in dirs {
+        // Only a real heap of dependencies is one: its twin is looked at like everything else.
+        let heap = DEPENDENCIES.iter().any(|heap| folded == heap);
+        let name = if heap { *name } else { OsStr::new(folded) };
+        above = above.inside(parent, name);
+        parent = Some(name);
+    }
+    above.why(last.0).or_else(|| above.why_folded(&last.1))
 }
+
+/// The name of git's own directory.
+const DOT_GIT: &str = ".git";
 
 /// Whether the content bears out what the name suggests.
 pub(super) fn confirmed(dir: &Dir, name: &OsStr) -> bool {
@@ -226,8 +240,17 @@ pub(super) fn confirmed(dir: &Dir, name: &OsStr) -> bool {
         return true;
     }
     let Ok(text) = dir.read(name, 1 << 20) else { return true };
-    let Ok(json) = serde_json::from_slice::<serde_json::Value>(&text) else { return false };
-    LIFECYCLE.iter().any(|script| json["scripts"].get(script).is_some())
+    !is_harmless(name, &text)
+}
+
+/// Whether a file of such a name runs nothing, by what stands in it.
+pub(super) fn is_harmless(name: &OsStr, text: &[u8]) -> bool {
+    if !fold(name).eq(PACKAGE_JSON) {
+        return false;
+    }
+    // What no tool can read, none runs.
+    let Ok(json) = serde_json::from_slice::<serde_json::Value>(text) else { return true };
+    !LIFECYCLE.iter().any(|script| json["scripts"].get(script).is_some())
 }
 
 #[cfg(test)]
@@ -246,6 +269,21 @@ mod tests {
             ("Makefile", true),
             ("src/config", false),
             ("src/hooks/x.ts", false),
+            (".git/refs/heads/config", false),
+            (".git/logs/refs/heads/hooks/x", false),
+            (".git/index", false),
+            (".git/objects/info/alternates", true),
+            (".git/rebase-merge/git-rebase-todo", true),
+            (".git/new-thing", true),
+            (".Git/HOOKS/pre-commit", true),
+            (".g\u{200c}it/config", true),
+            ("git~1/config", true),
+            (".VSCODE/tasks.json", true),
+            (".v\u{17f}code/tasks.json", true),
+            ("MAKEFILE", true),
+            (".ENVRC", true),
+            ("NODE_MODULES/.vscode/tasks.json", true),
+            ("node_modules/.vscode/tasks.json", false),
         ] {
             assert_eq!(by_path(Path::new(path)).is_some(), expected, "{path}");
         }

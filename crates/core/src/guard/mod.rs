@@ -13,6 +13,8 @@
 //! The records must be out of the sandbox's reach: [`Host::state_dir`] is never writable inside.
 
 mod danger;
+mod fold;
+mod git;
 mod judge;
 mod kept;
 mod later;
@@ -27,6 +29,7 @@ pub(crate) use tests::world;
 mod text;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -106,6 +109,11 @@ pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
 /// its name alone: what a layer holds is not on the host yet.
 pub fn runs_later(path: &Path) -> Option<&'static str> {
     later::by_path(path)
+}
+
+/// Whether a file that runs code by its name runs nothing by its content.
+pub fn is_harmless(name: &OsStr, content: &[u8]) -> bool {
+    later::is_harmless(name, content)
 }
 
 /// What a run is about to do.

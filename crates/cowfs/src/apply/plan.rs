@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::planner::Planner;
-use super::step::{Goal, Step};
+use super::step::Step;
 use super::{ApplyError, Target};
 use crate::RelPath;
 use crate::diff::Change;
@@ -14,10 +14,12 @@ use crate::host::Kind;
 pub struct Wish {
     /// Only these and what is below them; everything when empty.
     pub paths: Vec<RelPath>,
+    /// Everything, whatever is named beside.
+    pub whole: bool,
+    /// Exactly these paths, and nothing below them.
+    pub exact: bool,
     /// Files put together from hunks that somebody chose; without the others of their paths.
     pub chosen: BTreeMap<RelPath, Vec<u8>>,
-    /// Leave out what cannot be applied, instead of applying nothing.
-    pub partial: bool,
 }
 
 /// Everything an apply will do, and what it will not.
@@ -68,15 +70,6 @@ impl Plan {
         gone.count()
     }
 
-    /// Bytes that will be written.
-    pub fn bytes(&self) -> u64 {
-        let size = |step: &Step| match &step.after {
-            Some(Goal::File { size, .. }) => *size,
-            _ => 0,
-        };
-        self.steps.iter().map(size).sum()
-    }
-
     fn made_paths(&self) -> impl Iterator<Item = (usize, &RelPath)> {
         let made = self.steps.iter().filter(|step| !step.is_removal());
         made.map(|step| (step.root, &step.path))
@@ -122,8 +115,10 @@ pub fn plan(
 impl Wish {
     /// Whether a path is among those that were asked for.
     pub fn selects(&self, path: &RelPath) -> bool {
-        let below = |top: &RelPath| path.as_path().starts_with(top.as_path());
-        self.paths.is_empty() || self.paths.iter().any(below)
+        let below = |top: &RelPath| {
+            path == top || (!self.exact && path.as_path().starts_with(top.as_path()))
+        };
+        self.whole || self.paths.is_empty() || self.paths.iter().any(below)
     }
 
     /// Whether a path was named so that no doubt is left: itself, or hunk by hunk, or by a

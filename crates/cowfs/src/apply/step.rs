@@ -79,6 +79,14 @@ pub enum Source {
 }
 
 impl Step {
+    /// Bytes that it writes.
+    pub fn bytes(&self) -> u64 {
+        match &self.after {
+            Some(Goal::File { size, .. }) => *size,
+            _ => 0,
+        }
+    }
+
     /// Whether this step only takes something away.
     pub fn is_removal(&self) -> bool {
         self.after.is_none()

@@ -14,6 +14,7 @@ use super::step::{Goal, Step, Was};
 use super::tidy::tidy;
 use super::{ApplyError, Remember, Target};
 use crate::RelPath;
+use crate::diff::{Origin, Past};
 use crate::host::{HostTree, Kind};
 
 /// What came of it.
@@ -67,12 +68,30 @@ pub(super) fn take_back(journal: &mut Journal, targets: &[Target<'_>]) -> Result
 pub fn unremember(
     journal: &Journal,
     root: usize,
+    host: &HostTree,
     record: &mut dyn Remember,
 ) -> Result<(), ApplyError> {
     for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
-        record.set(&step.path, &step.origin, journal.old(at)?.as_deref())?;
+        let origin = old_origin(step, host)?;
+        record.set(&step.path, &origin, journal.old(at)?.as_deref())?;
     }
     Ok(())
+}
+
+/// What the session knew, where that was what is back now: known by its new inode too, because not
+/// everything that it knew was known by content.
+fn old_origin(step: &Step, host: &HostTree) -> Result<Origin, ApplyError> {
+    let (Origin::There(past), Some(was)) = (&step.origin, &step.before) else {
+        return Ok(step.origin.clone());
+    };
+    let now = host.stat(&step.path).map_err(|error| ApplyError::at(&step.path, error))?;
+    match now {
+        Some(now) if past.stamp == was.stamp && place::is_before(host, &step.path, Some(was))? => {
+            let digest = past.digest.or(was.digest);
+            Ok(Origin::There(Past { stamp: now.stamp, digest, ..past.clone() }))
+        }
+        _ => Ok(step.origin.clone()),
+    }
 }
 
 /// Paths that are neither what the apply made nor what was there before.

@@ -30,6 +30,7 @@ pub use lines::{Hunk, LineDiff};
 pub(crate) use lines::{lines, steps};
 pub use origin::{Digest, Origin, Past, Record};
 pub use patch::write_patch;
+pub use quote::quoted;
 
 /// What differs at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +86,14 @@ pub struct Changes {
     pub list: Vec<Change>,
     /// More goes than is listed.
     pub truncated: bool,
+}
+
+impl Changes {
+    /// What changed at a path.
+    pub fn get(&self, path: &RelPath) -> Option<&Change> {
+        let at = self.list.binary_search_by(|change| change.path.cmp(path)).ok()?;
+        self.list.get(at)
+    }
 }
 
 /// Why changes cannot be told.

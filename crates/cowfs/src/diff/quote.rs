@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::RelPath;
 
 /// The name behind a prefix such as `a/`, in quotes and with escapes where git would do so.
-pub(crate) fn quoted(prefix: &str, path: &RelPath) -> String {
+pub fn quoted(prefix: &str, path: &RelPath) -> String {
     let bytes = path.as_path().as_os_str().as_bytes();
     let plain = |byte: &u8| matches!(byte, 0x20..0x7f) && !matches!(byte, b'"' | b'\\');
     if bytes.iter().all(plain) {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::text;
+use crate::apply::Remember;
 use crate::change::{LayerError, RelPath};
 use crate::diff::{Digest, MAX_GONE, Origin, Past, Record};
 use crate::host::{Found, HostTree, Kind};
@@ -40,6 +41,11 @@ impl BaseRecord {
     /// Forgets a path: what the layer has there is what the base has.
     pub fn forget(&mut self, path: &RelPath) {
         self.states.remove(path.as_path());
+    }
+
+    /// Forgets a path and everything below it.
+    pub(super) fn forget_below(&mut self, path: &RelPath) {
+        self.states.retain(|known, _| !known.starts_with(path.as_path()));
     }
 
     /// Reads the record of root number `root`; empty if there is none yet.
@@ -188,5 +194,27 @@ impl Record for BaseRecord {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(LayerError::Io { path: file, source }),
         }
+    }
+}
+
+impl Remember for BaseRecord {
+    fn set(
+        &mut self,
+        path: &RelPath,
+        origin: &Origin,
+        ancestor: Option<&[u8]>,
+    ) -> Result<(), LayerError> {
+        if let (Origin::There(Past { digest: Some(digest), .. }), Some(bytes)) = (origin, ancestor)
+        {
+            let file = self.file(*digest);
+            let failed = |error: SessionError| LayerError::Io {
+                path: file.clone(),
+                source: io::Error::other(error),
+            };
+            disk::private_dir(&self.dir.join("bytes")).map_err(failed)?;
+            disk::replace(&file, bytes).map_err(failed)?;
+        }
+        self.states.insert(path.as_path().to_path_buf(), origin.clone());
+        Ok(())
     }
 }

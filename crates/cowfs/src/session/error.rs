@@ -74,6 +74,20 @@ pub enum SessionError {
         /// The number.
         root: usize,
     },
+    /// The base cannot be seen at a path whose directory hides it.
+    #[error("`{}` cannot be thrown away by itself: its directory `{}` was removed and made again", path.display(), dir.display())]
+    DiscardBelow {
+        /// The path.
+        path: PathBuf,
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A snapshot below holds the path, and never changes.
+    #[error("`{}` was changed before a snapshot too, which stays as it is", .0.display())]
+    DiscardSnapshot(PathBuf),
+    /// Only whole sessions of this engine can be thrown away.
+    #[error("single paths of the engine {0} cannot be thrown away by this version")]
+    DiscardEngine(super::record::Engine),
     /// A layer cannot be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
@@ -90,6 +104,15 @@ impl SessionError {
             Self::Name(_) => Some(
                 "use letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first".into(),
             ),
+            Self::DiscardBelow { dir, .. } => {
+                Some(format!("throw `{}` away as a whole", dir.display()))
+            }
+            Self::DiscardSnapshot(_) => {
+                Some("`agent-sandbox restore` goes back to a snapshot before it".into())
+            }
+            Self::DiscardEngine(_) => {
+                Some("throw all its changes away, or apply the others".into())
+            }
             Self::Busy { .. } => Some("wait until it ends, or use another session".into()),
             Self::Taken(_) => Some("choose another name".into()),
             Self::Version { .. } => Some("use the version that made it".into()),

@@ -305,6 +305,12 @@ impl Session {
         BaseRecord::read(&self.dir.join("base"), root)
     }
 
+    /// Keeps what is known of the base of root number `root`.
+    pub fn save_base_record(&self, root: usize, record: &BaseRecord) -> Result<(), SessionError> {
+        self.root(root)?;
+        record.write(root)
+    }
+
     /// Where the changes that were taken over are kept, one directory for each time.
     pub fn applied_dir(&self) -> PathBuf {
         self.dir.join("applied")

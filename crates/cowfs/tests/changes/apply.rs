@@ -79,7 +79,7 @@ fn w3_what_the_host_changed_is_merged_or_stops() {
     let plan = world.plan(&Wish::default());
     let conflicts: Vec<_> = plan.conflicts.iter().map(|left| left.path.clone()).collect();
     assert_eq!(conflicts, [at("binary"), at("goes"), at("new"), at("same")]);
-    world.apply(&Wish { partial: true, ..Wish::default() }).unwrap();
+    world.apply(&Wish::default()).unwrap();
     assert_eq!(read(&world, "apart"), "host\n2\n3\n4\nlayer\n");
     assert_eq!(read(&world, "same"), "1\nhost\n3\n");
     assert_eq!(read(&world, "new"), "host");

@@ -144,7 +144,8 @@ impl World {
         let undone = self.target(|target| {
             apply::undo(&mut journal, std::slice::from_ref(target), Changed::Stop).unwrap()
         });
-        apply::unremember(&journal, 0, &mut self.record).unwrap();
+        let host = self.host();
+        apply::unremember(&journal, 0, &host, &mut self.record).unwrap();
         undone
     }
 

@@ -1,0 +1,40 @@
+//! What a session changed: looked at, taken over, thrown away, taken back.
+
+mod diff;
+mod apply;
+mod conflict;
+mod interactive;
+mod undo;
+mod crash;
+mod discard;
+
+use testkit::{Process, Run, World};
+
+/// Runs a script in the session `s`, with its changes kept apart.
+#[track_caller]
+pub(crate) fn change(world: &World, script: &str) -> Run {
+    change_as(world, "s", script)
+}
+
+/// The same, in a session of another name. Bubblewrap alone cannot mount an overlay, and what comes
+/// after does not depend on it: these runs always use our own mounts.
+#[track_caller]
+pub(crate) fn change_as(world: &World, session: &str, script: &str) -> Run {
+    start(world, session, script).wait().succeeds()
+}
+
+/// Starts a script in a session.
+#[track_caller]
+pub(crate) fn start(world: &World, session: &str, script: &str) -> Process {
+    let world = world.clone().without_env("AGENT_SANDBOX_MOUNTS");
+    world.spawn(["--cow", "--session", session, "sh", "-ec", script])
+}
+
+/// Every file below a directory of the world: type, mode, time and content.
+#[track_caller]
+pub(crate) fn tree(world: &World, dir: &str) -> String {
+    let dir = world.path(dir).display().to_string();
+    let find = "cd \"$0\" && find . -mindepth 1 -path ./.git -prune -o \\( -type d -printf 'd %p %m\\n' \\) -o \
+        \\( -type l -printf 'l %p %l\\n' \\) -o -printf '%y %p %m %T@ ' -exec sha256sum {} \\; | sort";
+    world.host(["sh", "-c", find, &dir]).succeeds().output()
+}

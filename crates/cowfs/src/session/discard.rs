@@ -1,0 +1,100 @@
+//! Throwing single paths of a session away, so that the base is seen there again.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{self as sys, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::error::{SessionError, cannot};
+use super::lock::Lock;
+use super::record::Engine;
+use super::store::Session;
+use crate::change::{Layer, Node, RelPath};
+use crate::host::HostTree;
+use crate::overlay::Stack;
+
+impl Session {
+    /// Throws away what the layer of root number `root` has at a path and below it.
+    pub fn discard(&self, _lock: &Lock, root: usize, path: &RelPath) -> Result<(), SessionError> {
+        let place = self.root(root)?;
+        if self.record().engine != Engine::Overlay {
+            return Err(SessionError::DiscardEngine(self.record().engine));
+        }
+        self.check_above(root, path)?;
+        let mut uppers = self.uppers(place);
+        let Some(top) = uppers.pop() else { return Ok(()) };
+        let lower = Stack::open(&uppers, place.base()).map_err(cannot("open", &top))?;
+        if lower.entries()?.iter().any(|entry| concerns(&entry.path, &entry.node, path)) {
+            return Err(SessionError::DiscardSnapshot(path.as_path().to_path_buf()));
+        }
+        remove(&top, path)?;
+        let mut record = self.base_record(root)?;
+        record.forget_below(path);
+        record.write(root)
+    }
+
+    /// A path below a directory that hides the base cannot show the base by itself.
+    fn check_above(&self, root: usize, path: &RelPath) -> Result<(), SessionError> {
+        for entry in self.layer(root)?.entries()? {
+            let hides = matches!(entry.node, Node::Gone | Node::Dir { opaque: true, .. });
+            let above = path != &entry.path && path.as_path().starts_with(entry.path.as_path());
+            if hides && above {
+                let (path, dir) =
+                    (path.as_path().to_path_buf(), entry.path.as_path().to_path_buf());
+                return Err(SessionError::DiscardBelow { path, dir });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry decides what is seen at a path or below it.
+fn concerns(entry: &RelPath, node: &Node, path: &RelPath) -> bool {
+    let hides = !matches!(node, Node::Dir { opaque: false, .. });
+    entry.as_path().starts_with(path.as_path())
+        || (hides && path.as_path().starts_with(entry.as_path()))
+}
+
+/// Removes a path from an upper directory. It was written from inside: no link is followed.
+fn remove(upper: &Path, path: &RelPath) -> Result<(), SessionError> {
+    let full = upper.join(path.as_path());
+    let tree = HostTree::open(upper).map_err(cannot("open", upper))?;
+    match tree.parent(path) {
+        Err(error) if crate::host::is_absent(&error) => Ok(()),
+        Err(error) => Err(cannot("open", &full)(error)),
+        Ok((dir, name)) => remove_all(&dir, name).map_err(cannot("remove", &full)),
+    }
+}
+
+const DIR: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Removes an entry with everything below it. Depth is bounded by what the kernel let be made; the
+/// directories on the way are kept open, one for each level.
+fn remove_all(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    match sys::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(error) => return Err(error),
+    }
+    let inner = match sys::openat(dir, name, DIR, Mode::empty()) {
+        // Closed by whoever made it, who is its owner and so are we.
+        Err(Errno::ACCESS) => {
+            sys::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
+            sys::openat(dir, name, DIR, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    let _ = sys::fchmod(&inner, Mode::RWXU);
+    for entry in sys::Dir::read_from(&inner)? {
+        let entry = entry?;
+        let below = entry.file_name().to_bytes();
+        if below != b"." && below != b".." {
+            use std::os::unix::ffi::OsStrExt;
+            remove_all(&inner, OsStr::from_bytes(below))?;
+        }
+    }
+    sys::unlinkat(dir, name, AtFlags::REMOVEDIR)
+}
