@@ -502,13 +502,12 @@ impl Adapter {
 
 /// Closing what cannot have been written needs no word.
 fn open_flags(flags: i32, unchanged: bool, way: &Way) -> FopenFlags {
-    let mut answer = FopenFlags::empty();
-    if unchanged {
-        answer |= FopenFlags::FOPEN_KEEP_CACHE;
-    }
-    if matches!(way, Way::Direct) {
-        answer |= FopenFlags::FOPEN_DIRECT_IO;
-    }
+    let mut answer = match way {
+        Way::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
+        // The kernel refuses any word about the cache where none is used.
+        Way::Cached | Way::Past(_) => FopenFlags::empty(),
+        Way::Direct => FopenFlags::FOPEN_DIRECT_IO,
+    };
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         answer |= FopenFlags::FOPEN_NOFLUSH;
     }
