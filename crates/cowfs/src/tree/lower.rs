@@ -134,7 +134,7 @@ impl Content for Opened {
         self.below.as_ref().and_then(|content| content.file())
     }
 
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.held.attr.inode.size)
+    fn size(&self) -> u64 {
+        self.held.attr.inode.size
     }
 }

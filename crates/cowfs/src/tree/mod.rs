@@ -18,6 +18,7 @@ mod attr;
 mod file;
 mod content;
 mod range;
+mod past;
 mod list;
 mod xattr;
 mod keep;
