@@ -123,9 +123,10 @@ fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdi
         Err(error) => {
             let apart = matches!(error, StartError::Apart(_));
             let mut failed = start_failed(error);
-            failed.hint = match apart {
-                true => Some(cow::remedy(plan)),
-                false => super::doctor::cause(host).or(failed.hint),
+            failed.hint = if apart {
+                Some(cow::remedy(plan))
+            } else {
+                super::doctor::cause(host).or(failed.hint)
             };
             Err(failed)
         }
