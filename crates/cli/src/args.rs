@@ -1,16 +1,17 @@
 //! What was typed, as types.
 
 mod changes;
+mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sandbox_core::config::{Access, Cow, CowEngine, CowScope, Network, Request};
-use sandbox_core::wrapper::CommandRule;
+use sandbox_core::config::{Access, Cow, Network, Request};
 
-pub(crate) use changes::{Apply, Diff, Discard, Undo};
+pub(crate) use changes::{Apply, Diff, Discard, Prune, Undo};
+use words::{COW, boolean, command_rules, cow, network, variable};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -197,6 +198,37 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// List the sessions of copy-on-write
+    Ps,
+    /// Remove sessions
+    Rm {
+        /// Their names
+        #[arg(required = true, value_name = "SESSION")]
+        names: Vec<String>,
+    },
+    /// Remove sessions that change nothing, that are old, or whose base is gone
+    Prune(Prune),
+    /// Keep the present state of a session, to go back to
+    Snapshot {
+        /// What to call it; a number when left out
+        name: Option<String>,
+    },
+    /// Go back to a snapshot
+    Restore {
+        /// The snapshot
+        name: String,
+    },
+    /// Make a session that goes on from another
+    Fork {
+        /// What to call it
+        new: String,
+    },
+    /// Tell what happened in a session
+    History {
+        /// The session; the latest one here when left out
+        #[arg(value_name = "SESSION")]
+        name: Option<String>,
+    },
     /// Show what a session changed
     Diff(Diff),
     /// Take a session's changes over
@@ -267,18 +299,11 @@ pub(crate) enum Config {
 const RESERVED: &[&str] = &[
     "up",
     "down",
-    "ps",
     "attach",
     "logs",
     "restart",
     "inspect",
-    "rm",
-    "prune",
     "serve",
-    "snapshot",
-    "restore",
-    "fork",
-    "history",
     "fs",
     "secret",
     "proxy",
@@ -322,6 +347,13 @@ const SUBCOMMANDS: &[&str] = &[
     "init",
     "trust",
     "config",
+    "ps",
+    "rm",
+    "prune",
+    "snapshot",
+    "restore",
+    "fork",
+    "history",
     "diff",
     "apply",
     "discard",
@@ -412,77 +444,6 @@ impl Flags {
             trust: trust || self.trust,
             command,
         })
-    }
-}
-
-fn command_rules(words: &[String]) -> Result<Vec<(String, CommandRule)>, String> {
-    let pairs = words
-        .iter()
-        .flat_map(|word| word.split(','))
-        .map(str::trim)
-        .filter(|pair| !pair.is_empty());
-    pairs.map(command_rule).collect()
-}
-
-fn command_rule(pair: &str) -> Result<(String, CommandRule), String> {
-    let (name, rule) = pair
-        .split_once('=')
-        .map(|(name, rule)| (name.trim(), rule.trim()))
-        .filter(|(name, rule)| !name.is_empty() && !rule.is_empty())
-        .ok_or_else(|| format!("`--cmd {pair}` is not of the form NAME=RULE"))?;
-    let rule = match rule {
-        "true" => CommandRule::Raw,
-        "false" => CommandRule::Block,
-        text => match text.strip_prefix('@') {
-            Some(builtin) => CommandRule::Builtin(
-                builtin.parse().map_err(|error| format!("`--cmd {pair}`: {error}"))?,
-            ),
-            None => CommandRule::Script(text.into()),
-        },
-    };
-    Ok((name.to_owned(), rule))
-}
-
-fn variable(word: &OsStr) -> Result<(String, Option<OsString>), String> {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = word.as_bytes();
-    let (name, value) = match bytes.iter().position(|byte| *byte == b'=') {
-        Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
-        None => (bytes, None),
-    };
-    match std::str::from_utf8(name) {
-        Ok(name) if !name.is_empty() => Ok((name.to_owned(), value)),
-        _ => Err(format!("`--env {}` has no name", word.display())),
-    }
-}
-
-fn boolean(word: &str) -> Result<bool, String> {
-    match word {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" | "no" | "off" => Ok(false),
-        _ => Err("use true or false".into()),
-    }
-}
-
-/// What `--cow` alone means.
-const COW: Cow = Cow { engine: CowEngine::On, scope: CowScope::Work };
-
-fn cow(word: &str) -> Result<Cow, String> {
-    match (word, boolean(word)) {
-        ("all", _) => Ok(Cow { scope: CowScope::All, ..COW }),
-        ("overlay", _) => Ok(Cow { engine: CowEngine::Overlay, ..COW }),
-        ("agentfs", _) => Ok(Cow { engine: CowEngine::Agentfs, ..COW }),
-        (_, Ok(true)) => Ok(COW),
-        (_, Ok(false)) => Ok(Cow::OFF),
-        _ => Err("use true, false, all, overlay or agentfs".into()),
-    }
-}
-
-fn network(word: &str) -> Result<Network, String> {
-    match (word, boolean(word)) {
-        ("host", _) | (_, Ok(true)) => Ok(Network::On),
-        ("none", _) | (_, Ok(false)) => Ok(Network::Off),
-        _ => Err("use true (or host) or false (or none)".into()),
     }
 }
 

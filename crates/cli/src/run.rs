@@ -52,11 +52,15 @@ pub(crate) type Outcome = Result<u8, Failed>;
 
 /// Runs the program.
 pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitCode {
+    let program = meant_for_a_program(&args);
     let code = match parse(args) {
         Typed::Understood(cli) => {
             io.colour(cli.flags.color, host);
             dispatch(*cli, host, io).unwrap_or_else(|failed| {
                 io.error(failed.error.as_ref(), failed.hint);
+                if failed.code == 2 {
+                    hint_at_program(program, io);
+                }
                 failed.code
             })
         }
@@ -64,6 +68,7 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
             let text = answer.render().to_string();
             if answer.use_stderr() {
                 io.say(text.trim_end());
+                hint_at_program(program, io);
             } else {
                 io.data(&text);
             }
@@ -76,15 +81,27 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
                 "error",
                 &format!("`{word}` is a subcommand of sessions, which this version does not have"),
             );
-            io.labelled(
-                Tone::Good,
-                "hint",
-                &format!("to run the program: agent-sandbox exec {word} …"),
-            );
+            hint_at_program(Some(&word), io);
             2
         }
     };
     ExitCode::from(code)
+}
+
+/// Subcommands that programs are called by, too: what they do not take may have been meant for
+/// the program.
+const ALSO_PROGRAMS: [&str; 4] = ["ps", "rm", "diff", "history"];
+
+fn meant_for_a_program(args: &[OsString]) -> Option<&'static str> {
+    let word = args.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"))?;
+    ALSO_PROGRAMS.into_iter().find(|name| word == name)
+}
+
+fn hint_at_program(word: Option<&str>, io: &mut Stdio<'_>) {
+    if let Some(word) = word {
+        let text = format!("to run the program: agent-sandbox exec {word} …");
+        io.labelled(Tone::Good, "hint", &text);
+    }
 }
 
 fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -109,6 +126,23 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),
         Some(Command::Config(Config::Path)) => cmd::config::path(flags, host, io),
         Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
+        Some(Command::Ps) => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
+        Some(Command::Rm { names }) => no_sandbox(cmd::sessions::rm::run(&names, flags, host, io)),
+        Some(Command::Prune(prune)) => {
+            no_sandbox(cmd::sessions::prune::run(&prune, flags, host, io))
+        }
+        Some(Command::Snapshot { name }) => {
+            no_sandbox(cmd::sessions::snapshot::take(name.as_deref(), flags, host, io))
+        }
+        Some(Command::Restore { name }) => {
+            no_sandbox(cmd::sessions::snapshot::restore(&name, flags, host, io))
+        }
+        Some(Command::Fork { new }) => {
+            no_sandbox(cmd::sessions::snapshot::fork(&new, flags, host, io))
+        }
+        Some(Command::History { name }) => {
+            no_sandbox(cmd::sessions::history::run(name.as_ref(), flags, host, io))
+        }
         Some(Command::Diff(diff)) => no_sandbox(cmd::changes::diff::run(flags, &diff, host, io)),
         Some(Command::Apply(apply)) => {
             no_sandbox(cmd::changes::apply::run(flags, &apply, host, io))

@@ -24,6 +24,8 @@ pub mod walk;
 #[cfg(target_os = "linux")]
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod freeze;
+#[cfg(target_os = "linux")]
 pub mod channel;
 #[cfg(target_os = "linux")]
 pub mod inotify;

@@ -63,3 +63,14 @@ pub(crate) struct Undo {
     #[arg(long)]
     pub partial: bool,
 }
+
+/// Remove sessions that nobody will miss.
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Also those that nobody has used for so long
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    pub older_than: u64,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}

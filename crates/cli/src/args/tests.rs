@@ -1,5 +1,7 @@
 use std::os::unix::ffi::OsStringExt;
 
+use sandbox_core::wrapper::CommandRule;
+
 use super::*;
 
 fn words(line: &[&str]) -> Vec<OsString> {

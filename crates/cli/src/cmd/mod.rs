@@ -4,6 +4,7 @@ pub(crate) mod multicall;
 pub(crate) mod exec;
 pub(crate) mod cow;
 pub(crate) mod summary;
+pub(crate) mod sessions;
 pub(crate) mod changes;
 pub(crate) mod report;
 pub(crate) mod dry_run;

@@ -7,5 +7,7 @@
 
 mod upper;
 mod stack;
+mod copy;
 
+pub use copy::flatten;
 pub use stack::Stack;

@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::upper::{Said, Upper};
+use super::upper::{Attribute, Said, Upper};
 use crate::change::{Entry, Layer, LayerError, Node, RelPath};
 
 /// Layers over a base, the topmost first.
 #[derive(Debug)]
 pub struct Stack {
     layers: Vec<Upper>,
-    base: PathBuf,
+    /// Nothing when the stack lies on further layers.
+    base: Option<PathBuf>,
 }
 
 /// A directory that is seen through some of the layers, and through the base unless it is opaque.
@@ -24,8 +25,13 @@ struct Merged {
 impl Stack {
     /// Opens layers, the lowest first, as a session lists them.
     pub fn open(layers: &[PathBuf], base: &Path) -> io::Result<Self> {
+        Ok(Self { base: Some(base.to_path_buf()), ..Self::part(layers)? })
+    }
+
+    /// Opens layers that lie on others: every whiteout counts.
+    pub fn part(layers: &[PathBuf]) -> io::Result<Self> {
         let layers = layers.iter().rev().map(|path| Upper::open(path));
-        Ok(Self { layers: layers.collect::<Result<_, _>>()?, base: base.to_path_buf() })
+        Ok(Self { layers: layers.collect::<Result<_, _>>()?, base: None })
     }
 
     /// The topmost layer that says something about each name of a directory, with what the layers
@@ -47,6 +53,23 @@ impl Stack {
 
     /// Which layer shows the entry at this path: the topmost that a look-up reaches.
     fn owner(&self, path: &RelPath) -> Result<&Upper, LayerError> {
+        self.owner_number(path).map(|number| &self.layers[number])
+    }
+
+    /// A file of the stack, and a name for it that its other names share.
+    pub(super) fn source(&self, path: &RelPath) -> io::Result<(std::fs::File, (usize, u64))> {
+        let number = self.owner_number(path).map_err(io_error)?;
+        let file = self.layers[number].file(path.as_path()).map_err(io_error)?;
+        let inode = std::os::unix::fs::MetadataExt::ino(&file.metadata()?);
+        Ok((file, (number, inode)))
+    }
+
+    /// The attributes of an entry as they are stored, those of the kernel itself left out.
+    pub(super) fn raw_attributes(&self, path: &RelPath) -> io::Result<Vec<Attribute>> {
+        self.owner(path).and_then(|layer| layer.raw_attributes(path.as_path())).map_err(io_error)
+    }
+
+    fn owner_number(&self, path: &RelPath) -> Result<usize, LayerError> {
         let mut layers: Vec<usize> = (0..self.layers.len()).collect();
         let mut at = PathBuf::new();
         for name in path.as_path() {
@@ -61,12 +84,13 @@ impl Stack {
             }
             layers = found.ok_or_else(|| missing(path))?.layers;
         }
-        layers.first().map(|index| &self.layers[*index]).ok_or_else(|| missing(path))
+        layers.first().copied().ok_or_else(|| missing(path))
     }
 
     /// A whiteout over nothing: what it hid was only ever in a layer below.
     fn hides_nothing(&self, path: &Path) -> bool {
-        let found = std::fs::symlink_metadata(self.base.join(path));
+        let Some(base) = &self.base else { return false };
+        let found = std::fs::symlink_metadata(base.join(path));
         found.is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         })
@@ -100,6 +124,13 @@ impl Name {
         if let (true, Said::Node(Node::Dir { opaque, .. })) = (self.closed, &mut self.said) {
             *opaque = true;
         }
+    }
+}
+
+fn io_error(error: LayerError) -> io::Error {
+    match error {
+        LayerError::Io { source, .. } => source,
+        other => io::Error::other(other),
     }
 }
 

@@ -19,6 +19,9 @@ const ESCAPED: &[u8] = b"user.overlay.overlay.";
 /// Longer than any path that one call takes is looked up in parts of this length.
 const PART: usize = 2048;
 
+/// An extended attribute as it is stored: name and value.
+pub(super) type Attribute = (Vec<u8>, Vec<u8>);
+
 /// An upper directory.
 #[derive(Debug)]
 pub(super) struct Upper {
@@ -100,6 +103,24 @@ impl Upper {
         let failed = self.failed(path);
         let names = attributes(&dir.map_err(&failed)?, path.file_name().unwrap_or_default());
         Ok(names.map_err(failed)?.into_iter().filter_map(of_the_user).collect())
+    }
+
+    /// The attributes of an entry as they are stored, those of the kernel itself left out.
+    pub(super) fn raw_attributes(&self, path: &Path) -> Result<Vec<Attribute>, LayerError> {
+        let failed = self.failed(path);
+        let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
+        let dir = dir.map_err(&failed)?;
+        let name = path.file_name().unwrap_or_default();
+        let names = attributes(&dir, name).map_err(&failed)?;
+        let own = |name: &Vec<u8>| !name.starts_with(RESERVED) || name.starts_with(ESCAPED);
+        let mut found = Vec::new();
+        for attribute in names.into_iter().filter(own) {
+            let mut value = vec![0; 1 << 16];
+            let length = fs::lgetxattr(through(&dir, name), &*attribute, value.as_mut_slice());
+            value.truncate(length.map_err(&failed)?);
+            found.push((attribute, value));
+        }
+        Ok(found)
     }
 
     fn failed(&self, below: &Path) -> impl Fn(Errno) -> LayerError {
@@ -184,8 +205,7 @@ fn has(dir: &OwnedFd, name: &OsStr, attribute: &[u8]) -> Result<bool, Errno> {
 /// The attributes of an entry. One that cannot be opened for reading is asked by its path through
 /// the directory's descriptor; links are not followed.
 fn attributes(dir: &OwnedFd, name: &OsStr) -> Result<Vec<Vec<u8>>, Errno> {
-    use std::os::fd::AsRawFd;
-    let path = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
+    let path = through(dir, name);
     let mut names = vec![0; 4096];
     let length = loop {
         match fs::llistxattr(&path, names.as_mut_slice()) {
@@ -197,6 +217,11 @@ fn attributes(dir: &OwnedFd, name: &OsStr) -> Result<Vec<Vec<u8>>, Errno> {
     };
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
     Ok(names.map(<[u8]>::to_vec).collect())
+}
+
+fn through(dir: &OwnedFd, name: &OsStr) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name)
 }
 
 fn of_the_user(name: Vec<u8>) -> Option<OsString> {

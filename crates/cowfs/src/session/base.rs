@@ -1,6 +1,6 @@
 //! What the base's files were when they were first changed: the ancestor of a merge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -41,6 +41,12 @@ impl BaseRecord {
     /// Forgets a path: what the layer has there is what the base has.
     pub fn forget(&mut self, path: &RelPath) {
         self.states.remove(path.as_path());
+    }
+
+    /// Forgets every path that is neither one of these nor below one of them: after going back to a
+    /// snapshot, what it is changed from next counts.
+    pub(super) fn keep_only(&mut self, paths: &BTreeSet<&Path>) {
+        self.states.retain(|path, _| path.ancestors().any(|above| paths.contains(above)));
     }
 
     /// Forgets a path and everything below it.

@@ -55,8 +55,19 @@ pub enum SessionError {
     /// The name is in use.
     #[error("there is a session `{0}` of this directory already")]
     Taken(String),
+    /// There is no such point to go back to.
+    #[error("the session `{session}` has no snapshot `{name}`")]
+    NoSnapshot {
+        /// The session.
+        session: String,
+        /// What was asked for.
+        name: String,
+    },
+    /// The name of the snapshot is in use.
+    #[error("there is a snapshot `{0}` already")]
+    SnapshotTaken(String),
     /// The name cannot be used.
-    #[error("`{0}` cannot be the name of a session")]
+    #[error("`{0}` cannot be a name")]
     Name(String),
     /// Somebody works in it.
     #[error("the session `{name}` is in use{}", .pid.map_or_else(String::new, |pid| format!(" by process {pid}")))]
@@ -114,7 +125,10 @@ impl SessionError {
                 Some("throw all its changes away, or apply the others".into())
             }
             Self::Busy { .. } => Some("wait until it ends, or use another session".into()),
-            Self::Taken(_) => Some("choose another name".into()),
+            Self::NoSnapshot { session, .. } => {
+                Some(format!("`agent-sandbox history -s {session}` lists them"))
+            }
+            Self::Taken(_) | Self::SnapshotTaken(_) => Some("choose another name".into()),
             Self::Version { .. } => Some("use the version that made it".into()),
             Self::Record { .. } => {
                 Some("`agent-sandbox prune` removes sessions that cannot be read".into())

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk;
 use super::error::{SessionError, cannot};
+use super::lock::Lock;
 use super::record::{LayerId, RootKind};
 
 /// `DATA/layers`.
@@ -25,6 +26,14 @@ impl Layers {
     /// The directory that holds layers and sessions.
     pub(super) fn data(&self) -> &Path {
         &self.data
+    }
+
+    /// Held while sessions and layers come and go, so that no layer is swept between its making and
+    /// the record that names it.
+    pub(super) fn guard(&self) -> Result<Lock, SessionError> {
+        let dir = self.data.join("sessions");
+        disk::private_dir(&dir)?;
+        Lock::take(&dir.join("lock"))
     }
 
     /// Where one layer lies.
@@ -73,6 +82,21 @@ fn like(upper: &Path, base: &Path) -> io::Result<()> {
         std::os::unix::fs::lchown(upper, Some(base.uid()), Some(base.gid()))?;
     }
     fs::set_permissions(upper, fs::Permissions::from_mode(base.mode() & 0o7777))
+}
+
+/// How many bytes a tree takes on the disk, as far as it can be read.
+pub(super) fn size(dir: &Path) -> u64 {
+    let (mut todo, mut bytes) = (vec![dir.to_path_buf()], 0);
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            bytes += found.blocks() * 512;
+            if found.is_dir() {
+                todo.push(entry.path());
+            }
+        }
+    }
+    bytes
 }
 
 /// Removes a tree that was written from inside a sandbox: directories in it may be closed even to

@@ -26,6 +26,7 @@ mod find;
 mod base;
 mod store;
 mod run;
+mod snapshot;
 mod discard;
 
 pub use base::BaseRecord;

@@ -1,6 +1,7 @@
 //! A command in a session: on record before it begins, and what it changed is compared with the
 //! base when it has ended.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,6 +89,10 @@ impl Session {
 
     /// Makes the session keep these places too.
     pub fn add_roots(&mut self, roots: &[(PathBuf, RootKind)]) -> Result<(), SessionError> {
+        if roots.iter().all(|(path, _)| self.root_at(path).is_some()) {
+            return Ok(());
+        }
+        let _guard = self.layers().guard()?;
         let mut new = Vec::new();
         for (path, kind) in roots {
             if self.root_at(path).is_none() {
@@ -95,7 +100,7 @@ impl Session {
                 new.push(Root { path: path.clone(), kind: *kind, stack });
             }
         }
-        if new.is_empty() { Ok(()) } else { self.update(|record| record.roots.extend(new)) }
+        self.update(|record| record.roots.extend(new))
     }
 
     /// The number of the root at a path of the host.
@@ -160,8 +165,16 @@ impl Session {
         };
         let entries = self.layer(number)?.entries()?;
         let mut record = self.base_record(number)?;
+        // A directory that only holds changes says nothing about what is below it.
+        let through = |node: &Node| matches!(node, Node::Dir { opaque: false, .. });
+        let hidden: BTreeSet<&Path> = entries
+            .iter()
+            .filter(|entry| !through(&entry.node))
+            .map(|entry| entry.path.as_path())
+            .collect();
+        record.keep_only(&hidden);
         let mut shifted = Vec::new();
-        for entry in entries {
+        for entry in &entries {
             if record.take(&host, &entry.path, since)? {
                 shifted.push(entry.path.clone());
             }

@@ -60,11 +60,8 @@ impl Sessions {
         self.data.join("sessions")
     }
 
-    /// Held while sessions come and go, so that no layer is swept between its making and the
-    /// record that names it.
     pub(super) fn guard(&self) -> Result<Lock, SessionError> {
-        disk::private_dir(&self.dir())?;
-        Lock::take(&self.dir().join("lock"))
+        self.layers.guard()
     }
 
     /// Makes a session.
@@ -108,7 +105,7 @@ impl Sessions {
     }
 
     /// Puts a new session on record.
-    fn add(&self, record: Record) -> Result<Session, SessionError> {
+    pub(super) fn add(&self, record: Record) -> Result<Session, SessionError> {
         let dir = self.dir().join(&record.id);
         disk::private_dir(&dir)?;
         let session = Session { dir, layers: self.layers.clone(), record };
@@ -169,8 +166,15 @@ impl Sessions {
         self.sweep()
     }
 
+    /// Removes the directory of a session that cannot be read, and what only it could name.
+    pub fn remove_broken(&self, dir: &Path) -> Result<(), SessionError> {
+        let _guard = self.guard()?;
+        layers::remove(dir)?;
+        self.sweep()
+    }
+
     /// Removes layers that no session names, unless a record that cannot be read may name them.
-    fn sweep(&self) -> Result<(), SessionError> {
+    pub(super) fn sweep(&self) -> Result<(), SessionError> {
         let all = self.all()?;
         let unreadable = |entry: &Result<Session, (PathBuf, SessionError)>| matches!(entry, Err((dir, _)) if dir.join("session.json").try_exists().unwrap_or(true));
         if all.iter().any(unreadable) {
@@ -277,6 +281,7 @@ impl Session {
 
     /// Throws all changes away: each root goes on with one empty layer. Snapshots stay.
     pub fn clear(&mut self, _lock: &Lock) -> Result<(), SessionError> {
+        let _guard = self.layers.guard()?;
         let mut stacks = Vec::new();
         for root in &self.record.roots {
             stacks.push(vec![self.layers.create(&root.path, root.kind)?]);
@@ -292,6 +297,12 @@ impl Session {
     /// The directories of a root's layers, the lowest first.
     pub(super) fn uppers(&self, root: &Root) -> Vec<PathBuf> {
         root.stack.iter().map(|layer| self.layers.upper(layer)).collect()
+    }
+
+    /// How many bytes the layers of the session take on the disk, shared ones included.
+    pub fn size(&self) -> u64 {
+        let layers: BTreeSet<&LayerId> = self.record.layers().collect();
+        layers.into_iter().map(|layer| layers::size(&self.layers.dir(layer))).sum()
     }
 
     /// The directory on the host that the paths of root number `root` are relative to.

@@ -149,3 +149,35 @@ fn xattrs_leave_out_what_the_kernel_keeps_for_itself() {
     names.sort();
     assert_eq!(names, ["user.mine", "user.overlay.opaque"]);
 }
+
+#[test]
+fn flatten_writes_down_what_the_stack_shows() {
+    let place = Place::new()
+        .with("base", &["a/x", "b/x", "gone", "d/b", "o/x"])
+        .with("0", &["!a", "!gone", "d/a", "d/new", "=o", "o/x", "@l"])
+        .with("1", &["a/z", "!d/new", "%d/b", "o/y", "!o/x"])
+        .with("flat", &[]);
+    let layers = place.0.path().join("0");
+    fs::hard_link(layers.join("d/a"), layers.join("d/a2")).unwrap();
+    rustix::fs::setxattr(layers.join("d/a"), "user.mine", b"1", XattrFlags::empty()).unwrap();
+    fs::set_permissions(layers.join("d"), fs::Permissions::from_mode(0o750)).unwrap();
+
+    let stack = place.stack(&["0", "1"]);
+    super::super::flatten(&stack, &place.0.path().join("flat")).unwrap();
+    let flat = place.stack(&["flat"]);
+    assert_eq!(told(&flat), told(&stack));
+    let metas = |stack: &Stack| {
+        let entries = stack.entries().unwrap();
+        let meta = |entry: Entry| match entry.node {
+            Node::Gone => None,
+            Node::Dir { meta, .. } => Some((meta.mode, meta.mtime, 0)),
+            Node::File { meta, .. } | Node::Symlink { meta, .. } | Node::Special { meta } => {
+                Some((meta.mode, meta.mtime, meta.links))
+            }
+        };
+        entries.into_iter().map(meta).collect::<Vec<_>>()
+    };
+    assert_eq!(metas(&flat), metas(&stack));
+    let names = flat.xattrs(&RelPath::new("d/a").unwrap()).unwrap();
+    assert!(names.iter().any(|name| name == "user.mine"));
+}
