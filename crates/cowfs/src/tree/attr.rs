@@ -48,7 +48,9 @@ pub struct Change {
 impl Tree {
     /// What a file is.
     pub fn attr(&self, id: u64) -> Result<Attr> {
-        self.lock().attr(id)
+        let mut state = self.lock();
+        state.catch_up(id)?;
+        state.attr(id)
     }
 
     /// Where a link points.
@@ -77,6 +79,8 @@ impl State {
     pub(super) fn attr(&self, id: u64) -> Result<Attr> {
         let node = self.node(id)?;
         let mut inode = node.inode;
+        inode.uid = self.owner.uid.unwrap_or(inode.uid);
+        inode.gid = self.owner.gid.unwrap_or(inode.gid);
         if inode.is_dir() {
             inode.size = 4096;
         }
@@ -92,8 +96,12 @@ impl State {
     fn set_attr(&mut self, id: u64, change: &Change, who: Caller) -> Result<Attr> {
         let kept = change.size.unwrap_or(u64::MAX);
         let ino = self.own_up_to(id, kept)?;
+        self.catch_up(id)?;
         if let Some(size) = change.size {
             self.resize(id, ino, size)?;
+        }
+        if self.node(id)?.past.is_some() {
+            self.look(id);
         }
         if change.size.is_some() || change.uid.is_some() || change.gid.is_some() {
             self.drop_capability(ino)?;

@@ -55,6 +55,6 @@ pub trait Content: Send + Sync + Debug {
     /// The file itself, where there is one.
     fn file(&self) -> Option<&File>;
 
-    /// Its length.
-    fn size(&self) -> io::Result<u64>;
+    /// Its length when it was opened.
+    fn size(&self) -> u64;
 }

@@ -119,10 +119,11 @@ impl Base for Directory {
         // Without blocking: a FIFO put there meanwhile must not hold us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&*dir, name, flags, Mode::empty())?);
-        if !file.metadata()?.is_file() {
+        let meta = file.metadata()?;
+        if !meta.is_file() {
             return Err(rustix::io::Errno::STALE.into());
         }
-        Ok(Arc::new(file))
+        Ok(Arc::new(Plain { file, size: meta.len() }))
     }
 
     fn xattrs(&self, path: &Path) -> io::Result<Vec<(OsString, Vec<u8>)>> {
@@ -163,17 +164,25 @@ fn grown(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
     Ok(buffer)
 }
 
-impl Content for File {
+/// A file of the host.
+#[derive(Debug)]
+struct Plain {
+    file: File,
+    /// Its length when it was opened.
+    size: u64,
+}
+
+impl Content for Plain {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        read_full(self, buffer, offset)
+        read_full(&self.file, buffer, offset)
     }
 
     fn file(&self) -> Option<&File> {
-        Some(self)
+        Some(&self.file)
     }
 
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
+    fn size(&self) -> u64 {
+        self.size
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::attr::drop_set_ids;
+use super::base::Content;
 use super::directory::read_full;
 use super::node::Body;
 use super::{Attr, Caller, Make, OrErrno, Result, State, Tree};
@@ -22,7 +23,19 @@ pub struct Opened {
 impl Tree {
     /// Opens a file.
     pub fn open(&self, id: u64) -> Result<Opened> {
-        self.change(|state| state.open(id))
+        // The disk is asked without the lock.
+        let below = {
+            let state = self.lock();
+            let node = state.node(id)?;
+            match (&node.body, node.delta, &node.base) {
+                (Body::Closed, None, Some(path)) if node.kind() == Kind::File => {
+                    Some((state.base()?, path.clone()))
+                }
+                _ => None,
+            }
+        };
+        let content = below.map(|(base, path)| base.open(&path)).transpose().or_errno()?;
+        self.change(|state| state.open(id, content))
     }
 
     /// Makes a file and opens it; counted as known to the kernel.
@@ -30,7 +43,7 @@ impl Tree {
         let make = Make { mode: mode & 0o7777 | libc::S_IFREG, rdev: 0, target: None };
         self.change(|state| {
             let id = state.make(parent, name, make, who)?;
-            state.open(id)?;
+            state.open(id, None)?;
             state.meet(id, 1)
         })
     }
@@ -125,14 +138,14 @@ impl Tree {
 }
 
 impl State {
-    fn open(&mut self, id: u64) -> Result<Opened> {
+    fn open(&mut self, id: u64, below: Option<Arc<dyn Content>>) -> Result<Opened> {
         let node = self.node(id)?;
         match node.kind() {
             Kind::File => {}
             Kind::Dir => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        let mut opened = Opened { unchanged: true };
+        let mut opened = Opened { unchanged: !node.passed };
         if matches!(node.body, Body::Closed) {
             let body = match (node.delta, &node.base) {
                 (Some(ino), _) if self.store.is_loose(ino) => {
@@ -140,8 +153,11 @@ impl State {
                 }
                 (Some(_), _) => Body::Stored,
                 (None, Some(path)) => {
-                    let content = self.base()?.open(path).or_errno()?;
-                    opened.unchanged = content.size().or_errno()? == node.inode.size;
+                    let content = match below {
+                        Some(content) => content,
+                        None => self.base()?.open(path).or_errno()?,
+                    };
+                    opened.unchanged = content.size() == node.inode.size;
                     Body::Base(content)
                 }
                 (None, None) => return Err(Errno::IO),

@@ -103,6 +103,7 @@ impl State {
         if node.inode.nlink > 0 {
             self.store_body(id)?;
         }
+        self.catch_up(id)?;
         let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
         if let Some(ino) = node.delta {
             self.store.put_inode(ino, &node.inode).or_errno()?;

@@ -169,6 +169,7 @@ impl State {
     /// Counts a node as known, and says what it is.
     pub(super) fn meet(&mut self, id: u64, count: u64) -> Result<Attr> {
         self.node_mut(id)?.lookups += count;
+        self.catch_up(id)?;
         self.attr(id)
     }
 

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::base::Content;
-use crate::store::{Inode, Kind};
+use crate::store::{Inode, Kind, Time};
 
 /// A file of the view.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 pub(super) struct Node {
     /// Its inode in the layer; nothing while it is the base's alone.
     pub(super) delta: Option<u64>,
@@ -31,6 +32,17 @@ pub(super) struct Node {
     pub(super) orphan: bool,
     /// Whether the database has no content of it yet.
     pub(super) fresh: bool,
+    /// While programs write past us to the plain file: what that looked like last.
+    pub(super) past: Option<Past>,
+    /// Whether anybody ever did: what the kernel has in its cache may be old.
+    pub(super) passed: bool,
+}
+
+/// Length and time of a plain file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) size: u64,
+    pub(super) mtime: Time,
 }
 
 /// A name in a directory.
@@ -73,6 +85,8 @@ impl Node {
             dirty: false,
             orphan: false,
             fresh: false,
+            past: None,
+            passed: false,
         }
     }
 

@@ -27,7 +27,8 @@ impl Tree {
 
     /// Where content, or a hole, begins at or behind an offset.
     pub fn seek(&self, id: u64, offset: u64, hole: bool) -> Result<u64> {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.catch_up(id)?;
         let node = state.node(id)?;
         let size = node.inode.size;
         if offset >= size {
@@ -98,6 +99,7 @@ impl State {
         let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
         check_size(end)?;
         let ino = self.own(id)?;
+        self.catch_up(id)?;
         let size = self.node(id)?.inode.size;
         let grown = if mode.intersects(keep | punch) { size } else { size.max(end) };
         self.need_room_for(grown - size)?;

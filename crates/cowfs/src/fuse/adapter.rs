@@ -1,296 +1,58 @@
-//! The view as a FUSE file system: kernel requests in, answers out, nothing decided.
+//! One method per kind of request.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Config, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem,
-    FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL,
-    TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{FallocateFlags, XattrFlags};
-use thiserror::Error;
 
-use crate::store::{Kind, Store, StoreError, Time};
-use crate::tree::{Attr, Base, Caller, Change, Listing, Make, PATIENCE, Rename, Stamp, Tree};
+use super::backing::{Backing, Way, register};
+use super::convert::{
+    GENERATION, TTL, caller, empty, entry, errno, file_attr, file_type, nothing, stamp, xattr,
+};
+use crate::tree::{Attr, Change, Item, Listing, Make, Rename, Tree};
 
-/// Nobody else changes what is shown: the kernel may believe it for a day.
-const TTL: Duration = Duration::from_secs(86400);
-/// Numbers are never given out twice, so that one generation is enough.
-const GENERATION: Generation = Generation(0);
-
-/// Who may use the mount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Allow {
-    /// The user who mounts it.
-    #[default]
-    Owner,
-    /// That user and root.
-    Root,
-    /// Everybody, as far as the modes of files let them.
-    All,
+thread_local! {
+    /// What is read, on its way out. Making it anew each time would cost more than reading.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How to mount.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Who may use it.
-    pub allow: Allow,
-    /// Unmount when this process ends, however it ends. Needs `fusermount3`, and more than the owner.
-    pub auto_unmount: bool,
-    /// What `mount` shows as the source.
-    pub source: String,
-    /// How many requests are answered at once.
-    pub threads: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        Self {
-            allow: Allow::Owner,
-            auto_unmount: false,
-            source: "agent-sandbox".into(),
-            threads: threads.clamp(2, 8),
-        }
-    }
-}
-
-/// Why a mount failed.
-#[derive(Debug, Error)]
-pub enum ServeError {
-    /// The kernel refused.
-    #[error("cannot mount at `{mountpoint}`")]
-    Mount {
-        /// Where.
-        mountpoint: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// The database failed.
-    #[error("cannot use the database")]
-    Store(#[from] StoreError),
-    /// The connection to the kernel broke.
-    #[error("the mount broke")]
-    Broken(#[source] io::Error),
-}
-
-/// Mounts the view of `store` over `base` at `mountpoint` and serves it until it is unmounted; then
-/// the database is at rest. `ready` is called when the mount stands.
-pub fn serve(
-    store: Store,
-    base: Option<Arc<dyn Base>>,
-    mountpoint: &Path,
-    options: &Options,
-    ready: impl FnOnce(),
-) -> Result<(), ServeError> {
-    let tree = Tree::new(store, base).map_err(|error| StoreError::Io(error.into()))?;
-    let tree = Arc::new(tree);
-    let served = run(&tree, mountpoint, options, ready);
-    let tree = Arc::try_unwrap(tree)
-        .map_err(|_| ServeError::Broken(io::Error::other("a request is still being answered")))?;
-    let closed = tree.close();
-    served?;
-    Ok(closed?)
-}
-
-fn run(
-    tree: &Arc<Tree>,
-    mountpoint: &Path,
-    options: &Options,
-    ready: impl FnOnce(),
-) -> Result<(), ServeError> {
-    let adapter = Adapter::new(Arc::clone(tree));
-    let session = fuser::Session::new(adapter, mountpoint, &config(options)).map_err(|source| {
-        ServeError::Mount { mountpoint: mountpoint.display().to_string(), source }
-    })?;
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let keeper = scope.spawn(|| {
-            while !over.load(Ordering::Acquire) {
-                std::thread::park_timeout(PATIENCE);
-                tree.tick();
-            }
-        });
-        ready();
-        let served = session.run().map_err(ServeError::Broken);
-        over.store(true, Ordering::Release);
-        keeper.thread().unpark();
-        served
-    })
-}
-
-fn config(options: &Options) -> Config {
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(options.source.clone()),
-        MountOption::Subtype("agentfs".into()),
-        MountOption::DefaultPermissions,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-    ];
-    if options.auto_unmount {
-        config.mount_options.push(MountOption::AutoUnmount);
-    }
-    config.acl = match options.allow {
-        Allow::Owner => SessionACL::Owner,
-        Allow::Root => SessionACL::RootAndOwner,
-        Allow::All => SessionACL::All,
-    };
-    config.n_threads = Some(options.threads);
-    config.clone_fd = true;
-    config
-}
-
-/// The tree, with the directories that are open.
-struct Adapter {
+/// The tree, with the files and directories that are open.
+pub(super) struct Adapter {
     tree: Arc<Tree>,
+    backing: Backing,
     listings: Mutex<HashMap<u64, Arc<Listing>>>,
     next: AtomicU64,
 }
 
 impl Adapter {
-    fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, listings: Mutex::default(), next: AtomicU64::new(1) }
+    pub(super) fn new(tree: Arc<Tree>) -> Self {
+        let (backing, listings) = (Backing::default(), Mutex::default());
+        Self { tree, backing, listings, next: AtomicU64::new(1) }
     }
 
-    fn listing(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
+    fn items(
+        &self,
+        ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+    ) -> Result<Arc<Vec<Item>>, Errno> {
         let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        listings.get(&handle.0).cloned().ok_or(Errno::EBADF)
+        let listing = listings.get(&handle.0).cloned().ok_or(Errno::EBADF)?;
+        drop(listings);
+        self.tree.items(ino.0, &listing, offset).map_err(errno)
     }
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
-}
-
-fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid() }
-}
-
-fn file_type(kind: Kind) -> FileType {
-    match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Dir => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::Char => FileType::CharDevice,
-        Kind::Block => FileType::BlockDevice,
-    }
-}
-
-fn system_time(time: Time) -> SystemTime {
-    let whole = Duration::from_secs(time.sec.unsigned_abs());
-    let start =
-        if time.sec < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    start.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nsec))
-}
-
-fn stamp(time: TimeOrNow) -> Stamp {
-    match time {
-        TimeOrNow::Now => Stamp::Now,
-        TimeOrNow::SpecificTime(time) => Stamp::At(match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => Time { sec: since.as_secs().cast_signed(), nsec: since.subsec_nanos() },
-            Err(error) => before_1970(error.duration()),
-        }),
-    }
-}
-
-fn before_1970(until: Duration) -> Time {
-    let sec = -until.as_secs().cast_signed();
-    match until.subsec_nanos() {
-        0 => Time { sec, nsec: 0 },
-        nsec => Time { sec: sec - 1, nsec: 1_000_000_000 - nsec },
-    }
-}
-
-fn file_attr(attr: &Attr) -> FileAttr {
-    let inode = &attr.inode;
-    FileAttr {
-        ino: INodeNo(attr.id),
-        size: inode.size,
-        blocks: attr.blocks,
-        atime: system_time(inode.atime),
-        mtime: system_time(inode.mtime),
-        ctime: system_time(inode.ctime),
-        crtime: UNIX_EPOCH,
-        kind: file_type(inode.kind()),
-        perm: u16::try_from(inode.mode & 0o7777).unwrap_or(0),
-        nlink: inode.nlink,
-        uid: inode.uid,
-        gid: inode.gid,
-        rdev: u32::try_from(inode.rdev & 0xffff_ffff).unwrap_or(0),
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-fn entry(reply: ReplyEntry, result: rustix::io::Result<Attr>) {
-    match result {
-        Ok(attr) => reply.entry(&TTL, &file_attr(&attr), GENERATION),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn empty(reply: ReplyEmpty, result: rustix::io::Result<()>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
-    match u32::try_from(value.len()) {
-        Ok(length) if size == 0 => reply.size(length),
-        Ok(length) if length <= size => reply.data(value),
-        _ => reply.error(Errno::ERANGE),
-    }
-}
-
-/// A name that is not there: the kernel may remember that too.
-fn nothing() -> FileAttr {
-    let time = UNIX_EPOCH;
-    FileAttr {
-        ino: INodeNo(0),
-        size: 0,
-        blocks: 0,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        crtime: time,
-        kind: FileType::RegularFile,
-        perm: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 0,
-        flags: 0,
-    }
-}
-
-fn writes(flags: i32) -> bool {
-    flags & libc::O_ACCMODE != libc::O_RDONLY
-}
-
-/// Closing what cannot have been written needs no word.
-fn open_flags(flags: i32, unchanged: bool) -> FopenFlags {
-    let mut answer = FopenFlags::empty();
-    if unchanged {
-        answer |= FopenFlags::FOPEN_KEEP_CACHE;
-    }
-    if !writes(flags) {
-        answer |= FopenFlags::FOPEN_NOFLUSH;
-    }
-    answer
 }
 
 impl Filesystem for Adapter {
@@ -305,6 +67,11 @@ impl Filesystem for Adapter {
             // An older kernel does without.
             let _ = config.add_capabilities(wanted);
         }
+        let newer = config.capabilities().contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.backing.direct.store(newer, Ordering::Relaxed);
+        let past = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+            && config.set_max_stack_depth(1).is_ok();
+        self.backing.past.store(past, Ordering::Relaxed);
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
         Ok(())
@@ -443,9 +210,15 @@ impl Filesystem for Adapter {
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         // Truncating is left to the kernel, which first asks whether the file is being executed.
-        match self.tree.open(ino.0) {
-            Ok(opened) => reply.opened(FileHandle(0), open_flags(flags.0, opened.unchanged)),
-            Err(error) => reply.error(errno(error)),
+        let opened = match self.tree.open(ino.0) {
+            Ok(opened) => opened,
+            Err(error) => return reply.error(errno(error)),
+        };
+        let way = self.backing.choose(&self.tree, ino.0, flags.0, register(&reply));
+        let answer = open_flags(flags.0, opened.unchanged, &way);
+        match &way {
+            Way::Past(backing) => reply.opened_passthrough(way.handle(), answer, backing),
+            _ => reply.opened(way.handle(), answer),
         }
     }
 
@@ -461,8 +234,11 @@ impl Filesystem for Adapter {
     ) {
         match self.tree.create(parent.0, name, mode, caller(request)) {
             Ok(attr) => {
-                let flags = open_flags(flags, true);
-                reply.created(&TTL, &file_attr(&attr), GENERATION, FileHandle(0), flags);
+                // A new file is small: it lies in no plain file yet.
+                let none = |_: &std::fs::File| Err(io::ErrorKind::Unsupported.into());
+                let way = self.backing.choose(&self.tree, attr.id, flags, none);
+                let answer = open_flags(flags, true, &way);
+                reply.created(&TTL, &file_attr(&attr), GENERATION, way.handle(), answer);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -479,11 +255,15 @@ impl Filesystem for Adapter {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let mut buffer = vec![0; size as usize];
-        match self.tree.read(ino.0, offset, &mut buffer) {
-            Ok(length) => reply.data(&buffer[..length]),
-            Err(error) => reply.error(errno(error)),
-        }
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < size as usize {
+                buffer.resize(size as usize, 0);
+            }
+            match self.tree.read(ino.0, offset, &mut buffer[..size as usize]) {
+                Ok(length) => reply.data(&buffer[..length]),
+                Err(error) => reply.error(errno(error)),
+            }
+        });
     }
 
     fn write(
@@ -513,12 +293,13 @@ impl Filesystem for Adapter {
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
+        self.backing.close(&self.tree, ino.0, handle);
         self.tree.release(ino.0);
         reply.ok();
     }
@@ -547,11 +328,8 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let items = match self.listing(handle) {
-            Ok(listing) => match self.tree.items(ino.0, &listing, offset) {
-                Ok(items) => items,
-                Err(error) => return reply.error(errno(error)),
-            },
+        let items = match self.items(ino, handle, offset) {
+            Ok(items) => items,
             Err(error) => return reply.error(error),
         };
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -572,11 +350,8 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let items = match self.listing(handle) {
-            Ok(listing) => match self.tree.items(ino.0, &listing, offset) {
-                Ok(items) => items,
-                Err(error) => return reply.error(errno(error)),
-            },
+        let items = match self.items(ino, handle, offset) {
+            Ok(items) => items,
             Err(error) => return reply.error(error),
         };
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -723,4 +498,18 @@ impl Adapter {
     fn peek(&self, parent: u64, name: &OsStr) -> rustix::io::Result<Attr> {
         self.tree.peek(parent, name)?.ok_or(rustix::io::Errno::NOENT)
     }
+}
+
+/// Closing what cannot have been written needs no word.
+fn open_flags(flags: i32, unchanged: bool, way: &Way) -> FopenFlags {
+    let mut answer = match way {
+        Way::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
+        // The kernel refuses any word about the cache where none is used.
+        Way::Cached | Way::Past(_) => FopenFlags::empty(),
+        Way::Direct => FopenFlags::FOPEN_DIRECT_IO,
+    };
+    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+        answer |= FopenFlags::FOPEN_NOFLUSH;
+    }
+    answer
 }
