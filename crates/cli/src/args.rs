@@ -1,5 +1,7 @@
 //! What was typed, as types.
 
+pub(crate) mod agentfs;
+pub(crate) mod fs;
 mod changes;
 mod words;
 
@@ -198,6 +200,11 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Copy-on-write filesystems in a file: make, mount, read, check, move
+    Fs {
+        #[command(subcommand)]
+        command: Option<fs::Fs>,
+    },
     /// List the sessions of copy-on-write
     Ps,
     /// Remove sessions
@@ -304,7 +311,6 @@ const RESERVED: &[&str] = &[
     "restart",
     "inspect",
     "serve",
-    "fs",
     "secret",
     "proxy",
     "usage",
@@ -347,6 +353,7 @@ const SUBCOMMANDS: &[&str] = &[
     "init",
     "trust",
     "config",
+    "fs",
     "ps",
     "rm",
     "prune",

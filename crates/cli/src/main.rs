@@ -17,5 +17,9 @@ fn main() -> ExitCode {
     if let Some(code) = cmd::multicall::intercept(&args) {
         return code;
     }
-    run::run(args, &sandbox_core::Host::read(), &mut ui::Stdio::real())
+    let (host, mut io) = (sandbox_core::Host::read(), ui::Stdio::real());
+    if cmd::fs::agentfs::is_called(&args) {
+        return cmd::fs::agentfs::run(args, &host, &mut io);
+    }
+    run::run(args, &host, &mut io)
 }

@@ -126,6 +126,8 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),
         Some(Command::Config(Config::Path)) => cmd::config::path(flags, host, io),
         Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
+        Some(Command::Fs { command: None }) => Ok(cmd::help_of("fs", io)),
+        Some(Command::Fs { command: Some(command) }) => cmd::fs::run(flags, command, host, io),
         Some(Command::Ps) => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
         Some(Command::Rm { names }) => no_sandbox(cmd::sessions::rm::run(&names, flags, host, io)),
         Some(Command::Prune(prune)) => {

@@ -10,8 +10,8 @@ use crate::args::When;
 /// Where the program speaks to.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Stdio<'s> {
-    out: Box<dyn Write + 's>,
-    err: Box<dyn Write + 's>,
+    out: Box<dyn Write + Send + 's>,
+    err: Box<dyn Write + Send + 's>,
     out_colour: bool,
     err_colour: bool,
     /// Whether somebody can be asked.

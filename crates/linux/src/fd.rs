@@ -1,7 +1,7 @@
 //! Descriptors: which ones a program inherits, and files that live in memory only.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{FileType, MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::FdFlags;
@@ -101,6 +101,26 @@ pub fn is_read_only(fd: RawFd) -> bool {
     // SAFETY: reads a flag; a closed number gives -1.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     flags >= 0 && flags & libc::O_ACCMODE == libc::O_RDONLY
+}
+
+/// Closes every descriptor above standard error but this one, which becomes number 3. For a process
+/// that begins a life of its own after a fork: nothing in it may use a descriptor from before.
+pub fn keep_only(fd: OwnedFd) -> io::Result<OwnedFd> {
+    const KEPT: RawFd = 3;
+    if fd.as_raw_fd() != KEPT {
+        // SAFETY: plain numbers; whatever was open as 3 is given up, as is said above.
+        if unsafe { libc::dup3(fd.as_raw_fd(), KEPT, libc::O_CLOEXEC) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    std::mem::forget(fd);
+    let first = KEPT.unsigned_abs() + 1;
+    // SAFETY: plain numbers; nothing in this process uses these descriptors any more.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was opened above, and its only other owner was forgotten.
+    Ok(unsafe { OwnedFd::from_raw_fd(KEPT) })
 }
 
 /// Puts `new` in the place of descriptor `number`.

@@ -53,6 +53,18 @@ fn package(tool: &str) -> &str {
     }
 }
 
+/// The folder of AgentFS's own SDKs that `./dev test` installs.
+///
+/// # Panics
+/// When the tests were started in another way.
+#[track_caller]
+pub fn sdk() -> PathBuf {
+    let folder = setting("AGENT_SANDBOX_SDK").map(PathBuf::from);
+    folder.filter(|folder| folder.is_dir()).unwrap_or_else(|| {
+        panic!("this test needs AgentFS's SDKs; run `./dev test`, which installs them")
+    })
+}
+
 /// The folder of the real agents, `claude` and `codex`, that `./dev test agents` installs.
 ///
 /// # Panics

@@ -25,7 +25,7 @@ mod process;
 mod run;
 mod terminal;
 
-pub use caller::{User, agents, need, rounds, user};
+pub use caller::{User, agents, need, rounds, sdk, user};
 pub use process::Process;
 pub use run::Run;
 pub use rustix::process::Signal;

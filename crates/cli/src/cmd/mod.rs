@@ -15,6 +15,7 @@ pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod trust;
 pub(crate) mod config;
+pub(crate) mod fs;
 pub(crate) mod manual;
 
 use std::ffi::OsString;
@@ -30,6 +31,16 @@ use crate::ui::Stdio;
 /// The usage, when nothing was asked for.
 pub(crate) fn help(io: &mut Stdio<'_>) -> u8 {
     io.data(&Cli::command().render_help().to_string());
+    0
+}
+
+/// The usage of a subcommand that has some of its own.
+pub(crate) fn help_of(name: &str, io: &mut Stdio<'_>) -> u8 {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(sub) = command.find_subcommand_mut(name) {
+        io.data(&sub.render_help().to_string());
+    }
     0
 }
 

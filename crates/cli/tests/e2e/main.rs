@@ -13,6 +13,7 @@ mod nested;
 mod why;
 mod doctor;
 mod init;
+mod fs;
 mod cow;
 mod changes;
 mod attacks;

@@ -5,6 +5,7 @@ mod backing;
 mod adapter;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use fuser::{Config, MountOption, SessionACL};
 use thiserror::Error;
 
 use crate::store::{Store, StoreError};
-use crate::tree::{Base, PATIENCE, Tree};
+use crate::tree::{Base, Owner, PATIENCE, Tree};
 use adapter::Adapter;
 
 /// Who may use the mount.
@@ -39,6 +40,8 @@ pub struct Options {
     pub source: String,
     /// How many requests are answered at once.
     pub threads: usize,
+    /// Who is shown as the owner of every file.
+    pub owner: Owner,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             auto_unmount: false,
             source: "agent-sandbox".into(),
             threads: threads.clamp(2, 8),
+            owner: Owner::default(),
         }
     }
 }
@@ -81,9 +85,39 @@ pub fn serve(
     options: &Options,
     ready: impl FnOnce(),
 ) -> Result<(), ServeError> {
+    serve_by(store, base, options, ready, |adapter| {
+        fuser::Session::new(adapter, mountpoint, &config(options)).map_err(|source| {
+            ServeError::Mount { mountpoint: mountpoint.display().to_string(), source }
+        })
+    })
+}
+
+/// The same for a connection that is mounted already.
+pub fn serve_on(
+    store: Store,
+    base: Option<Arc<dyn Base>>,
+    device: OwnedFd,
+    options: &Options,
+    ready: impl FnOnce(),
+) -> Result<(), ServeError> {
+    serve_by(store, base, options, ready, |adapter| {
+        let config = config(options);
+        fuser::Session::from_fd(adapter, device, config.acl, config).map_err(ServeError::Broken)
+    })
+}
+
+fn serve_by(
+    store: Store,
+    base: Option<Arc<dyn Base>>,
+    options: &Options,
+    ready: impl FnOnce(),
+    begin: impl FnOnce(Adapter) -> Result<fuser::Session<Adapter>, ServeError>,
+) -> Result<(), ServeError> {
     let tree = Tree::new(store, base).map_err(|error| StoreError::Io(error.into()))?;
+    tree.show_owner(options.owner);
     let tree = Arc::new(tree);
-    let served = run(&tree, mountpoint, options, ready);
+    let served =
+        begin(Adapter::new(Arc::clone(&tree))).and_then(|session| run(&tree, session, ready));
     let tree = Arc::try_unwrap(tree)
         .map_err(|_| ServeError::Broken(io::Error::other("a request is still being answered")))?;
     let closed = tree.close();
@@ -92,15 +126,10 @@ pub fn serve(
 }
 
 fn run(
-    tree: &Arc<Tree>,
-    mountpoint: &Path,
-    options: &Options,
+    tree: &Tree,
+    session: fuser::Session<Adapter>,
     ready: impl FnOnce(),
 ) -> Result<(), ServeError> {
-    let adapter = Adapter::new(Arc::clone(tree));
-    let session = fuser::Session::new(adapter, mountpoint, &config(options)).map_err(|source| {
-        ServeError::Mount { mountpoint: mountpoint.display().to_string(), source }
-    })?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let keeper = scope.spawn(|| {

@@ -97,17 +97,35 @@ impl Store {
     /// Brings the database to rest: everything in one file, free space given back.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.commit()?;
-        self.settle_loose()?;
-        self.pragma("incremental_vacuum")?;
-        self.pragma("wal_checkpoint(TRUNCATE)")?;
+        // From here on the database has everything; what fails leaves it larger than it could be.
+        let settled = self.settle_loose();
+        let vacuumed = self.give_back();
+        let cut = self.pragma("wal_checkpoint(TRUNCATE)");
         let path = self.path.clone();
         let Self { journal, _lock: lock, .. } = self;
         drop(journal);
         let _ = std::fs::remove_file(beside(&path, "-redo"));
         drop(lock);
+        settled.and(vacuumed).and(cut)
+    }
+}
+
+impl Store {
+    /// Gives free pages back to the disk, once they are a good part of the file: it is written anew.
+    fn give_back(&self) -> Result<(), StoreError> {
+        let count = |what: &str| {
+            self.journal.conn.query_row(&format!("PRAGMA {what}"), [], |row| row.get::<_, i64>(0))
+        };
+        let (free, all) = (count("freelist_count")?, count("page_count")?);
+        if free > WORTH && free > all / 4 {
+            self.journal.conn.execute_batch("VACUUM")?;
+        }
         Ok(())
     }
 }
+
+/// Fewer free pages than these are kept for what comes next.
+const WORTH: i64 = 256;
 
 /// What the tables of settings say.
 struct Config {
@@ -230,7 +248,8 @@ fn make(path: &Path, base: Option<&Path>) -> Result<(), StoreError> {
 
 fn fill(path: &Path, base: Option<&Path>) -> Result<(), StoreError> {
     let conn = Connection::open(path)?;
-    conn.execute_batch("PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL; BEGIN;")?;
+    conn.execute_batch(schema::SETTINGS)?;
+    conn.execute_batch("BEGIN")?;
     conn.execute_batch(schema::THEIRS)?;
     conn.execute_batch(schema::OURS)?;
     for (key, value) in [("chunk_size", CHUNK_SIZE.to_string()), ("schema_version", "0.4".into())] {

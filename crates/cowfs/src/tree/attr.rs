@@ -79,6 +79,8 @@ impl State {
     pub(super) fn attr(&self, id: u64) -> Result<Attr> {
         let node = self.node(id)?;
         let mut inode = node.inode;
+        inode.uid = self.owner.uid.unwrap_or(inode.uid);
+        inode.gid = self.owner.gid.unwrap_or(inode.gid);
         if inode.is_dir() {
             inode.size = 4096;
         }

@@ -15,11 +15,23 @@ use crate::store::{Store, StoreError};
 
 /// Opens what a layer lies over: a directory, or another database with what that lies over.
 pub fn open_base(path: &Path) -> std::result::Result<Arc<dyn Base>, StoreError> {
+    open_below(path, 0)
+}
+
+/// As many databases may lie over each other: one may have been made to lie over itself.
+const DEEPEST: usize = 64;
+
+fn open_below(path: &Path, depth: usize) -> std::result::Result<Arc<dyn Base>, StoreError> {
     if !path.is_file() {
         return Ok(Arc::new(Directory::open(path)?));
     }
+    if depth >= DEEPEST {
+        return Err(StoreError::Damaged {
+            what: "databases lie over each other without end".into(),
+        });
+    }
     let store = Store::open_below(path)?;
-    let base = store.base().map(open_base).transpose()?;
+    let base = store.base().map(|base| open_below(base, depth + 1)).transpose()?;
     let tree = Tree::new(store, base).map_err(io::Error::from)?;
     Ok(Arc::new(Lower { tree: Arc::new(tree) }))
 }

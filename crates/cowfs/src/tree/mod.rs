@@ -57,6 +57,15 @@ pub struct Caller {
     pub gid: u32,
 }
 
+/// Who is shown as the owner of every file. What is stored does not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Owner {
+    /// User, if not the file's own.
+    pub uid: Option<u32>,
+    /// Group, if not the file's own.
+    pub gid: Option<u32>,
+}
+
 /// A base with a layer over it.
 #[derive(Debug)]
 pub struct Tree {
@@ -78,6 +87,8 @@ struct State {
     /// Names that were taken from files of the base with several.
     unlinked: HashMap<u64, u32>,
     room: keep::Room,
+    /// Who is shown as the owner of everything, if not each file's own.
+    owner: Owner,
     /// Where in the log the running change began, copy-ups that it needed left out: they stay.
     mark: usize,
 }
@@ -94,10 +105,16 @@ impl Tree {
             dirty: Vec::new(),
             orphans: Vec::new(),
             room: keep::Room::default(),
+            owner: Owner::default(),
             mark: 0,
         };
         state.load_root()?;
         Ok(Self { state: Mutex::new(state) })
+    }
+
+    /// Shows everything as somebody's.
+    pub fn show_owner(&self, owner: Owner) {
+        self.lock().owner = owner;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,0 +1,55 @@
+//! `fs fsck`: what is wrong with a filesystem, and mending what can be mended.
+
+use std::path::Path;
+
+use sandbox_cowfs::database::check::{Problem, check, repair};
+use serde_json::json;
+
+use super::{in_use, target};
+use crate::args::Flags;
+use crate::args::fs::Fsck;
+use crate::run::Outcome;
+use crate::ui::{Stdio, Tone, visible};
+
+/// Ends with 1 when something is wrong.
+pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -> Outcome {
+    let path = target::existing(&fsck.target.target, here)?;
+    let problems = if fsck.repair {
+        in_use::refuse(&path)?;
+        repair(&path)?
+    } else {
+        check(&path)?
+    };
+    if flags.json {
+        let rows: Vec<_> = problems
+            .iter()
+            .map(|problem| {
+                json!({ "rule": problem.rule, "what": problem.what, "repairable": problem.rule.is_safe() })
+            })
+            .collect();
+        super::super::json(&rows, io);
+    } else {
+        show(&problems, fsck.repair, io);
+    }
+    Ok(u8::from(!problems.is_empty()))
+}
+
+fn show(problems: &[Problem], repaired: bool, io: &mut Stdio<'_>) {
+    for problem in problems {
+        let what = visible(&problem.what).replace('\n', " ");
+        let rule = json!(problem.rule).as_str().unwrap_or_default().to_owned();
+        let text = format!("{}  {what}\n", io.tone(Tone::Bad, &format!("{rule:<9}")));
+        io.data(&text);
+    }
+    match problems.len() {
+        0 => io.say("nothing is wrong"),
+        _ if !repaired && problems.iter().any(|problem| problem.rule.is_safe()) => {
+            io.labelled(
+                Tone::Good,
+                "hint",
+                "`--repair` mends what can be mended without losing anything",
+            );
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,21 @@
+//! Refusing to change a database that somebody else has open.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_cowfs::database::is_in_use;
+use thiserror::Error;
+
+use crate::run::Failed;
+
+#[derive(Debug, Error)]
+#[error("`{}` is in use", .0.display())]
+struct InUse(PathBuf);
+
+/// An error if the database is mounted, or open in another program.
+pub(super) fn refuse(path: &Path) -> Result<(), Failed> {
+    if !is_in_use(path) {
+        return Ok(());
+    }
+    let hint = "`agent-sandbox fs ps` lists what is mounted; unmount it first".to_owned();
+    Err(Failed::new(InUse(path.to_owned()), Some(hint)))
+}

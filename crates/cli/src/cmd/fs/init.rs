@@ -1,0 +1,66 @@
+//! `fs init`: a new filesystem.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sandbox_cowfs::database::{self, CreateError};
+
+use super::target::{FOLDER, TargetError, is_id};
+use crate::args::Flags;
+use crate::args::fs::Init;
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+/// Makes the database `.agentfs/ID.db`.
+pub(crate) fn run(flags: &Flags, init: &Init, here: &Path, io: &mut Stdio<'_>) -> Outcome {
+    let id = init.id.clone().unwrap_or_else(by_time);
+    if !is_id(OsStr::new(&id)) {
+        return Err(TargetError::NoId(id.into()).into());
+    }
+    let folder = here.join(FOLDER);
+    std::fs::create_dir_all(&folder).map_err(|error| Failed::new(error, None))?;
+    let path = folder.join(format!("{id}.db"));
+    let base = init.base.as_ref().map(|base| here.join(base));
+    if init.force {
+        database::replace(&path, base.as_deref())?;
+    } else {
+        database::create(&path, base.as_deref())?;
+    }
+    report(flags, &id, &path, base.as_deref(), io);
+    // The one thing that a caller cannot know.
+    if init.id.is_none() && !flags.json {
+        io.data(&format!("{id}\n"));
+    }
+    Ok(0)
+}
+
+fn report(flags: &Flags, id: &str, path: &Path, base: Option<&Path>, io: &mut Stdio<'_>) {
+    if flags.json {
+        super::super::json(
+            &serde_json::json!({ "id": id, "database": path, "base": base, "engine": "agentfs" }),
+            io,
+        );
+        return;
+    }
+    let over = base.map(|base| format!(" over `{}`", base.display())).unwrap_or_default();
+    io.labelled(Tone::Good, "created", &visible(&format!("`{}`{over}", path.display())));
+    io.labelled(Tone::Quiet, "next", &format!("agent-sandbox fs mount {id} MOUNTPOINT"));
+}
+
+fn by_time() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("agent-{}", since.as_secs())
+}
+
+impl From<CreateError> for Failed {
+    fn from(error: CreateError) -> Self {
+        let hint = match &error {
+            CreateError::Exists(_) => Some("`--force` throws it away first".to_owned()),
+            CreateError::InUse(_) => Some("unmount it with `agent-sandbox fs unmount`".to_owned()),
+            CreateError::Base { .. } => Some("`--base` takes a directory".to_owned()),
+            CreateError::Io { .. } | CreateError::Database(_) => None,
+        };
+        Self::new(error, hint)
+    }
+}

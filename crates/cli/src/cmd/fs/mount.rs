@@ -1,0 +1,173 @@
+//! `fs mount` and `fs unmount`.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sandbox_core::Host;
+use sandbox_cowfs::mount::record::{self, Record, folder};
+use sandbox_cowfs::mount::{
+    Access, Detach, MountError, Mounted, Request, background, detach, foreground, parent_real,
+};
+use thiserror::Error;
+
+use super::{ps, target};
+use crate::args::Flags;
+use crate::args::fs::{Mount, Unmount};
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+impl From<MountError> for Failed {
+    fn from(error: MountError) -> Self {
+        let hint = error.hint();
+        Self::new(error, hint)
+    }
+}
+
+/// Mounts, or lists what is mounted.
+pub(crate) fn mount(
+    flags: &Flags,
+    mount: &Mount,
+    here: &Path,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Outcome {
+    let (Some(word), Some(mountpoint)) = (&mount.target, &mount.mountpoint) else {
+        return ps::run(flags, host, io);
+    };
+    let access = match (mount.system, mount.allow_root) {
+        (true, _) => Access::All,
+        (false, true) => Access::Root,
+        (false, false) => Access::Owner,
+    };
+    let request = Request {
+        database: target::existing(word, here)?,
+        mountpoint: here.join(mountpoint),
+        access,
+        auto_unmount: mount.auto_unmount,
+        uid: mount.uid,
+        gid: mount.gid,
+        records: host.state_dir().map(|state| folder(&state)),
+    }
+    .prepared()?;
+    let shown =
+        visible(&format!("`{}` on `{}`", request.database.display(), request.mountpoint.display()));
+    if mount.foreground {
+        foreground(&request, || io.labelled(Tone::Good, "mounted", &shown))?;
+        return Ok(0);
+    }
+    let pid = background(&request)?;
+    if flags.json {
+        let value = serde_json::json!({
+            "database": request.database, "mountpoint": request.mountpoint, "pid": pid, "engine": "agentfs",
+        });
+        super::super::json(&value, io);
+    } else {
+        io.labelled(Tone::Good, "mounted", &shown);
+    }
+    Ok(0)
+}
+
+#[derive(Debug, Error)]
+enum UnmountError {
+    #[error("nothing of ours is mounted on `{}`", .0.display())]
+    NotMounted(PathBuf),
+    #[error("`{}` is mounted in {count} places", database.display())]
+    Several { database: PathBuf, count: usize },
+    #[error("cannot unmount `{}`", path.display())]
+    Refused { path: PathBuf, source: io::Error },
+    #[error("`{}` is unmounted, but process {pid} still takes its content in", path.display())]
+    Slow { path: PathBuf, pid: i32 },
+}
+
+impl From<UnmountError> for Failed {
+    fn from(error: UnmountError) -> Self {
+        let hint = match &error {
+            UnmountError::NotMounted(_) => "`agent-sandbox fs ps` lists what is mounted",
+            UnmountError::Several { .. } => "name the mountpoint",
+            UnmountError::Refused { source, .. }
+                if source.kind() == io::ErrorKind::ResourceBusy =>
+            {
+                "a program uses it, or is in it; end that, or use `--lazy`"
+            }
+            UnmountError::Refused { .. } => "only the user who mounted it and root can unmount it",
+            UnmountError::Slow { .. } => "nothing is lost: the next mount goes on with it",
+        };
+        Self::new(error, Some(hint.to_owned()))
+    }
+}
+
+/// Unmounts, and waits until the database is at rest.
+pub(crate) fn unmount(asked: &Unmount, here: &Path, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let folder = host.state_dir().map(|state| folder(&state));
+    let mounts = record::list(folder.as_deref()).map_err(|error| Failed::new(error, None))?;
+    let found = find(&asked.target, here, &mounts)?.clone();
+    let how = match found.state {
+        record::State::Stale => Detach::Lazy,
+        _ if asked.lazy => Detach::Lazy,
+        _ => Detach::Idle,
+    };
+    let records = folder.as_deref().map(record::read).unwrap_or_default();
+    let record = records.into_iter().find(|(_, record)| record.mountpoint == found.mountpoint);
+    let path = found.mountpoint.clone();
+    take_away(&path, how).map_err(|source| UnmountError::Refused { path: path.clone(), source })?;
+    if let Some((file, record)) = record {
+        if how == Detach::Idle {
+            settled(&record)?;
+        }
+        if !record.is_alive() {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+    io.labelled(Tone::Good, "unmounted", &visible(&format!("`{}`", path.display())));
+    Ok(0)
+}
+
+/// Takes a mount away. Somebody may just have had a look at it, so that is tried for a moment.
+fn take_away(path: &Path, how: Detach) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match detach(path, how) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy
+                    && begun.elapsed() < Duration::from_millis(500) =>
+            {
+                std::thread::sleep(Duration::from_millis(25));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// The mount that a word means: by mountpoint, else by database.
+fn find<'m>(word: &OsStr, here: &Path, mounts: &'m [Mounted]) -> Result<&'m Mounted, Failed> {
+    let path = here.join(word);
+    let real = parent_real(&path).unwrap_or(path);
+    // The last one is on top.
+    if let Some(mount) = mounts.iter().rfind(|mount| mount.mountpoint == real) {
+        return Ok(mount);
+    }
+    let database = target::place(word, here).ok().and_then(|path| path.canonicalize().ok());
+    let of = |mount: &&Mounted| Some(&mount.database) == database.as_ref();
+    match (mounts.iter().filter(of).count(), database.clone()) {
+        (1, _) => mounts.iter().find(of).ok_or_else(|| UnmountError::NotMounted(real).into()),
+        (0, _) | (_, None) => Err(UnmountError::NotMounted(real).into()),
+        (count, Some(database)) => Err(UnmountError::Several { database, count }.into()),
+    }
+}
+
+/// How long the content of a mount may take to be taken in.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Waits for the end of the process that served a mount.
+fn settled(record: &Record) -> Result<(), UnmountError> {
+    let begun = Instant::now();
+    while record.is_alive() {
+        if begun.elapsed() > PATIENCE {
+            return Err(UnmountError::Slow { path: record.mountpoint.clone(), pid: record.pid });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `fs ps`: what is mounted.
+
+use sandbox_core::Host;
+use sandbox_cowfs::mount::State;
+use sandbox_cowfs::mount::record::{folder, list};
+
+use super::super::report::name;
+use crate::args::Flags;
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone};
+
+/// One row for each mount, checked against the kernel's list.
+pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let folder = host.state_dir().map(|state| folder(&state));
+    let mounts = list(folder.as_deref()).map_err(|error| Failed::new(error, None))?;
+    if flags.json {
+        super::super::json(&mounts, io);
+        return Ok(0);
+    }
+    let mut rows =
+        vec![["MOUNTPOINT", "DATABASE", "BASE", "ENGINE", "PID", "STATE"].map(str::to_owned)];
+    rows.extend(mounts.iter().map(|mount| {
+        let state = match mount.state {
+            State::Mounted => "mounted",
+            State::Stale => "stale",
+            State::Foreign => "foreign",
+        };
+        [
+            name(&mount.mountpoint),
+            name(&mount.database),
+            mount.base.as_deref().map_or_else(|| "-".into(), name),
+            mount.engine.clone(),
+            mount.pid.map_or_else(|| "-".into(), |pid| pid.to_string()),
+            state.into(),
+        ]
+    }));
+    if mounts.is_empty() {
+        io.say("nothing is mounted");
+        return Ok(0);
+    }
+    let text = super::super::columns(&rows, |column, text, row| match (column, row[5].as_str()) {
+        (_, "STATE") => io.tone(Tone::Quiet, text),
+        (5, "mounted") => io.tone(Tone::Good, text),
+        (5, "stale") => io.tone(Tone::Bad, text),
+        _ => text.to_owned(),
+    });
+    io.data(&text);
+    if mounts.iter().any(|mount| mount.state == State::Stale) {
+        io.labelled(
+            Tone::Good,
+            "hint",
+            "`agent-sandbox fs unmount MOUNTPOINT` clears a stale mount",
+        );
+    }
+    Ok(0)
+}

@@ -1,0 +1,100 @@
+//! Which database a word means.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use sandbox_cowfs::database::{Database, settle};
+use thiserror::Error;
+
+use crate::run::Failed;
+
+/// Where databases that go by an ID lie, below the current directory.
+pub(crate) const FOLDER: &str = ".agentfs";
+
+/// A word that means no database.
+#[derive(Debug, Error)]
+pub(crate) enum TargetError {
+    #[error("`{}` is no ID", .0.display())]
+    NoId(PathBuf),
+    #[error("there is no filesystem `{id}` here")]
+    Missing { id: String, known: Vec<String> },
+    #[error("there is no database `{}`", .0.display())]
+    NoFile(PathBuf),
+}
+
+impl From<TargetError> for Failed {
+    fn from(error: TargetError) -> Self {
+        let hint = match &error {
+            TargetError::NoId(_) => "an ID has letters, digits, `-` and `_`; a path of a database has a slash or ends in .db".into(),
+            TargetError::Missing { id, known } if known.is_empty() => {
+                format!("make it with `agent-sandbox fs init {id}`, or go where `{FOLDER}/{id}.db` is")
+            }
+            TargetError::Missing { known, .. } => format!("here are: {}", known.join(", ")),
+            TargetError::NoFile(_) => "make one with `agent-sandbox fs init`".into(),
+        };
+        let code = if matches!(error, TargetError::NoId(_)) { 2 } else { 125 };
+        Self { code, ..Self::new(error, Some(hint)) }
+    }
+}
+
+/// Whether a word can be an ID: what AgentFS takes, so that a name is never a path, and nothing that
+/// looks like a flag.
+pub(crate) fn is_id(word: &OsStr) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !word.is_empty()
+        && word.len() <= 128
+        && !word.as_bytes().starts_with(b"-")
+        && word.as_bytes().iter().all(plain)
+}
+
+/// Where the database that a word means is, or would be.
+pub(crate) fn place(word: &OsStr, here: &Path) -> Result<PathBuf, Failed> {
+    let bytes = word.as_bytes();
+    if bytes.contains(&b'/') || (bytes.ends_with(b".db") && bytes.len() > 3) {
+        return Ok(here.join(word));
+    }
+    if !is_id(word) {
+        return Err(TargetError::NoId(word.into()).into());
+    }
+    let mut name = word.to_owned();
+    name.push(".db");
+    Ok(here.join(FOLDER).join(name))
+}
+
+/// The database that a word means, which must be there.
+pub(crate) fn existing(word: &OsStr, here: &Path) -> Result<PathBuf, Failed> {
+    let path = place(word, here)?;
+    if path.is_file() {
+        return Ok(path);
+    }
+    // The tool `agentfs` takes any name of a file.
+    let plain = here.join(word);
+    if plain.is_file() {
+        return Ok(plain);
+    }
+    if is_id(word) {
+        let id = word.to_string_lossy().into_owned();
+        return Err(TargetError::Missing { id, known: known(here) }.into());
+    }
+    Err(TargetError::NoFile(path).into())
+}
+
+/// The database that a word means, open for reading.
+pub(crate) fn open(word: &OsStr, here: &Path) -> Result<Database, Failed> {
+    let path = existing(word, here)?;
+    settle(&path)?;
+    Ok(Database::open(&path)?)
+}
+
+fn known(here: &Path) -> Vec<String> {
+    let found = std::fs::read_dir(here.join(FOLDER)).into_iter().flatten().flatten();
+    let names = found.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_suffix(".db").filter(|id| is_id(OsStr::new(id))).map(str::to_owned)
+    });
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names.truncate(10);
+    names
+}

@@ -1,0 +1,162 @@
+//! `fs import` and `fs export`: whole trees, in and out.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sandbox_cowfs::database::{self, Database, Tables};
+use sandbox_cowfs::transfer::{
+    Note, Sink, ToDatabase, ToDir, ToTar, TransferError, Watch, from_database, from_dir, from_tar,
+};
+use serde_json::json;
+
+use super::target;
+use crate::args::Flags;
+use crate::args::fs::{Export, Format, Import};
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+impl From<TransferError> for Failed {
+    fn from(error: TransferError) -> Self {
+        let hint = error.hint();
+        match error {
+            TransferError::Layer(error) => error.into(),
+            TransferError::Create(error) => error.into(),
+            error => Self::new(error, hint),
+        }
+    }
+}
+
+/// Makes a filesystem from a tree.
+pub(crate) fn import(flags: &Flags, import: &Import, here: &Path, io: &mut Stdio<'_>) -> Outcome {
+    let path = target::place(&import.target, here)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| Failed::new(error, None))?;
+    }
+    if import.force {
+        database::clear(&path)?;
+    }
+    let mut sink = Box::new(ToDatabase::new(&path, Tables::All)?);
+    let source = here.join(&import.source);
+    let moved = with_progress(false, |watch| {
+        read(&import.source, &source, sink.as_mut(), watch)?;
+        sink.finish()
+    })?;
+    report(flags, &moved, &path, io);
+    Ok(0)
+}
+
+/// Sends whatever the source is.
+fn read(
+    named: &Path,
+    source: &Path,
+    sink: &mut dyn Sink,
+    watch: &mut Watch<'_>,
+) -> Result<(), TransferError> {
+    if named == Path::new("-") {
+        return from_tar(io::stdin().lock(), sink, watch);
+    }
+    if source.is_dir() {
+        return from_dir(source, sink, watch);
+    }
+    let wrong = |error| TransferError::Io { verb: "read", path: source.to_owned(), source: error };
+    let mut file = File::open(source).map_err(wrong)?;
+    let mut head = [0; 16];
+    let length = file.read(&mut head).map_err(wrong)?;
+    if head[..length].starts_with(b"SQLite format 3\0") {
+        return from_database(&Database::open(source)?, sink, watch);
+    }
+    let whole = File::open(source).map_err(wrong)?;
+    from_tar(BufReader::with_capacity(1 << 20, whole), sink, watch)
+}
+
+/// Writes the whole tree.
+pub(crate) fn export(flags: &Flags, export: &Export, here: &Path, io: &mut Stdio<'_>) -> Outcome {
+    let database = target::open(&export.target.target, here)?;
+    let to = here.join(&export.destination);
+    let mut sink = destination(export, &to)?;
+    let moved = with_progress(export.skip, |watch| {
+        from_database(&database, sink.as_mut(), watch)?;
+        sink.finish()
+    })?;
+    let streamed = export.destination == Path::new("-");
+    report(flags, &moved, if streamed { Path::new("standard output") } else { &to }, io);
+    Ok(0)
+}
+
+fn destination(export: &Export, to: &Path) -> Result<Box<dyn Sink>, Failed> {
+    let extension = to.extension().and_then(|extension| extension.to_str());
+    let format = export.format.unwrap_or(match extension {
+        _ if export.destination == Path::new("-") => Format::Tar,
+        Some("tar") => Format::Tar,
+        Some("db") => Format::Db,
+        _ => Format::Dir,
+    });
+    Ok(match format {
+        Format::Dir => Box::new(ToDir::new(to)?),
+        Format::Db => Box::new(ToDatabase::new(to, Tables::Theirs)?),
+        Format::Tar if export.destination == Path::new("-") => {
+            Box::new(ToTar::new(BufWriter::new(io::stdout()), Path::new("standard output")))
+        }
+        Format::Tar => {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+            let file = file.map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => TransferError::Exists(to.to_owned()),
+                _ => TransferError::Io { verb: "write", path: to.to_owned(), source },
+            })?;
+            Box::new(ToTar::new(BufWriter::with_capacity(1 << 20, file), to))
+        }
+    })
+}
+
+/// What was moved.
+struct Moved {
+    items: u64,
+    bytes: u64,
+    notes: Vec<Note>,
+}
+
+/// Runs a transfer with a line on the terminal that says how far it is.
+fn with_progress(
+    skip: bool,
+    run: impl FnOnce(&mut Watch<'_>) -> Result<(), TransferError>,
+) -> Result<Moved, TransferError> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    let (mut items, mut bytes) = (0, 0);
+    let mut progress = |done, size| {
+        (items, bytes) = (done, size);
+        bar.set_message(format!("{done} entries, {}", HumanBytes(size)));
+        bar.tick();
+    };
+    let mut watch = Watch::new(skip, &mut progress);
+    let result = run(&mut watch);
+    let notes = std::mem::take(&mut watch.notes);
+    bar.finish_and_clear();
+    result.map(|()| Moved { items, bytes, notes })
+}
+
+fn report(flags: &Flags, moved: &Moved, to: &Path, io: &mut Stdio<'_>) {
+    for note in &moved.notes {
+        let text = format!("`{}` is left out: {}", note.path.display(), note.what);
+        io.labelled(Tone::Warning, "note", &visible(&text));
+    }
+    if flags.json {
+        let notes: Vec<_> = moved
+            .notes
+            .iter()
+            .map(|note| json!({ "path": note.path.to_string_lossy(), "what": note.what }))
+            .collect();
+        let value =
+            json!({ "to": to, "entries": moved.items, "bytes": moved.bytes, "left_out": notes });
+        super::super::json(&value, io);
+        return;
+    }
+    let text =
+        format!("{} entries, {}, to `{}`", moved.items, HumanBytes(moved.bytes), to.display());
+    io.labelled(Tone::Good, "written", &visible(&text));
+}

@@ -1,0 +1,224 @@
+//! The process that serves a mount.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::process::{self, Change, Child};
+use sandbox_linux::signal::Signals;
+
+use super::attach::{Detach, abort, attach, detach};
+use super::record::{Record, started};
+use super::{MountError, Request, table, watch};
+use crate::fuse::{Options, serve_on};
+use crate::tree::Owner;
+
+/// What the process says when the mount answers.
+const READY: &[u8] = b"ready";
+/// How long a mount that was asked to end may stay in use.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Mounts, and returns as soon as the mount answers; another process serves it from then on. The
+/// caller must have a single thread.
+pub fn background(request: &Request) -> Result<i32, MountError> {
+    let failed = |error| MountError::refused(&request.mountpoint, error);
+    let (receiver, sender) = channel::pair().map_err(failed)?;
+    let child = process::fork(|| match detached(&sender) {
+        Ok(sender) => child(request, &sender),
+        Err(_) => 1,
+    })
+    .map_err(failed)?;
+    drop(sender);
+    loop {
+        channel::wait(&[(receiver.as_fd(), Awaited::Data)], None).map_err(failed)?;
+        match channel::receive(receiver.as_fd()) {
+            Ok(Some(message)) if message.text == READY => return Ok(child.pid()),
+            Ok(Some(message)) => return Err(told(&message.text, &child)),
+            Ok(None) => return Err(ended(&child)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Mounts, and serves until the mount ends or a signal asks for it.
+pub fn foreground(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountError> {
+    serve(request, ready)
+}
+
+/// Lets go of everything that belongs to whoever started this.
+fn detached(sender: &OwnedFd) -> io::Result<OwnedFd> {
+    rustix::process::setsid()?;
+    rustix::process::chdir("/")?;
+    let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
+    for number in 0..=2 {
+        sandbox_linux::fd::replace(number, &null)?;
+    }
+    drop(null);
+    sandbox_linux::fd::keep_only(sender.try_clone()?)
+}
+
+fn child(request: &Request, sender: &OwnedFd) -> i32 {
+    let mut said = false;
+    let served = serve(request, || {
+        said = true;
+        let _ = channel::send(sender.as_fd(), READY);
+    });
+    let Err(error) = served else { return 0 };
+    if !said {
+        let _ = channel::send(sender.as_fd(), &telling(&error));
+    }
+    1
+}
+
+/// An error and its hint in one message: its sources follow the first line.
+fn telling(error: &MountError) -> Vec<u8> {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    // A message holds 1024 bytes; the reader takes a torn letter for an unknown one.
+    let hint = error.hint().unwrap_or_default();
+    let text = &text.as_bytes()[..text.len().min(700)];
+    [text, b"\0", &hint.as_bytes()[..hint.len().min(300)]].concat()
+}
+
+fn told(text: &[u8], child: &Child) -> MountError {
+    let _ = child.wait();
+    let text = String::from_utf8_lossy(text);
+    let (what, hint) = text.split_once('\0').unwrap_or((&text, ""));
+    MountError::Daemon {
+        what: what.to_owned(),
+        hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+    }
+}
+
+fn ended(child: &Child) -> MountError {
+    let how = match child.wait() {
+        Ok(Change::Killed(signal)) => format!("was killed by signal {signal}"),
+        Ok(Change::Exited(code)) => format!("ended with code {code}"),
+        Ok(Change::Stopped) | Err(_) => "ended".to_owned(),
+    };
+    MountError::Daemon { what: format!("the process that serves the mount {how}"), hint: None }
+}
+
+/// Serves until the mount ends, and brings the database to rest.
+fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountError> {
+    let failed = |error| MountError::refused(&request.mountpoint, error);
+    // Before there is a second thread: all of them inherit what is blocked.
+    let signals = Signals::open().map_err(failed)?;
+    let (store, base) = super::open(&request.database)?;
+    let record_base = store.base().map(Path::to_owned);
+    let device = attach(&request.database, &request.mountpoint, request.access)?;
+    let row = table::at(&request.mountpoint).map_err(failed)?;
+    let row = row.ok_or_else(|| failed(io::Error::other("it is not in the kernel's list")))?;
+    let guard = request.auto_unmount.then(|| watch::start(&request.mountpoint, row.id)).transpose();
+    let guard = guard.map_err(failed)?;
+    let (over, end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|error| failed(error.into()))?;
+    let attendant = Attendant { request, row: &row, signals: &signals, over: &over };
+    let record = record(request, record_base, &row);
+    let served = std::thread::scope(|scope| {
+        let attended = scope.spawn(|| attendant.run(&record, ready));
+        let served = serve_on(store, base, device, &options(request), || {});
+        drop(end);
+        let attended =
+            attended.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        served.map_err(MountError::from).and(attended.map_err(failed))
+    });
+    if let Some(folder) = &request.records {
+        record.remove(folder);
+    }
+    if served.is_err()
+        && table::at(&request.mountpoint).ok().flatten().is_some_and(|now| now.id == row.id)
+    {
+        // What failed is said; a mount that nobody serves would only be in the way.
+        let _ = detach(&request.mountpoint, Detach::Lazy);
+    }
+    drop(guard);
+    served
+}
+
+fn options(request: &Request) -> Options {
+    Options {
+        allow: request.access,
+        source: request.database.display().to_string(),
+        owner: Owner { uid: request.uid, gid: request.gid },
+        ..Options::default()
+    }
+}
+
+/// The thread that looks after a mount while others serve it.
+struct Attendant<'a> {
+    request: &'a Request,
+    row: &'a table::Row,
+    signals: &'a Signals,
+    /// Closed at its other end when the session is over.
+    over: &'a OwnedFd,
+}
+
+impl Attendant<'_> {
+    /// Says "ready" once the mount answers, then waits for its end.
+    fn run(&self, record: &Record, ready: impl FnOnce()) -> io::Result<()> {
+        rustix::fs::statfs(&self.request.mountpoint)?;
+        if let Some(folder) = &self.request.records {
+            record.save(folder)?;
+        }
+        ready();
+        self.wait()
+    }
+
+    /// Ends the connection under whoever still uses it. Where that cannot be done, this process
+    /// ends as if it were killed, which the database is made for.
+    fn cut(&self) -> io::Result<()> {
+        if abort(&self.row.device).is_ok() {
+            return Ok(());
+        }
+        Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?)
+    }
+
+    /// A signal asks for the end: first gently, then by taking the mount out of sight, at last by
+    /// ending its connection.
+    fn wait(&self) -> io::Result<()> {
+        let at = &self.request.mountpoint;
+        let mut asked = false;
+        loop {
+            let time = asked.then(|| u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX));
+            let fds = [(self.over.as_fd(), Awaited::Data), (self.signals.as_fd(), Awaited::Data)];
+            let happened = channel::wait(&fds, time)?;
+            if happened[0] {
+                return Ok(());
+            }
+            let mut ending = false;
+            while let Some(arrived) = self.signals.next()? {
+                ending |= sandbox_linux::signal::ENDING.contains(&arrived.signal);
+            }
+            if ending && !asked {
+                asked = true;
+                if detach(at, Detach::Idle).is_err() {
+                    detach(at, Detach::Lazy)?;
+                }
+            } else if asked && !happened[1] {
+                self.cut()?;
+            }
+        }
+    }
+}
+
+fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> Record {
+    let pid = process::pid();
+    Record {
+        database: request.database.clone(),
+        base,
+        mountpoint: request.mountpoint.clone(),
+        mount: row.id,
+        pid,
+        started: started(pid).unwrap_or(0),
+        engine: "agentfs".to_owned(),
+    }
+}
