@@ -17,6 +17,7 @@ mod planner;
 mod place;
 mod journal;
 mod tidy;
+mod batch;
 mod perform;
 mod undo;
 

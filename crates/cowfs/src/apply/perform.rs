@@ -1,17 +1,16 @@
 //! Doing the steps of a journal, from the start or from wherever an earlier try ended.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{self as sys, AtFlags};
+use rustix::fs as sys;
 
+use super::batch::{self, Task, Way};
 use super::journal::{Journal, Status, find};
 use super::place::{self, Look};
-use super::step::{Goal, Source, Step, Was};
-use super::tidy::tidy;
+use super::step::{Goal, Source, Step};
 use super::{ApplyError, Remember, Target, undo};
 use crate::RelPath;
 use crate::diff::{Digest, Origin, Past};
@@ -55,87 +54,59 @@ fn steps(
     targets: &[Target<'_>],
     progress: Progress<'_>,
 ) -> Result<(), ApplyError> {
-    let count = journal.steps.len();
-    for (at, step) in journal.steps.iter().enumerate() {
-        let target = find(targets, step.root);
-        tidy(journal, at, target.host)?;
-        if !is_reached(journal, at, target.host)? {
-            let done = one(journal, at, target);
-            if done.is_err() {
-                tidy(journal, at, target.host)?;
-            }
-            done?;
-            journal.mark(at)?;
-        }
-        progress(at + 1, count);
-    }
+    let order: Vec<usize> = (0..journal.steps.len()).collect();
+    let mut count = 0;
+    batch::run::<Forth>(journal, &order, targets, &mut |at| {
+        count += 1;
+        progress(count, order.len());
+        journal.mark(at)
+    })?;
     sync_dirs(&journal.steps, targets)
 }
 
-/// Whether the path is where this step, or a later one of the same path, brings it.
-fn is_reached(journal: &Journal, at: usize, host: &HostTree) -> Result<bool, ApplyError> {
-    let step = &journal.steps[at];
-    for (_, later) in journal.of_path(step).filter(|(later, _)| *later >= at) {
-        if place::is_after(host, &later.path, later.after.as_ref())? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
+/// From what was to what will be.
+struct Forth;
 
-fn one(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
-    let step = &journal.steps[at];
-    let host = target.host;
-    if !place::is_before(host, &step.path, step.before.as_ref())? {
-        return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
-    }
-    let failed = |error| ApplyError::at(&step.path, error);
-    let (dir, name) = host.parent(&step.path).map_err(failed)?;
-    let now = crate::host::stat_at(&dir, name).map_err(failed)?.map(|found| found.stamp);
-    let temp = journal.temp(at, "");
-    let temp = OsStr::new(&temp);
-    let look = look(step, &dir).map_err(failed)?;
-    match &step.after {
-        None => remove(&dir, name, temp, step.before.as_ref(), now.as_ref()).map_err(failed),
-        Some(Goal::Dir) => place::make_dir(&dir, name, &look).map_err(failed),
-        Some(Goal::Symlink { target }) => {
-            place::link_temp(&dir, temp, target.as_os_str(), &look).map_err(failed)?;
-            place::put(&dir, temp, name, now.as_ref()).map_err(failed)
-        }
-        Some(Goal::File { digest, source, .. }) => {
-            let mut content = content(journal, at, target, *source)?;
-            let written = place::write_temp(&dir, temp, &mut content, &look).map_err(failed)?;
-            if written != *digest {
-                return Err(ApplyError::Changed { path: step.path.as_path().to_path_buf() });
+impl Way for Forth {
+    const MARK: &'static str = "";
+
+    /// Whether the path is where this step, or a later one of the same path, brings it.
+    fn is_done(journal: &Journal, at: usize, host: &HostTree) -> Result<bool, ApplyError> {
+        let step = &journal.steps[at];
+        for (_, later) in journal.of_path(step).filter(|(later, _)| *later >= at) {
+            if place::is_after(host, &later.path, later.after.as_ref())? {
+                return Ok(true);
             }
-            place::put(&dir, temp, name, now.as_ref()).map_err(failed)
         }
+        Ok(false)
     }
-}
 
-fn content(
-    journal: &Journal,
-    at: usize,
-    target: &Target<'_>,
-    source: Source,
-) -> Result<Box<dyn Read + Send>, ApplyError> {
-    match source {
-        Source::Layer => Ok(target.layer.open(&journal.steps[at].path)?),
-        Source::Journal => Ok(Box::new(journal.made(at)?)),
+    fn task(
+        journal: &Journal,
+        at: usize,
+        target: &Target<'_>,
+        dir: &OwnedFd,
+    ) -> Result<Task, ApplyError> {
+        let step = &journal.steps[at];
+        if !place::is_before(target.host, &step.path, step.before.as_ref())? {
+            return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
+        }
+        let look = look(step, dir).map_err(|error| ApplyError::at(&step.path, error))?;
+        let is_dir = step.before.as_ref().is_some_and(|was| was.kind == Kind::Dir);
+        Ok(match &step.after {
+            None if is_dir => Task::RemoveDir,
+            None => Task::Take,
+            Some(Goal::Dir) => Task::MakeDir(look),
+            Some(Goal::Symlink { target }) => Task::Link(target.clone(), look),
+            Some(Goal::File { digest, source, .. }) => {
+                let content: Box<dyn Read + Send> = match source {
+                    Source::Layer => target.layer.open(&step.path)?,
+                    Source::Journal => Box::new(journal.made(at)?),
+                };
+                Task::File(content, Some(*digest), look)
+            }
+        })
     }
-}
-
-pub(super) fn remove(
-    dir: &OwnedFd,
-    name: &OsStr,
-    temp: &OsStr,
-    before: Option<&Was>,
-    now: Option<&Stamp>,
-) -> io::Result<()> {
-    if before.is_some_and(|was| was.kind == Kind::Dir) {
-        return Ok(sys::unlinkat(dir, name, AtFlags::REMOVEDIR)?);
-    }
-    now.map_or(Ok(()), |now| place::take(dir, name, temp, now))
 }
 
 /// A file that is replaced keeps everything but its content and the executable bit; a new one

@@ -24,6 +24,15 @@ const BLOCK: usize = 64 * 1024;
 /// Access lists and what users set belong to a file; the rest belongs to the system.
 const KEPT_XATTRS: [&[u8]; 2] = [b"user.", b"system.posix_acl_access"];
 
+/// When a file is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// As soon as it is written.
+    Each,
+    /// By whoever writes many, before the first is put in place.
+    Together,
+}
+
 /// What a file will look like beside its content.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
@@ -119,6 +128,7 @@ pub(crate) fn write_temp(
     temp: &OsStr,
     content: &mut dyn Read,
     look: &Look,
+    sync: Sync,
 ) -> io::Result<Digest> {
     let mode = match look.mode {
         Some(_) => 0o600,
@@ -129,7 +139,9 @@ pub(crate) fn write_temp(
     let mut file = File::from(fs::openat(dir, temp, flags, Mode::from_raw_mode(mode))?);
     let digest = copy_sparse(content, &mut file)?;
     dress(&file, look)?;
-    file.sync_all()?;
+    if sync == Sync::Each {
+        file.sync_all()?;
+    }
     Ok(digest)
 }
 

@@ -1,12 +1,13 @@
 //! The way back: the same steps, last first, from what the journal saved.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{self as sys, AtFlags};
 use rustix::io::Errno;
 
+use super::batch::{self, Task, Way};
 use super::journal::{Journal, Status, find};
 use super::perform::sync_dirs;
 use super::place::{self, Look};
@@ -124,68 +125,55 @@ fn backwards(
     targets: &[Target<'_>],
     left: &[(usize, RelPath)],
 ) -> Result<(), ApplyError> {
-    for (at, step) in journal.steps.iter().enumerate().rev() {
-        let host = find(targets, step.root).host;
-        let is_left = left.iter().any(|(root, path)| *root == step.root && *path == step.path);
-        if !is_left && !is_back(journal, at, host)? {
-            let done = one(journal, at, host);
-            if done.is_err() {
-                tidy(journal, at, host)?;
-            }
-            done?;
-        }
-    }
+    let left: BTreeSet<(usize, &RelPath)> = left.iter().map(|(root, path)| (*root, path)).collect();
+    let is_left = |step: &Step| left.contains(&(step.root, &step.path));
+    let order: Vec<usize> =
+        (0..journal.steps.len()).rev().filter(|at| !is_left(&journal.steps[*at])).collect();
+    batch::run::<Back>(journal, &order, targets, &mut |_| Ok(()))?;
     for step in &journal.steps {
         restore_time(step, find(targets, step.root).host)?;
     }
     sync_dirs(&journal.steps, targets)
 }
 
-/// Whether the path is what it was before this step, or before an earlier one of the same path.
-fn is_back(journal: &Journal, at: usize, host: &HostTree) -> Result<bool, ApplyError> {
-    let step = &journal.steps[at];
-    for (_, earlier) in journal.of_path(step).filter(|(earlier, _)| *earlier <= at) {
-        if place::is_before(host, &earlier.path, earlier.before.as_ref())? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
+/// From what is to what was.
+struct Back;
 
-fn one(journal: &Journal, at: usize, host: &HostTree) -> Result<(), ApplyError> {
-    let step = &journal.steps[at];
-    let failed = |error| ApplyError::at(&step.path, error);
-    let (dir, name) = host.parent(&step.path).map_err(failed)?;
-    let now = crate::host::stat_at(&dir, name).map_err(failed)?.map(|found| found.stamp);
-    let temp = journal.temp(at, "u");
-    let temp = OsStr::new(&temp);
-    let Some(was) = &step.before else {
-        if step.after != Some(Goal::Dir) {
-            let taken = now.map_or(Ok(()), |now| place::take(&dir, name, temp, &now));
-            return taken.map_err(failed);
-        }
-        return match sys::unlinkat(&dir, name, AtFlags::REMOVEDIR) {
-            // Somebody put something there since: it is theirs.
-            Ok(()) | Err(Errno::NOTEMPTY | Errno::NOENT) => Ok(()),
-            Err(error) => Err(failed(error.into())),
-        };
-    };
-    let look = look(was);
-    match was.kind {
-        Kind::Dir => return place::make_dir(&dir, name, &look).map_err(failed),
-        Kind::Symlink => {
-            let target = was.target.as_ref().map_or(OsStr::new(""), |target| target.as_os_str());
-            place::link_temp(&dir, temp, target, &look).map_err(failed)?;
-        }
-        _ => {
-            let mut saved = journal.saved(at)?;
-            let digest = place::write_temp(&dir, temp, &mut saved, &look).map_err(failed)?;
-            if Some(digest) != was.digest {
-                return Err(ApplyError::Changed { path: step.path.as_path().to_path_buf() });
+impl Way for Back {
+    const MARK: &'static str = "u";
+
+    /// Whether the path is what it was before this step, or before an earlier one of the same path.
+    fn is_done(journal: &Journal, at: usize, host: &HostTree) -> Result<bool, ApplyError> {
+        let step = &journal.steps[at];
+        for (_, earlier) in journal.of_path(step).filter(|(earlier, _)| *earlier <= at) {
+            if place::is_before(host, &earlier.path, earlier.before.as_ref())? {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
-    place::put(&dir, temp, name, now.as_ref()).map_err(failed)
+
+    fn task(
+        journal: &Journal,
+        at: usize,
+        target: &Target<'_>,
+        _dir: &OwnedFd,
+    ) -> Result<Task, ApplyError> {
+        let step = &journal.steps[at];
+        if !place::is_after(target.host, &step.path, step.after.as_ref())? {
+            return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
+        }
+        let Some(was) = &step.before else {
+            let is_dir = step.after == Some(Goal::Dir);
+            return Ok(if is_dir { Task::RemoveDirIfEmpty } else { Task::Take });
+        };
+        let look = look(was);
+        Ok(match (was.kind, &was.target) {
+            (Kind::Dir, _) => Task::MakeDir(look),
+            (Kind::Symlink, Some(target)) => Task::Link(target.clone(), look),
+            _ => Task::File(Box::new(journal.saved(at)?), was.digest, look),
+        })
+    }
 }
 
 fn look(was: &Was) -> Look {

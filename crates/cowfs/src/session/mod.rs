@@ -34,7 +34,7 @@ pub use error::SessionError;
 pub use find::Selector;
 pub use lock::Lock;
 pub use record::{Engine, LayerId, Record, Root, RootKind, Run, Snapshot};
-pub use run::{OverlayMount, wait_until_after};
+pub use run::{OverlayMount, Still, wait_until_after};
 pub use store::{NewSession, Session, Sessions, State};
 
 #[cfg(test)]

@@ -6,12 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox_linux::freeze;
+
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::layers;
 use super::lock::Lock;
 use super::record::{Root, RootKind, Run};
-use super::store::Session;
+use super::store::{Session, State};
 use crate::change::{Node, RelPath};
 use crate::diff::{Digest, Origin, Past, Record as _};
 use crate::host::{HostTree, Kind};
@@ -35,6 +37,13 @@ pub struct OverlayMount {
     pub upper: PathBuf,
     /// The work directory.
     pub work: PathBuf,
+}
+
+/// A running session that is held still until this is dropped.
+#[derive(Debug)]
+pub struct Still {
+    _frozen: freeze::Frozen,
+    _lock: Lock,
 }
 
 impl Session {
@@ -85,6 +94,23 @@ impl Session {
             Some(run) if run.ended.is_none() => self.finish(lock, None),
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// Holds everything that runs in the session still, and records what its changes so far stand
+    /// on. Whoever has this may take them over: every path of theirs is seen through the session's
+    /// own layer, so that the host's change below it is not seen inside.
+    pub fn hold_still(&self) -> Result<Still, SessionError> {
+        let busy = |pid| SessionError::Busy { name: self.record().name.clone(), pid };
+        let lock = Lock::try_take(&self.dir().join("apply.lock"))?.ok_or_else(|| busy(None))?;
+        let State::Running(pid) = self.state() else { return Err(busy(None)) };
+        let frozen = freeze::freeze(pid).map_err(cannot("hold still", self.dir()))?;
+        let since = self.record().runs.last().map(|run| run.started).unwrap_or_default();
+        for (number, root) in self.record().roots.iter().enumerate() {
+            if root.kind == RootKind::Dir {
+                self.record_base(number, since)?;
+            }
+        }
+        Ok(Still { _frozen: frozen, _lock: lock })
     }
 
     /// Makes the session keep these places too.

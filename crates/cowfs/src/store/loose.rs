@@ -25,13 +25,25 @@ pub(super) struct Loose {
     doomed: Vec<u64>,
     /// Whether a file was made since the directory was last synced.
     new: bool,
+    /// Room that is set aside, see [`Self::set_aside`].
+    reserve: bool,
 }
+
+/// The name of the room that is set aside.
+const RESERVE: &str = "reserve";
 
 impl Loose {
     /// The directory beside a database, made when it is first needed.
     pub(super) fn beside(database: &Path) -> Self {
         let path = beside(database, "-loose");
-        Self { path, dir: None, files: HashSet::new(), doomed: Vec::new(), new: false }
+        Self {
+            path,
+            dir: None,
+            files: HashSet::new(),
+            doomed: Vec::new(),
+            new: false,
+            reserve: false,
+        }
     }
 
     pub(super) fn has(&self, ino: u64) -> bool {
@@ -88,8 +100,40 @@ impl Loose {
         }
     }
 
-    /// Deletes the directory, if it is empty.
+    /// Sets room aside: loose files can fill the disk without asking, and then deleting one needs
+    /// room for the commit that says so.
+    pub(super) fn set_aside(&mut self, bytes: u64) {
+        let Some(dir) = self.dir.as_ref().filter(|_| !self.reserve && !self.files.is_empty())
+        else {
+            return;
+        };
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(dir, RESERVE, flags, Mode::RUSR | Mode::WUSR);
+        let done = file.and_then(|file| {
+            rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)
+        });
+        // Where it cannot be had, there is none to give back.
+        self.reserve = true;
+        if done.is_err() {
+            self.give_back();
+        }
+    }
+
+    /// Gives the room back; says whether there was any.
+    pub(super) fn give_back(&mut self) -> bool {
+        let Some(dir) = self.dir.as_ref().filter(|_| self.reserve) else { return false };
+        self.reserve = false;
+        rustix::fs::unlinkat(dir, RESERVE, AtFlags::empty()).is_ok()
+    }
+
+    /// Deletes the directory, with what half-made files left in it. All others were taken in.
     pub(super) fn remove_dir(&mut self) {
+        self.doomed = self.found().unwrap_or_default();
+        self.bury();
+        if let Some(dir) = &self.dir {
+            let _ = rustix::fs::unlinkat(dir, RESERVE, AtFlags::empty());
+        }
+        self.reserve = false;
         self.dir = None;
         let _ = rustix::fs::rmdir(&self.path);
     }

@@ -23,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use thiserror::Error;
 
 pub(crate) use inode::{BASE, LOWER};
@@ -83,7 +84,18 @@ impl Store {
 
     /// Commits what is open.
     pub fn commit(&mut self) -> Result<(), StoreError> {
-        self.journal.commit()
+        match self.journal.commit() {
+            Err(error) if error.errno() == Errno::NOSPC && self.loose.give_back() => {
+                self.journal.commit()
+            }
+            other => other,
+        }
+    }
+
+    /// Sets room aside for the time when the disk is full.
+    pub(crate) fn set_aside(&mut self) {
+        let margin = self.disk().map_or(0, |(_, all)| margin(all));
+        self.loose.set_aside(margin);
     }
 
     /// Whether deleted files wait for a commit that has reached the disk.
@@ -94,6 +106,7 @@ impl Store {
     /// Commits what is open and waits for the disk.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.loose.sync_new()?;
+        self.commit()?;
         self.journal.sync()?;
         self.loose.bury();
         Ok(())
@@ -113,15 +126,22 @@ impl Store {
 
     /// Whether the disk is too full to promise room for more: what is open must still fit.
     pub(crate) fn is_full(&self) -> bool {
-        let Ok(disk) = rustix::fs::statvfs(parent(&self.path)) else { return false };
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        let all = disk.f_blocks.saturating_mul(disk.f_frsize);
         // Pages are written to the log, and again to the database.
-        free < (all / 32).min(4 << 20) + self.journal.waiting() * 3
+        let owed = self.journal.waiting() * 3 + self.journal.wal_size();
+        self.disk().is_some_and(|(free, all)| free < margin(all) + owed)
     }
 
-    /// Moves the write-ahead log into the database when it has grown large, and cuts it.
+    /// Free and all bytes of the disk.
+    fn disk(&self) -> Option<(u64, u64)> {
+        let disk = rustix::fs::statvfs(parent(&self.path)).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some((bytes(disk.f_bavail), bytes(disk.f_blocks)))
+    }
+
+    /// Moves the write-ahead log into the database when it has grown large, and cuts it. On a small
+    /// disk that is earlier: the database must have room to take it.
     pub(crate) fn checkpoint(&mut self, limit: u64) -> Result<(), StoreError> {
+        let limit = self.disk().map_or(limit, |(free, _)| limit.min(free / 4));
         if self.journal.wal_size() > limit {
             self.journal.commit()?;
             self.pragma("wal_checkpoint(TRUNCATE)")?;
@@ -135,6 +155,11 @@ impl Store {
         while rows.next()?.is_some() {}
         Ok(())
     }
+}
+
+/// How much of a disk is left alone.
+fn margin(all: u64) -> u64 {
+    (all / 8).min(8 << 20)
 }
 
 /// The directory of a file.
@@ -199,19 +224,17 @@ impl StoreError {
     }
 
     /// The error number that a program inside the mount gets.
-    pub(crate) fn errno(&self) -> rustix::io::Errno {
+    pub(crate) fn errno(&self) -> Errno {
         use rusqlite::ErrorCode;
         match self {
             Self::Database(error) => match error.sqlite_error_code() {
-                Some(ErrorCode::DiskFull) => rustix::io::Errno::NOSPC,
-                Some(ErrorCode::ReadOnly) => rustix::io::Errno::ROFS,
-                Some(ErrorCode::TooBig) => rustix::io::Errno::FBIG,
-                _ => rustix::io::Errno::IO,
+                Some(ErrorCode::DiskFull) => Errno::NOSPC,
+                Some(ErrorCode::ReadOnly) => Errno::ROFS,
+                Some(ErrorCode::TooBig) => Errno::FBIG,
+                _ => Errno::IO,
             },
-            Self::Io(error) => {
-                rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO)
-            }
-            _ => rustix::io::Errno::IO,
+            Self::Io(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
+            _ => Errno::IO,
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
+use rustix::io::Errno;
 
 use super::journal::replay;
 use super::open::follows;
@@ -42,7 +43,11 @@ impl Store {
         for ino in self.numbers("SELECT ino FROM sandbox_orphan")? {
             self.bury_orphan(ino)?;
         }
-        self.settle_loose()
+        match self.settle_loose() {
+            // They stay where they are, and are served from there.
+            Err(error) if error.errno() == Errno::NOSPC => Ok(()),
+            other => other,
+        }
     }
 
     fn bury_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
@@ -61,9 +66,17 @@ impl Store {
                 self.forget_loose(ino)?;
                 continue;
             };
-            inode.size = self.take_in(ino)?;
-            self.put_inode(ino, &inode)?;
-            self.sync()?;
+            let taken = self.take_in(ino).and_then(|size| {
+                inode.size = size;
+                self.put_inode(ino, &inode)?;
+                self.sync()
+            });
+            if let Err(error) = taken {
+                self.leave_loose(ino);
+                return Err(error);
+            }
+            // A log that cannot be cut now is cut later.
+            let _ = self.checkpoint(32 << 20);
         }
         if self.has_doomed() {
             self.sync()?;
@@ -71,6 +84,14 @@ impl Store {
         self.commit()?;
         self.loose.remove_dir();
         Ok(())
+    }
+
+    /// Undoes what was taken in of a file; it is still there.
+    fn leave_loose(&mut self, ino: u64) {
+        let _ = self.take_back(0);
+        self.loose.adopt([ino]);
+        let _ = self.loosen(ino);
+        let _ = self.commit();
     }
 
     fn numbers(&self, sql: &str) -> Result<Vec<u64>, StoreError> {

@@ -1,1 +1,321 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
+
+use super::*;
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("one.db")
+    }
+
+    fn create(&self) -> Store {
+        Store::create(&self.path(), None).unwrap()
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.path()).unwrap()
+    }
+
+    fn sql(&self) -> Connection {
+        Connection::open(self.path()).unwrap()
+    }
+
+    fn number(&self, sql: &str) -> i64 {
+        self.sql().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let names = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn file(size: u64, nlink: u32) -> Inode {
+    let time = Time { sec: -5, nsec: 7 };
+    let mode = libc::S_IFREG | 0o640;
+    Inode { mode, nlink, uid: 1, gid: 2, size, atime: time, mtime: time, ctime: time, rdev: 0 }
+}
+
+#[test]
+fn an_inode_comes_back_as_it_was_put() {
+    let place = Place::new();
+    let mut store = place.create();
+    let ino = store.new_ino();
+    store.put_inode(ino, &file(u64::MAX >> 1, 3)).unwrap();
+    assert_eq!(store.inode(ino).unwrap(), Some(file(u64::MAX >> 1, 3)));
+    assert_eq!(store.inode(ino + 1).unwrap(), None);
+}
+
+#[test]
+fn a_database_is_served_once_at_a_time() {
+    let place = Place::new();
+    let store = place.create();
+    assert!(matches!(Store::open(&place.path()), Err(StoreError::InUse { .. })));
+    assert!(matches!(Store::open_below(&place.path()), Err(StoreError::InUse { .. })));
+    drop(store);
+    let one = Store::open_below(&place.path()).unwrap();
+    let _other = Store::open_below(&place.path()).unwrap();
+    assert!(matches!(Store::open(&place.path()), Err(StoreError::InUse { .. })));
+    drop(one);
+}
+
+#[test]
+fn create_leaves_what_is_there_alone() {
+    let place = Place::new();
+    std::fs::write(place.path(), "mine").unwrap();
+    assert!(matches!(Store::create(&place.path(), None), Err(StoreError::Exists { .. })));
+    assert_eq!(std::fs::read_to_string(place.path()).unwrap(), "mine");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let place = Place::new();
+    std::fs::write(place.path(), "a".repeat(5000)).unwrap();
+    assert!(Store::open(&place.path()).is_err());
+    std::fs::remove_file(place.path()).unwrap();
+    place.sql().execute_batch("CREATE TABLE other (x)").unwrap();
+    assert!(matches!(Store::open(&place.path()), Err(StoreError::Foreign { .. })));
+}
+
+#[test]
+fn what_was_kept_outlives_a_kill_and_what_was_not_is_gone() {
+    let place = Place::new();
+    let mut store = place.create();
+    for name in ["kept", "also"] {
+        let ino = store.new_ino();
+        store.put_inode(ino, &file(3, 1)).unwrap();
+        store.put_name(1, OsStr::new(name), ino).unwrap();
+        store.put_content(ino, name.as_bytes()).unwrap();
+        store.keep().unwrap();
+    }
+    store.put_name(1, OsStr::new("lost"), 9).unwrap();
+    // As a kill would: nothing is committed, the redo log stays.
+    drop(store);
+    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 0);
+    let store = place.open();
+    let ino = store.find(1, OsStr::new("also")).unwrap().unwrap();
+    let mut content = [0; 4];
+    store.read(ino, 0, &mut content).unwrap();
+    assert_eq!(&content, b"also");
+    assert!(store.find(1, OsStr::new("kept")).unwrap().is_some());
+    assert_eq!(store.find(1, OsStr::new("lost")).unwrap(), None);
+}
+
+#[test]
+fn a_redo_log_is_not_run_on_a_database_that_another_tool_wrote_to() {
+    let place = Place::new();
+    let mut store = place.create();
+    store.put_name(1, OsStr::new("kept"), 5).unwrap();
+    store.keep().unwrap();
+    drop(store);
+    let sql = "INSERT INTO fs_inode (mode, atime, mtime, ctime) VALUES (33188, 0, 0, 0)";
+    place.sql().execute_batch(sql).unwrap();
+    assert_eq!(place.open().find(1, OsStr::new("kept")).unwrap(), None);
+}
+
+#[test]
+fn a_change_that_is_taken_back_leaves_what_came_before() {
+    let place = Place::new();
+    let mut store = place.create();
+    store.put_name(1, OsStr::new("first"), 5).unwrap();
+    let mark = store.mark();
+    store.put_name(1, OsStr::new("second"), 6).unwrap();
+    store.drop_name(1, OsStr::new("first")).unwrap();
+    store.take_back(mark).unwrap();
+    assert_eq!(store.find(1, OsStr::new("first")).unwrap(), Some(5));
+    assert_eq!(store.find(1, OsStr::new("second")).unwrap(), None);
+    store.commit().unwrap();
+    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 1);
+}
+
+#[test]
+fn others_read_every_commit_while_the_store_is_open() {
+    let place = Place::new();
+    let mut store = place.create();
+    store.put_name(1, OsStr::new("a"), 5).unwrap();
+    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 0);
+    store.commit().unwrap();
+    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 1);
+    place.sql().execute_batch("INSERT INTO kv_store (key, value) VALUES ('k', '1')").unwrap();
+    store.put_name(1, OsStr::new("b"), 6).unwrap();
+    store.commit().unwrap();
+    assert_eq!(place.number("SELECT count(*) FROM kv_store"), 1);
+}
+
+#[test]
+fn loose_files_are_taken_in_after_a_kill_and_at_the_end() {
+    for killed in [true, false] {
+        let place = Place::new();
+        let mut store = place.create();
+        let ino = store.new_ino();
+        store.put_inode(ino, &file(0, 1)).unwrap();
+        let loose = store.new_loose(ino).unwrap();
+        store.loosen(ino).unwrap();
+        loose.write_all_at(b"end", 200_000).unwrap();
+        // One that no row names.
+        store.new_loose(77).unwrap();
+        store.keep().unwrap();
+        if killed {
+            drop(store);
+        } else {
+            store.close().unwrap();
+            assert_eq!(place.files(), ["one.db"], "one file holds all");
+        }
+        let store = place.open();
+        assert_eq!(store.inode(ino).unwrap().unwrap().size, 200_003);
+        let mut content = [1; 5];
+        store.read(ino, 199_998, &mut content).unwrap();
+        assert_eq!(&content, b"\0\0end");
+        assert_eq!(place.number("SELECT count(*) FROM fs_data"), 1, "holes are not stored");
+        store.close().unwrap();
+        assert_eq!(place.files(), ["one.db"]);
+    }
+}
+
+#[test]
+fn orphans_are_deleted_when_the_database_is_next_opened() {
+    let place = Place::new();
+    let mut store = place.create();
+    let ino = store.new_ino();
+    store.put_inode(ino, &file(3, 0)).unwrap();
+    store.put_content(ino, b"abc").unwrap();
+    store.put_orphan(ino).unwrap();
+    store.commit().unwrap();
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.inode(ino).unwrap(), None);
+    store.close().unwrap();
+    assert_eq!(place.number("SELECT count(*) FROM fs_data"), 0);
+    assert_eq!(place.number("SELECT count(*) FROM sandbox_orphan"), 0);
+}
+
+#[test]
+fn content_is_cut_and_read_at_any_chunk_size() {
+    let place = Place::new();
+    place.create().close().unwrap();
+    for size in [1, 3, 4096] {
+        let sql = format!("UPDATE fs_config SET value='{size}' WHERE key='chunk_size'");
+        place.sql().execute_batch(&sql).unwrap();
+        let mut store = place.open();
+        let ino = store.new_ino();
+        store.put_content(ino, b"0123456789").unwrap();
+        store.cut(ino, 7).unwrap();
+        let mut content = [9; 9];
+        store.read(ino, 2, &mut content).unwrap();
+        assert_eq!(&content, b"23456\0\0\0\0", "chunks of {size}");
+        assert_eq!(store.next_data(ino, 5).unwrap(), Some(5), "chunks of {size}");
+        assert!(store.next_hole(ino, 0).unwrap() >= 7, "chunks of {size}");
+    }
+}
+
+#[test]
+fn a_chunk_size_of_nonsense_is_refused() {
+    for size in ["0", "-1", "x", "99999999999"] {
+        let place = Place::new();
+        place.create().close().unwrap();
+        let sql = format!("UPDATE fs_config SET value='{size}' WHERE key='chunk_size'");
+        place.sql().execute_batch(&sql).unwrap();
+        assert!(matches!(Store::open(&place.path()), Err(StoreError::Damaged { .. })), "{size}");
+    }
+}
+
+#[test]
+fn names_and_paths_of_any_bytes_are_kept() {
+    let place = Place::new();
+    let mut store = place.create();
+    for name in [OsStr::new("ä b"), OsStr::from_bytes(b"\xff\xfe")] {
+        store.put_name(1, name, 5).unwrap();
+        assert_eq!(store.find(1, name).unwrap(), Some(5));
+        store.put_whiteout(Path::new(name)).unwrap();
+        assert!(store.is_gone(Path::new(name)).unwrap());
+        store.drop_whiteout(Path::new(name)).unwrap();
+        assert!(!store.is_gone(Path::new(name)).unwrap());
+        store.drop_name(1, name).unwrap();
+        assert_eq!(store.find(1, name).unwrap(), None);
+    }
+}
+
+#[test]
+fn names_that_no_program_could_use_are_not_listed() {
+    let place = Place::new();
+    let mut store = place.create();
+    store.put_inode(5, &file(0, 1)).unwrap();
+    for name in ["good", "..", ".", "a/b", ""] {
+        store.put_name(1, OsStr::new(name), 5).unwrap();
+    }
+    let names: Vec<_> = store.names(1).unwrap().into_iter().map(|named| named.name).collect();
+    assert_eq!(names, ["good"]);
+}
+
+#[test]
+fn whiteouts_fit_a_table_made_by_the_specification() {
+    let place = Place::new();
+    place.create().close().unwrap();
+    place
+        .sql()
+        .execute_batch(
+            "DROP TABLE fs_whiteout; CREATE TABLE fs_whiteout (path TEXT PRIMARY KEY,
+             parent_path TEXT NOT NULL, created_at INTEGER NOT NULL)",
+        )
+        .unwrap();
+    let mut store = place.open();
+    store.put_whiteout(Path::new("a/b")).unwrap();
+    store.put_whiteout(Path::new("c")).unwrap();
+    store.commit().unwrap();
+    assert_eq!(place.number("SELECT count(*) FROM fs_whiteout WHERE parent_path='/a'"), 1);
+    assert_eq!(place.number("SELECT count(*) FROM fs_whiteout WHERE parent_path='/'"), 1);
+}
+
+#[test]
+fn columns_that_older_databases_lack_are_added() {
+    let place = Place::new();
+    place.create().close().unwrap();
+    for column in ["rdev", "atime_nsec", "mtime_nsec", "ctime_nsec"] {
+        let sql = format!("ALTER TABLE fs_inode DROP COLUMN {column}");
+        place.sql().execute_batch(&sql).unwrap();
+    }
+    assert_eq!(place.open().inode(1).unwrap().unwrap().mtime.nsec, 0);
+}
+
+#[test]
+fn a_whiteout_below_a_moved_directory_stays_for_that_directory() {
+    let place = Place::new();
+    let mut store = place.create();
+    store.put_whiteout(Path::new("d/f")).unwrap();
+    store.put_whiteout(Path::new("e/f")).unwrap();
+    store.put_rest(5, &Rest::From("d".into())).unwrap();
+    store.drop_whiteout(Path::new("d/f")).unwrap();
+    store.drop_whiteout(Path::new("e/f")).unwrap();
+    assert!(store.is_gone(Path::new("d/f")).unwrap());
+    assert!(!store.is_gone(Path::new("e/f")).unwrap());
+}
+
+#[test]
+fn free_space_is_given_back_at_the_end() {
+    let place = Place::new();
+    let mut store = place.create();
+    let ino = store.new_ino();
+    store.put_inode(ino, &file(4 << 20, 1)).unwrap();
+    store.put_content(ino, &vec![1; 4 << 20]).unwrap();
+    store.close().unwrap();
+    assert!(std::fs::metadata(place.path()).unwrap().len() > 4 << 20);
+    let mut store = place.open();
+    store.drop_inode(ino, ino, &file(4 << 20, 1)).unwrap();
+    store.close().unwrap();
+    assert!(std::fs::metadata(place.path()).unwrap().len() < 1 << 20);
+}

@@ -78,7 +78,9 @@ impl State {
                 self.store.cut(ino, size).or_errno()?;
             }
         } else {
-            self.need_room()?;
+            if size > old {
+                self.need_room()?;
+            }
             self.prepare(id, ino, size)?;
             match &mut self.node_mut(id)?.body {
                 Body::Buffer { bytes, dirty } => {

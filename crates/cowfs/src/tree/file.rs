@@ -180,7 +180,7 @@ impl State {
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         self.prepare(id, ino, end)?;
         self.drop_capability(ino)?;
-        if !matches!(self.node(id)?.body, Body::Loose(_)) {
+        if end > self.node(id)?.inode.size || !matches!(self.node(id)?.body, Body::Loose(_)) {
             self.need_room_for(data.len() as u64)?;
         }
         let now = Time::now();

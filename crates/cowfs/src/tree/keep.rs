@@ -31,18 +31,22 @@ impl Tree {
     /// anybody here: whoever writes next is told, and the next commit tries again.
     pub fn tick(&self) {
         let mut state = self.lock();
-        if state.is_idle() {
+        if state.is_idle() && !state.room.full {
             return;
         }
         let done = state.settle().and_then(|()| state.store.commit().or_errno());
         let late = state.room.buried.is_none_or(|buried| buried.elapsed() > DELETED);
-        if late && state.store.has_doomed() {
+        if (late || state.room.full) && state.store.has_doomed() {
             state.room.buried = Some(Instant::now());
             let _ = state.store.sync();
         }
         state.room.full = done.is_err() || state.store.is_full();
         state.room.used = 0;
-        let _ = state.store.checkpoint(LOG);
+        if !state.room.full {
+            state.store.set_aside();
+        }
+        let limit = if state.room.full { 0 } else { LOG };
+        let _ = state.store.checkpoint(limit);
     }
 
     /// Ends the view: everything is committed, and the database brought to rest.

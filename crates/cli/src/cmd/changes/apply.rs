@@ -26,7 +26,10 @@ const A_FEW: usize = 10;
 pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let mut opened = Opened::find(None, flags, host)?;
     if opened.lock.is_none() {
-        return Err(if asked.live { ChangesError::NoFreezing.into() } else { running(&opened) });
+        if !asked.live {
+            return Err(running(&opened));
+        }
+        opened.hold_still()?;
     }
     if flags.dry_run {
         opened.tell_interrupted(io)?;

@@ -22,7 +22,7 @@ use sandbox_cowfs::Layer;
 use sandbox_cowfs::apply::{ApplyError, Journal, Status, Target};
 use sandbox_cowfs::diff::{Change, Changes, DiffError, View, compare};
 use sandbox_cowfs::host::HostTree;
-use sandbox_cowfs::session::{BaseRecord, Lock, Selector, Session, SessionError, Sessions};
+use sandbox_cowfs::session::{BaseRecord, Lock, Selector, Session, SessionError, Sessions, Still};
 use thiserror::Error;
 
 use super::cow;
@@ -42,8 +42,6 @@ pub(crate) enum ChangesError {
     Elsewhere { path: PathBuf, session: String },
     #[error("the session `{0}` is running")]
     Running(String),
-    #[error("a running session cannot be frozen by this version")]
-    NoFreezing,
     #[error("{0}")]
     NoTerminal(String),
 }
@@ -51,11 +49,9 @@ pub(crate) enum ChangesError {
 impl ChangesError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Elsewhere { .. } => Some("to run the program: agent-sandbox exec diff …".into()),
             Self::Running(_) => Some("wait for its end, or end it".into()),
-            Self::NoFreezing => Some("wait for the session's end, or end it".into()),
             Self::NoTerminal(_) => Some("pass `--yes`".into()),
-            Self::Inside | Self::Root { .. } => None,
+            Self::Inside | Self::Root { .. } | Self::Elsewhere { .. } => None,
         }
     }
 }
@@ -86,6 +82,8 @@ pub(crate) struct Opened {
     pub(crate) session: Session,
     /// Held when nothing runs in it.
     pub(crate) lock: Option<Lock>,
+    /// What runs in it, when that is held still.
+    still: Option<Still>,
 }
 
 impl Opened {
@@ -108,7 +106,7 @@ impl Opened {
         if let Some(lock) = &lock {
             session.settle(lock)?;
         }
-        Ok(Self { session, lock })
+        Ok(Self { session, lock, still: None })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -118,6 +116,12 @@ impl Opened {
     /// The lock, or why there is none.
     pub(crate) fn stopped(&self) -> Result<&Lock, ChangesError> {
         self.lock.as_ref().ok_or_else(|| ChangesError::Running(self.name().to_owned()))
+    }
+
+    /// Holds what runs in it still, until the end.
+    pub(crate) fn hold_still(&mut self) -> Result<(), SessionError> {
+        self.still = Some(self.session.hold_still()?);
+        Ok(())
     }
 
     /// Everything that is known about each of its roots.
@@ -133,7 +137,7 @@ impl Opened {
         let layer = self.session.layer(number)?;
         let record = self.session.base_record(number)?;
         let mut changes = compare(layer.as_ref(), &host, &record)?;
-        if self.lock.is_none() {
+        if self.lock.is_none() && self.still.is_none() {
             // What a running session stands on is recorded at its end.
             changes.list.iter_mut().for_each(|change| change.meanwhile = false);
         }

@@ -111,7 +111,6 @@ fn a_running_session_is_not_applied() {
     running.wait_for("ready");
     world.run(["diff", "--name-only", "s"]).succeeds().stdout("a\n");
     world.run(["apply", "-s", "s"]).code(1).stderr_contains("running");
-    world.run(["apply", "-s", "s", "--live"]).code(1);
     world.run(["discard", "-s", "s", "--yes"]).code(1);
     assert!(!world.has("project/a"));
     running.send("\n");
@@ -129,4 +128,23 @@ fn apply_speaks_json() {
     assert_eq!(json["steps"][0]["path"], "a");
     assert_eq!(json["steps"][0]["action"], "modify");
     assert_eq!(json["held"][0]["path"], ".envrc");
+}
+
+#[test]
+fn a_running_session_is_held_still_and_applied_when_that_is_asked_for() {
+    let world = World::new().file("project/a", "1\n").file("project/d/x", "x\n");
+    let script = "echo 2 > a; rm -r d; mkdir n; echo n > n/n; echo ready; read line; cat a n/n; ls; echo 3 > a; echo m > n/m";
+    let mut running = start(&world, "s", script);
+    running.wait_for("ready");
+    world.run(["apply", "-s", "s", "--live"]).succeeds();
+    assert_eq!(world.read("project/a"), "2\n");
+    assert_eq!(world.read("project/n/n"), "n\n");
+    assert!(!world.has("project/d"));
+    world.run(["diff", "s", "--name-only"]).succeeds().stdout("");
+    running.send("\n");
+    let run = running.wait().succeeds();
+    assert!(run.output().contains("2\nn\na\nn\n"), "{run}");
+    world.run(["diff", "s", "--name-only"]).succeeds().stdout("a\nn/m\n");
+    world.run(["apply", "-s", "s"]).succeeds();
+    assert_eq!(world.read("project/a"), "3\n");
 }
