@@ -18,6 +18,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
         pidfd(facts),
         sandbox(facts),
         overlay(facts),
+        copy_on_write(facts),
         landlock(facts),
         replaced_files(facts),
         fuse(facts),
@@ -180,6 +181,25 @@ fn overlay(facts: &Facts) -> Check {
     }
     let check = Check::warn("overlay", format!("not in a user namespace ({})", words(errno)));
     if version(facts) < OVERLAY { check.fix("Linux 5.11 or later has it") } else { check }
+}
+
+/// Which engine would keep changes apart in this directory.
+fn copy_on_write(facts: &Facts) -> Check {
+    const NAME: &str = "copy-on-write";
+    if facts.inside {
+        return Check::ok(NAME, "is up to the outermost sandbox");
+    }
+    let plain = facts.rendering().is_none_or(|rendering| rendering == Rendering::Plain);
+    match facts.written_overlay {
+        Ok(()) if !plain => Check::ok(NAME, "by the engine overlay, in this directory"),
+        Ok(()) => Check::warn(NAME, "bubblewrap alone cannot mount an overlay"),
+        Err(errno) => {
+            let detail = format!("no overlay can be made over this directory ({})", words(errno));
+            Check::warn(NAME, detail).fix(
+                "a directory with nothing mounted below it, on a local file system, with `XDG_DATA_HOME` on another one",
+            )
+        }
+    }
 }
 
 /// The ABI with scopes, Linux 6.12.

@@ -24,6 +24,7 @@ fn healthy() -> Facts {
         user_namespace: Ok(()),
         mounts: Ok(()),
         overlay: Ok(()),
+        written_overlay: Ok(()),
         seccomp: Ok(()),
         pidfd: Ok(()),
         enter: Ok(()),
