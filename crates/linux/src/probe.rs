@@ -60,6 +60,47 @@ pub fn overlay() -> io::Result<()> {
     })
 }
 
+/// An overlay over `lower` in such namespaces that is written, with its layer in a new directory in
+/// `place`, which goes again; in memory where there is no such place.
+pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
+    let layers = place.map(|place| place.join(format!("trial-{}", process::pid())));
+    if let Some(layers) = &layers {
+        fs::create_dir(layers)?;
+    }
+    let tried = attempt(|| {
+        own_user_and_mounts()?;
+        mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
+        // Taken first: the stage may cover them.
+        let base = mount::clone_tree(mount::open_dir(lower)?.as_fd())?;
+        let layers = layers.as_deref().map(mount::open_dir).transpose()?;
+        let layers = layers.map(|layers| mount::clone_tree(layers.as_fd())).transpose()?;
+        let memory = mount::tmpfs(0o755, None)?;
+        mount::attach(memory.as_fd(), mount::open_dir(Path::new(STAGE))?.as_fd())?;
+        let at = |name: &str| Path::new(STAGE).join(name);
+        for dir in ["base", "layers", "merged"] {
+            fs::create_dir(at(dir))?;
+        }
+        mount::attach(base.as_fd(), mount::open_dir(&at("base"))?.as_fd())?;
+        if let Some(layers) = layers {
+            mount::attach(layers.as_fd(), mount::open_dir(&at("layers"))?.as_fd())?;
+        }
+        let (upper, work) = (at("layers/upper"), at("layers/work"));
+        fs::create_dir(&upper)?;
+        fs::create_dir(&work)?;
+        mount::overlay(&[at("base")], &upper, &work, &at("merged"))?;
+        fs::write(at("merged/agent-sandbox-trial"), "")?;
+        ensure(upper.join("agent-sandbox-trial").try_exists()?)
+    });
+    let removed = layers.map_or(Ok(()), |layers| {
+        // The kernel leaves a directory in its own that nobody may enter.
+        let locked = layers.join("work/work");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let _ = fs::set_permissions(&locked, mode);
+        fs::remove_dir_all(&layers)
+    });
+    tried.and(removed)
+}
+
 /// The system call filter, and a call that it refuses.
 pub fn seccomp() -> io::Result<()> {
     attempt(|| {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use sandbox_core::Host;
 use sandbox_core::config::{Config, CowEngine, Origin};
 use sandbox_core::path::Kind;
-use sandbox_core::plan::{CopyOnWrite, CowRoot, Layers, Plan, Store};
+use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Layers, Plan, Store};
 use sandbox_cowfs::session::{
-    Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, wait_until_after,
+    Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, Shifted, wait_until_after,
 };
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ use super::report::name;
 use super::summary;
 use crate::args::Flags;
 use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone};
+use crate::ui::{Stdio, Tone, visible};
 
 /// Why changes cannot be kept apart.
 #[derive(Debug, Error)]
@@ -200,6 +200,11 @@ impl Kept {
             }
             Err(_) => None,
         };
+        if self.is_new && !self.is_named && self.session.is_untouched() {
+            self.give_up(io);
+            io.say("nothing was changed");
+            return ended;
+        }
         let shifted = match self.session.finish(&self.lock, code) {
             Ok(shifted) => shifted,
             Err(error) => {
@@ -207,12 +212,18 @@ impl Kept {
                 return ended;
             }
         };
+        let others = self.session.shifted();
         match summary::of(&self.session) {
             Ok(summary) if summary.is_empty() && self.is_new && !self.is_named => {
                 self.give_up(io);
                 io.say("nothing was changed");
             }
-            Ok(summary) => summary::print(&summary, &self.session, &shifted, io),
+            Ok(summary) => {
+                if let Ok(others) = &others {
+                    also_changed(others, &shifted, io);
+                }
+                summary::print(&summary, &self.session, &shifted, io);
+            }
             Err(error) => io.error(error.as_ref(), None),
         }
         ended
@@ -244,6 +255,34 @@ fn inside(plan: &mut Plan, io: &mut Stdio<'_>) -> Result<(), CowError> {
     let text = format!("`cow` ({}) is up to the outermost sandbox", cow.origin);
     io.labelled(Tone::Warning, "note", &text);
     Ok(())
+}
+
+/// What else changed on the host while the command ran: it saw some of it before, some after.
+fn also_changed(others: &Shifted, told: &[PathBuf], io: &mut Stdio<'_>) {
+    let others: Vec<&PathBuf> = others.paths.iter().filter(|path| !told.contains(path)).collect();
+    let Some(first) = others.first() else { return };
+    let more = match others.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let text = format!("{}{more} changed on the host while the command ran", name(first));
+    io.labelled(Tone::Warning, "note", &text);
+}
+
+/// Why an overlay cannot be made here, as far as it can be told, and what would help.
+pub(crate) fn remedy(plan: &Plan) -> String {
+    let roots = plan.cow.iter().flat_map(|cow| &cow.roots);
+    for root in roots {
+        if let Some(point) = plan::mount_below(&root.source) {
+            return format!(
+                "`{}` is mounted in it, which an overlay cannot show: work in a directory without",
+                visible(&point.display().to_string())
+            );
+        }
+    }
+    "overlays need local file systems, for the directory and for `XDG_DATA_HOME`; \
+     `agent-sandbox doctor` tells whether this kernel makes them"
+        .into()
 }
 
 /// Paths one below the other.

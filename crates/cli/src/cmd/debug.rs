@@ -80,6 +80,7 @@ fn merge(plan: &Plan, io: &mut Stdio<'_>) {
         format!("docker {} ({})", config.docker.value, config.docker.origin),
         format!("tmp {:?} ({})", config.tmp.value, config.tmp.origin),
         format!("launcher {:?} ({})", config.launcher.value, config.launcher.origin),
+        format!("cow {:?} ({})", config.cow.value.engine, config.cow.origin),
     ];
     for preset in &config.presets {
         texts.push(format!("preset {} ({})", preset.value, preset.origin));
@@ -122,6 +123,10 @@ fn access(plan: &Plan, io: &mut Stdio<'_>) {
         .iter()
         .map(|mount| format!("{} {} ({})", view(mount.view), name(&mount.target), mount.origin));
     lines("access", mounts, "`config show` lists them all", io);
+    let apart = plan.cow.iter().flat_map(|cow| {
+        cow.roots.iter().map(|root| format!("kept apart {} ({})", name(&root.target), cow.origin))
+    });
+    lines("access", apart, "`--dry-run --json` lists them all", io);
     let sockets = plan
         .sockets
         .iter()

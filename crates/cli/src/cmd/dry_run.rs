@@ -100,6 +100,13 @@ fn beyond(plan: &Plan) -> String {
             "# - an overlay on {dir} hides {missing} more paths that do not exist yet, and every socket in it"
         );
     }
+    for root in plan.cow.iter().flat_map(|cow| &cow.roots) {
+        let place = quote(root.target.as_os_str());
+        let _ = writeln!(
+            text,
+            "# - {place} is writable: changes go into a layer (bubblewrap alone shows it read-only)"
+        );
+    }
     text.push_str("# - `why` inside answers from a description of this plan\n");
     text.push_str("# - INT and TERM reach the command, which has ten seconds to end\n");
     text.push_str("# - planted git internals are moved aside at the end of the run\n");

@@ -121,9 +121,13 @@ fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdi
             Ok(ended.code)
         }
         Err(error) => {
+            let apart = matches!(error, StartError::Apart(_));
             let mut failed = start_failed(error);
-            let cause = super::doctor::cause(host);
-            failed.hint = cause.or(failed.hint);
+            failed.hint = if apart {
+                Some(cow::remedy(plan))
+            } else {
+                super::doctor::cause(host).or(failed.hint)
+            };
             Err(failed)
         }
     }

@@ -1,6 +1,7 @@
 //! `--cow` and its sessions: changes stay apart until somebody takes them over.
 
 mod run;
+mod limits;
 mod sessions;
 
 use testkit::{Run, World};

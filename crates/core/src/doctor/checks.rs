@@ -18,6 +18,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
         pidfd(facts),
         sandbox(facts),
         overlay(facts),
+        copy_on_write(facts),
         landlock(facts),
         replaced_files(facts),
         fuse(facts),
@@ -173,13 +174,32 @@ const OVERLAY: (u32, u32) = (5, 11);
 
 fn overlay(facts: &Facts) -> Check {
     let Err(errno) = facts.overlay else {
-        return Check::ok("overlay", "works in a user namespace");
+        return Check::ok("overlay", "works in a user namespace; the engine of copy-on-write");
     };
     if namespaces::failure(facts).is_err() {
         return Check::warn("overlay", "needs user namespaces");
     }
     let check = Check::warn("overlay", format!("not in a user namespace ({})", words(errno)));
     if version(facts) < OVERLAY { check.fix("Linux 5.11 or later has it") } else { check }
+}
+
+/// Which engine would keep changes apart in this directory.
+fn copy_on_write(facts: &Facts) -> Check {
+    const NAME: &str = "copy-on-write";
+    if facts.inside {
+        return Check::ok(NAME, "is up to the outermost sandbox");
+    }
+    let plain = facts.rendering().is_none_or(|rendering| rendering == Rendering::Plain);
+    match facts.written_overlay {
+        Ok(()) if !plain => Check::ok(NAME, "by the engine overlay, in this directory"),
+        Ok(()) => Check::warn(NAME, "bubblewrap alone cannot mount an overlay"),
+        Err(errno) => {
+            let detail = format!("no overlay can be made over this directory ({})", words(errno));
+            Check::warn(NAME, detail).fix(
+                "a directory with nothing mounted below it, on a local file system, with `XDG_DATA_HOME` on another one",
+            )
+        }
+    }
 }
 
 /// The ABI with scopes, Linux 6.12.
@@ -218,13 +238,28 @@ fn replaced_files(facts: &Facts) -> Check {
     }
 }
 
+/// What the engine `agentfs` needs: filesystems in a file, and copies where overlays do not work.
 fn fuse(facts: &Facts) -> Check {
-    match facts.fuse {
-        Ok(()) => Check::ok("fuse", "/dev/fuse can be opened"),
-        Err(errno) => {
-            let detail = format!("/dev/fuse: {}; the local sandbox does without", words(errno));
-            Check::warn("fuse", detail).fix("sudo modprobe fuse, or give the container /dev/fuse")
-        }
+    if let Err(errno) = facts.fuse {
+        let detail = format!("/dev/fuse: {}; the local sandbox does without", words(errno));
+        return Check::warn("fuse", detail)
+            .fix("sudo modprobe fuse, or give the container /dev/fuse");
+    }
+    match (&facts.fuse_helper, facts.fuse_others) {
+        _ if facts.root => Check::ok("fuse", "the engine agentfs works; root mounts by itself"),
+        (None, _) => Check::warn("fuse", "fusermount3 is not in PATH; only root can mount without")
+            .fix("apt install fuse3"),
+        (Some(helper), true) => Check::ok(
+            "fuse",
+            format!("the engine agentfs works, by {}; others can be let in", helper.display()),
+        ),
+        (Some(helper), false) => Check::ok(
+            "fuse",
+            format!(
+                "the engine agentfs works, by {}; letting others in takes `user_allow_other` in /etc/fuse.conf",
+                helper.display()
+            ),
+        ),
     }
 }
 

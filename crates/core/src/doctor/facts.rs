@@ -23,10 +23,14 @@ pub(super) struct Facts {
     pub(super) user_namespace: Tried,
     pub(super) mounts: Tried,
     pub(super) overlay: Tried,
+    /// An overlay over the working directory that is written.
+    pub(super) written_overlay: Tried,
     pub(super) seccomp: Tried,
     pub(super) pidfd: Tried,
     pub(super) enter: Tried,
     pub(super) fuse: Tried,
+    pub(super) fuse_helper: Option<PathBuf>,
+    pub(super) fuse_others: bool,
     pub(super) landlock_abi: i64,
     pub(super) landlock_scope: Tried,
     pub(super) bwrap: Result<Found, FindError>,
@@ -73,10 +77,14 @@ impl Facts {
             user_namespace: tried(probe::user_namespace()),
             mounts: tried(probe::mounts()),
             overlay: tried(probe::overlay()),
+            written_overlay: written_overlay(host),
             seccomp: tried(probe::seccomp()),
             pidfd: tried(probe::pidfd()),
             enter: tried(probe::enter_namespaces()),
             fuse: tried(probe::fuse()),
+            fuse_helper: program(host, "fusermount3"),
+            fuse_others: fs::read_to_string("/etc/fuse.conf")
+                .is_ok_and(|text| text.lines().any(|line| line.trim() == "user_allow_other")),
             landlock_abi: landlock::abi(),
             landlock_scope: tried(probe::landlock_scope()),
             bwrap,
@@ -109,6 +117,13 @@ fn tries(host: &Host, bwrap: &Path) -> Vec<(Rendering, Trial)> {
         }
     }
     trials
+}
+
+/// The layer lies where sessions lie, if there is such a place yet.
+fn written_overlay(host: &Host) -> Tried {
+    let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
+    let data = host.data_dir().filter(|data| data.is_dir() && !data.starts_with(cwd));
+    tried(probe::written_overlay(cwd, data.as_deref()))
 }
 
 fn tried(result: io::Result<()>) -> Tried {

@@ -37,6 +37,7 @@ pub use ground::Ground;
 pub use identity::{AGENT_ID, Identity};
 pub use proc::Proc;
 pub(crate) use sockets::docker_places;
+pub use veil::mount_below;
 
 /// Everything that will be done, before the first of it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -85,12 +85,17 @@ fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
 }
 
 fn has_mounts_below(dir: &Path) -> bool {
+    mount_below(dir).is_some()
+}
+
+/// Something that is mounted below a directory.
+pub fn mount_below(dir: &Path) -> Option<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    let mut points = table.lines().filter_map(|line| line.split(' ').nth(4));
     // Octal escapes stand for blanks; a directory with one is compared as written there.
     let dir =
         dir.to_string_lossy().replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011");
-    points
-        .into_iter()
-        .any(|point| point.strip_prefix(dir.as_str()).is_some_and(|rest| rest.starts_with('/')))
+    let point = points
+        .find(|point| point.strip_prefix(dir.as_str()).is_some_and(|rest| rest.starts_with('/')))?;
+    Some(PathBuf::from(point))
 }

@@ -195,6 +195,10 @@ impl Question<'_> {
         if let Some(pin) = self.policy.mounts.iter().find(|mount| pinned(mount)) {
             notes.push(format!("it cannot be renamed or removed ({})", pin.origin));
         }
+        let apart = self.policy.apart.iter().any(|root| path.starts_with(root));
+        if apart && judged.state == State::Writable {
+            notes.push("changes are kept apart until they are applied (`cow`)".into());
+        }
         let denied = verdict == Verdict::Writable
             && self.explainer.is_outside()
             && self.explainer.host.uid != 0

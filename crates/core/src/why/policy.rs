@@ -139,6 +139,9 @@ pub struct Policy {
     /// The directory in which an overlay hides what appears later, where an overlay can be made.
     #[serde(with = "list")]
     pub veil: Vec<PathBuf>,
+    /// Places whose changes are kept apart.
+    #[serde(with = "list", default)]
+    pub apart: Vec<PathBuf>,
     /// Mounts that follow from no path rule, and pins.
     pub mounts: Vec<Bind>,
     /// Hidden sockets.
@@ -183,6 +186,12 @@ impl Policy {
             rules: lines(plan),
             missing: Vec::new(),
             veil: plan.veil.iter().map(|veil| veil.dir.clone()).collect(),
+            apart: plan
+                .cow
+                .iter()
+                .flat_map(|cow| &cow.roots)
+                .map(|root| root.target.clone())
+                .collect(),
             mounts: plan.mounts.iter().filter(|mount| !is_rule(plan, mount)).map(bind).collect(),
             sockets: plan.sockets.clone(),
             covers: plan.runtime.commands.covers.iter().map(|cover| cover.target.clone()).collect(),

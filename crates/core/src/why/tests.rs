@@ -30,6 +30,7 @@ fn policy(rules: Vec<Line>) -> Policy {
         rules,
         missing: Vec::new(),
         veil: Vec::new(),
+        apart: Vec::new(),
         mounts: Vec::new(),
         sockets: vec!["/h/p/s.sock".into()],
         covers: vec!["/usr/bin/curl".into()],

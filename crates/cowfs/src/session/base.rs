@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::disk;
+use super::disk::{self, Durable};
 use super::error::{SessionError, cannot};
 use super::text;
 use crate::apply::Remember;
@@ -21,7 +21,7 @@ const KEPT: u64 = 1 << 20;
 const HASHED: u64 = 64 << 20;
 
 /// The recorded part of one root's base.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BaseRecord {
     dir: PathBuf,
     states: BTreeMap<PathBuf, Origin>,
@@ -79,7 +79,7 @@ impl BaseRecord {
         let bytes = serde_json::to_vec(&Written { states })
             .map_err(|source| SessionError::Record { path: file.clone(), source })?;
         disk::private_dir(&self.dir)?;
-        disk::replace(&file, &bytes)
+        disk::replace(&file, &bytes, Durable::Yes)
     }
 
     /// Records what a path of the base is now, unless it is recorded already. `since` is when the
@@ -155,7 +155,9 @@ impl BaseRecord {
             let file = self.file(digest);
             disk::private_dir(&self.dir.join("bytes"))?;
             if !file.try_exists().unwrap_or(false) {
-                disk::replace(&file, &bytes)?;
+                // Without them changes can still be told apart, only not merged: a full disk must
+                // not stand in the way of the record itself.
+                let _ = disk::replace(&file, &bytes, Durable::Yes);
             }
         }
         Ok(past(found, Some(digest)))

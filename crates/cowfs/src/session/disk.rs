@@ -14,21 +14,51 @@ pub(super) fn private_dir(path: &Path) -> Result<(), SessionError> {
     made.map_err(cannot("make", path))
 }
 
+/// Whether a file has to be there after the power went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durable {
+    /// As soon as it is written.
+    Yes,
+    /// Another one that has to be follows at once.
+    No,
+}
+
 /// Writes a file so that a reader, and a crash, sees the old one or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SessionError> {
+pub(super) fn replace(path: &Path, bytes: &[u8], durable: Durable) -> Result<(), SessionError> {
     let temporary = path.with_extension(format!("new-{}", sandbox_linux::process::pid()));
     let written = (|| {
         let mut options = OpenOptions::new();
         let mut file =
             options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
-        file.sync_data()?;
+        if durable == Durable::Yes {
+            file.sync_data()?;
+        }
         fs::rename(&temporary, path)
     })();
     written.map_err(|error| {
         let _ = fs::remove_file(&temporary);
         cannot("write", path)(error)
     })
+}
+
+/// So much is set aside while a command runs: it may fill the disk, and the records that follow
+/// need room.
+const RESERVE: u64 = 256 << 10;
+
+/// Sets room aside; where there is none, there is none.
+pub(super) fn reserve(path: &Path) {
+    if let Ok(file) =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    {
+        let none = rustix::fs::FallocateFlags::empty();
+        let _ = rustix::fs::fallocate(&file, none, 0, RESERVE);
+    }
+}
+
+/// Gives the room back.
+pub(super) fn release(path: &Path) {
+    let _ = fs::remove_file(path);
 }
 
 /// Seconds since the epoch.

@@ -26,6 +26,7 @@ mod find;
 mod base;
 mod store;
 mod run;
+mod shift;
 mod snapshot;
 mod discard;
 
@@ -35,6 +36,7 @@ pub use find::Selector;
 pub use lock::Lock;
 pub use record::{Engine, LayerId, Record, Root, RootKind, Run, Snapshot};
 pub use run::{OverlayMount, Still, wait_until_after};
+pub use shift::Shifted;
 pub use store::{NewSession, Session, Sessions, State};
 
 #[cfg(test)]

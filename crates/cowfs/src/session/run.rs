@@ -66,6 +66,7 @@ impl Session {
             code: None,
         };
         self.update(|record| record.runs.push(run))?;
+        disk::reserve(&self.reserve());
         Ok(shifted)
     }
 
@@ -75,6 +76,7 @@ impl Session {
         let Some(since) = self.record().runs.last().map(|run| run.started) else {
             return Ok(Vec::new());
         };
+        disk::release(&self.reserve());
         let mut shifted = Vec::new();
         for number in 0..self.record().roots.len() {
             shifted.extend(self.record_base(number, since)?);
@@ -134,6 +136,10 @@ impl Session {
         self.record().roots.iter().position(|root| root.path == path)
     }
 
+    fn reserve(&self) -> PathBuf {
+        self.dir().join("reserve")
+    }
+
     fn work(&self, root: usize) -> PathBuf {
         self.dir().join("work").join(root.to_string())
     }
@@ -190,7 +196,8 @@ impl Session {
             opened => opened.map_err(cannot("open", base))?,
         };
         let entries = self.layer(number)?.entries()?;
-        let mut record = self.base_record(number)?;
+        let known = self.base_record(number)?;
+        let mut record = known.clone();
         // A directory that only holds changes says nothing about what is below it.
         let through = |node: &Node| matches!(node, Node::Dir { opaque: false, .. });
         let hidden: BTreeSet<&Path> = entries
@@ -210,7 +217,9 @@ impl Session {
                 shifted.extend(record.take_below(&host, &entry.path, since)?);
             }
         }
-        record.write(number)?;
+        if record != known {
+            record.write(number)?;
+        }
         Ok(shifted.into_iter().map(|path| base.join(path.as_path())).collect())
     }
 

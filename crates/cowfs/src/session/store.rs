@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::base::BaseRecord;
-use super::disk;
+use super::disk::{self, Durable};
 use super::error::{SessionError, cannot};
 use super::find::{self, Selector};
 use super::layers::{self, Layers};
@@ -109,7 +109,8 @@ impl Sessions {
         let dir = self.dir().join(&record.id);
         disk::private_dir(&dir)?;
         let session = Session { dir, layers: self.layers.clone(), record };
-        session.write()?;
+        // A new session means nothing before its first run is on record.
+        session.write(Durable::No)?;
         Ok(session)
     }
 
@@ -247,14 +248,14 @@ impl Session {
         let _writing = Lock::take(&self.dir.join("record.lock"))?;
         self.record = read_record(&self.dir.join("session.json"))?;
         change(&mut self.record);
-        self.write()
+        self.write(Durable::Yes)
     }
 
-    fn write(&self) -> Result<(), SessionError> {
+    fn write(&self, durable: Durable) -> Result<(), SessionError> {
         let path = self.dir.join("session.json");
         let bytes = serde_json::to_vec_pretty(&self.record)
             .map_err(|source| SessionError::Record { path: path.clone(), source })?;
-        disk::replace(&path, &bytes)
+        disk::replace(&path, &bytes, durable)
     }
 
     pub(super) fn root(&self, root: usize) -> Result<&Root, SessionError> {
@@ -277,6 +278,15 @@ impl Session {
                 Err(LayerError::Damaged { what }.into())
             }
         }
+    }
+
+    /// Whether nothing at all has ever been changed in it.
+    pub fn is_untouched(&self) -> bool {
+        let is_empty = |layer: &LayerId| {
+            fs::read_dir(self.layers.upper(layer)).is_ok_and(|mut entries| entries.next().is_none())
+        };
+        let files = self.record.roots.iter().any(|root| root.kind == RootKind::File);
+        self.record.engine == Engine::Overlay && !files && self.record.layers().all(is_empty)
     }
 
     /// Throws all changes away: each root goes on with one empty layer. Snapshots stay.

@@ -73,6 +73,7 @@ fn settings(plan: &Plan) -> Rows {
     let tmp = if config.tmp.value == Tmp::Private { "private" } else { "host" };
     let docker = if config.docker.value { "on" } else { "off" };
     let launcher = format!("{:?}", config.launcher.value).to_lowercase();
+    let cow = format!("{:?}", config.cow.value.engine).to_lowercase();
     let mut rows = vec![["cwd".to_owned(), name(&config.cwd), String::new()]];
     rows.extend(
         config.loaded.iter().map(|(layer, path)| {
@@ -84,6 +85,7 @@ fn settings(plan: &Plan) -> Rows {
         row("docker", docker, &config.docker.origin),
         row("tmp", tmp, &config.tmp.origin),
         row("launcher", launcher, &config.launcher.origin),
+        row("cow", cow, &config.cow.origin),
     ]);
     rows
 }
@@ -245,6 +247,7 @@ fn as_json(plan: &Plan) -> Value {
         "docker": config.docker,
         "tmp": config.tmp,
         "launcher": config.launcher,
+        "cow": config.cow,
         "presets": presets.collect::<Vec<_>>(),
         "commands": plan.runtime.commands.rules,
         "paths": paths.collect::<Vec<_>>(),

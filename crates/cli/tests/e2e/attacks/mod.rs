@@ -9,6 +9,7 @@ mod terminal;
 mod processes;
 mod kernel;
 mod planting;
+mod layers;
 mod changes;
 
 use testkit::{Run, World, need};
