@@ -5,12 +5,13 @@
 //! and not what stands around it. The first thing to run inside is this binary: it says its
 //! process number, lets the signals through again and becomes the command.
 
-use std::ffi::{OsStr, OsString};
+mod start;
+
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sandbox_linux::channel::Awaited;
@@ -27,15 +28,13 @@ use crate::backend::{bwrap, own};
 use crate::host::{Host, RUNTIME_BINARY};
 use crate::plan::{CopyOnWrite, Plan, Proc};
 use crate::watch::{self, Identities, Watch};
+pub use start::{START, start};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A command that lasts so many milliseconds is expected to last.
 const SETTLED: u64 = 200;
-
-/// The name by which the first process inside finds [`start`].
-pub const START: &str = "@start";
 
 /// By which means the plan is to be made true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +192,8 @@ struct Sandbox {
     /// What went wrong before it could begin.
     failure: Option<Vec<u8>>,
     command: Option<ProcessHandle>,
+    /// The first process of the sandbox's own PID namespace, which ends last.
+    first: Option<ProcessHandle>,
     watch: Option<Watch>,
     /// What the watched files were before the sandbox was made.
     watched: Identities,
@@ -235,6 +236,7 @@ impl Sandbox {
             begun: false,
             failure: None,
             command: None,
+            first: None,
             watch: None,
             watched,
             asked: None,
@@ -262,6 +264,7 @@ impl Sandbox {
                 Some(change) => {
                     // A short command may have begun and ended since the last look.
                     self.hear(plan)?;
+                    self.end_all()?;
                     return Ok(self.ended(change));
                 }
                 None => {}
@@ -291,6 +294,9 @@ impl Sandbox {
         while let Some(receiver) = &self.receiver {
             match channel::receive(receiver.as_fd()) {
                 Ok(Some(message)) if message.text.first() == Some(&b'S') => {
+                    // Without a PID namespace of its own, the first process is somebody else's.
+                    let own = plan.runtime.proc != Proc::Outer;
+                    self.first = message.attached.filter(|_| own).map(ProcessHandle::from);
                     self.begin(plan, message.pid);
                 }
                 Ok(Some(message)) => self.failure = Some(message.text),
@@ -319,6 +325,15 @@ impl Sandbox {
         {
             watch.look();
         }
+    }
+
+    /// bubblewrap goes as soon as the command does, and what the command left running is killed a
+    /// moment later. Nobody may look at what a run left behind while it still writes.
+    fn end_all(&self) -> Result<(), StartError> {
+        let Some(first) = &self.first else { return Ok(()) };
+        // It may have ended by itself.
+        let _ = first.signal(signal::KILL);
+        first.wait_for_end().map_err(cannot("wait for the sandbox"))
     }
 
     fn ended(&self, change: Change) -> Waited {
@@ -453,50 +468,4 @@ fn program(plan: &Plan, words: Vec<OsString>, sender: &OwnedFd) -> io::Result<Pr
 /// The caller's terminal, by its name on the host.
 fn terminal() -> Option<PathBuf> {
     (0..3).find_map(fd::terminal)
-}
-
-/// Runs inside, as the first process of the sandbox's own: becomes the command.
-/// `arguments` are the channel's number, `--`, and the command. Returns the exit code of failure.
-pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (u8, String) {
-    let [number, _, command @ ..] = arguments else {
-        return (125, "no command".into());
-    };
-    let sender =
-        number.to_str().and_then(|number| number.parse().ok()).ok_or(io::ErrorKind::InvalidInput);
-    let Ok(sender) = sender.map_err(io::Error::from).and_then(channel::adopt) else {
-        return (125, "this name is for the sandbox's own use".into());
-    };
-    if let Err(error) = channel::send(sender.as_fd(), b"S").and_then(|()| signal::unblock()) {
-        return (125, format!("cannot begin: {error}"));
-    }
-    let Some(name) = command.first() else { return (125, "no command".into()) };
-    let variables = environment.iter().map(|(name, value)| (name, value));
-    let error = match Program::new(command.iter().cloned(), variables) {
-        Ok(program) => search(name, environment, &program),
-        Err(error) => error,
-    };
-    let name = name.to_string_lossy();
-    match error.kind() {
-        io::ErrorKind::NotFound => (127, format!("`{name}` was not found")),
-        _ => (126, format!("`{name}` cannot be executed: {error}")),
-    }
-}
-
-/// Tries the places that the name may mean, as a shell does; returns why none of them worked.
-fn search(name: &OsStr, environment: &[(OsString, OsString)], program: &Program) -> io::Error {
-    if name.as_bytes().contains(&b'/') {
-        return program.exec_path(name);
-    }
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let mut error = io::Error::from(io::ErrorKind::NotFound);
-    for dir in std::env::split_paths(&path.unwrap_or_default()) {
-        let candidate =
-            if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) };
-        let failed = program.exec_path(candidate.as_os_str());
-        // A closed directory in `PATH` says nothing about the command; a file without permission does.
-        if candidate.is_file() {
-            error = failed;
-        }
-    }
-    error
 }

@@ -5,16 +5,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 /// A message and the process that sent it, numbered as the receiver sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Message {
     /// Who sent it. The kernel fills this in, translated across PID namespaces.
     pub pid: i32,
     /// What it says.
     pub text: Vec<u8>,
+    /// A descriptor that came with it.
+    pub attached: Option<OwnedFd>,
 }
 
 /// A connected pair: messages written on the second arrive on the first with their sender.
@@ -33,7 +36,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// An error of the kind `WouldBlock` says that one may still come.
 pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut text = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1), ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let message = rustix::net::recvmsg(
         receiver,
@@ -44,16 +47,33 @@ pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     if message.bytes == 0 {
         return Ok(None);
     }
-    let pid = ancillary.drain().find_map(|attached| match attached {
-        RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials.pid.as_raw_pid()),
-        _ => None,
-    });
-    Ok(Some(Message { pid: pid.unwrap_or(0), text: text[..message.bytes].to_vec() }))
+    let (mut pid, mut attached) = (0, None);
+    for item in ancillary.drain() {
+        match item {
+            RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_pid(),
+            RecvAncillaryMessage::ScmRights(descriptors) => attached = descriptors.last(),
+            _ => {}
+        }
+    }
+    Ok(Some(Message { pid, text: text[..message.bytes].to_vec(), attached }))
 }
 
 /// Sends one message.
 pub fn send(sender: BorrowedFd<'_>, text: &[u8]) -> io::Result<()> {
     rustix::io::write(sender, text).map(drop).map_err(Into::into)
+}
+
+/// Sends one message with a descriptor.
+pub fn send_with(sender: BorrowedFd<'_>, text: &[u8], attached: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let attached = [attached];
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&attached)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let text = [io::IoSlice::new(text)];
+    rustix::net::sendmsg(sender, &text, &mut ancillary, SendFlags::empty())?;
+    Ok(())
 }
 
 /// Takes over a descriptor that was inherited by number.

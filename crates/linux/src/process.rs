@@ -2,11 +2,13 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::ptr;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+
+use crate::channel::{self, Awaited};
 
 /// The real user id.
 pub fn uid() -> u32 {
@@ -194,6 +196,25 @@ impl ProcessHandle {
         let signal = Signal::from_named_raw(signal)
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         Ok(rustix::process::pidfd_send_signal(&self.0, signal)?)
+    }
+
+    /// Waits until it has ended. The first process of a PID namespace ends last of all there.
+    pub fn wait_for_end(&self) -> io::Result<()> {
+        while !channel::wait(&[(self.0.as_fd(), Awaited::Data)], None)?.contains(&true) {}
+        Ok(())
+    }
+}
+
+impl From<OwnedFd> for ProcessHandle {
+    /// A handle that somebody else opened.
+    fn from(handle: OwnedFd) -> Self {
+        Self(handle)
+    }
+}
+
+impl AsFd for ProcessHandle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

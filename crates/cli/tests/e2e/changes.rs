@@ -7,6 +7,7 @@ mod interactive;
 mod undo;
 mod crash;
 mod discard;
+mod closed;
 
 use testkit::{Process, Run, World};
 

@@ -94,11 +94,17 @@ impl<'a> Look<'a> {
         None
     }
 
-    fn check_absent(&mut self, path: &Path, why: &Why) {
+    fn take_link(&mut self, path: &Path) {
         if let Some(link) = self.link_on_the_way(path) {
-            return self.aside(&link, Why::Link);
+            self.aside(&link, Why::Link);
         }
-        let Ok((dir, name)) = tree::parent(path) else { return };
+    }
+
+    fn check_absent(&mut self, path: &Path, why: &Why) {
+        // Where the parent can be opened there is no link on the way.
+        let Ok((dir, name)) = tree::parent(path) else {
+            return self.take_link(path);
+        };
         if dir.stat(name).is_ok() && !judge::is_harmless(&dir, name) {
             self.aside(path, why.clone());
         }
@@ -121,8 +127,8 @@ impl<'a> Look<'a> {
     fn check_place(&mut self, repo: &Known) {
         let entry = &repo.entry.0;
         let Some(id) = repo.id else { return };
-        if let Some(link) = self.link_on_the_way(entry) {
-            self.aside(&link, Why::Link);
+        if tree::parent(entry).is_err() {
+            self.take_link(entry);
         }
         let Ok((dir, name)) = tree::parent(entry) else { return };
         let now = dir.stat(name);

@@ -132,9 +132,53 @@ impl Upper {
 const DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Opens a path below a directory without following a link. A tree made from inside may be deeper
-/// than the longest path that the kernel takes.
+/// Opens a path below a directory without following a link. What was closed to its owner from inside
+/// is opened to him: nothing else of the layer would be readable otherwise.
 fn lookup(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match step_down(root, path, flags) {
+        Err(Errno::ACCESS) => {
+            unlock_path(root, path)?;
+            step_down(root, path, flags)
+        }
+        found => found,
+    }
+}
+
+/// Opens every part of a path to its owner.
+fn unlock_path(root: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    let mut here = step_down(root, Path::new(""), DIR)?;
+    for name in path {
+        unlock(&here, name)?;
+        match fs::openat(&here, name, DIR | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(next) => here = next,
+            Err(Errno::NOTDIR | Errno::LOOP) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Opens one entry to its owner: by its inode, so that a link put in its place is not followed.
+fn unlock(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    let entry =
+        fs::openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fs::fstat(&entry)?;
+    let needed = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => 0o700,
+        FileType::RegularFile => 0o400,
+        _ => return Ok(()),
+    };
+    let mode = stat.st_mode & 0o7777;
+    if mode & needed == needed {
+        return Ok(());
+    }
+    let path = Path::new("/proc/self/fd").join(entry.as_raw_fd().to_string());
+    fs::chmod(path, Mode::from_raw_mode(mode | needed))
+}
+
+/// A tree made from inside may be deeper than the longest path that the kernel takes.
+fn step_down(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let step = |from: &OwnedFd, part: &Path, flags| {
         let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
@@ -190,7 +234,14 @@ fn meta(stat: &Stat) -> Meta {
 /// `y` hides what lies below; `x` only says that there are whiteouts by attribute.
 fn is_opaque(dir: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
     let mut value = [0; 8];
-    let opened = fs::openat(dir, name, DIR | OFlags::NOFOLLOW, Mode::empty())?;
+    let open = || fs::openat(dir, name, DIR | OFlags::NOFOLLOW, Mode::empty());
+    let opened = match open() {
+        Err(Errno::ACCESS) => {
+            unlock(dir, name)?;
+            open()?
+        }
+        opened => opened?,
+    };
     match fs::fgetxattr(&opened, c"user.overlay.opaque", &mut value[..]) {
         Ok(length) => Ok(value[..length] == *b"y"),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(false),

@@ -183,3 +183,17 @@ fn r_a3_what_a_killed_run_planted_is_gone_before_the_next() {
     world.host(["git", "zap"]).fails();
     assert!(!world.has("home/pwned"));
 }
+
+#[test]
+fn r_a3_what_keeps_writing_has_ended_before_the_look() {
+    let world = world();
+    let plant = "setsid sh -c 'while :; do echo ../evil > .git/commondir; done' >/dev/null 2>&1 &";
+    for _ in 0..testkit::rounds(20, 500) {
+        inside(&world, &format!("{plant} {plant} {plant} sleep 0.02; exit 0")).succeeds();
+        // Time for whoever is left to write once more.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!world.has("project/.git/commondir"), "written after the run had ended");
+    }
+    world.host(["sh", "-c", "echo ../evil > .git/commondir"]).succeeds();
+    assert!(world.has("project/.git/commondir"), "the control");
+}
