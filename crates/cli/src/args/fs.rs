@@ -19,7 +19,7 @@ pub(crate) enum Fs {
     /// Print a file
     Cat(Cat),
     /// List what differs from the base
-    Diff(Target),
+    Diff(Diff),
     /// List what tools were called
     History(History),
     /// Look for damage
@@ -126,6 +126,15 @@ pub(crate) struct Cat {
     pub target: Target,
     /// A file in it
     pub path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub target: Target,
+    /// Print a patch that `git apply` takes
+    #[arg(short, long, conflicts_with = "json")]
+    pub patch: bool,
 }
 
 #[derive(Debug, Args)]

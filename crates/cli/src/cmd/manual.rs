@@ -108,7 +108,7 @@ const EXIT_STATUS: &[(&str, &str)] = &[
     ("128 + n", "Signal n ended the command."),
     (
         "0, 1",
-        "\"check\": inside or outside a sandbox. \"doctor\": nothing or something needed is missing.",
+        "\"check\": inside or outside a sandbox. \"doctor\": nothing or something needed is missing. \"fs fsck\": nothing or something is wrong.",
     ),
     ("2", "The command line makes no sense."),
     ("125", "The sandbox could not be set up. Nothing was run."),
@@ -151,5 +151,9 @@ const FILES: &[(&str, &str)] = &[
         "The user's configuration. At most one of them.",
     ),
     ("~/.local/state/agent-sandbox", "Records of trust and of runs. No sandbox can write there."),
+    (
+        ".agentfs/ID.db",
+        "A filesystem made by \"fs init\", below the current directory: a SQLite database in the tables of AgentFS.",
+    ),
     ("/run/agent-sandbox", "Inside a sandbox: this program, and what rules commands."),
 ];

@@ -6,6 +6,7 @@ mod daemon;
 mod transfer;
 mod damage;
 mod agentfs;
+mod overlay;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

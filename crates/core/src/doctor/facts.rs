@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) pidfd: Tried,
     pub(super) enter: Tried,
     pub(super) fuse: Tried,
+    pub(super) fuse_helper: Option<PathBuf>,
+    pub(super) fuse_others: bool,
     pub(super) landlock_abi: i64,
     pub(super) landlock_scope: Tried,
     pub(super) bwrap: Result<Found, FindError>,
@@ -80,6 +82,9 @@ impl Facts {
             pidfd: tried(probe::pidfd()),
             enter: tried(probe::enter_namespaces()),
             fuse: tried(probe::fuse()),
+            fuse_helper: program(host, "fusermount3"),
+            fuse_others: fs::read_to_string("/etc/fuse.conf")
+                .is_ok_and(|text| text.lines().any(|line| line.trim() == "user_allow_other")),
             landlock_abi: landlock::abi(),
             landlock_scope: tried(probe::landlock_scope()),
             bwrap,

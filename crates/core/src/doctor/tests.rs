@@ -29,6 +29,8 @@ fn healthy() -> Facts {
         pidfd: Ok(()),
         enter: Ok(()),
         fuse: Ok(()),
+        fuse_helper: Some("/usr/bin/fusermount3".into()),
+        fuse_others: false,
         landlock_abi: 7,
         landlock_scope: Ok(()),
         bwrap: Ok(Found { bwrap, version: Some(Version(0, 8, 0)), help: HELP.into() }),

@@ -14,6 +14,7 @@ use super::attach::{Detach, abort, attach, detach};
 use super::record::{Record, started};
 use super::{MountError, Request, table, watch};
 use crate::fuse::{Options, serve_on};
+use crate::store::Store;
 use crate::tree::Owner;
 
 /// What the process says when the mount answers.
@@ -114,6 +115,7 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     let signals = Signals::open().map_err(failed)?;
     let (store, base) = super::open(&request.database)?;
     let record_base = store.base().map(Path::to_owned);
+    let options = options(request, &store)?;
     let device = attach(&request.database, &request.mountpoint, request.access)?;
     let row = table::at(&request.mountpoint).map_err(failed)?;
     let row = row.ok_or_else(|| failed(io::Error::other("it is not in the kernel's list")))?;
@@ -125,7 +127,7 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     let record = record(request, record_base, &row);
     let served = std::thread::scope(|scope| {
         let attended = scope.spawn(|| attendant.run(&record, ready));
-        let served = serve_on(store, base, device, &options(request), || {});
+        let served = serve_on(store, base, device, &options, || {});
         drop(end);
         let attended =
             attended.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
@@ -144,13 +146,21 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     served
 }
 
-fn options(request: &Request) -> Options {
-    Options {
+fn options(request: &Request, store: &Store) -> Result<Options, MountError> {
+    let mut owner = Owner { uid: request.uid, gid: request.gid };
+    let (uid, gid) = (process::uid(), process::gid());
+    let root = store.inode(crate::tree::ROOT)?;
+    // AgentFS's SDKs write root as the owner of everything, and its own mount shows everything as
+    // the user's. A filesystem that does not belong to whoever mounts it is shown like that here.
+    if uid != 0 && root.is_some_and(|root| root.uid != uid) {
+        owner = Owner { uid: owner.uid.or(Some(uid)), gid: owner.gid.or(Some(gid)) };
+    }
+    Ok(Options {
         allow: request.access,
         source: request.database.display().to_string(),
-        owner: Owner { uid: request.uid, gid: request.gid },
+        owner,
         ..Options::default()
-    }
+    })
 }
 
 /// The thread that looks after a mount while others serve it.

@@ -137,7 +137,9 @@ fn mounted(row: &Row, record: Option<&Record>) -> Mounted {
         database: record.map_or_else(|| row.source.clone(), |record| record.database.clone()),
         base: record.and_then(|record| record.base.clone()),
         mountpoint: row.mountpoint.clone(),
-        pid: record.filter(|_| state == State::Mounted).map(|record| record.pid),
+        pid: record
+            .filter(|record| state == State::Mounted && record.pid > 0)
+            .map(|record| record.pid),
         engine: record.map_or_else(|| "agentfs".to_owned(), |record| record.engine.clone()),
         state,
     }

@@ -27,7 +27,7 @@ pub(super) struct Room {
 }
 
 impl Tree {
-    /// What is to be done every [`PATIENCE`]: commits, now and then more. A full disk is no news to
+    /// What is to be done every `PATIENCE`: commits, now and then more. A full disk is no news to
     /// anybody here: whoever writes next is told, and the next commit tries again.
     pub fn tick(&self) {
         let mut state = self.lock();

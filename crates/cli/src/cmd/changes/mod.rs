@@ -4,7 +4,7 @@ pub(crate) mod diff;
 pub(crate) mod apply;
 pub(crate) mod undo;
 pub(crate) mod discard;
-mod safe;
+pub(crate) mod safe;
 mod pager;
 mod stat;
 mod json;

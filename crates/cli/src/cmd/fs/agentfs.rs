@@ -9,7 +9,7 @@ use sandbox_core::Host;
 
 use crate::args::Flags;
 use crate::args::agentfs::{AgentFs, Command, Inside};
-use crate::args::fs::{Cat, Engine, Fs, History, Init, Ls, Mount, Target};
+use crate::args::fs::{Cat, Diff, Engine, Fs, History, Init, Ls, Mount, Target};
 use crate::run::{Failed, Outcome};
 use crate::ui::Stdio;
 
@@ -78,7 +78,7 @@ fn carry_out(command: Command, mut flags: Flags, host: &Host, io: &mut Stdio<'_>
         Command::Fs { id_or_path, command: Inside::Cat { path } } => {
             Fs::Cat(Cat { target: target(id_or_path), path })
         }
-        Command::Diff { id_or_path } => Fs::Diff(target(id_or_path)),
+        Command::Diff { id_or_path } => Fs::Diff(Diff { target: target(id_or_path), patch: false }),
         Command::Timeline { id_or_path, limit, format } => {
             flags.json = format == "json";
             Fs::History(History { target: target(id_or_path), limit })

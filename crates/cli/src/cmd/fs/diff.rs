@@ -1,77 +1,159 @@
 //! `fs diff`: what a filesystem holds that its base does not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use sandbox_cowfs::database::{Database, Inode};
-use sandbox_cowfs::{Entry, Layer, LayerError, Node};
+use sandbox_cowfs::diff::{self, Change, Origin, Past, Record, Side, View, write_patch};
+use sandbox_cowfs::host::HostTree;
+use sandbox_cowfs::{Entry, Layer, LayerError, Node, RelPath};
 use serde_json::json;
 
-use super::ls::{kind, letter};
-use super::target;
+use super::{overlay, target};
 use crate::args::Flags;
-use crate::args::fs::Target;
-use crate::run::Outcome;
+use crate::args::fs::Diff;
+use crate::cmd::changes::safe;
+use crate::run::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
 /// One line: what happened, to what, where.
-struct Change {
+struct Line {
     sign: char,
-    mode: u32,
+    kind: char,
     path: String,
 }
 
-/// Prints `A`, `M` and `D` lines.
-pub(crate) fn run(flags: &Flags, target: &Target, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let database = target::open(&target.target, here)?;
-    let mut changes = Vec::new();
-    for entry in database.entries()? {
-        changes.extend(change(&database, &entry)?);
+/// Prints `A`, `M` and `D` lines, or a patch.
+pub(crate) fn run(flags: &Flags, asked: &Diff, here: &Path, io: &mut Stdio<'_>) -> Outcome {
+    let (layer, base) = open(asked, here)?;
+    let lines = match base.filter(|base| base.is_dir()) {
+        Some(base) => {
+            let host =
+                HostTree::open(&base).map_err(|source| LayerError::Io { path: base, source })?;
+            let record = AsItIs(&host);
+            let changes = diff::compare(layer.as_ref(), &host, &record)?;
+            if asked.patch {
+                let view = View { layer: layer.as_ref(), host: &host, record: &record };
+                patch(&view, &changes.list, io)?;
+                return Ok(0);
+            }
+            top_most(&changes.list).map(of_change).collect()
+        }
+        // Nothing below, or another database: what is stored is what there is to tell.
+        None => layer.entries()?.iter().map(of_entry).collect::<Vec<_>>(),
+    };
+    show(flags, &lines, io);
+    Ok(0)
+}
+
+fn open(asked: &Diff, here: &Path) -> Result<(Box<dyn Layer>, Option<PathBuf>), Failed> {
+    if let Some(kept) = overlay::find(&asked.target.target, here)? {
+        return Ok((Box::new(kept.layer()?), Some(kept.base)));
     }
+    let database = target::open(&asked.target.target, here)?;
+    let base = database.base().map(Path::to_owned);
+    Ok((Box::new(database), base))
+}
+
+/// The base as it is now: a filesystem by itself keeps no record of what it was.
+struct AsItIs<'h>(&'h HostTree);
+
+impl Record for AsItIs<'_> {
+    fn origin(&self, path: &RelPath) -> Result<Origin, LayerError> {
+        let found = self.0.stat(path);
+        let found =
+            found.map_err(|source| LayerError::Io { path: path.as_path().into(), source })?;
+        Ok(found.map_or(Origin::Absent, |found| {
+            let executable = found.is_executable();
+            Origin::There(Past { kind: found.kind, stamp: found.stamp, executable, digest: None })
+        }))
+    }
+
+    fn ancestor(&self, _: &RelPath) -> Result<Option<Vec<u8>>, LayerError> {
+        Ok(None)
+    }
+}
+
+/// What goes with its directory goes without saying.
+fn top_most(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let mut gone: Option<&Path> = None;
+    changes.iter().filter(move |change| {
+        let path = change.path.as_path();
+        if change.after.is_some() {
+            return true;
+        }
+        let below = gone.is_some_and(|top| path.starts_with(top));
+        if !below {
+            gone = Some(path);
+        }
+        !below
+    })
+}
+
+fn of_change(change: &Change) -> Line {
+    let (sign, side) = match (&change.before, &change.after) {
+        (None, after) => ('A', after),
+        (Some(_), Some(_)) => ('M', &change.after),
+        (before, None) => ('D', before),
+    };
+    let kind = match side {
+        Some(Side::File { .. }) => 'f',
+        Some(Side::Dir) => 'd',
+        Some(Side::Symlink { .. }) => 'l',
+        Some(Side::Special) | None => '?',
+    };
+    Line { sign, kind, path: change.path.as_path().to_string_lossy().into_owned() }
+}
+
+fn of_entry(entry: &Entry) -> Line {
+    let (sign, kind) = match &entry.node {
+        Node::Gone => ('D', '?'),
+        Node::Dir { .. } => ('A', 'd'),
+        Node::File { .. } => ('A', 'f'),
+        Node::Symlink { .. } => ('A', 'l'),
+        Node::Special { .. } => ('A', '?'),
+    };
+    Line { sign, kind, path: entry.path.as_path().to_string_lossy().into_owned() }
+}
+
+fn patch(view: &View<'_>, changes: &[Change], io: &mut Stdio<'_>) -> Result<(), Failed> {
+    for change in changes {
+        let mut bytes = Vec::new();
+        write_patch(view, change, &mut bytes)?;
+        if io.terminal {
+            let text = safe::patch(&bytes, io);
+            io.data(&text);
+        } else if !io.bytes(&bytes) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn show(flags: &Flags, lines: &[Line], io: &mut Stdio<'_>) {
     if flags.json {
-        let rows: Vec<_> = changes
+        let word = |kind| match kind {
+            'f' => "file",
+            'd' => "dir",
+            'l' => "symlink",
+            _ => "other",
+        };
+        let rows: Vec<_> = lines
             .iter()
-            .map(|change| {
-                json!({ "change": change.sign, "type": kind(change.mode), "path": change.path })
-            })
+            .map(|line| json!({ "change": line.sign, "type": word(line.kind), "path": line.path }))
             .collect();
         super::super::json(&rows, io);
-        return Ok(0);
+        return;
     }
-    for Change { sign, mode, path } in &changes {
+    for Line { sign, kind, path } in lines {
         let tone = match sign {
             'A' => Tone::Good,
             'D' => Tone::Bad,
             _ => Tone::Warning,
         };
         let path = visible(path).replace('\n', "\\n");
-        let text = format!("{} {} /{path}\n", io.tone(tone, &sign.to_string()), letter(*mode));
+        let text = format!("{} {kind} /{path}\n", io.tone(tone, &sign.to_string()));
         io.data(&text);
     }
-    if changes.is_empty() {
+    if lines.is_empty() {
         io.say("no changes");
     }
-    Ok(0)
-}
-
-fn change(database: &Database, entry: &Entry) -> Result<Option<Change>, LayerError> {
-    let before = database.in_base(entry.path.as_path())?;
-    let path = entry.path.as_path().to_string_lossy().into_owned();
-    let sign = match (&entry.node, before) {
-        (Node::Gone, None) => return Ok(None),
-        (Node::Gone, Some(before)) => {
-            return Ok(Some(Change { sign: 'D', mode: before.mode, path }));
-        }
-        (_, None) => 'A',
-        // A directory is taken into the layer for the sake of what is in it.
-        (Node::Dir { meta, opaque: false }, Some(before)) if same(before, meta.mode) => {
-            return Ok(None);
-        }
-        (_, Some(_)) => 'M',
-    };
-    let found = database.find(entry.path.as_path())?;
-    Ok(found.map(|spot| Change { sign, mode: spot.inode.mode, path }))
-}
-
-fn same(before: Inode, mode: u32) -> bool {
-    before.is_dir() && before.mode & 0o7777 == mode
 }

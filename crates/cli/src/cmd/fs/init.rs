@@ -6,9 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbox_cowfs::database::{self, CreateError};
 
+use super::overlay;
 use super::target::{FOLDER, TargetError, is_id};
 use crate::args::Flags;
-use crate::args::fs::Init;
+use crate::args::fs::{Engine, Init};
 use crate::run::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
@@ -17,6 +18,9 @@ pub(crate) fn run(flags: &Flags, init: &Init, here: &Path, io: &mut Stdio<'_>) -
     let id = init.id.clone().unwrap_or_else(by_time);
     if !is_id(OsStr::new(&id)) {
         return Err(TargetError::NoId(id.into()).into());
+    }
+    if init.engine == Engine::Overlay {
+        return overlay::init(init, &id, here, io);
     }
     let folder = here.join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(|error| Failed::new(error, None))?;

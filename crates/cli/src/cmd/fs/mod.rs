@@ -12,6 +12,7 @@ pub(crate) mod transfer;
 pub(crate) mod mount;
 pub(crate) mod ps;
 mod in_use;
+mod overlay;
 
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ pub(crate) fn run(flags: &Flags, command: Fs, host: &Host, io: &mut Stdio<'_>) -
         Fs::Init(init) => init::run(flags, &init, &here, io),
         Fs::Ls(ls) => ls::ls(flags, &ls, &here, io),
         Fs::Cat(cat) => ls::cat(&cat, &here, io),
-        Fs::Diff(target) => diff::run(flags, &target, &here, io),
+        Fs::Diff(diff) => diff::run(flags, &diff, &here, io),
         Fs::History(history) => history::run(flags, &history, &here, io),
         Fs::Fsck(fsck) => fsck::run(flags, &fsck, &here, io),
         Fs::Import(import) => transfer::import(flags, &import, &here, io),

@@ -12,9 +12,9 @@ use sandbox_cowfs::mount::{
 };
 use thiserror::Error;
 
-use super::{ps, target};
+use super::{overlay, ps, target};
 use crate::args::Flags;
-use crate::args::fs::{Mount, Unmount};
+use crate::args::fs::{Engine, Mount, Unmount};
 use crate::run::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
@@ -36,6 +36,15 @@ pub(crate) fn mount(
     let (Some(word), Some(mountpoint)) = (&mount.target, &mount.mountpoint) else {
         return ps::run(flags, host, io);
     };
+    if let Some(kept) = overlay::find(word, here)? {
+        return match mount.engine {
+            Some(Engine::Agentfs) => Err(overlay::OverlayError::OtherEngine(kept.dir).into()),
+            _ => kept.mount(mount, &here.join(mountpoint), host, io),
+        };
+    }
+    if mount.engine == Some(Engine::Overlay) {
+        return Err(overlay::OverlayError::OtherEngine(target::existing(word, here)?).into());
+    }
     let access = match (mount.system, mount.allow_root) {
         (true, _) => Access::All,
         (false, true) => Access::Root,
@@ -148,7 +157,9 @@ fn find<'m>(word: &OsStr, here: &Path, mounts: &'m [Mounted]) -> Result<&'m Moun
     if let Some(mount) = mounts.iter().rfind(|mount| mount.mountpoint == real) {
         return Ok(mount);
     }
-    let database = target::place(word, here).ok().and_then(|path| path.canonicalize().ok());
+    let kept = overlay::find(word, here)?.map(|kept| kept.dir);
+    let database = kept.or_else(|| target::place(word, here).ok());
+    let database = database.and_then(|path| path.canonicalize().ok());
     let of = |mount: &&Mounted| Some(&mount.database) == database.as_ref();
     match (mounts.iter().filter(of).count(), database.clone()) {
         (1, _) => mounts.iter().find(of).ok_or_else(|| UnmountError::NotMounted(real).into()),

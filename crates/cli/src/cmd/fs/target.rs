@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox_cowfs::database::{Database, settle};
 use thiserror::Error;
 
+use super::overlay;
 use crate::run::Failed;
 
 /// Where databases that go by an ID lie, below the current directory.
@@ -72,6 +73,10 @@ pub(crate) fn existing(word: &OsStr, here: &Path) -> Result<PathBuf, Failed> {
     let plain = here.join(word);
     if plain.is_file() {
         return Ok(plain);
+    }
+    if overlay::find(word, here)?.is_some() {
+        let what = "this: its files lie plain in `upper`, and a mount shows the whole";
+        return Err(overlay::OverlayError::Cannot(what).into());
     }
     if is_id(word) {
         let id = word.to_string_lossy().into_owned();

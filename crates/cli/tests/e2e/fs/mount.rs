@@ -49,6 +49,21 @@ fn diff_is_json_when_asked() {
 }
 
 #[test]
+fn diff_prints_a_patch_and_leaves_out_what_is_the_same() {
+    let world = world();
+    let mount = Mount::new(&world, &[]);
+    mount.sh("echo more >> read.me; touch gone; chmod 600 gone; chmod 644 gone").succeeds();
+    world.run(["fs", "diff", "one"]).succeeds().stdout("M f /read.me\n");
+    let patch = world.run(["fs", "diff", "--patch", "one"]).succeeds().output();
+    assert!(patch.contains("\n from the base\n+more\n"), "{patch}");
+    mount.end();
+    need("git");
+    world.write("the.patch", &patch);
+    world.clone().cwd("base").host(["git", "apply", "../the.patch"]).succeeds();
+    assert_eq!(world.read("base/read.me"), "from the base\nmore\n");
+}
+
+#[test]
 fn a_hard_link_of_the_base_changes_under_all_its_names() {
     let world = world();
     world.host(["ln", "../base/read.me", "../base/other"]).succeeds();
