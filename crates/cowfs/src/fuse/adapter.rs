@@ -1,79 +1,34 @@
 //! One method per kind of request.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{FallocateFlags, XattrFlags};
 
-use super::backing::{Backing, Way, register};
+use super::backing::{Way, register};
 use super::convert::{
     GENERATION, TTL, caller, empty, entry, errno, file_attr, file_type, nothing, stamp, xattr,
 };
-use crate::tree::{Attr, Change, Item, Listing, Make, Rename, Tree};
+use super::open::{Adapter, from, open_flags};
+use crate::tree::{Change, Make, Rename};
 
 thread_local! {
     /// What is read, on its way out. Making it anew each time would cost more than reading.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The tree, with the files and directories that are open.
-pub(super) struct Adapter {
-    tree: Arc<Tree>,
-    backing: Backing,
-    listings: Mutex<HashMap<u64, Arc<Listing>>>,
-    next: AtomicU64,
-}
-
-impl Adapter {
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
-        let (backing, listings) = (Backing::default(), Mutex::default());
-        Self { tree, backing, listings, next: AtomicU64::new(1) }
-    }
-
-    fn items(
-        &self,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-    ) -> Result<Arc<Vec<Item>>, Errno> {
-        let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        let listing = listings.get(&handle.0).cloned().ok_or(Errno::EBADF)?;
-        drop(listings);
-        self.tree.items(ino.0, &listing, offset).map_err(errno)
-    }
-}
-
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for wanted in [
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-        ] {
-            // An older kernel does without.
-            let _ = config.add_capabilities(wanted);
-        }
-        let newer = config.capabilities().contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
-        self.backing.direct.store(newer, Ordering::Relaxed);
-        let past = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
-            && config.set_max_stack_depth(1).is_ok();
-        self.backing.past.store(past, Ordering::Relaxed);
-        let _ = config.set_max_write(1 << 20);
-        let _ = config.set_max_background(64);
+        self.negotiate(config);
         Ok(())
     }
 
@@ -313,11 +268,8 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        listings.insert(handle, Arc::default());
         let flags = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
-        reply.opened(FileHandle(handle), flags);
+        reply.opened(self.open_dir(), flags);
     }
 
     fn readdir(
@@ -332,9 +284,7 @@ impl Filesystem for Adapter {
             Ok(items) => items,
             Err(error) => return reply.error(error),
         };
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, item) in items.iter().enumerate().skip(start) {
-            let next = index as u64 + 1;
+        for (next, item) in from(&items, offset) {
             if reply.add(INodeNo(item.id), next, file_type(item.kind), &item.name) {
                 break;
             }
@@ -354,21 +304,13 @@ impl Filesystem for Adapter {
             Ok(items) => items,
             Err(error) => return reply.error(error),
         };
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, item) in items.iter().enumerate().skip(start) {
-            let next = index as u64 + 1;
-            let is_dot = item.name == "." || item.name == "..";
+        for (next, item) in from(&items, offset) {
             // What went away meanwhile is left out.
-            let attr = if is_dot { self.tree.attr(ino.0) } else { self.peek(ino.0, &item.name) };
-            let Ok(attr) = attr else { continue };
-            let attr = FileAttr {
-                ino: INodeNo(if is_dot { item.id } else { attr.id }),
-                ..file_attr(&attr)
-            };
+            let Some((attr, counts)) = self.entry(ino.0, item) else { continue };
             if reply.add(attr.ino, next, &item.name, &TTL, &attr, GENERATION) {
                 break;
             }
-            if !is_dot {
+            if counts {
                 self.tree.met(attr.ino.0);
             }
         }
@@ -383,7 +325,7 @@ impl Filesystem for Adapter {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+        self.close_dir(handle);
         reply.ok();
     }
 
@@ -492,24 +434,4 @@ impl Filesystem for Adapter {
             Err(error) => reply.error(errno(error)),
         }
     }
-}
-
-impl Adapter {
-    fn peek(&self, parent: u64, name: &OsStr) -> rustix::io::Result<Attr> {
-        self.tree.peek(parent, name)?.ok_or(rustix::io::Errno::NOENT)
-    }
-}
-
-/// Closing what cannot have been written needs no word.
-fn open_flags(flags: i32, unchanged: bool, way: &Way) -> FopenFlags {
-    let mut answer = match way {
-        Way::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
-        // The kernel refuses any word about the cache where none is used.
-        Way::Cached | Way::Past(_) => FopenFlags::empty(),
-        Way::Direct => FopenFlags::FOPEN_DIRECT_IO,
-    };
-    if flags & libc::O_ACCMODE == libc::O_RDONLY {
-        answer |= FopenFlags::FOPEN_NOFLUSH;
-    }
-    answer
 }

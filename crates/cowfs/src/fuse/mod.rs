@@ -2,6 +2,7 @@
 
 mod convert;
 mod backing;
+mod open;
 mod adapter;
 
 use std::io;
@@ -15,7 +16,7 @@ use thiserror::Error;
 
 use crate::store::{Store, StoreError};
 use crate::tree::{Base, Owner, PATIENCE, Tree};
-use adapter::Adapter;
+use open::Adapter;
 
 /// Who may use the mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
