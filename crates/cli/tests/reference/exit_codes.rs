@@ -15,6 +15,7 @@ const CODES: &[(i32, &str, &[&str])] = &[
     (0, "the command succeeded", &["true"]),
     (1, "`check`, outside a sandbox", &["check"]),
     (1, "a command that a rule blocks", &["--cmd", "id=false", "id"]),
+    (1, "`diff`, `apply`, `undo` or `discard` that cannot do all it was asked", &["diff"]),
     (2, "the command line is wrong", &["--no-such-flag"]),
     (7, "the command's own code", &["sh", "-c", "exit 7"]),
     (125, "the sandbox could not be set up", &["--config", "missing.json", "true"]),

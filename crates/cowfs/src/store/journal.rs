@@ -4,13 +4,14 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::redo::{Follows, Redo};
 use super::statement::{Statement, Value, decode, encode};
-use super::{StoreError, beside};
+use super::{StoreError, beside, parent};
 
 /// A transaction is committed when it holds as many bytes.
 const ENOUGH: usize = 4 << 20;
@@ -28,7 +29,7 @@ pub(crate) struct Journal {
     /// Opened when it is first needed: most commands never do.
     redo: Option<Redo>,
     follows: Follows,
-    wal: Option<File>,
+    wal: Option<Arc<File>>,
     path: PathBuf,
 }
 
@@ -151,17 +152,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Commits, and waits until the disk has it.
-    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+    /// Commits; what it gives back must be synced for the disk to have it.
+    pub(crate) fn commit_to_sync(&mut self) -> Result<Arc<File>, StoreError> {
         self.commit()?;
-        // The log's file has no locks of SQLite's on it, so that opening and closing it is safe.
-        let wal = match self.wal.take() {
-            Some(wal) => wal,
-            None => File::open(beside(&self.path, "-wal"))?,
-        };
-        wal.sync_data()?;
-        self.wal = Some(wal);
-        Ok(())
+        if let Some(wal) = &self.wal {
+            return Ok(Arc::clone(wal));
+        }
+        // The log's file has no locks of SQLite's on it, so that opening and closing it is safe. It
+        // may be new: its name must be on the disk too.
+        let wal = Arc::new(File::open(beside(&self.path, "-wal"))?);
+        File::open(parent(&self.path))?.sync_all()?;
+        self.wal = Some(Arc::clone(&wal));
+        Ok(wal)
     }
 
     /// Whether the open transaction is older than `age`, or large.

@@ -21,6 +21,7 @@ mod tests;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -105,11 +106,17 @@ impl Store {
 
     /// Commits what is open and waits for the disk.
     pub fn sync(&mut self) -> Result<(), StoreError> {
-        self.loose.sync_new()?;
-        self.commit()?;
-        self.journal.sync()?;
+        self.commit_to_sync()?.sync_data()?;
         self.loose.bury();
         Ok(())
+    }
+
+    /// Commits what is open. When the file that it gives back is synced, the disk has it; that can
+    /// be waited for without holding anything up.
+    pub(crate) fn commit_to_sync(&mut self) -> Result<Arc<File>, StoreError> {
+        self.loose.sync_new()?;
+        self.commit()?;
+        self.journal.commit_to_sync()
     }
 
     pub(crate) fn is_due(&self, age: Duration) -> bool {

@@ -111,10 +111,13 @@ impl Tree {
         if let Some(file) = plain {
             file.sync_data().or_errno()?;
         }
-        let mut state = self.lock();
-        state.store_body(id)?;
-        state.settle()?;
-        state.store.sync().or_errno()
+        let log = {
+            let mut state = self.lock();
+            state.store_body(id)?;
+            state.settle()?;
+            state.store.commit_to_sync().or_errno()?
+        };
+        log.sync_data().or_errno()
     }
 
     /// The last descriptor of one opening is closed.

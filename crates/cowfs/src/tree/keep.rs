@@ -12,8 +12,10 @@ use crate::store::StoreError;
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 /// What was deleted beside the database waits as long for the disk to know.
 const DELETED: Duration = Duration::from_secs(1);
-/// The write-ahead log is cut when it is longer.
-const LOG: u64 = 32 << 20;
+/// The write-ahead log is cut when it is longer, or this long after as many idle rounds.
+const LOG: u64 = 128 << 20;
+const LOG_AT_REST: u64 = 4 << 20;
+const RESTED: u32 = 50;
 /// The disk is asked for free space after as many bytes.
 const ASK: u64 = 256 << 10;
 
@@ -24,6 +26,8 @@ pub(super) struct Room {
     /// Bytes written since the disk was asked.
     used: u64,
     buried: Option<Instant>,
+    /// How often in a row there was nothing to do.
+    rested: u32,
 }
 
 impl Tree {
@@ -32,8 +36,10 @@ impl Tree {
     pub fn tick(&self) {
         let mut state = self.lock();
         if state.is_idle() && !state.room.full {
+            state.rest();
             return;
         }
+        state.room.rested = 0;
         let done = state.settle().and_then(|()| state.store.commit().or_errno());
         let late = state.room.buried.is_none_or(|buried| buried.elapsed() > DELETED);
         if (late || state.room.full) && state.store.has_doomed() {
@@ -74,6 +80,14 @@ impl Tree {
 }
 
 impl State {
+    /// Nothing has happened for a while: a good time to cut the log, which holds everybody up.
+    fn rest(&mut self) {
+        self.room.rested = self.room.rested.saturating_add(1);
+        if self.room.rested == RESTED {
+            let _ = self.store.checkpoint(LOG_AT_REST);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         let nothing = self.dirty.is_empty() && self.orphans.is_empty();
         nothing && !self.store.is_due(Duration::ZERO) && !self.store.has_doomed()

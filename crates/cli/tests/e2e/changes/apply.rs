@@ -148,3 +148,19 @@ fn a_running_session_is_held_still_and_applied_when_that_is_asked_for() {
     world.run(["apply", "-s", "s"]).succeeds();
     assert_eq!(world.read("project/a"), "3\n");
 }
+
+#[test]
+fn a_commit_is_applied_with_everything_that_belongs_to_it() {
+    let world = World::new().file("project/a", "1\n").git_init("project");
+    change(&world, "echo 2 >> a; echo n > n; git add -A; git commit -qm inside");
+    world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("start\n");
+    let run = world.run(["apply"]).succeeds();
+    assert!(!run.messages().contains("held"), "{run}");
+    world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("inside\n");
+    world.host(["git", "status", "--porcelain"]).succeeds().stdout("");
+    world.host(["git", "fsck", "--strict"]).succeeds();
+    world.run(["undo"]);
+    // Asking for the status refreshed the index: that is the host's own change since.
+    world.run(["undo", "--partial"]);
+    world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("start\n");
+}

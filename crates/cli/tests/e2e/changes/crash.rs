@@ -60,6 +60,39 @@ fn w9_an_apply_that_is_killed_anywhere_is_completed_or_taken_back() {
 }
 
 #[test]
+fn w9_many_files_that_are_put_in_place_together_survive_a_kill_too() {
+    let many = || {
+        let world = World::new();
+        for number in 0..20 {
+            world.write(format!("project/{number}"), "1\n");
+        }
+        change(&world, "for i in $(seq 0 19); do echo 2 > $i; echo n > new$i; done");
+        world
+    };
+    let reference = many();
+    let before = contents(&reference);
+    reference.run(["apply"]).succeeds();
+    let after = contents(&reference);
+    let mut kills = 0;
+    for nth in (1..).step_by(97) {
+        let world = many();
+        if !killed(&world, &["apply"], nth) {
+            break;
+        }
+        kills += 1;
+        if kills % 2 == 0 {
+            world.run(["apply", "--resume"]).succeeds();
+            world.run(["apply"]).succeeds();
+            assert_eq!(contents(&world), after, "killed at call {nth}, then completed");
+        } else {
+            world.run(["undo"]);
+            assert_eq!(contents(&world), before, "killed at call {nth}, then undone");
+        }
+    }
+    assert!(kills > 5, "only {kills} points");
+}
+
+#[test]
 fn w9_an_undo_that_is_killed_anywhere_is_completed() {
     let mut kills = 0;
     for nth in (1..).step_by(3) {
