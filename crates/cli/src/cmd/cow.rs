@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
 use sandbox_core::config::{Config, CowEngine, Origin};
+use sandbox_core::exec::{self, Rendering};
 use sandbox_core::path::Kind;
 use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Layers, Plan, Store};
 use sandbox_cowfs::session::{
@@ -32,8 +33,6 @@ pub(crate) enum CowError {
     OtherEngine { name: String, made: Engine, asked: Engine },
     #[error("`{}` holds the sessions' own data, and no overlay can lie over its own layers", .0.display())]
     HoldsData(PathBuf),
-    #[error("the engine agentfs cannot be mounted by this version")]
-    NoAgentfs,
 }
 
 impl CowError {
@@ -47,10 +46,9 @@ impl CowError {
                 format!("pass `--cow={made}`, or another `--session`")
             }
             Self::HoldsData(_) => {
-                "set `XDG_DATA_HOME` to a directory outside of it, or work in a directory below it"
+                "pass `--cow=agentfs`, set `XDG_DATA_HOME` to a directory outside of it, or work in a directory below it"
                     .into()
             }
-            Self::NoAgentfs => "use `--cow=overlay`".into(),
         }
     }
 }
@@ -131,7 +129,8 @@ impl Kept {
 
     fn open(cow: &CopyOnWrite, flags: &Flags, project: &Path, host: &Host) -> Result<Self, Failed> {
         let engine = match cow.engine {
-            CowEngine::Agentfs => return Err(CowError::NoAgentfs.into()),
+            CowEngine::Agentfs => Engine::Agentfs,
+            CowEngine::On if no_overlay(cow, host) => Engine::Agentfs,
             _ => Engine::Overlay,
         };
         let sessions = sessions(host)?;
@@ -181,6 +180,9 @@ impl Kept {
         let number = self.session.root_at(&root.source).unwrap_or(usize::MAX);
         if root.kind != Kind::Dir {
             return Ok(Store::Path(self.session.file_copy(number)?));
+        }
+        if self.session.record().engine == Engine::Agentfs {
+            return Ok(Store::Path(self.session.serve(number, None)?));
         }
         let mount = self.session.overlay_mount(number)?;
         if mount.data.starts_with(&root.source) {
@@ -240,6 +242,15 @@ impl Kept {
     }
 }
 
+/// Where it is clear beforehand that the kernel makes no overlay.
+fn no_overlay(cow: &CopyOnWrite, host: &Host) -> bool {
+    let data = host.data_dir().and_then(|data| fs::canonicalize(data).ok()).unwrap_or_default();
+    let refused = |root: &&CowRoot| {
+        data.starts_with(&root.source) || plan::mount_below(&root.source).is_some()
+    };
+    exec::renderings(host) == [Rendering::Plain] || cow.roots.iter().any(|root| refused(&root))
+}
+
 fn root(root: &CowRoot) -> (PathBuf, RootKind) {
     let kind = if root.kind == Kind::Dir { RootKind::Dir } else { RootKind::File };
     (root.source.clone(), kind)
@@ -275,12 +286,12 @@ pub(crate) fn remedy(plan: &Plan) -> String {
     for root in roots {
         if let Some(point) = plan::mount_below(&root.source) {
             return format!(
-                "`{}` is mounted in it, which an overlay cannot show: work in a directory without",
+                "`{}` is mounted in it, which an overlay cannot show: pass `--cow=agentfs`",
                 visible(&point.display().to_string())
             );
         }
     }
-    "overlays need local file systems, for the directory and for `XDG_DATA_HOME`; \
+    "`--cow=agentfs` does without; overlays need local file systems, for the directory and for `XDG_DATA_HOME`; \
      `agent-sandbox doctor` tells whether this kernel makes them"
         .into()
 }

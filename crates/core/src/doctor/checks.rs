@@ -192,6 +192,18 @@ fn copy_on_write(facts: &Facts) -> Check {
     let plain = facts.rendering().is_none_or(|rendering| rendering == Rendering::Plain);
     match facts.written_overlay {
         Ok(()) if !plain => Check::ok(NAME, "by the engine overlay, in this directory"),
+        Ok(()) if facts.fuse.is_ok() => {
+            Check::ok(NAME, "by the engine agentfs: bubblewrap alone cannot mount an overlay")
+        }
+        Err(errno) if facts.fuse.is_ok() => {
+            let why = words(errno);
+            Check::ok(
+                NAME,
+                format!(
+                    "by the engine agentfs: no overlay can be made over this directory ({why})"
+                ),
+            )
+        }
         Ok(()) => Check::warn(NAME, "bubblewrap alone cannot mount an overlay"),
         Err(errno) => {
             let detail = format!("no overlay can be made over this directory ({})", words(errno));

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::change::LayerError;
+use crate::database::CreateError;
+use crate::mount::MountError;
 
 /// Why something cannot be done with a session.
 #[derive(Debug, Error)]
@@ -99,6 +101,12 @@ pub enum SessionError {
     /// Only whole sessions of this engine can be thrown away.
     #[error("single paths of the engine {0} cannot be thrown away by this version")]
     DiscardEngine(super::record::Engine),
+    /// A database cannot be made.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// A database cannot be served.
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// A layer cannot be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
@@ -133,6 +141,7 @@ impl SessionError {
             Self::Record { .. } => {
                 Some("`agent-sandbox prune` removes sessions that cannot be read".into())
             }
+            Self::Mount(error) => error.hint(),
             _ => None,
         }
     }

@@ -6,10 +6,12 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::agentfs;
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::record::{LayerId, RootKind};
+use super::record::{Engine, LayerId, RootKind};
+use crate::database;
 
 /// `DATA/layers`.
 #[derive(Debug, Clone)]
@@ -47,9 +49,18 @@ impl Layers {
     }
 
     /// A new layer without any change. Its top shows the mode and the owner of the base's.
-    pub(super) fn create(&self, base: &Path, kind: RootKind) -> Result<LayerId, SessionError> {
+    pub(super) fn create(
+        &self,
+        base: &Path,
+        kind: RootKind,
+        engine: Engine,
+    ) -> Result<LayerId, SessionError> {
         let id = LayerId(disk::unique()?);
         disk::private_dir(&self.dir(&id))?;
+        if (engine, kind) == (Engine::Agentfs, RootKind::Dir) {
+            database::create(&self.database(&id), Some(base))?;
+            return Ok(id);
+        }
         let upper = self.upper(&id);
         fs::create_dir(&upper).map_err(cannot("make", &upper))?;
         let like_base = match kind {
@@ -58,6 +69,19 @@ impl Layers {
         };
         like_base.map_err(cannot("make", &upper))?;
         Ok(id)
+    }
+
+    /// The database that the engine agentfs writes.
+    pub(super) fn database(&self, id: &LayerId) -> PathBuf {
+        self.dir(id).join("delta.db")
+    }
+
+    /// A copy of a layer at rest.
+    pub(super) fn copy(&self, id: &LayerId) -> Result<LayerId, SessionError> {
+        let copy = LayerId(disk::unique()?);
+        disk::private_dir(&self.dir(&copy))?;
+        agentfs::copy_layer(&self.dir(id), &self.dir(&copy))?;
+        Ok(copy)
     }
 
     /// Removes what no record names any more.

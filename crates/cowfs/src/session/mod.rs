@@ -27,6 +27,7 @@ mod base;
 mod store;
 mod run;
 mod shift;
+mod agentfs;
 mod snapshot;
 mod discard;
 

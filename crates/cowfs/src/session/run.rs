@@ -77,6 +77,7 @@ impl Session {
             return Ok(Vec::new());
         };
         disk::release(&self.reserve());
+        self.stop_serving()?;
         let mut shifted = Vec::new();
         for number in 0..self.record().roots.len() {
             shifted.extend(self.record_base(number, since)?);
@@ -124,7 +125,7 @@ impl Session {
         let mut new = Vec::new();
         for (path, kind) in roots {
             if self.root_at(path).is_none() {
-                let stack = vec![self.layers().create(path, *kind)?];
+                let stack = vec![self.layers().create(path, *kind, self.record().engine)?];
                 new.push(Root { path: path.clone(), kind: *kind, stack });
             }
         }

@@ -57,16 +57,22 @@ impl Sessions {
         let kept = free_snapshot(session.record(), None)?;
         let stacks = session.stack_up()?;
         let present = Snapshot { name: kept.clone(), taken: disk::now(), stacks };
+        let back = match session.record().engine {
+            Engine::Overlay => old.stacks.clone(),
+            Engine::Agentfs => session.copies(&old.stacks)?,
+        };
         let mut tops = Vec::new();
         for root in &session.record().roots {
-            tops.push(session.layers().create(&root.path, root.kind)?);
+            tops.push(session.layers().create(&root.path, root.kind, session.record().engine)?);
         }
         session.update(|record| {
             record.snapshots.push(present);
             for (number, (root, top)) in record.roots.iter_mut().zip(tops).enumerate() {
                 // A root that came later had no changes then.
-                root.stack = old.stacks.get(number).cloned().unwrap_or_default();
-                root.stack.push(top);
+                root.stack = back.get(number).cloned().unwrap_or_default();
+                if record.engine == Engine::Overlay || root.stack.is_empty() {
+                    root.stack.push(top);
+                }
             }
         })?;
         session.keep_low()?;
@@ -83,7 +89,9 @@ impl Sessions {
         let old = session.record();
         let mut roots = Vec::new();
         for (root, mut stack) in old.roots.iter().zip(stacks) {
-            stack.push(session.layers().create(&root.path, root.kind)?);
+            if old.engine == Engine::Overlay {
+                stack.push(session.layers().create(&root.path, root.kind, old.engine)?);
+            }
             roots.push(Root { path: root.path.clone(), kind: root.kind, stack });
         }
         let record = Record {
@@ -122,9 +130,14 @@ impl Session {
 
     /// Puts an empty layer on top of every root, and returns the stacks below.
     fn stack_up(&mut self) -> Result<Vec<Vec<LayerId>>, SessionError> {
+        if self.record().engine == Engine::Agentfs {
+            let present: Vec<_> =
+                self.record().roots.iter().map(|root| root.stack.clone()).collect();
+            return self.copies(&present);
+        }
         let mut tops = Vec::new();
         for root in &self.record().roots {
-            tops.push(self.layers().create(&root.path, root.kind)?);
+            tops.push(self.layers().create(&root.path, root.kind, self.record().engine)?);
         }
         let below = self.record().roots.iter().map(|root| root.stack.clone()).collect();
         self.update(|record| {
@@ -145,7 +158,7 @@ impl Session {
         for root in &self.record().roots {
             let mut stack = root.stack.clone();
             if let Some(top) = stack.pop() {
-                let copy = self.layers().create(&root.path, root.kind)?;
+                let copy = self.layers().create(&root.path, root.kind, self.record().engine)?;
                 let part = Stack::part(&[self.layers().upper(&top)]);
                 let part = part.map_err(cannot("read", &self.layers().dir(&top)))?;
                 flatten(&part, &self.layers().upper(&copy))?;
@@ -168,7 +181,7 @@ impl Session {
             let half = HIGHEST / 2;
             let uppers: Vec<PathBuf> =
                 root.stack[..half].iter().map(|layer| self.layers().upper(layer)).collect();
-            let one = self.layers().create(&root.path, root.kind)?;
+            let one = self.layers().create(&root.path, root.kind, self.record().engine)?;
             let stack = Stack::open(&uppers, root.base());
             flatten(&stack.map_err(cannot("read", self.dir()))?, &self.layers().upper(&one))?;
             lower.push(Some((half, one)));

@@ -13,6 +13,7 @@ use super::layers::{self, Layers};
 use super::lock::{self, Lock};
 use super::record::{Engine, FORMAT, LayerId, Record, Root, RootKind};
 use crate::change::{Layer, LayerError};
+use crate::database::Database;
 use crate::overlay::Stack;
 
 /// The sessions of a user.
@@ -71,7 +72,7 @@ impl Sessions {
         let name = Self::free_name(new.name, &new.project, &taken)?;
         let mut roots = Vec::new();
         for (path, kind) in new.roots {
-            let stack = vec![self.layers.create(&path, kind)?];
+            let stack = vec![self.layers.create(&path, kind, new.engine)?];
             roots.push(Root { path, kind, stack });
         }
         let record = Record {
@@ -163,6 +164,7 @@ impl Sessions {
         let record = session.dir.join("session.json");
         fs::remove_file(&record).map_err(cannot("remove", &record))?;
         drop(lock);
+        session.stop_serving()?;
         layers::remove(&session.dir)?;
         self.sweep()
     }
@@ -266,18 +268,13 @@ impl Session {
     /// What root number `root` holds on top of its base.
     pub fn layer(&self, root: usize) -> Result<Box<dyn Layer>, SessionError> {
         let root = self.root(root)?;
-        match self.record.engine {
-            Engine::Overlay => {
-                let uppers = self.uppers(root);
-                let stack = Stack::open(&uppers, root.base());
-                let path = uppers.last().cloned().unwrap_or_default();
-                Ok(Box::new(stack.map_err(|source| LayerError::Io { path, source })?))
-            }
-            Engine::Agentfs => {
-                let what = "databases are not read by sessions yet".to_owned();
-                Err(LayerError::Damaged { what }.into())
-            }
+        if (self.record.engine, root.kind) == (Engine::Agentfs, RootKind::Dir) {
+            return Ok(Box::new(Database::open(&self.top_database(root))?));
         }
+        let uppers = self.uppers(root);
+        let stack = Stack::open(&uppers, root.base());
+        let path = uppers.last().cloned().unwrap_or_default();
+        Ok(Box::new(stack.map_err(|source| LayerError::Io { path, source })?))
     }
 
     /// Whether nothing at all has ever been changed in it.
@@ -294,7 +291,7 @@ impl Session {
         let _guard = self.layers.guard()?;
         let mut stacks = Vec::new();
         for root in &self.record.roots {
-            stacks.push(vec![self.layers.create(&root.path, root.kind)?]);
+            stacks.push(vec![self.layers.create(&root.path, root.kind, self.record.engine)?]);
         }
         self.update(|record| {
             for (root, stack) in record.roots.iter_mut().zip(stacks) {

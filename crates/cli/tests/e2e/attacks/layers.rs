@@ -25,7 +25,7 @@ fn w8_the_layers_of_sessions_are_not_visible_inside() {
     let look = "find . -name session.json; ls data/agent-sandbox";
     elsewhere.host(["sh", "-c", look]).succeeds().stdout("layers\n");
     elsewhere.run(["sh", "-c", look]).succeeds().stdout("");
-    let refused = elsewhere.run(["--cow", "sh", "-c", look]).code(125);
+    let refused = elsewhere.run(["--cow=overlay", "sh", "-c", look]).code(125);
     refused.stderr_contains("holds the sessions' own data");
 }
 

@@ -16,7 +16,8 @@ fn with_mounts(world: &World, script: &str) -> Run {
 #[test]
 fn a_directory_with_a_mount_in_it_is_refused_with_the_reason() {
     let world = place().dir("project/sub").dir("project/other");
-    let refused = with_mounts(&world, "mount -t tmpfs none sub; $as --cow touch sub/x").code(125);
+    let refused =
+        with_mounts(&world, "mount -t tmpfs none sub; $as --cow=overlay touch sub/x").code(125);
     refused
         .stderr_contains("cannot keep changes apart in")
         .stderr_contains("project/sub` is mounted");
@@ -29,7 +30,9 @@ const OPEN_HOME: [&str; 4] = ["--ro", "!~", "--rw", "~"];
 #[test]
 fn a_directory_that_holds_the_layers_is_refused() {
     let world = place().file("home/f", "1").cwd("home");
-    let refused = cow(&world, &OPEN_HOME, "echo 2 > ~/f").code(125);
+    let refused = world
+        .run([&["--cow=overlay"], &OPEN_HOME[..], &["sh", "-c", "echo 2 > ~/f"]].concat())
+        .code(125);
     refused.stderr_contains("holds the sessions' own data").stderr_contains("XDG_DATA_HOME");
     assert_eq!(world.read("home/f"), "1");
     let elsewhere = world.clone().env("XDG_DATA_HOME", world.path("data"));

@@ -17,13 +17,44 @@ fn changes_stay_apart_when_cow_is_on() {
 }
 
 #[test]
-fn a_run_is_refused_when_bubblewrap_has_to_make_all_mounts() {
+fn bubblewrap_alone_does_with_agentfs_and_refuses_an_overlay() {
     let world = place().file("project/a", "one\n").env("AGENT_SANDBOX_MOUNTS", "bwrap");
-    let run = cow(&world, &[], "echo two >> a").code(125);
+    let run = world.run(["--cow=overlay", "sh", "-c", "echo two >> a"]).code(125);
     run.stderr_contains("bubblewrap alone cannot mount an overlay");
-    assert_eq!(world.read("project/a"), "one\n");
     assert!(sessions(&world).is_empty());
-    world.run(["sh", "-c", "echo two >> a"]).succeeds();
+    cow(&world, &["-s", "fix"], "echo two >> a; cat a").succeeds().stdout("one\ntwo\n");
+    assert_eq!(world.read("project/a"), "one\n");
+    world.run(["ps"]).succeeds().stdout_contains("agentfs");
+    world.run(["rm", "fix"]).succeeds();
+}
+
+#[test]
+fn agentfs_keeps_changes_apart_too() {
+    let world = place().file("project/a", "one\n").file("project/d/x", "x").git_init("project");
+    let run = |flags: &[&str], script: &str| {
+        world.run([&["--cow=agentfs", "-s", "fix"], flags, &["sh", "-c", script]].concat())
+    };
+    run(&[], "echo two >> a; mv d e; echo n > n; cat a; ls")
+        .succeeds()
+        .stdout("one\ntwo\na\ne\nn\n");
+    run(&[], "cat a; git add -A && git commit -qm x && git status --short").succeeds();
+    assert_eq!(world.read("project/a"), "one\n");
+    world.host(["git", "status", "--short"]).succeeds().stdout("");
+    world.run(["diff", "-s", "fix", "--name-only"]).succeeds().stdout_contains("e/x");
+    world.run(["snapshot", "-s", "fix", "one"]).succeeds();
+    run(&[], "rm -r e").succeeds();
+    world.run(["restore", "-s", "fix", "one"]).succeeds();
+    run(&[], "cat e/x").succeeds().stdout("x");
+    world.run(["fork", "-s", "fix", "more"]).succeeds();
+    world
+        .run(["--cow=overlay", "-s", "fix", "true"])
+        .code(125)
+        .stderr_contains("was made by agentfs");
+    world.run(["rm", "fix"]).succeeds();
+    world.run(["-s", "more", "cat", "e/x"]).succeeds().stdout("x");
+    world.run(["rm", "more"]).succeeds();
+    let mounts = world.host(["cat", "/proc/self/mounts"]).succeeds();
+    mounts.stdout_lacks(world.path("").to_str().expect("a text"));
 }
 
 /// The directories of sessions.
