@@ -12,6 +12,7 @@ mod own_part;
 mod wrapped;
 mod memory;
 mod startup;
+mod cow;
 
 use std::io;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use thiserror::Error;
 /// Why there is no result.
 #[derive(Debug, Error)]
 enum BenchError {
-    #[error("usage: bench startup [--rounds N]")]
+    #[error("usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N]")]
     Usage,
     #[error(
         "`AGENT_SANDBOX_BIN` does not name the binary to measure; start with: ./dev bench startup"
@@ -42,6 +43,8 @@ enum BenchError {
 }
 
 const ROUNDS: usize = 60;
+const COW_ROUNDS: usize = 5;
+const COW_QUICK_ROUNDS: usize = 3;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +55,16 @@ fn main() -> ExitCode {
             Ok(rounds) if rounds > 0 => startup::run(rounds),
             _ => Err(BenchError::Usage),
         },
+        ["cow"] => cow::run(COW_ROUNDS, false),
+        ["cow", "--quick"] => cow::run(COW_QUICK_ROUNDS, true),
+        ["cow", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => cow::run(rounds, false),
+            _ => Err(BenchError::Usage),
+        },
+        [cow::INSIDE, task, amount] => amount
+            .parse()
+            .map_err(|_| BenchError::Usage)
+            .and_then(|amount| cow::inside(task, amount)),
         [wrapped::INSIDE, count] => {
             count.parse().map_err(|_| BenchError::Usage).and_then(wrapped::inside)
         }

@@ -1,7 +1,7 @@
 //! Descriptors: which ones a program inherits, and files that live in memory only.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{FileType, MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::FdFlags;
@@ -140,4 +140,12 @@ pub fn terminal(fd: RawFd) -> Option<std::path::PathBuf> {
         return None;
     }
     std::fs::read_link(format!("/proc/self/fd/{fd}")).ok().filter(|path| path.starts_with("/dev/"))
+}
+
+/// Closes a descriptor and tells what the file system said to it: a write that was put off may fail
+/// only then. The descriptor is gone in any case.
+pub fn close(fd: OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is open and was ours alone; nobody can use it any more.
+    let done = unsafe { libc::close(fd.into_raw_fd()) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

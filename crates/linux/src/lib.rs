@@ -18,6 +18,8 @@ pub mod fd;
 #[cfg(target_os = "linux")]
 pub mod file;
 #[cfg(target_os = "linux")]
+pub mod map;
+#[cfg(target_os = "linux")]
 pub mod tree;
 #[cfg(target_os = "linux")]
 pub mod walk;

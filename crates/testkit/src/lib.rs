@@ -24,8 +24,12 @@ mod world;
 mod process;
 mod run;
 mod terminal;
+mod namespace;
+mod layered;
 
 pub use caller::{User, agents, need, rounds, sdk, user};
+pub use layered::{Engine, Layered};
+pub use namespace::Namespace;
 pub use process::Process;
 pub use run::Run;
 pub use rustix::process::Signal;

@@ -109,12 +109,18 @@ impl Process {
     /// # Panics
     /// When it does not end, or when its output stays open after it: something has outlived it.
     #[track_caller]
-    pub fn wait(mut self) -> Run {
+    pub fn wait(self) -> Run {
+        self.wait_up_to(PATIENCE)
+    }
+
+    /// The same for a command that may take its time.
+    #[track_caller]
+    pub fn wait_up_to(mut self, limit: Duration) -> Run {
         self.close_input();
-        let Some(status) = wait_within(&mut self.child, PATIENCE) else {
+        let Some(status) = wait_within(&mut self.child, limit) else {
             let (out, err) = (self.stdout.text(), self.stderr.text());
             panic!(
-                "no end after {PATIENCE:?}\n{}\n--- stdout\n{out}\n--- stderr\n{err}\n---",
+                "no end after {limit:?}\n{}\n--- stdout\n{out}\n--- stderr\n{err}\n---",
                 self.line
             )
         };

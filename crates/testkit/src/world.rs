@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use crate::caller::{SEARCH_PATH, need, setting};
+use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::root::Root;
 use crate::run::{Line, Run};
@@ -25,6 +26,10 @@ pub struct World {
     binary: PathBuf,
     cwd: PathBuf,
     env: BTreeMap<OsString, OsString>,
+    /// Another user that root runs commands as.
+    user: Option<u32>,
+    /// Where commands run, if not where the test does.
+    namespace: Option<Arc<Namespace>>,
 }
 
 impl World {
@@ -45,10 +50,22 @@ impl World {
         Self::at(Root::new(), binary.into())
     }
 
+    /// A world in another place, for another binary.
+    pub fn below(parent: &Path, binary: impl Into<PathBuf>) -> Self {
+        Self::at(Root::below(parent), binary.into())
+    }
+
     fn at(root: Root, binary: PathBuf) -> Self {
         let root = Arc::new(root);
         let env = environment(root.path());
-        let world = Self { cwd: root.path().join("project"), root, binary, env };
+        let world = Self {
+            cwd: root.path().join("project"),
+            root,
+            binary,
+            env,
+            user: None,
+            namespace: None,
+        };
         world.dir("home").dir("project")
     }
 
@@ -122,6 +139,39 @@ impl World {
         self
     }
 
+    /// Runs commands as another user, which only root can.
+    pub fn as_user(mut self, uid: u32) -> Self {
+        self.user = Some(uid);
+        self
+    }
+
+    /// Who runs commands here.
+    pub(crate) fn uid(&self) -> u32 {
+        self.user.unwrap_or_else(|| rustix::process::getuid().as_raw())
+    }
+
+    /// Uses another program as the binary: one that watches it, for example.
+    pub fn with_program(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = binary.into();
+        self
+    }
+
+    /// Runs commands in these namespaces.
+    pub fn within(mut self, namespace: Namespace) -> Self {
+        self.namespace = Some(Arc::new(namespace));
+        self
+    }
+
+    /// Whether commands run in namespaces of their own.
+    pub(crate) fn is_within(&self) -> bool {
+        self.namespace.is_some()
+    }
+
+    /// A path as commands see it, as this process reaches it.
+    pub fn reach(&self, path: &Path) -> PathBuf {
+        self.namespace.as_ref().map_or_else(|| path.to_owned(), |namespace| namespace.path(path))
+    }
+
     /// Where runs start; `project` unless said otherwise.
     pub fn cwd(mut self, path: impl AsRef<Path>) -> Self {
         self.cwd = self.path(path);
@@ -180,6 +230,12 @@ impl World {
         Process::start(&self.line(command)).wait()
     }
 
+    /// Starts a command without the sandbox and does not wait.
+    #[track_caller]
+    pub fn start<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Process {
+        Process::start(&self.line(command))
+    }
+
     /// Starts the binary and does not wait.
     #[track_caller]
     pub fn spawn<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Process {
@@ -205,8 +261,20 @@ impl World {
     }
 
     fn line<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Line {
-        let words = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        Line { words, cwd: self.cwd.clone(), env: self.env.clone(), root: self.root.clone() }
+        let mut line: Vec<OsString> = Vec::new();
+        if let Some(uid) = self.user {
+            line.push(need("setpriv").into());
+            line.extend([format!("--reuid={uid}").into(), format!("--regid={uid}").into()]);
+            line.extend(["--clear-groups", "--"].map(OsString::from));
+        }
+        let mut cwd = self.cwd.clone();
+        if let Some(namespace) = &self.namespace {
+            line.extend(namespace.words());
+            line.extend(["sh", "-c", "cd \"$0\" && exec \"$@\""].map(OsString::from));
+            line.push(std::mem::replace(&mut cwd, "/".into()).into());
+        }
+        line.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        Line { words: line, cwd, env: self.env.clone(), root: self.root.clone() }
     }
 
     #[track_caller]

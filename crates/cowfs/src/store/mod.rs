@@ -135,7 +135,17 @@ impl Store {
     pub(crate) fn is_full(&self) -> bool {
         // Pages are written to the log, and again to the database.
         let owed = self.journal.waiting() * 3 + self.journal.wal_size();
+        // What was deleted makes room in the database itself: there the log alone needs the disk.
+        let spare = self.spare() > owed + (1 << 20);
+        let margin = |all| if spare { margin(all) / 4 } else { margin(all) };
         self.disk().is_some_and(|(free, all)| free < margin(all) + owed)
+    }
+
+    /// Bytes of the database that hold nothing.
+    fn spare(&self) -> u64 {
+        let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size";
+        let bytes = self.journal.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+        bytes.ok().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
     }
 
     /// Free and all bytes of the disk.

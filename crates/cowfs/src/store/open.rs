@@ -262,25 +262,27 @@ fn fill(path: &Path, base: Option<&Path>) -> Result<(), StoreError> {
         let sql = "INSERT INTO fs_overlay_config (key, value) VALUES ('base_path', ?1)";
         conn.execute(sql, [text])?;
     }
-    let (mode, uid, gid, links) = root_of(base)?;
-    let now = Time::now();
+    let (mode, uid, gid, links, time) = root_of(base)?;
     conn.execute(
         "INSERT INTO fs_inode (ino, mode, nlink, uid, gid, size, atime, mtime, ctime, atime_nsec,
          mtime_nsec, ctime_nsec) VALUES (1, ?1, ?6, ?2, ?3, 0, ?4, ?4, ?4, ?5, ?5, ?5)",
-        (mode, uid, gid, now.sec, now.nsec, links.cast_signed()),
+        (mode, uid, gid, time.sec, time.nsec, links.cast_signed()),
     )?;
     conn.execute_batch("COMMIT; PRAGMA journal_mode=WAL;")?;
     conn.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
-/// Mode, owner, group and link count of the root: the base's, if it is a directory.
-fn root_of(base: Option<&Path>) -> io::Result<(u32, u32, u32, u64)> {
+/// Mode, owner, group, link count and time of the root: the base's, if it is a directory.
+fn root_of(base: Option<&Path>) -> io::Result<(u32, u32, u32, u64, Time)> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    let mine = (libc::S_IFDIR | 0o755, uid.as_raw(), gid.as_raw(), 2);
-    let Some(base) = base else { return Ok(mine) };
-    let meta = std::fs::metadata(base)?;
-    Ok(if meta.is_dir() { (meta.mode(), meta.uid(), meta.gid(), meta.nlink()) } else { mine })
+    let mine = (libc::S_IFDIR | 0o755, uid.as_raw(), gid.as_raw(), 2, Time::now());
+    let Some(meta) = base.map(std::fs::metadata).transpose()?.filter(std::fs::Metadata::is_dir)
+    else {
+        return Ok(mine);
+    };
+    let nsec = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
+    Ok((meta.mode(), meta.uid(), meta.gid(), meta.nlink(), Time { sec: meta.mtime(), nsec }))
 }
 
 /// The state that a redo log would have to follow.

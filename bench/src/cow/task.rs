@@ -1,0 +1,69 @@
+//! The tasks, in the order in which a tree sees them, and what the AgentFS engine should reach.
+
+use std::ffi::OsString;
+
+use super::ground::Ground;
+
+pub(crate) struct Task {
+    pub(crate) name: &'static str,
+    /// At most so many times as long as in a plain directory; for the AgentFS engine.
+    pub(crate) target: Option<f64>,
+    /// The tree is mounted again before, and the kernel forgets what it knew of it.
+    pub(crate) cold: bool,
+    pub(crate) compiles: bool,
+    pub(crate) words: fn(&Ground) -> Vec<OsString>,
+}
+
+impl Task {
+    const fn cold(mut self) -> Self {
+        self.cold = true;
+        self
+    }
+
+    const fn compiles(mut self) -> Self {
+        self.compiles = true;
+        self
+    }
+}
+
+const fn task(
+    name: &'static str,
+    target: Option<f64>,
+    words: fn(&Ground) -> Vec<OsString>,
+) -> Task {
+    Task { name, target, cold: false, compiles: false, words }
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
+    words.map(OsString::from).to_vec()
+}
+
+pub(crate) const TASKS: [Task; 15] = [
+    task("extract an archive", Some(3.0), |_| {
+        words(["sh", "-c", "mkdir out && tar xf files.tar -C out"])
+    }),
+    task("create small files", Some(3.0), |ground| ground.own("create", ground.size.small)),
+    task("git clone", Some(2.0), |_| {
+        words(["git", "clone", "-q", "--no-hardlinks", "repo", "clone"])
+    }),
+    task("git status, cold", Some(2.0), |_| words(["git", "-C", "repo", "status", "--short"]))
+        .cold(),
+    task("git status, warm", Some(2.0), |_| words(["git", "-C", "repo", "status", "--short"])),
+    task("ripgrep", Some(2.0), |_| {
+        words(["rg", "--quiet", "--count", "needle13$", "repo", "--no-messages"])
+    }),
+    task("stat storm", Some(1.5), |ground| ground.own("stat", 10)),
+    task("sequential write", Some(2.0), |ground| ground.own("write", ground.size.large)),
+    task("sequential read, cold", None, |ground| ground.own("read", 0)).cold(),
+    task("sequential read, warm", Some(1.2), |ground| ground.own("read", 0)),
+    task("random reads of 4 KiB", None, |ground| ground.own("random-read", ground.size.random)),
+    task("random writes of 4 KiB", Some(2.0), |ground| {
+        ground.own("random-write", ground.size.random)
+    }),
+    task("synced writes of 4 KiB", None, |ground| ground.own("synced", ground.size.synced)),
+    task("cargo build", None, |_| {
+        words(["cargo", "build", "--quiet", "--manifest-path", "crate/Cargo.toml"])
+    })
+    .compiles(),
+    task("rm -rf of what was made", Some(2.0), |_| words(["rm", "-rf", "out", "small", "clone"])),
+];

@@ -1,0 +1,102 @@
+//! The daemon is killed at a random moment, again and again. What was closed is there and right, what was under way is
+//! there in part or not at all, and nothing is there that never was.
+
+mod load;
+
+use std::time::Duration;
+
+use testkit::{Engine, Layered, Process, World, need, rounds};
+
+use crate::dice::Dice;
+use load::{Load, Loaded};
+
+#[test]
+fn agentfs_loses_nothing_that_was_closed_when_its_daemon_is_killed() {
+    kill_often(Engine::AgentFs);
+}
+
+fn kill_often(engine: Engine) {
+    need("sqlite3");
+    let world = World::new().file("crash/base/left/old", "from the base").dir("crash/base/right");
+    let mut tree = Layered::new(&world, "crash", engine);
+    let mut dice = Dice::new(7);
+    let mut loads = [Load::new("left", 1), Load::new("right", 2)];
+    let mut rows = 0;
+    for round in 0..rounds(20, 1000) {
+        let database = Database::start(&tree, rows);
+        let wait = Duration::from_millis(20 + dice.below(250) as u64);
+        let done = loads.each_mut().map(|load| (load.name(), load.take()));
+        let ended = std::thread::scope(|scope| {
+            let root = tree.path();
+            let threads = done.map(|(name, load)| {
+                let root = root.join(name);
+                scope.spawn(move || load.run(&root))
+            });
+            std::thread::sleep(wait);
+            tree.kill();
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let acknowledged = database.acknowledged();
+        tree.mount();
+        for (load, ended) in loads.iter_mut().zip(ended) {
+            load.check(&tree.path(), ended, round);
+        }
+        if engine == Engine::AgentFs {
+            // A mount has put right what the last one left; now nothing is amiss.
+            tree.unmount();
+            tree.fs(["fsck", "tree"]).succeeds();
+            tree.mount();
+        }
+        rows = check_database(&tree, rows.max(acknowledged), round);
+    }
+    let total: usize = loads.iter().map(Load::total).sum();
+    assert!(total > rounds(500, 20_000) && rows > rounds(20, 1000), "too few to mean anything");
+}
+
+/// A program that writes to a database in the tree, and says after each row that it is in.
+struct Database(Process);
+
+impl Database {
+    fn start(tree: &Layered, from: usize) -> Self {
+        let script = format!(
+            "(echo 'pragma journal_mode=wal; pragma synchronous=full; create table if not exists t(a integer primary key, b);'
+              n={from}; while :; do n=$((n+1)); echo \"insert into t values($n, hex(randomblob(300))); select 'row', $n;\" || exit; done) |
+             sqlite3 -bail rows.db 2>/dev/null"
+        );
+        Self(tree.start(["sh", "-c", &script]))
+    }
+
+    /// The last row that was reported. The program ends by itself when its file system is gone.
+    fn acknowledged(self) -> usize {
+        let said = self.0.wait().output();
+        let rows = said.lines().filter_map(|line| line.strip_prefix("row|")?.parse().ok());
+        rows.max().unwrap_or(0)
+    }
+}
+
+/// How many rows there are: all that were reported, and no gap among them.
+fn check_database(tree: &Layered, reported: usize, round: usize) -> usize {
+    let asked = "pragma integrity_check; select count(*), coalesce(max(a), 0) from t";
+    let said = tree.run(["sqlite3", "rows.db", asked]);
+    if reported == 0 && said.messages().contains("no such table") {
+        return 0;
+    }
+    let said = said.succeeds().output();
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("ok"), "round {round}: {said}");
+    let (count, last) = lines.next().and_then(|line| line.split_once('|')).unwrap();
+    let (count, last): (usize, usize) = (count.parse().unwrap(), last.parse().unwrap());
+    assert_eq!(count, last, "round {round}: rows are missing");
+    assert!(count >= reported, "round {round}: {count} rows, {reported} were reported");
+    count
+}
+
+impl Load {
+    fn check(&mut self, tree: &std::path::Path, ended: Loaded, round: usize) {
+        let found = load::read(&tree.join(self.name()));
+        if let Err(text) = ended.explains(&found) {
+            panic!("round {round}, {}: {text}", self.name());
+        }
+        self.give_back(ended, found);
+    }
+}

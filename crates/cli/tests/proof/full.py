@@ -1,0 +1,53 @@
+"""Fills the file system it is started in, and checks that it was told so and that nothing got lost."""
+import errno
+import os
+import shutil
+import sys
+import time
+
+
+def put(path, content):
+    with open(path, "wb", buffering=0) as file:
+        for start in range(0, len(content), 100_000):
+            file.write(content[start : start + 100_000])
+
+
+def full(path, content):
+    try:
+        put(path, content)
+    except OSError as error:
+        assert error.errno == errno.ENOSPC, error
+        return True
+    return False
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+put("kept", b"k" * 100_000)
+os.mkdir("many")
+count = 0
+while not full(f"many/{count}", b"m" * 3000):
+    count += 1
+    assert count < 20_000, "24 MiB hold more than they can"
+assert count > 1000, count
+assert full("large", b"l" * (40 << 20)), "a large file fits on a full disk"
+for number in range(count):
+    assert read(f"many/{number}") == b"m" * 3000, number
+assert read("kept") == b"k" * 100_000
+assert read("old") == b"old\n"
+assert full("old", b"o" * (4 << 20)), "a base file grows on a full disk"
+if os.path.exists("large"):
+    os.unlink("large")
+shutil.rmtree("many")
+# A removal is known to the disk within a moment.
+time.sleep(1)
+# What is stored as a whole gives its space back to the next small files at once, to large ones when it is mounted anew.
+os.mkdir("few")
+for number in range(count // 2):
+    put(f"few/{number}", b"f" * 3000)
+shutil.rmtree("few")
+assert read("kept") == b"k" * 100_000
+print(count, "small files fitted", file=sys.stderr)

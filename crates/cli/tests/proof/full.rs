@@ -1,0 +1,36 @@
+//! A full disk: the writer is told, nothing is damaged, and there is work again as soon as there is space again.
+
+use testkit::{Engine, Layered, Namespace, World, need};
+
+#[test]
+fn overlay_says_that_the_disk_is_full_and_loses_nothing() {
+    fill(Engine::Overlay);
+}
+
+#[test]
+fn agentfs_says_that_the_disk_is_full_and_loses_nothing() {
+    fill(Engine::AgentFs);
+}
+
+fn fill(engine: Engine) {
+    need("python3");
+    let world = World::new().dir("small");
+    let small = world.path("small");
+    let script = format!(
+        "mount -t tmpfs -o size=24m,mode=755 tmpfs {0}
+         mkdir -p {0}/tree/base
+         echo old > {0}/tree/base/old",
+        small.display()
+    );
+    let namespace = Namespace::with_powers(&world, &script);
+    let mut tree = Layered::new(&world.within(namespace), "small/tree", engine);
+    tree.run(["python3", "-c", include_str!("full.py")]).succeeds();
+    tree.unmount();
+    if engine == Engine::AgentFs {
+        tree.fs(["fsck", "tree"]).succeeds();
+    }
+    tree.mount();
+    let again =
+        "head -c 8M /dev/zero > again && head -c 8M /dev/zero | cmp - again && ls && wc -c < kept";
+    tree.run(["sh", "-c", again]).succeeds().stdout("again\nkept\nold\n100000\n");
+}

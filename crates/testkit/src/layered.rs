@@ -1,0 +1,300 @@
+//! A directory tree that starts as a base and is served by one of several engines.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::caller::need;
+use crate::namespace::Namespace;
+use crate::process::Process;
+use crate::run::Run;
+use crate::world::World;
+
+/// Who serves a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Engine {
+    /// Nobody: a copy of the base in a plain directory. The control of all others.
+    Native,
+    /// A plain directory, seen from the namespaces of a sandbox.
+    NativeInside,
+    /// The kernel's overlayfs, mounted in the namespaces of a sandbox.
+    Overlay,
+    /// `agent-sandbox fs mount`.
+    AgentFs,
+    /// The kernel's overlayfs as root mounts it, without a sandbox. A peer.
+    BareOverlay,
+    /// `fuse-overlayfs`, a peer.
+    FuseOverlayfs,
+    /// The tool `agentfs`, a peer.
+    Turso,
+}
+
+/// A mounted tree. Everything of it lies in one directory of a [`World`]: `base`, which no engine may
+/// change, `mnt`, where the tree is, and what the engine stores.
+#[derive(Debug)]
+pub struct Layered {
+    world: World,
+    dir: PathBuf,
+    engine: Engine,
+    serving: Serving,
+}
+
+#[derive(Debug)]
+enum Serving {
+    Nobody,
+    Inside(Namespace),
+    Daemon(Process),
+}
+
+impl Layered {
+    /// Mounts a tree over `DIR/base`, which the test may have filled.
+    #[track_caller]
+    pub fn new(world: &World, dir: impl AsRef<Path>, engine: Engine) -> Self {
+        let mut tree = Self::unmounted(world, dir, engine);
+        tree.mount();
+        tree
+    }
+
+    /// Everything that a mount needs.
+    #[track_caller]
+    pub fn unmounted(world: &World, dir: impl AsRef<Path>, engine: Engine) -> Self {
+        let dir = world.path(dir);
+        for part in ["base", "mnt", "upper", "work"] {
+            make(&world.reach(&dir.join(part)));
+        }
+        let tree = Self { world: world.clone(), dir, engine, serving: Serving::Nobody };
+        match engine {
+            Engine::Native | Engine::NativeInside => tree.copy_base(),
+            Engine::AgentFs => drop(tree.fs(["init", "--base", "base", "tree"]).succeeds()),
+            Engine::Turso => {
+                let init = ["agentfs", "init", "--base", "base", "tree"];
+                tree.world.clone().cwd(&tree.dir).host(init).succeeds();
+            }
+            Engine::Overlay | Engine::BareOverlay | Engine::FuseOverlayfs => tree.prepare_upper(),
+        }
+        tree
+    }
+
+    /// Mounts what is stored in a directory already.
+    #[track_caller]
+    pub fn found(world: &World, dir: impl AsRef<Path>, engine: Engine) -> Self {
+        let dir = world.path(dir);
+        let mut tree = Self { world: world.clone(), dir, engine, serving: Serving::Nobody };
+        tree.mount();
+        tree
+    }
+
+    /// The tree is there: as this process reaches it.
+    pub fn path(&self) -> PathBuf {
+        let mnt = self.dir.join("mnt");
+        match &self.serving {
+            Serving::Inside(namespace) => namespace.path(&mnt),
+            Serving::Nobody | Serving::Daemon(_) => self.world.reach(&mnt),
+        }
+    }
+
+    /// The same as a command that was started by [`Layered::run`] sees it.
+    pub fn seen(&self) -> PathBuf {
+        self.dir.join("mnt")
+    }
+
+    /// What the tree started from.
+    pub fn base(&self) -> PathBuf {
+        self.dir.join("base")
+    }
+
+    /// The directory that holds everything of this tree.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Who serves it.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// The database of [`Engine::AgentFs`].
+    pub fn database(&self) -> PathBuf {
+        self.dir.join(".agentfs/tree.db")
+    }
+
+    /// The process that serves it, where there is one.
+    pub fn daemon(&self) -> Option<&Process> {
+        match &self.serving {
+            Serving::Daemon(process) => Some(process),
+            Serving::Nobody | Serving::Inside(_) => None,
+        }
+    }
+
+    /// Runs a command in the tree and waits for its end.
+    #[track_caller]
+    pub fn run<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Run {
+        self.start(command).wait()
+    }
+
+    /// Starts a command in the tree.
+    #[track_caller]
+    pub fn start<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Process {
+        let mut words: Vec<OsString> = match &self.serving {
+            Serving::Inside(namespace) => namespace.words(),
+            Serving::Nobody | Serving::Daemon(_) => Vec::new(),
+        };
+        let cd = ["sh", "-c", "cd \"$0\" && exec \"$@\""].map(OsString::from);
+        words.extend(cd.into_iter().chain([self.seen().into_os_string()]));
+        words.extend(command.into_iter().map(|word| word.as_ref().to_owned()));
+        self.world.start(words)
+    }
+
+    /// Runs `agent-sandbox fs` beside the tree.
+    #[track_caller]
+    pub fn fs<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        let words = [OsString::from("fs")].into_iter();
+        let words = words.chain(args.into_iter().map(|word| word.as_ref().to_owned()));
+        self.world.clone().cwd(&self.dir).run(words)
+    }
+
+    /// Takes the mount away in good order.
+    #[track_caller]
+    pub fn unmount(&mut self) {
+        if let Serving::Daemon(process) = std::mem::replace(&mut self.serving, Serving::Nobody) {
+            // Whoever looks at every new mount of a machine may hold this one for a moment.
+            let mut tries = 0;
+            while !self.detach(&[]).status().success() && tries < 50 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                tries += 1;
+            }
+            process.wait().succeeds();
+        }
+    }
+
+    /// Asks for the mount to go. Where we have root's powers there is no need for a helper that has them.
+    fn detach(&self, flags: &[&str]) -> Run {
+        let helper = if self.world.is_within() {
+            [need("busybox").into_os_string(), "umount".into()]
+        } else {
+            [need("fusermount3").into_os_string(), "-u".into()]
+        };
+        let flags = flags.iter().map(OsString::from);
+        self.world.host(helper.into_iter().chain(flags).chain([self.seen().into_os_string()]))
+    }
+
+    /// Mounts it again, after it was unmounted or its daemon has died.
+    #[track_caller]
+    pub fn mount(&mut self) {
+        self.serving = match self.engine {
+            Engine::Native => Serving::Nobody,
+            Engine::NativeInside => Serving::Inside(Namespace::new(&self.world, "")),
+            // Namespaces within namespaces are not ours to set up; there the mount alone matters.
+            Engine::Overlay if self.world.is_within() => {
+                Serving::Inside(Namespace::of_root(&self.world, &self.overlay(",userxattr")))
+            }
+            Engine::Overlay => {
+                Serving::Inside(Namespace::new(&self.world, &self.overlay(",userxattr")))
+            }
+            Engine::BareOverlay => {
+                Serving::Inside(Namespace::of_root(&self.world, &self.overlay("")))
+            }
+            Engine::Turso => self
+                .daemon_of(["agentfs", "mount", "-f", "tree", "mnt"].map(OsString::from).to_vec()),
+            Engine::AgentFs => self.daemon_of(self.agentfs()),
+            Engine::FuseOverlayfs => self.daemon_of(self.fuse_overlayfs()),
+        };
+    }
+
+    /// Unmounts and mounts: nothing is left in any cache of the mount.
+    #[track_caller]
+    pub fn remount(&mut self) {
+        self.unmount();
+        self.mount();
+    }
+
+    /// Ends the daemon at once, and takes the dead mount away.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        if let Serving::Daemon(process) = std::mem::replace(&mut self.serving, Serving::Nobody) {
+            drop(process);
+            self.detach(&[if self.world.is_within() { "-l" } else { "-z" }]);
+        }
+    }
+
+    #[track_caller]
+    fn copy_base(&self) {
+        let from = self.base().join(".");
+        self.world
+            .host([OsStr::new("cp"), "-a".as_ref(), from.as_os_str(), self.seen().as_os_str()])
+            .succeeds();
+    }
+
+    /// The root of an overlay looks like its upper directory, not like its base.
+    #[track_caller]
+    fn prepare_upper(&self) {
+        let (base, upper) = (self.base(), self.dir.join("upper"));
+        for tool in ["chmod", "chown", "touch"] {
+            self.world
+                .host([
+                    OsStr::new(tool),
+                    "--reference".as_ref(),
+                    base.as_os_str(),
+                    upper.as_os_str(),
+                ])
+                .succeeds();
+        }
+    }
+
+    fn overlay(&self, more: &str) -> String {
+        let dir = self.dir.display();
+        format!(
+            "mount -t overlay overlay -o lowerdir={dir}/base,upperdir={dir}/upper,workdir={dir}/work{more} {dir}/mnt"
+        )
+    }
+
+    fn agentfs(&self) -> Vec<OsString> {
+        let mut words = vec![self.world.binary().as_os_str().to_owned()];
+        words.extend(["fs", "mount", "-f"].map(OsString::from));
+        if rustix::process::getuid().is_root() {
+            words.push("--system".into());
+        }
+        words.extend([OsString::from("tree"), self.seen().into_os_string()]);
+        words
+    }
+
+    fn fuse_overlayfs(&self) -> Vec<OsString> {
+        let dir = self.dir.display();
+        let options = format!("lowerdir={dir}/base,upperdir={dir}/upper,workdir={dir}/work");
+        let mut words = vec![need("fuse-overlayfs").into_os_string()];
+        words.extend(["-f", "-o", &options].map(OsString::from));
+        words.push(self.seen().into_os_string());
+        words
+    }
+
+    /// Starts a daemon and waits until the mount point belongs to another file system.
+    #[track_caller]
+    fn daemon_of(&self, words: Vec<OsString>) -> Serving {
+        let before = device(&self.world.reach(&self.dir));
+        let mut process = self.world.clone().cwd(&self.dir).start(words);
+        while device(&self.world.reach(&self.seen())) == before {
+            assert!(process.is_running(), "no mount\n{}", process.wait());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        Serving::Daemon(process)
+    }
+}
+
+impl Drop for Layered {
+    fn drop(&mut self) {
+        if matches!(self.serving, Serving::Daemon(_)) {
+            drop(self.detach(&[if self.world.is_within() { "-l" } else { "-z" }]));
+        }
+    }
+}
+
+fn make(dir: &Path) {
+    fs::create_dir_all(dir)
+        .unwrap_or_else(|error| panic!("cannot create `{}`: {error}", dir.display()));
+}
+
+/// The device of a directory; none while a mount is coming or going.
+fn device(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|metadata| metadata.dev())
+}
