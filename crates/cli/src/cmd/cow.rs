@@ -79,7 +79,7 @@ pub(crate) fn sessions(host: &Host) -> Result<Sessions, CowError> {
 
 /// Makes the directory of sessions before anything is planned: what does not exist cannot be hidden.
 pub(crate) fn make_room(config: &Config, host: &Host) -> Result<(), CowError> {
-    if !config.cow.value.is_on() || host.inside {
+    if !config.cow.value.is_on() {
         return Ok(());
     }
     let data = host.data_dir().ok_or(CowError::NoDataDir)?;

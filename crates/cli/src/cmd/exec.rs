@@ -25,6 +25,10 @@ pub(crate) fn run(
     let started = sandbox_linux::clock::wall_exactly();
     let request = super::request(flags, command, host)?;
     let config = super::load(host, &request, io)?;
+    if !flags.dry_run && !host.inside {
+        guard::make_place(host).map_err(guard_failed)?;
+        cow::make_room(&config, host)?;
+    }
     let draft = Draft::of(host, config)?;
     if flags.dry_run {
         let known = guard::known(host, &draft.roots());
@@ -33,7 +37,6 @@ pub(crate) fn run(
     }
     let (draft, _first_run) = first_run(host, draft, &request.command, flags, io)?;
     let known = recall(host, &draft, io)?;
-    cow::make_room(draft.config(), host)?;
     let mut plan = draft.finish(host, &known, request.command)?;
     for note in &plan.notes {
         io.labelled(Tone::Warning, "note", &visible(note));

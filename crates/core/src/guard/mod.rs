@@ -93,6 +93,13 @@ pub struct Known {
     pub complete: bool,
 }
 
+/// Makes the place for records. Before anything is planned: only what is there can be kept out of
+/// a sandbox.
+pub fn make_place(host: &Host) -> Result<(), GuardError> {
+    let path = host.state_dir().ok_or(GuardError::NoStateDir)?;
+    record::private_dir(&path).map_err(|source| GuardError::Record { path, source })
+}
+
 /// Tells what is known about some roots, and changes nothing.
 pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
     let mut known = Known { complete: true, ..Known::default() };

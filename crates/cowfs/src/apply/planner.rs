@@ -61,6 +61,15 @@ impl<'p> Planner<'p> {
             self.plan.held.push(left);
             return Ok(());
         }
+        if change.meanwhile
+            && is_git_index(&change.path)
+            && !self.wish.names(&change.path, |_| false)
+        {
+            let why = "stays as the host's git has it; `git reset` brings it up to date";
+            let left = self.left(change, why);
+            self.stays.push(left);
+            return Ok(());
+        }
         self.note(change);
         if change.meanwhile { self.merge(change) } else { self.take(change) }
     }
@@ -320,6 +329,12 @@ fn clash_text(clashes: &[Clash]) -> String {
     let lines: Vec<_> = clashes.iter().take(5).map(|clash| clash.line.to_string()).collect();
     let more = if clashes.len() > 5 { " and more" } else { "" };
     format!("the host changed the same lines meanwhile: around line {}{more}", lines.join(", "))
+}
+
+/// Whether this is git's own list of what it saw. The host's `git status`, and every editor that
+/// asks for it, writes it anew: that is no reason to hold back all the rest.
+fn is_git_index(path: &RelPath) -> bool {
+    path.as_path().ends_with("index") && path.as_path().iter().any(|name| name == ".git")
 }
 
 /// Whether a link leads out of the tree, as far as its text says.

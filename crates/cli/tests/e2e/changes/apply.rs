@@ -164,3 +164,17 @@ fn a_commit_is_applied_with_everything_that_belongs_to_it() {
     world.run(["undo", "--partial"]);
     world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("start\n");
 }
+
+#[test]
+fn an_index_that_the_host_refreshed_holds_nothing_back() {
+    let world = World::new().file("project/a", "1\n").git_init("project");
+    change(&world, "echo 2 >> a; git commit -qam inside");
+    world.host(["sh", "-c", "sleep 1; touch a; git status --porcelain"]).succeeds().stdout("");
+    world.run(["apply"]).succeeds().stderr_contains("git reset");
+    assert_eq!(world.read("project/a"), "1\n2\n");
+    world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("inside\n");
+    world.host(["git", "reset", "-q"]).succeeds();
+    world.host(["git", "status", "--porcelain"]).succeeds().stdout("");
+    // Named, it is a conflict like any other.
+    world.run(["apply", ".git/index"]).code(1);
+}

@@ -234,3 +234,17 @@ fn run_leaves_no_mount_on_the_host() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&world.path("").display().to_string()), "{mounts}");
 }
+
+#[test]
+fn records_are_out_of_reach_on_the_very_first_run() {
+    let look = "ls ~/.local/state/agent-sandbox; echo mine > ~/.local/state/agent-sandbox/runs/x; touch ~/seen";
+    let fresh = || World::new().dir("home");
+    for cwd in ["home", "project"] {
+        let world = fresh().cwd(cwd);
+        let run = world.run(["--ro", "!~", "--rw", "~", "sh", "-c", look]);
+        assert!(!run.messages().contains("moved aside"), "{run}");
+        assert!(world.has("home/seen"), "home is writable, and still\n{run}");
+        assert!(!world.has("home/.local/state/agent-sandbox/runs/x"), "{run}");
+        world.run(["true"]).succeeds();
+    }
+}
