@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -342,9 +341,6 @@ fn names(dir: &Path) -> Answer {
 /// As `rm` does it, without directories.
 fn empty(dir: &Path) -> Answer {
     let mut first = 0;
-    let mut opened = fs::File::open(dir).map_err(|error| errno(&error))?;
-    // A directory is no file to be read: this only makes sure that it says so.
-    let _ = opened.read(&mut [0; 1]);
     for entry in fs::read_dir(dir).map_err(|error| errno(&error))? {
         let entry = entry.map_err(|error| errno(&error))?;
         if !entry.file_type().map_err(|error| errno(&error))?.is_dir() {
