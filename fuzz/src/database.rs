@@ -4,11 +4,14 @@
 use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
+use sandbox_cowfs::Layer;
+use sandbox_cowfs::database::{Database, check};
 use sandbox_cowfs::store::{Kind, Store};
 use sandbox_cowfs::tree::{Base, Caller, Directory, Listing, ROOT, Tree};
 
@@ -78,7 +81,9 @@ pub fn database(data: &[u8]) {
         let path = ground.fresh();
         fs::write(&path, &ground.valid).expect("a place of our own");
         change(&path, &mut Input(data));
-        look(&path, &ground.dir.path().join("base"));
+        read(&path);
+        work(&path, &ground.dir.path().join("base"));
+        let _ = check::check(&path);
     });
 }
 
@@ -187,8 +192,21 @@ fn alter(
     }
 }
 
+/// As somebody who looks at what changed, and at what a tool was called for.
+fn read(path: &Path) {
+    let _ = check::check(path);
+    let Ok(database) = Database::open(path) else { return };
+    let _ = database.calls(10);
+    for entry in database.entries().unwrap_or_default().into_iter().take(400) {
+        let _ = database.xattrs(&entry.path);
+        if let Ok(content) = database.open(&entry.path) {
+            let _ = std::io::copy(&mut content.take(1 << 20), &mut std::io::sink());
+        }
+    }
+}
+
 /// As somebody who mounts it and works in it.
-fn look(path: &Path, base: &Path) {
+fn work(path: &Path, base: &Path) {
     let Ok(store) = Store::open(path) else { return };
     let base = Directory::open(base).ok().map(|base| Arc::new(base) as Arc<dyn Base>);
     let Ok(tree) = Tree::new(store, base) else { return };

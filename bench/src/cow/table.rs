@@ -71,7 +71,7 @@ impl<'a> Results<'a> {
         for (number, task) in TASKS.iter().enumerate() {
             print!("{:26} {:10.0}", task.name, self.best(0, number));
             (1..self.places.len())
-                .for_each(|place| print!(" {:15.2}", self.ratio(place, 0, number)));
+                .for_each(|place| print!(" {:>15}", shown(self.ratio(place, 0, number))));
             println!(" {:>8}", task.target.map_or("-".into(), |target| format!("{target:.1}")));
         }
         println!();
@@ -80,7 +80,7 @@ impl<'a> Results<'a> {
         for (number, task) in TASKS.iter().enumerate() {
             print!("{:26} {:10.0}", task.name, self.median(0, number));
             (1..self.places.len()).for_each(|place| {
-                print!(" {:15.2}", self.median(place, number) / self.median(0, number));
+                print!(" {:>15}", shown(self.median(place, number) / self.median(0, number)));
             });
             println!();
         }
@@ -137,6 +137,11 @@ impl<'a> Results<'a> {
             }
         }
     }
+}
+
+/// Nothing where nothing was measured.
+fn shown(ratio: f64) -> String {
+    if ratio.is_nan() { "-".into() } else { format!("{ratio:.2}") }
 }
 
 fn verdict(what: &str, value: f64, limit: f64) {

@@ -49,9 +49,7 @@ pub(crate) const TASKS: [Task; 15] = [
     task("git status, cold", Some(2.0), |_| words(["git", "-C", "repo", "status", "--short"]))
         .cold(),
     task("git status, warm", Some(2.0), |_| words(["git", "-C", "repo", "status", "--short"])),
-    task("ripgrep", Some(2.0), |_| {
-        words(["rg", "--quiet", "--count", "needle13$", "repo", "--no-messages"])
-    }),
+    task("ripgrep", Some(2.0), |_| words(["rg", "--count", "needle13$", "repo"])),
     task("stat storm", Some(1.5), |ground| ground.own("stat", 10)),
     task("sequential write", Some(2.0), |ground| ground.own("write", ground.size.large)),
     task("sequential read, cold", None, |ground| ground.own("read", 0)).cold(),
