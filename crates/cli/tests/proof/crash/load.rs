@@ -179,7 +179,7 @@ impl Loaded {
     /// Whether these files are a moment at or after the last close.
     pub(crate) fn explains(&self, found: &Files) -> Result<(), String> {
         let mut files = self.settled.clone();
-        // A file that was being closed may be there before renames that came ahead of it.
+        // The content of a file that was being written may be there before renames that came ahead of it.
         let explained = |files: &Files| {
             files == found || self.cut.as_ref().is_some_and(|act| act.explains(files, found))
         };
