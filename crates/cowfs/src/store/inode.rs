@@ -186,6 +186,9 @@ impl Store {
 
     /// The number that an inode shows: its own, or the one that it had in the base.
     pub(crate) fn shown(&self, ino: u64) -> Result<u64, StoreError> {
+        if !self.any.origins {
+            return Ok(ino);
+        }
         let mut query = self
             .journal
             .conn

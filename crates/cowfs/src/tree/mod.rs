@@ -34,7 +34,7 @@ pub use base::{Base, Content, Listed, Stat};
 pub use directory::Directory;
 pub use file::Opened;
 pub(crate) use keep::PATIENCE;
-pub use list::{Item, Listing};
+pub use list::Item;
 pub use lower::open_base;
 pub use make::Make;
 pub use rename::Rename;
@@ -70,6 +70,7 @@ pub struct Owner {
 #[derive(Debug)]
 pub struct Tree {
     state: Mutex<State>,
+    listings: list::Listings,
 }
 
 /// What the lock guards.
@@ -109,7 +110,7 @@ impl Tree {
             mark: 0,
         };
         state.load_root()?;
-        Ok(Self { state: Mutex::new(state) })
+        Ok(Self { state: Mutex::new(state), listings: list::Listings::default() })
     }
 
     /// Shows everything as somebody's.
