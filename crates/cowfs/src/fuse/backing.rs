@@ -95,7 +95,10 @@ impl Backing {
             match register(&file) {
                 Ok(backing) => open.id = Some(Arc::new(backing)),
                 // Not root, or a file system that cannot be stacked on.
-                Err(_) => self.past.store(false, Ordering::Relaxed),
+                Err(_) => {
+                    self.past.store(false, Ordering::Relaxed);
+                    tree.keep_copies(false);
+                }
             }
         }
         open.id.clone()

@@ -40,6 +40,7 @@ impl Adapter {
         let past = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
             && config.set_max_stack_depth(1).is_ok();
         self.backing.past.store(past, Ordering::Relaxed);
+        self.tree.keep_copies(past);
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
     }

@@ -164,9 +164,14 @@ impl Store {
         inode: &Inode,
     ) -> Result<(), StoreError> {
         let ino_value = [Value::from(ino)];
+        self.drop_copy(ino);
         match inode.kind() {
-            Kind::File if self.loose.has(ino) => self.forget_loose(ino)?,
-            Kind::File => self.journal.run(Statement::DropChunks, &[ino.into(), Value::Int(0)])?,
+            Kind::File => {
+                if self.loose.has(ino) {
+                    self.forget_loose(ino)?;
+                }
+                self.journal.run(Statement::DropChunks, &[ino.into(), Value::Int(0)])?;
+            }
             Kind::Symlink => {
                 self.journal.run(Statement::DropSymlink, &ino_value)?;
                 self.journal.run(Statement::DropRawSymlink, &ino_value)?;

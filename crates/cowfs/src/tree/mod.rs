@@ -25,6 +25,7 @@ mod keep;
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
@@ -71,6 +72,8 @@ pub struct Owner {
 pub struct Tree {
     state: Mutex<State>,
     listings: list::Listings,
+    /// Whether copies of what the database holds are worth making.
+    copies: AtomicBool,
 }
 
 /// What the lock guards.
@@ -110,7 +113,8 @@ impl Tree {
             mark: 0,
         };
         state.load_root()?;
-        Ok(Self { state: Mutex::new(state), listings: list::Listings::default() })
+        let (listings, copies) = (list::Listings::default(), AtomicBool::new(false));
+        Ok(Self { state: Mutex::new(state), listings, copies })
     }
 
     /// Shows everything as somebody's.

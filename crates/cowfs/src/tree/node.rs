@@ -61,6 +61,8 @@ pub(super) enum Body {
     Base(Arc<dyn Content>),
     /// In the database.
     Stored,
+    /// In the database; this is a copy of it.
+    Copy(Arc<File>),
     /// Here, to be written to the database.
     Buffer {
         /// All of it.
