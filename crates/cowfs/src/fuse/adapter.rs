@@ -1,6 +1,5 @@
 //! One method per kind of request.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -19,13 +18,8 @@ use super::backing::{Way, register};
 use super::convert::{
     GENERATION, TTL, caller, empty, entry, errno, file_attr, file_type, nothing, stamp, xattr,
 };
-use super::open::{Adapter, behind, open_flags};
+use super::open::{Adapter, BUFFER, behind, open_flags};
 use crate::tree::{Change, Make, Rename};
-
-thread_local! {
-    /// What is read, on its way out. Making it anew each time would cost more than reading.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -172,6 +166,7 @@ impl Filesystem for Adapter {
         };
         let way = self.backing.choose(&self.tree, ino.0, flags.0, register(&reply));
         let answer = open_flags(flags.0, opened.unchanged, &way);
+        self.feed(ino.0, flags.0, answer);
         match &way {
             Way::Past(backing) => reply.opened_passthrough(way.handle(), answer, backing),
             _ => reply.opened(way.handle(), answer),

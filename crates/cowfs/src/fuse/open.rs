@@ -1,13 +1,19 @@
 //! What the kernel is asked for, what is open, and how.
 
-use std::sync::Arc;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig};
+use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, Notifier};
 
 use super::backing::{Backing, Way};
 use super::convert::file_attr;
 use crate::tree::{Item, Tree};
+
+thread_local! {
+    /// What is read, on its way out. Making it anew each time would cost more than reading.
+    pub(super) static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The tree, with the files that are open.
 pub(super) struct Adapter {
@@ -15,11 +21,13 @@ pub(super) struct Adapter {
     pub(super) backing: Backing,
     /// Whether the kernel can do without a word when a directory is opened: Linux 5.1.
     pub(super) silent: AtomicBool,
+    /// Says things to the kernel that it did not ask for.
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Adapter {
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, backing: Backing::default(), silent: AtomicBool::new(false) }
+    pub(super) fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>) -> Self {
+        Self { tree, backing: Backing::default(), silent: AtomicBool::new(false), notifier }
     }
 
     /// Asks the kernel for what it has of use to us; an older one does without.
@@ -43,6 +51,22 @@ impl Adapter {
         self.tree.keep_copies(past);
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
+    }
+
+    /// Gives the kernel the content of a small file that is opened to be read.
+    pub(super) fn feed(&self, id: u64, flags: i32, answer: FopenFlags) {
+        let Some(notifier) = self.notifier.get() else { return };
+        if flags & libc::O_ACCMODE != libc::O_RDONLY
+            || !answer.contains(FopenFlags::FOPEN_KEEP_CACHE)
+        {
+            return;
+        }
+        BUFFER.with_borrow_mut(|buffer| {
+            let Some(length) = self.tree.feed(id, buffer) else { return };
+            // What it does not take, it will ask for.
+            let _ = notifier.store(INodeNo(id), 0, &buffer[..length]);
+            self.tree.fed(id);
+        });
     }
 
     /// What an entry is, and whether telling the kernel of it counts: of `.` and `..` it does not.

@@ -117,6 +117,12 @@ impl Store {
         Ok(())
     }
 
+    /// A loose file was cut: no chunk may lie behind its end.
+    pub(crate) fn cut_stale(&mut self, ino: u64, size: u64) -> Result<(), StoreError> {
+        let from = size.div_ceil(self.chunk_size as u64);
+        self.journal.run(Statement::DropChunks, &[ino.into(), from.into()])
+    }
+
     /// The chunks from `from` up to `to` hold nothing.
     pub(super) fn drop_chunks(&mut self, ino: u64, from: u64, to: u64) -> Result<(), StoreError> {
         if from == to {

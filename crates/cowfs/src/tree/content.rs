@@ -99,7 +99,12 @@ impl State {
                     bytes.resize(usize::try_from(size).unwrap_or(0), 0);
                     *dirty = true;
                 }
-                Body::Loose(file) => file.set_len(size).or_errno()?,
+                Body::Loose(file) => {
+                    file.set_len(size).or_errno()?;
+                    if size < old {
+                        self.store.cut_stale(ino, size).or_errno()?;
+                    }
+                }
                 _ => {}
             }
         }

@@ -36,7 +36,7 @@ impl Tree {
             }
         };
         let content = below.map(|(base, path)| base.open(&path)).transpose().or_errno()?;
-        self.change(|state| state.open(id, content))
+        Self::change_locked(self.lock_fed(id), |state| state.open(id, content))
     }
 
     /// Makes a file and opens it; counted as known to the kernel.
@@ -197,6 +197,7 @@ impl State {
         let node = self.touch(id)?;
         (node.inode.mtime, node.inode.ctime) = (now, now);
         node.inode.size = node.inode.size.max(end);
+        node.fed = false;
         if kill {
             drop_set_ids(&mut node.inode);
         }

@@ -19,6 +19,7 @@ mod file;
 mod content;
 mod range;
 mod past;
+mod feed;
 mod list;
 mod xattr;
 mod keep;
@@ -26,7 +27,7 @@ mod keep;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -74,6 +75,8 @@ pub struct Tree {
     listings: list::Listings,
     /// Whether copies of what the database holds are worth making.
     copies: AtomicBool,
+    /// Signalled when the kernel has been given a file.
+    feeding: Condvar,
 }
 
 /// What the lock guards.
@@ -113,8 +116,12 @@ impl Tree {
             mark: 0,
         };
         state.load_root()?;
-        let (listings, copies) = (list::Listings::default(), AtomicBool::new(false));
-        Ok(Self { state: Mutex::new(state), listings, copies })
+        Ok(Self {
+            state: Mutex::new(state),
+            listings: list::Listings::default(),
+            copies: AtomicBool::new(false),
+            feeding: Condvar::new(),
+        })
     }
 
     /// Shows everything as somebody's.
@@ -128,7 +135,13 @@ impl Tree {
 
     /// Runs one change. What fails half-way leaves nothing in the database.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        let mut state = self.lock();
+        Self::change_locked(self.lock(), change)
+    }
+
+    fn change_locked<T>(
+        mut state: MutexGuard<'_, State>,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
         state.mark = state.store.mark();
         let result = change(&mut state);
         if result.is_err() {
