@@ -34,7 +34,12 @@ impl Signals {
     /// Blocks the ending and the stopping signals and `SIGCHLD`, and opens the descriptor.
     /// Children inherit the mask; [`unblock`] takes it back.
     pub fn open() -> io::Result<Self> {
-        let set = set(blocked());
+        Self::of(blocked())
+    }
+
+    /// Blocks these signals, and opens the descriptor. [`as_a_program_expects`] takes the mask back.
+    pub fn of(signals: impl IntoIterator<Item = i32>) -> io::Result<Self> {
+        let set = set(signals.into_iter());
         change_mask(libc::SIG_BLOCK, &set)?;
         // SAFETY: `set` is an initialised signal set; -1 asks for a new descriptor.
         let fd =
@@ -94,6 +99,16 @@ pub(crate) fn let_stop(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 /// Whether a signal stops a process that does not expect it.
 pub fn is_stopping(signal: i32) -> bool {
     STOPPING.contains(&signal)
+}
+
+/// Blocks nothing and lets a broken pipe end the process again, which Rust's start-up turned off:
+/// both would otherwise outlive `exec`.
+pub fn as_a_program_expects() -> io::Result<()> {
+    // SAFETY: the default action runs no code of ours.
+    if unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    change_mask(libc::SIG_SETMASK, &set(std::iter::empty()))
 }
 
 fn set(signals: impl Iterator<Item = i32>) -> libc::sigset_t {
