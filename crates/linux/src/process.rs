@@ -266,6 +266,12 @@ pub fn stop_self(signal: i32) -> io::Result<()> {
     })
 }
 
+/// Whether this process is in front at its terminal: then a shell stands behind it that wakes it.
+pub fn is_in_front() -> bool {
+    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
 /// Sends `SIGCONT` to every process of our own group.
 pub fn continue_group() -> io::Result<()> {
     Ok(rustix::process::kill_current_process_group(Signal::CONT)?)
