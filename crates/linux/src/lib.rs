@@ -10,6 +10,8 @@ compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces
 #[cfg(target_os = "linux")]
 pub mod memory;
 #[cfg(target_os = "linux")]
+pub mod environment;
+#[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod signal;
@@ -33,6 +35,8 @@ pub mod channel;
 pub mod inotify;
 #[cfg(target_os = "linux")]
 pub mod namespace;
+#[cfg(target_os = "linux")]
+pub mod enclosure;
 #[cfg(target_os = "linux")]
 pub mod mount;
 #[cfg(target_os = "linux")]

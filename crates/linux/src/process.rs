@@ -20,6 +20,28 @@ pub fn gid() -> u32 {
     rustix::process::getgid().as_raw()
 }
 
+/// The real, effective and saved user ids.
+pub fn user_ids() -> io::Result<[u32; 3]> {
+    let mut ids = [0; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: three valid places for the three ids.
+    match unsafe { libc::getresuid(real, effective, saved) } {
+        0 => Ok(ids),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The real, effective and saved group ids.
+pub fn group_ids() -> io::Result<[u32; 3]> {
+    let mut ids = [0; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: three valid places for the three ids.
+    match unsafe { libc::getresgid(real, effective, saved) } {
+        0 => Ok(ids),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// This process.
 pub fn pid() -> i32 {
     rustix::process::getpid().as_raw_pid()
@@ -38,11 +60,22 @@ pub enum Change {
     Exited(i32),
     /// A signal ended it.
     Killed(i32),
-    /// It was stopped, by `SIGTSTP` or the like.
-    Stopped,
+    /// It was stopped by this signal, `SIGTSTP` or the like.
+    Stopped(i32),
 }
 
 impl Child {
+    /// What a call that forks returned: in the child, runs `body` and ends with its code.
+    pub(crate) fn of(pid: i32, body: impl FnOnce() -> i32) -> io::Result<Self> {
+        if pid == 0 {
+            let code = body();
+            // SAFETY: `_exit` never returns and runs no destructor of the parent's state.
+            unsafe { libc::_exit(code) }
+        }
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork returned no process"))?;
+        Ok(Self { pid })
+    }
+
     /// The process id.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
@@ -76,14 +109,14 @@ impl Child {
     }
 }
 
-fn change(status: WaitStatus) -> Option<Change> {
+pub(crate) fn change(status: WaitStatus) -> Option<Change> {
     if let Some(code) = status.exit_status() {
         return Some(Change::Exited(code));
     }
     if let Some(signal) = status.terminating_signal() {
         return Some(Change::Killed(signal));
     }
-    status.stopped().then_some(Change::Stopped)
+    status.stopping_signal().map(Change::Stopped)
 }
 
 /// Forks; the child runs `body` and ends with the code it returns.
@@ -93,17 +126,9 @@ fn change(status: WaitStatus) -> Option<Change> {
 /// thread that forked it.
 pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
     // SAFETY: the process has one thread (see above), so the child may run any code.
-    let pid = unsafe { libc::fork() };
-    match pid {
+    match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let code = body();
-            // SAFETY: `_exit` never returns and runs no destructor of the parent's state.
-            unsafe { libc::_exit(code) }
-        }
-        pid => Pid::from_raw(pid)
-            .map(|pid| Child { pid })
-            .ok_or_else(|| io::Error::other("fork returned no process")),
+        pid => Child::of(pid, body),
     }
 }
 
@@ -144,6 +169,20 @@ impl Program {
                 .map(|word| CString::new(word.into_vec()))
                 .collect::<Result<_, _>>()?,
             env: env.into_iter().map(pair).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The same from entries `NAME=VALUE`, which are passed on as they are.
+    pub fn with_entries<'e>(
+        argv: impl IntoIterator<Item = OsString>,
+        entries: impl IntoIterator<Item = &'e [u8]>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            argv: argv
+                .into_iter()
+                .map(|word| CString::new(word.into_vec()))
+                .collect::<Result<_, _>>()?,
+            env: entries.into_iter().map(CString::new).collect::<Result<_, _>>()?,
         })
     }
 
@@ -218,9 +257,19 @@ impl AsFd for ProcessHandle {
     }
 }
 
-/// Stops this process until somebody continues it.
-pub fn stop_self() -> io::Result<()> {
-    Ok(rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?)
+/// Stops this process until somebody continues it, by the signal that stopped another one: a shell
+/// says which it was.
+pub fn stop_self(signal: i32) -> io::Result<()> {
+    let signal = Signal::from_named_raw(signal).unwrap_or(Signal::STOP);
+    // While it is blocked: one that the terminal has sent already must not count twice.
+    rustix::process::kill_process(rustix::process::getpid(), signal)?;
+    crate::signal::let_stop()
+}
+
+/// Whether this process is in front at its terminal: then a shell stands behind it that wakes it.
+pub fn is_in_front() -> bool {
+    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 /// Sends `SIGCONT` to every process of our own group.
