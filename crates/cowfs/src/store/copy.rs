@@ -66,7 +66,7 @@ impl Store {
     }
 
     fn copy_of(&mut self, ino: u64, size: u64) -> io::Result<&mut Copy> {
-        if !self.copies.0.get(&ino).is_some_and(|copy| copy.size == size) {
+        if self.copies.0.get(&ino).is_none_or(|copy| copy.size != size) {
             let copy = self.new_copy(size)?;
             if self.copies.0.len() >= MANY
                 && let Some(other) = self.copies.0.keys().next().copied()
