@@ -68,6 +68,13 @@ pub enum Step {
         /// Where.
         target: PathBuf,
     },
+    /// The processes of the sandbox, with these paths read-only.
+    Processes {
+        /// Where.
+        target: PathBuf,
+        /// What is read-only.
+        guarded: Vec<PathBuf>,
+    },
     /// Something made here, read-only at a second place.
     Rebind {
         /// The path inside that was made before.
@@ -225,6 +232,7 @@ fn describe(step: &Step) -> String {
         | Step::EmptyFile { target }
         | Step::Socket { target }
         | Step::Terminals { target }
+        | Step::Processes { target, .. }
         | Step::Rebind { target, .. }
         | Step::Seal { target } => format!("set up {}", target.display()),
     }
@@ -326,6 +334,10 @@ impl Builder {
             },
             Step::Terminals { target } => {
                 mount::attach(mount::devpts()?.as_fd(), self.target(target)?.as_fd())
+            }
+            Step::Processes { target, guarded } => {
+                mount::attach(mount::proc()?.as_fd(), self.target(target)?.as_fd())?;
+                guarded.iter().try_for_each(|path| self.rebind(path, path))
             }
             Step::Rebind { source, target } => self.rebind(source, target),
             Step::Veil { dir, hidden } => self.veil(dir, hidden),
