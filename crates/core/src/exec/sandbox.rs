@@ -271,10 +271,12 @@ impl Sandbox {
         }
     }
 
-    /// The command has stopped. Do as it does, so that the shell gets its prompt back.
+    /// The command has stopped. Do as it does, so that the shell gets its prompt back; but not when
+    /// it was stopped by hand, by somebody who knows it alone and would not wake us.
     fn stop_too(&self, signal: i32) {
+        let by_the_terminal = signal::is_stopping(signal) || process::is_in_front();
         // It may have been woken since.
-        if self.begun.is_some_and(process::is_stopped) {
+        if by_the_terminal && self.begun.is_some_and(process::is_stopped) {
             stop(signal);
         }
     }
