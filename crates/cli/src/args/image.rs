@@ -32,7 +32,7 @@ pub(crate) struct Build {
     pub init: Option<PathBuf>,
     /// Further flags for `docker build`
     #[arg(last = true, value_name = "FLAGS")]
-    pub docker: Vec<OsString>,
+    pub further: Vec<OsString>,
 }
 
 /// A stage of the Dockerfile.

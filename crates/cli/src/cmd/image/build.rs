@@ -112,7 +112,7 @@ fn words(build: &Build) -> Vec<OsString> {
     for argument in arguments.into_iter().flatten() {
         words.extend(["--build-arg".into(), argument.into()]);
     }
-    words.extend(build.docker.iter().cloned());
+    words.extend(build.further.iter().cloned());
     words.push("-".into());
     words
 }

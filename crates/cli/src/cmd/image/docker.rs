@@ -94,11 +94,21 @@ impl Docker {
 fn pass_on(reader: io::PipeReader, io: &mut Speech<'_>) -> Vec<String> {
     let mut said = Vec::new();
     for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
-        let line = visible(String::from_utf8_lossy(&line).trim_end());
+        let line = visible(&without_colours(String::from_utf8_lossy(&line).trim_end()));
         io.say(&line);
         said.push(line);
     }
     said
+}
+
+/// The older builder paints what a step says on stderr, whoever reads it.
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let end = part.find(|c: char| c.is_ascii_alphabetic()).map_or(part.len(), |at| at + 1);
+        text + &part[end..]
+    })
 }
 
 fn is_full(said: &[String]) -> bool {
@@ -112,4 +122,20 @@ fn last_of(said: &[String]) -> String {
 fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     last_of(&text.lines().map(str::to_owned).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_colours_keeps_the_text() {
+        for (line, text) in [
+            ("plain [0] text", "plain [0] text"),
+            ("\u{1b}[91mW\u{1b}[0m: \u{1b}[1;31mno\u{1b}[0m", "W: no"),
+            ("\u{1b}[", ""),
+        ] {
+            assert_eq!(without_colours(line), text);
+        }
+    }
 }
