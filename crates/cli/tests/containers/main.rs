@@ -5,3 +5,4 @@ mod harness;
 mod images;
 mod build;
 mod entrypoint;
+mod init;
