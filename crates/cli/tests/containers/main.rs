@@ -6,3 +6,4 @@ mod images;
 mod build;
 mod entrypoint;
 mod init;
+mod arm64;
