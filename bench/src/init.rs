@@ -45,7 +45,7 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     let size = fs::metadata(&binary)?.len() as f64 / 1e6;
     target("size of the binary, MB", size, 1.5);
     target("resident memory of a waiting init, MB", room.waiting()?, 1.5);
-    containers(&binary, rounds.div_ceil(4))
+    containers(&binary, rounds)
 }
 
 fn subjects(room: &Room) -> Vec<Subject> {
