@@ -381,3 +381,29 @@ fn copy_of_the_home_is_whole_or_not_there_wherever_it_is_killed() {
     }
     assert!(interrupted >= 5, "only {interrupted} were interrupted");
 }
+
+#[test]
+fn check_says_what_an_image_lacks() {
+    let check = ["/opt/agent-sandbox-init", "check"];
+    room()
+        .run(check)
+        .succeeds()
+        .stdout_contains("ok       user `octobot`, 1001:1001")
+        .stdout_lacks("missing");
+    let bare = room().env("AGENT_USER", "nobody-here").without_env("PATH").env("PATH", "/nowhere");
+    fs::remove_file(bare.path("etc/fuse.conf")).unwrap();
+    bare.run(check)
+        .code(1)
+        .stdout_contains("missing  user `nobody-here`\n")
+        .stdout_contains("missing  program `git`\n         hint: install git")
+        .stdout_contains("missing  `user_allow_other`");
+    let weak =
+        room().before(&["/usr/bin/setpriv", "--bounding-set=-setuid,-sys_admin", "--no-new-privs"]);
+    weak.run(check)
+        .code(1)
+        .stdout_contains("missing  started as user id 0")
+        .stdout_contains("missing  capability SYS_ADMIN")
+        .stdout_contains("missing  new privileges");
+    room().run(["/opt/agent-sandbox-init", "check", "entrypoint"]).succeeds();
+    room().run(["/opt/agent-sandbox-init", "check", "what"]).code(2);
+}
