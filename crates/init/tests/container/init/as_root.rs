@@ -166,11 +166,11 @@ fn workspace_is_the_commit_that_was_asked_for() {
 fn git_runs_as_the_agent_and_asks_nobody() {
     let room =
         room().env("WORKSPACE_PATH", "https://bob:hush@host.invalid/x").env("AGENT_COW", "none");
-    room.program("opt/git", "#!/bin/sh\nid -u >&2; echo \"$@\" >&2; env | grep ^GIT >&2; cat \"$GIT_CONFIG_GLOBAL\" >&2; exit 1\n");
+    room.program("opt/git", "#!/bin/sh\nid -u >&2; grep -E '^(CapBnd|NoNew)' /proc/self/status >&2; echo \"$@\" >&2; env | grep ^GIT >&2; cat \"$GIT_CONFIG_GLOBAL\" >&2; exit 1\n");
     let path = format!("/opt:{}", crate::room::PATH);
     script(&room.without_env("PATH").env("PATH", path), "true")
         .code(1)
-        .stderr_contains("1001\nclone --quiet --no-hardlinks -- https://host.invalid/x /.data/.octobot.staging/workspace\n")
+        .stderr_contains("1001\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nclone --quiet --no-hardlinks -- https://host.invalid/x /.data/.octobot.staging/workspace\n")
         .stderr_contains("GIT_TERMINAL_PROMPT=0")
         .stderr_contains("hooksPath = /dev/null")
         .stderr_contains("[credential \"https://host.invalid\"]")
