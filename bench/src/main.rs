@@ -13,6 +13,7 @@ mod wrapped;
 mod memory;
 mod startup;
 mod cow;
+mod init;
 
 use std::io;
 use std::process::ExitCode;
@@ -22,7 +23,9 @@ use thiserror::Error;
 /// Why there is no result.
 #[derive(Debug, Error)]
 enum BenchError {
-    #[error("usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N]")]
+    #[error(
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench init [--rounds N]"
+    )]
     Usage,
     #[error(
         "`AGENT_SANDBOX_BIN` does not name the binary to measure; start with: ./dev bench startup"
@@ -53,6 +56,11 @@ fn main() -> ExitCode {
         ["startup"] => startup::run(ROUNDS),
         ["startup", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => startup::run(rounds),
+            _ => Err(BenchError::Usage),
+        },
+        ["init"] => init::run(ROUNDS),
+        ["init", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => init::run(rounds),
             _ => Err(BenchError::Usage),
         },
         ["cow"] => cow::run(COW_ROUNDS, false),

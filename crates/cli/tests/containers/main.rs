@@ -5,3 +5,6 @@ mod harness;
 mod images;
 mod build;
 mod entrypoint;
+mod init;
+mod arm64;
+mod check;

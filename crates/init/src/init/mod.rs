@@ -13,6 +13,7 @@ mod link;
 mod dockerd;
 mod child;
 mod stop;
+mod machine;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -66,6 +67,7 @@ impl Fatal {
 /// What is running beside the agent and must be undone at the end.
 #[derive(Default)]
 struct Standing {
+    is_machine: bool,
     mounted: Option<Mounted>,
     docker: Option<Daemon>,
 }
@@ -79,7 +81,8 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut standing = Standing::default();
+    let is_machine = machine::prepare();
+    let mut standing = Standing { is_machine, ..Standing::default() };
     let code = match start(words, &mut supervisor, &mut standing) {
         Ok((settings, agent)) => attend(&settings, agent, &mut supervisor, &standing.spared()),
         Err((error, hold)) => failed(&error, hold, &mut supervisor),
@@ -89,6 +92,9 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         1
     });
     standing.undo(&mut supervisor);
+    if is_machine {
+        machine::power_off(code);
+    }
     ExitCode::from(code)
 }
 
@@ -117,9 +123,13 @@ fn start(
 
 fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings, Fatal> {
     rustix::process::chdir("/").map_err(io::Error::from)?;
-    let _ = ControlFile::take(environment)?;
+    let control = ControlFile::take(environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
+    // It stays for the next start, and only root's is closed to the agent.
+    if let Some(control) = control.filter(|_| uid != 0) {
+        return Err(control.refuse("the agent, whose user starts this, could read it").into());
+    }
     Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd })?)
 }
 
@@ -200,6 +210,9 @@ fn reduce(standing: &Standing) {
     let mut kept = CapabilitySet::KILL | CapabilitySet::SETUID | CapabilitySet::SETGID;
     if standing.mounted.is_some() {
         kept |= CapabilitySet::SYS_ADMIN;
+    }
+    if standing.is_machine {
+        kept |= CapabilitySet::SYS_BOOT;
     }
     if let Err(error) = credentials::keep(kept) {
         LOG.warn(format_args!("keeps its capabilities: {}", crate::log::chain(&error)));
