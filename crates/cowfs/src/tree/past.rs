@@ -47,7 +47,7 @@ impl State {
         let node = self.node(id)?;
         let (Some(last), Body::Loose(file)) = (node.past, &node.body) else { return Ok(()) };
         let Some(now) = seen(file).filter(|now| *now != last) else { return Ok(()) };
-        let node = self.touch(id)?;
+        let node = self.touch_content(id)?;
         node.past = Some(now);
         node.inode.size = now.size;
         (node.inode.mtime, node.inode.ctime) = (now.mtime, now.mtime);
