@@ -10,6 +10,8 @@ compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces
 #[cfg(target_os = "linux")]
 pub mod memory;
 #[cfg(target_os = "linux")]
+pub mod environment;
+#[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod signal;

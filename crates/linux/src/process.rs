@@ -20,6 +20,28 @@ pub fn gid() -> u32 {
     rustix::process::getgid().as_raw()
 }
 
+/// The real, effective and saved user ids.
+pub fn user_ids() -> io::Result<[u32; 3]> {
+    let mut ids = [0; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: three valid places for the three ids.
+    match unsafe { libc::getresuid(real, effective, saved) } {
+        0 => Ok(ids),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The real, effective and saved group ids.
+pub fn group_ids() -> io::Result<[u32; 3]> {
+    let mut ids = [0; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: three valid places for the three ids.
+    match unsafe { libc::getresgid(real, effective, saved) } {
+        0 => Ok(ids),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// This process.
 pub fn pid() -> i32 {
     rustix::process::getpid().as_raw_pid()
@@ -144,6 +166,20 @@ impl Program {
                 .map(|word| CString::new(word.into_vec()))
                 .collect::<Result<_, _>>()?,
             env: env.into_iter().map(pair).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The same from entries `NAME=VALUE`, which are passed on as they are.
+    pub fn with_entries<'e>(
+        argv: impl IntoIterator<Item = OsString>,
+        entries: impl IntoIterator<Item = &'e [u8]>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            argv: argv
+                .into_iter()
+                .map(|word| CString::new(word.into_vec()))
+                .collect::<Result<_, _>>()?,
+            env: entries.into_iter().map(CString::new).collect::<Result<_, _>>()?,
         })
     }
 

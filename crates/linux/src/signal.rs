@@ -31,7 +31,12 @@ impl Signals {
     /// Blocks the ending signals and `SIGCHLD`, and opens the descriptor.
     /// Children inherit the mask; [`unblock`] takes it back.
     pub fn open() -> io::Result<Self> {
-        let set = set(ENDING.into_iter().chain([libc::SIGCHLD]));
+        Self::of(ENDING.into_iter().chain([libc::SIGCHLD]))
+    }
+
+    /// Blocks these signals, and opens the descriptor. [`as_a_program_expects`] takes the mask back.
+    pub fn of(signals: impl IntoIterator<Item = i32>) -> io::Result<Self> {
+        let set = set(signals.into_iter());
         change_mask(libc::SIG_BLOCK, &set)?;
         // SAFETY: `set` is an initialised signal set; -1 asks for a new descriptor.
         let fd =
@@ -69,6 +74,16 @@ impl AsFd for Signals {
 /// Lets the ending signals and `SIGCHLD` through again.
 pub fn unblock() -> io::Result<()> {
     change_mask(libc::SIG_UNBLOCK, &set(ENDING.into_iter().chain([libc::SIGCHLD])))
+}
+
+/// Blocks nothing and lets a broken pipe end the process again, which Rust's start-up turned off:
+/// both would otherwise outlive `exec`.
+pub fn as_a_program_expects() -> io::Result<()> {
+    // SAFETY: the default action runs no code of ours.
+    if unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    change_mask(libc::SIG_SETMASK, &set(std::iter::empty()))
 }
 
 fn set(signals: impl Iterator<Item = i32>) -> libc::sigset_t {

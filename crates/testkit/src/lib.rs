@@ -26,8 +26,10 @@ mod run;
 mod terminal;
 mod namespace;
 mod layered;
+mod docker;
 
 pub use caller::{User, agents, need, rounds, sdk, user};
+pub use docker::{Container, Docker, static_binary};
 pub use layered::{Engine, Layered};
 pub use namespace::Namespace;
 pub use process::Process;

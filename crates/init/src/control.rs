@@ -1,0 +1,112 @@
+//! Control variables by a file, so that neither `docker inspect` nor `docker exec` shows them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::environment::Environment;
+use crate::log::shown;
+use crate::names::{AGENT_CONTROL_FILE, CONTROL};
+
+/// A file that was read.
+#[derive(Debug)]
+pub(crate) struct ControlFile {
+    path: PathBuf,
+}
+
+/// Why a control file is not taken. Nothing of what it holds is said.
+#[derive(Debug, Error)]
+pub(crate) enum ControlError {
+    #[error("cannot read the control file `{}`", shown(path))]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the control file `{}` is refused: {why}", shown(path))]
+    Refused { path: PathBuf, why: &'static str },
+    #[error("line {line} of the control file `{}` is no control variable", shown(path))]
+    Line { path: PathBuf, line: usize },
+    #[error("cannot remove the control file `{}`, and the agent could read it", shown(path))]
+    Remove { path: PathBuf, source: io::Error },
+}
+
+impl ControlError {
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::Read { .. } | Self::Refused { .. } => {
+                "it must be a plain file of root or of the user that starts this, with mode 0600"
+                    .into()
+            }
+            Self::Line { .. } => {
+                format!("a line is NAME=VALUE, with NAME one of {}", CONTROL.join(", "))
+            }
+            Self::Remove { .. } => {
+                "put it into a directory of its own that can be written to".into()
+            }
+        }
+    }
+
+    /// Whether there simply is no such file.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl ControlFile {
+    /// Takes what the file that the environment names says into the environment.
+    pub(crate) fn take(environment: &mut Environment) -> Result<Option<Self>, ControlError> {
+        let Some(path) = environment.word(AGENT_CONTROL_FILE).map(PathBuf::from) else {
+            return Ok(None);
+        };
+        let text = read(&path)?;
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let wrong = || ControlError::Line { path: path.clone(), line: index + 1 };
+            let (name, value) = pair(line).ok_or_else(wrong)?;
+            environment.put(name, value);
+        }
+        Ok(Some(Self { path }))
+    }
+
+    /// Removes it, so that whoever comes next cannot read it.
+    pub(crate) fn remove(self) -> Result<(), ControlError> {
+        fs::remove_file(&self.path)
+            .map_err(|source| ControlError::Remove { path: self.path, source })
+    }
+}
+
+fn pair(line: &[u8]) -> Option<(&'static str, &[u8])> {
+    CONTROL
+        .into_iter()
+        .find_map(|name| Some((name, line.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?)))
+}
+
+/// The text of a file that nobody else could have written or read.
+fn read(path: &PathBuf) -> Result<Zeroizing<Vec<u8>>, ControlError> {
+    let failed = |source| ControlError::Read { path: path.clone(), source };
+    let refused = |why| Err(ControlError::Refused { path: path.clone(), why });
+    // A fifo in its place must not hold the start up.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let mut file = File::from(opened.map_err(|error| failed(error.into()))?);
+    let about = file.metadata().map_err(failed)?;
+    if !about.is_file() {
+        return refused("it is no plain file");
+    }
+    if about.uid() != 0 && about.uid() != sandbox_linux::process::uid() {
+        return refused("it belongs to another user");
+    }
+    if about.mode() & 0o7177 != 0 {
+        return refused("others than its owner may use it");
+    }
+    // Room for all of it, so that no half-filled buffer is given back on the way.
+    let mut text =
+        Zeroizing::new(Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0) + 64));
+    file.read_to_end(&mut text).map_err(failed)?;
+    Ok(text)
+}

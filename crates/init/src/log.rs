@@ -1,0 +1,69 @@
+//! Lines on standard error, each with the prefix of its personality and written in one piece.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fmt::{Arguments, Write as _};
+use std::io::Write as _;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log(pub(crate) &'static str);
+
+impl Log {
+    /// Something that happened.
+    pub(crate) fn say(self, text: Arguments<'_>) {
+        plain(&format!("[{}] {text}", self.0));
+    }
+
+    /// Something that is not as it was meant to be; it goes on all the same.
+    pub(crate) fn warn(self, text: Arguments<'_>) {
+        self.say(format_args!("warning: {text}"));
+    }
+
+    /// An error with what is behind it, and what to do.
+    pub(crate) fn error(self, error: &dyn Error, hint: Option<&str>) {
+        self.say(format_args!("error: {}", chain(error)));
+        if let Some(hint) = hint {
+            self.say(format_args!("hint: {hint}"));
+        }
+    }
+}
+
+/// An error and its sources in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let _ = write!(text, ": {error}");
+        source = error.source();
+    }
+    text
+}
+
+/// One line without a prefix. Where nobody listens there is nobody to tell.
+pub(crate) fn plain(text: &str) {
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// A word as it may stand in a line: what would move the cursor is escaped.
+pub(crate) fn shown(word: impl AsRef<OsStr>) -> String {
+    let mut text = String::new();
+    for letter in word.as_ref().to_string_lossy().chars() {
+        if letter.is_control() {
+            text.extend(letter.escape_default());
+        } else {
+            text.push(letter);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_escapes_control_characters_only() {
+        assert_eq!(shown("a b\u{1b}[31m\nü"), "a b\\u{1b}[31m\\nü");
+    }
+}

@@ -1,0 +1,49 @@
+//! Finding a program as the user who is going to run it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD};
+use thiserror::Error;
+
+use crate::log::shown;
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(crate) enum LookupError {
+    #[error("the agent's program `{}` is not found in PATH, or not executable for this user", shown(.0))]
+    NotFound(OsString),
+    #[error("the agent's program `{}` is found relative to the current directory only, which is refused", shown(.0))]
+    Relative(OsString),
+}
+
+impl LookupError {
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "install it in the image, or give its path",
+            Self::Relative(_) => "give its path, or make the entries of PATH absolute",
+        }
+    }
+}
+
+/// The program that a word means: with a slash it is a path, else it is looked for. Nothing is ever
+/// found by way of a relative entry: whoever can write to the workspace would choose the program.
+pub(crate) fn find(word: &OsStr, path: Option<&[u8]>) -> Result<PathBuf, LookupError> {
+    if word.as_bytes().contains(&b'/') {
+        return Ok(word.into());
+    }
+    for dir in path.into_iter().flat_map(|path| path.split(|byte| *byte == b':')) {
+        let dir = if dir.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(dir)) };
+        let file = dir.join(word);
+        if !is_program(&file) {
+            continue;
+        }
+        return if dir.is_absolute() { Ok(file) } else { Err(LookupError::Relative(word.into())) };
+    }
+    Err(LookupError::NotFound(word.into()))
+}
+
+fn is_program(file: &Path) -> bool {
+    file.is_file() && rustix::fs::accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}

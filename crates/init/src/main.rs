@@ -1,0 +1,32 @@
+//! The first process of a container.
+//!
+//! Two personalities of one static binary, chosen by the name it is called by: `entrypoint` strips the
+//! environment, gives up root and is replaced by the agent; `init` also sets up the agent's home and
+//! workspace, stays, forwards signals, reaps, and shuts down. `check` looks at an image from inside.
+
+mod log;
+mod names;
+mod personality;
+mod environment;
+mod control;
+mod user;
+mod arguments;
+mod boot;
+mod lookup;
+mod credentials;
+mod entrypoint;
+
+use std::process::ExitCode;
+
+use personality::Personality;
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    match personality::of(&words) {
+        Ok((Personality::Entrypoint, words)) => entrypoint::run(words),
+        Err(usage) => {
+            log::plain(&usage.to_string());
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which program this binary is: by its name, or under its own name by the first argument.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use thiserror::Error;
+
+/// What this process is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Personality {
+    /// Strip, drop, exec.
+    Entrypoint,
+}
+
+/// Nothing was chosen.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error(
+    "usage: agent-sandbox-init entrypoint [COMMAND [ARGS…]]
+
+Called `entrypoint` it is that at once."
+)]
+pub(crate) struct Usage;
+
+/// The personality, and the words that are its own.
+pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage> {
+    let (name, rest) = words.split_first().ok_or(Usage)?;
+    let name = Path::new(name).file_name().unwrap_or(name);
+    if let Some(personality) = by_name(name) {
+        return Ok((personality, rest));
+    }
+    let (first, rest) = rest.split_first().ok_or(Usage)?;
+    Ok((by_name(first).ok_or(Usage)?, rest))
+}
+
+fn by_name(name: &OsStr) -> Option<Personality> {
+    match name.to_str()? {
+        "entrypoint" => Some(Personality::Entrypoint),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_goes_by_the_name_and_under_its_own_name_by_the_first_word() {
+        use Personality::Entrypoint;
+        for (line, expected) in [
+            ("entrypoint", Ok((Entrypoint, ""))),
+            ("/usr/local/bin/entrypoint init x", Ok((Entrypoint, "init x"))),
+            ("agent-sandbox-init entrypoint a b", Ok((Entrypoint, "a b"))),
+            ("agent-sandbox-init", Err(Usage)),
+            ("agent-sandbox-init bash", Err(Usage)),
+            ("", Err(Usage)),
+        ] {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let found = of(&words).map(|(personality, rest)| (personality, rest.to_vec()));
+            let expected = expected.map(|(personality, rest): (_, &str)| {
+                (personality, rest.split_whitespace().map(OsString::from).collect())
+            });
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The binary as PID 1 of real namespaces.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
+
+mod room;
+mod entrypoint;

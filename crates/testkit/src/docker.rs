@@ -1,0 +1,219 @@
+//! A real Docker daemon, and containers that end with the test.
+//!
+//! `./dev test` starts a daemon of its own, with its data in a temporary directory, and names it by
+//! `DOCKER_HOST`. Only root can start one, so that these tests run once, as root.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::caller::{need, setting};
+use crate::process::Process;
+use crate::run::Run;
+use crate::world::World;
+
+/// How long a build may take: it may fetch packages.
+const BUILD: Duration = Duration::from_secs(1800);
+
+/// The daemon that `DOCKER_HOST` names, and a world whose commands reach it.
+#[derive(Debug, Clone)]
+pub struct Docker {
+    world: World,
+}
+
+impl Docker {
+    /// The daemon of this run.
+    ///
+    /// # Panics
+    /// When the tests were started in another way than by `./dev test`.
+    #[track_caller]
+    pub fn new() -> Self {
+        let host = setting("DOCKER_HOST").unwrap_or_else(|| {
+            panic!("this test needs a Docker daemon; start it with: ./dev test containers")
+        });
+        need("docker");
+        let world = World::with_binary(static_binary("agent-sandbox"));
+        Self { world: world.env("DOCKER_HOST", host) }
+    }
+
+    /// Where commands on the host's side run.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Runs `docker` with these arguments and waits for its end.
+    #[track_caller]
+    pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        self.start(args).wait_up_to(BUILD)
+    }
+
+    /// Starts `docker` with these arguments and does not wait.
+    #[track_caller]
+    pub fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Process {
+        let mut line = vec![OsString::from("docker")];
+        line.extend(args.into_iter().map(|word| word.as_ref().to_owned()));
+        self.world.start(line)
+    }
+
+    /// Runs our binary with these arguments, which may take as long as a build does.
+    #[track_caller]
+    pub fn sandbox<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        self.world.spawn(args).wait_up_to(BUILD)
+    }
+
+    /// Runs a container to its end, and removes it: `docker run --rm`.
+    #[track_caller]
+    pub fn once<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        let fixed = ["run", "--rm", "--network", "none", "--label", LABEL].map(OsString::from);
+        self.run(fixed.into_iter().chain(args.into_iter().map(|word| word.as_ref().to_owned())))
+    }
+
+    /// Starts a container that lasts until the test lets go of it: `docker run --detach`.
+    #[track_caller]
+    pub fn container<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Container {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("as-test-{}-{number}", std::process::id());
+        let container = Container { docker: self.clone(), name: name.clone() };
+        let fixed = ["run", "--detach", "--network", "none", "--label", LABEL, "--name", &name]
+            .map(OsString::from);
+        let args = args.into_iter().map(|word| word.as_ref().to_owned());
+        self.run(fixed.into_iter().chain(args)).succeeds();
+        container
+    }
+
+    /// An image with nothing but a static busybox in it, made once per run.
+    #[track_caller]
+    pub fn busybox(&self) -> &'static str {
+        static IMAGE: OnceLock<String> = OnceLock::new();
+        IMAGE
+            .get_or_init(|| self.import("as-test-busybox", BUSYBOX, &[need("busybox").as_os_str()]))
+    }
+
+    /// A small Debian, unpacked once by `./dev test` and imported once per run.
+    #[track_caller]
+    pub fn debian(&self) -> &'static str {
+        static IMAGE: OnceLock<String> = OnceLock::new();
+        IMAGE.get_or_init(|| {
+            let archive = setting("AGENT_SANDBOX_DEBIAN").unwrap_or_else(|| {
+                panic!("this test needs a small Debian; start it with: ./dev test containers")
+            });
+            self.import("as-test-debian", "exec cat -- \"$1\"", &[&archive])
+        })
+    }
+
+    /// Makes an image of the archive that a script writes to its output.
+    #[track_caller]
+    fn import(&self, name: &str, script: &str, args: &[&OsStr]) -> String {
+        let image = format!("{name}:{}", std::process::id());
+        let mut archive = Command::new("/bin/sh");
+        archive.args(["-ec", script, "sh"]).args(args).stdout(Stdio::piped());
+        archive.current_dir(self.world.path("home")).stdin(Stdio::null());
+        let mut archive = archive.spawn().expect("cannot start `/bin/sh`");
+        let mut docker = Command::new(need("docker"));
+        docker.args(["import", "-", &image]).stdin(archive.stdout.take().expect("it is piped"));
+        let imported = docker.output().expect("cannot start `docker`");
+        let made = archive.wait().expect("`sh` ends").success();
+        let message = String::from_utf8_lossy(&imported.stderr);
+        assert!(made && imported.status.success(), "cannot make the image {image}: {message}");
+        image
+    }
+}
+
+impl Default for Docker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What all containers of tests carry.
+const LABEL: &str = "agent-sandbox.test";
+
+/// Writes an archive with busybox under all its names, and the few files that programs expect.
+const BUSYBOX: &str = r#"
+mkdir -p busybox/bin busybox/etc busybox/root busybox/tmp
+for name in $("$1" --list); do ln -s busybox "busybox/bin/$name"; done
+rm -f busybox/bin/busybox
+cp -- "$1" busybox/bin/busybox
+echo 'root:x:0:0:root:/root:/bin/sh' > busybox/etc/passwd
+echo 'root:x:0:' > busybox/etc/group
+chmod 1777 busybox/tmp
+exec tar --owner=0 --group=0 -C busybox -c .
+"#;
+
+/// A running container. It is removed, with its anonymous volumes, when the test lets go of it.
+#[derive(Debug)]
+pub struct Container {
+    docker: Docker,
+    name: String,
+}
+
+impl Container {
+    /// What the daemon calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `docker exec` with these words: flags first, then the command. The container's name is put before
+    /// the command, which begins with the first word that is no flag.
+    #[track_caller]
+    pub fn exec<const F: usize, const W: usize>(&self, flags: [&str; F], words: [&str; W]) -> Run {
+        let line = ["exec"].into_iter().chain(flags).chain([self.name()]).chain(words);
+        self.docker.run(line)
+    }
+
+    /// `docker VERB [FLAGS] NAME`.
+    #[track_caller]
+    pub fn does<const W: usize>(&self, verb: [&str; W]) -> Run {
+        self.docker.run(verb.into_iter().chain([self.name()]))
+    }
+
+    /// Waits for its end; the exit code.
+    #[track_caller]
+    pub fn wait(&self) -> i32 {
+        let code = self.does(["wait"]).succeeds().output();
+        code.trim().parse().unwrap_or_else(|_| panic!("`docker wait` says {code:?}"))
+    }
+
+    /// Waits until this stands in what it has written.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str) {
+        // `docker logs` joins both outputs only on a terminal; `sh` does it here.
+        let script = r#"exec docker logs --follow "$0" 2>&1"#;
+        let logs = self.docker.world.start(["sh", "-c", script, self.name()]);
+        logs.wait_for(text);
+    }
+
+    /// What it has written: stdout and stderr.
+    #[track_caller]
+    pub fn logs(&self) -> Run {
+        self.does(["logs"]).succeeds()
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let run = self.docker.run(["rm", "--force", "--volumes", &self.name]);
+        if !std::thread::panicking() {
+            run.succeeds();
+        }
+    }
+}
+
+/// A static binary of this project, which runs in any image.
+///
+/// # Panics
+/// When the tests were started in another way than by `./dev test`.
+#[track_caller]
+pub fn static_binary(name: &str) -> std::path::PathBuf {
+    let folder = setting("AGENT_SANDBOX_STATIC").unwrap_or_else(|| {
+        panic!("this test needs static binaries; start it with: ./dev test containers")
+    });
+    let binary = Path::new(&folder).join(name);
+    assert!(fs::metadata(&binary).is_ok(), "`{}` is not built", binary.display());
+    binary
+}
