@@ -48,10 +48,12 @@ fn settled(root: u32) -> Result<Option<Beside>, BenchError> {
 fn look(root: u32) -> Result<Beside, BenchError> {
     let mut beside = Beside::default();
     for (pid, name) in family(root)?.into_iter().filter(|(_, name)| name != COMMAND[0]) {
-        let path = format!("/proc/{pid}/smaps_rollup");
+        let path = format!("/proc/{pid}/status");
         let text = fs::read_to_string(&path).map_err(|error| BenchError::Read(path, error))?;
-        beside.rss += field(&text, "Rss:");
-        beside.pss += field(&text, "Pss:");
+        beside.rss += field(&text, "VmRSS:");
+        // Root alone may look into a process that closed its memory to others.
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        beside.pss += field(&rollup, "Pss:");
         beside.names.push(name);
     }
     Ok(beside)

@@ -48,8 +48,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`backend`] renders a plan: as mounts of our own followed by bubblewrap, or as bubblewrap's
-//! arguments alone. [`exec::run`] makes it true and waits, [`guard`] looks at what was left behind.
+//! [`backend`] renders a plan: as namespaces and mounts of our own, or as bubblewrap's arguments. [`exec::run`] makes it true and waits, [`guard`] looks at what was left behind.
 //! `examples/plan.rs` prints the plan for a directory.
 
 pub mod host;

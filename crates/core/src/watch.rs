@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::channel::Awaited;
 use sandbox_linux::inotify::Inotify;
-use sandbox_linux::namespace::{MountTable, Namespaces};
+use sandbox_linux::namespace::Inside;
 use sandbox_linux::process::{self, Change};
 use sandbox_linux::root::{Protection, is_protected, protect_again};
 
@@ -35,46 +35,40 @@ pub fn identities(paths: &[PathBuf]) -> Identities {
 /// Watches over protected files.
 #[derive(Debug)]
 pub struct Watch {
-    table: MountTable,
-    namespaces: Namespaces,
+    inside: Inside,
     protected: Vec<(PathBuf, Protection)>,
     /// Their directories, once a file is gone.
     dirs: Option<Inotify>,
 }
 
 impl Watch {
-    /// Begins to watch; `first` is a process that stays in the sandbox's namespaces to the end.
-    /// `None` when there is nothing to watch.
-    pub fn open(paths: &[PathBuf], mounts: &[Mount], first: i32) -> Option<Self> {
-        if paths.is_empty() {
-            return None;
-        }
-        let namespaces = Namespaces::of(first).ok()?;
-        let table = MountTable::of(first).ok()?;
+    /// Begins to watch over these paths of the sandbox with these mounts.
+    pub fn open(paths: &[PathBuf], mounts: &[Mount], inside: Inside) -> Self {
         let protection = |path: &PathBuf| match nearest(mounts, path).map(|mount| mount.view) {
             Some(View::EmptyFile) => Protection::Hidden,
             _ => Protection::ReadOnly,
         };
         let protected = paths.iter().map(|path| (path.clone(), protection(path))).collect();
-        let mut watch = Self { table, namespaces, protected, dirs: None };
+        let mut watch = Self { inside, protected, dirs: None };
         // What was replaced before the table was opened is no event any more.
-        if !watch.is_whole(first) {
+        if !watch.is_whole() {
             watch.look();
         }
-        Some(watch)
+        watch
     }
 
-    /// Whether everything is still protected in the eyes of this process of the sandbox.
-    fn is_whole(&self, first: i32) -> bool {
-        let root = PathBuf::from(format!("/proc/{first}/root"));
-        let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-        self.protected.iter().all(|(path, protection)| is_protected(&inside(path), *protection))
+    /// Whether everything is still protected in the eyes of the sandbox.
+    fn is_whole(&self) -> bool {
+        let holds = |(path, protection): &(PathBuf, Protection)| {
+            is_protected(&self.inside.path(path), *protection)
+        };
+        self.protected.iter().all(holds)
     }
 
     /// What to wait for before the next [`Watch::look`].
     pub fn awaited(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Awaited)> {
         let dirs = self.dirs.as_ref().map(|dirs| (dirs.as_fd(), Awaited::Data));
-        [(self.table.as_fd(), Awaited::Event)].into_iter().chain(dirs)
+        [(self.inside.table(), Awaited::Event)].into_iter().chain(dirs)
     }
 
     /// Protects again what was replaced.
@@ -105,7 +99,7 @@ impl Watch {
     /// Whether everything is protected now.
     fn protect(&self) -> bool {
         let enter = || {
-            if self.namespaces.enter().is_err() {
+            if self.inside.enter().is_err() {
                 return 1;
             }
             let failed = self

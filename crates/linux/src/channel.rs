@@ -1,4 +1,4 @@
-//! The one message that a sandbox sends while it starts: "here I am", or what went wrong.
+//! What a sandbox tells whoever started it: "here I am", that it was stopped, or what went wrong.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,9 +16,12 @@ pub struct Message {
     pub pid: i32,
     /// What it says.
     pub text: Vec<u8>,
-    /// A descriptor that came with it.
-    pub attached: Option<OwnedFd>,
+    /// The descriptors that came with it.
+    pub attached: Vec<OwnedFd>,
 }
+
+/// How many descriptors one message can carry.
+const MOST: usize = 3;
 
 /// A connected pair: messages written on the second arrive on the first with their sender.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -36,7 +39,8 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// An error of the kind `WouldBlock` says that one may still come.
 pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut text = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1), ScmRights(1))];
+    let mut space =
+        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1), ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let message = rustix::net::recvmsg(
         receiver,
@@ -47,11 +51,11 @@ pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     if message.bytes == 0 {
         return Ok(None);
     }
-    let (mut pid, mut attached) = (0, None);
+    let (mut pid, mut attached) = (0, Vec::new());
     for item in ancillary.drain() {
         match item {
             RecvAncillaryMessage::ScmCredentials(sender) => pid = sender.pid.as_raw_pid(),
-            RecvAncillaryMessage::ScmRights(descriptors) => attached = descriptors.last(),
+            RecvAncillaryMessage::ScmRights(descriptors) => attached.extend(descriptors),
             _ => {}
         }
     }
@@ -63,12 +67,15 @@ pub fn send(sender: BorrowedFd<'_>, text: &[u8]) -> io::Result<()> {
     rustix::io::write(sender, text).map(drop).map_err(Into::into)
 }
 
-/// Sends one message with a descriptor.
-pub fn send_with(sender: BorrowedFd<'_>, text: &[u8], attached: BorrowedFd<'_>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Sends one message with descriptors, at most three.
+pub fn send_with(
+    sender: BorrowedFd<'_>,
+    text: &[u8],
+    attached: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let attached = [attached];
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&attached)) {
+    if !ancillary.push(SendAncillaryMessage::ScmRights(attached)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let text = [io::IoSlice::new(text)];

@@ -23,8 +23,8 @@ pub struct Frozen {
     child: Child,
 }
 
-/// Stops everything that the process `beside` started, but for its own children: those stand
-/// around the sandbox, and their being stopped would look like a key pressed on the terminal.
+/// Stops everything inside the sandbox that the process `beside` started. A bubblewrap around it
+/// goes on: its being stopped would look like a key pressed on the terminal.
 ///
 /// The caller must be single-threaded.
 pub fn freeze(beside: i32) -> io::Result<Frozen> {
@@ -140,7 +140,9 @@ fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// All descendants of a process but its children, parents first.
+/// All descendants of a process, parents first; of its children only those that are the first of a
+/// PID namespace. Such a one is stopped before the command and woken after it, and so does not see
+/// the command stop.
 fn inside(beside: i32) -> io::Result<Vec<i32>> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
@@ -151,7 +153,10 @@ fn inside(beside: i32) -> io::Result<Vec<i32>> {
         }
     }
     let of = |pid: &i32| children.get(pid).cloned().unwrap_or_default();
-    let mut found: Vec<i32> = of(&beside).iter().flat_map(of).collect();
+    let around = of(&beside);
+    let mut found: Vec<i32> = around.iter().copied().filter(|pid| is_first(*pid)).collect();
+    let others: Vec<i32> = around.into_iter().filter(|pid| !is_first(*pid)).collect();
+    found.extend(others.iter().flat_map(of));
     let mut next = 0;
     while let Some(pid) = found.get(next) {
         let below = of(pid);
@@ -159,4 +164,11 @@ fn inside(beside: i32) -> io::Result<Vec<i32>> {
         next += 1;
     }
     Ok(found)
+}
+
+/// Whether a process is the first of its PID namespace: `proc_pid_status(5)` on `NSpid`.
+fn is_first(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    numbers.split_whitespace().nth(1).is_some() && numbers.split_whitespace().last() == Some("1")
 }

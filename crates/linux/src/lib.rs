@@ -36,6 +36,8 @@ pub mod inotify;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
+pub mod enclosure;
+#[cfg(target_os = "linux")]
 pub mod mount;
 #[cfg(target_os = "linux")]
 pub mod root;

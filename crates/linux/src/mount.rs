@@ -118,6 +118,16 @@ pub fn devpts() -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
+/// The processes of our own PID namespace, not yet attached.
+pub fn proc() -> io::Result<OwnedFd> {
+    let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
 /// Mounts a read-only overlay of `upper` over `lower` at `target`. Both are lower layers to the
 /// kernel: nothing can be written. `upper` may hide names of `lower` with whiteouts.
 pub fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Result<()> {

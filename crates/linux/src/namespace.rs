@@ -1,27 +1,22 @@
 //! Namespaces of our own.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::enclosure::Ids;
 
 /// Moves this process into a new user, mount and cgroup namespace in which it has the same ids.
 ///
 /// Inside another sandbox the cgroup namespace is refused; the outer one has its own already.
-///
-/// An ordinary user can map himself alone; root maps everybody, so that files of other users
-/// keep their owners while the mounts are made.
 pub fn own_user_and_mounts() -> io::Result<()> {
-    let (uid, gid) = (crate::process::uid(), crate::process::gid());
+    let ids = Ids::own(None);
     let needed = UnshareFlags::NEWUSER | UnshareFlags::NEWNS;
     unshare(needed | UnshareFlags::NEWCGROUP).or_else(|_| unshare(needed))?;
-    if uid == 0 && write_maps(&everybody(), &everybody()).is_ok() {
-        return Ok(());
-    }
-    // Without this an unprivileged process may not write its group map: user_namespaces(7).
-    fs::write("/proc/self/setgroups", "deny")?;
-    write_maps(&format!("{uid} {uid} 1"), &format!("{gid} {gid} 1"))
+    ids.map()
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
@@ -30,50 +25,46 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(())
 }
 
-fn everybody() -> String {
-    format!("0 0 {}", u32::MAX)
-}
-
-fn write_maps(users: &str, groups: &str) -> io::Result<()> {
-    fs::write("/proc/self/uid_map", users)?;
-    fs::write("/proc/self/gid_map", groups)
-}
-
-/// The mount table of a running process. It becomes [`Event`](crate::channel::Awaited::Event)
-/// whenever a mount is made or lost, also when the host unlinks what one lies on: `proc_pid_mountinfo(5)`.
+/// The mounts that a sandbox sees, held by somebody outside of it.
 #[derive(Debug)]
-pub struct MountTable(File);
-
-impl MountTable {
-    /// Takes hold of it as it is now.
-    pub fn of(pid: i32) -> io::Result<Self> {
-        Ok(Self(File::open(format!("/proc/{pid}/mountinfo"))?))
-    }
-}
-
-impl AsFd for MountTable {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-/// The mount namespace of a running process, and the user namespace that it belongs to.
-#[derive(Debug)]
-pub struct Namespaces {
-    owner: OwnedFd,
+pub struct Inside {
+    root: OwnedFd,
     mounts: OwnedFd,
+    /// The user namespace that the mounts belong to. A process among them may be in one further
+    /// down, which has no say over them.
+    owner: OwnedFd,
+    table: OwnedFd,
 }
 
-impl Namespaces {
-    /// Takes hold of them; the caller must own that user namespace or one above it to enter.
-    ///
-    /// The process itself may be in a user namespace further down, which has no say over its mounts.
+impl Inside {
+    /// Those of a running process, which must be open to us: `ptrace(2)` on access mode.
     pub fn of(pid: i32) -> io::Result<Self> {
-        let mounts = OwnedFd::from(File::open(format!("/proc/{pid}/ns/mnt"))?);
-        Ok(Self { owner: owner(mounts.as_fd())?, mounts })
+        Self::received(open_mounts(&pid.to_string())?)
     }
 
-    /// Moves this process into them, with every capability there. The caller must own that user
+    /// Those of this process, to be sent.
+    pub fn own() -> io::Result<[OwnedFd; 3]> {
+        open_mounts("self")
+    }
+
+    /// What another process sent.
+    pub fn received([root, mounts, table]: [OwnedFd; 3]) -> io::Result<Self> {
+        Ok(Self { root, owner: owner(mounts.as_fd())?, mounts, table })
+    }
+
+    /// A path inside, as this process can open it.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/self/fd/{}", self.root.as_raw_fd()));
+        root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The mount table. It becomes [`Event`](crate::channel::Awaited::Event) whenever a mount is
+    /// made or lost, also when the host unlinks what one lies on: `proc_pid_mountinfo(5)`.
+    pub fn table(&self) -> BorrowedFd<'_> {
+        self.table.as_fd()
+    }
+
+    /// Moves this process among them, with every capability there. The caller must own that user
     /// namespace or one above it.
     pub fn enter(&self) -> io::Result<()> {
         match move_into_link_name_space(self.owner.as_fd(), Some(LinkNameSpaceType::User)) {
@@ -83,6 +74,12 @@ impl Namespaces {
         }
         Ok(move_into_link_name_space(self.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?)
     }
+}
+
+fn open_mounts(process: &str) -> io::Result<[OwnedFd; 3]> {
+    let at = |name: &str| Path::new("/proc").join(process).join(name);
+    let (mounts, table) = (File::open(at("ns/mnt"))?, File::open(at("mountinfo"))?);
+    Ok([crate::mount::open_dir(&at("root"))?, mounts.into(), table.into()])
 }
 
 /// The user namespace that a namespace belongs to: `ioctl_ns(2)`.

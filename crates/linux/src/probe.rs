@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::namespace::{Namespaces, own_user_and_mounts};
+use crate::namespace::{Inside, own_user_and_mounts};
 use crate::process::{self, Change, ProcessHandle};
 use crate::root::{Hidden, hide, lay_whiteout};
 use crate::{landlock, mount, seccomp};
@@ -150,7 +150,7 @@ pub fn enter_namespaces() -> io::Result<()> {
     if reader.read(&mut [0])? == 0 {
         return result(held.wait()?);
     }
-    let entered = Namespaces::of(held.pid()).and_then(|there| attempt(|| there.enter()));
+    let entered = Inside::of(held.pid()).and_then(|there| attempt(|| there.enter()));
     held.kill()?;
     held.wait()?;
     entered
@@ -178,7 +178,7 @@ fn result(change: Change) -> io::Result<()> {
         Change::Exited(0) => Ok(()),
         Change::Exited(errno) => Err(io::Error::from_raw_os_error(errno)),
         // A filter that kills instead of refusing.
-        Change::Killed(_) | Change::Stopped => Err(io::Error::from_raw_os_error(libc::EPERM)),
+        Change::Killed(_) | Change::Stopped(_) => Err(io::Error::from_raw_os_error(libc::EPERM)),
     }
 }
 

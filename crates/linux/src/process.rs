@@ -60,11 +60,22 @@ pub enum Change {
     Exited(i32),
     /// A signal ended it.
     Killed(i32),
-    /// It was stopped, by `SIGTSTP` or the like.
-    Stopped,
+    /// It was stopped by this signal, `SIGTSTP` or the like.
+    Stopped(i32),
 }
 
 impl Child {
+    /// What a call that forks returned: in the child, runs `body` and ends with its code.
+    pub(crate) fn of(pid: i32, body: impl FnOnce() -> i32) -> io::Result<Self> {
+        if pid == 0 {
+            let code = body();
+            // SAFETY: `_exit` never returns and runs no destructor of the parent's state.
+            unsafe { libc::_exit(code) }
+        }
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork returned no process"))?;
+        Ok(Self { pid })
+    }
+
     /// The process id.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
@@ -98,14 +109,14 @@ impl Child {
     }
 }
 
-fn change(status: WaitStatus) -> Option<Change> {
+pub(crate) fn change(status: WaitStatus) -> Option<Change> {
     if let Some(code) = status.exit_status() {
         return Some(Change::Exited(code));
     }
     if let Some(signal) = status.terminating_signal() {
         return Some(Change::Killed(signal));
     }
-    status.stopped().then_some(Change::Stopped)
+    status.stopping_signal().map(Change::Stopped)
 }
 
 /// Forks; the child runs `body` and ends with the code it returns.
@@ -115,17 +126,9 @@ fn change(status: WaitStatus) -> Option<Change> {
 /// thread that forked it.
 pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
     // SAFETY: the process has one thread (see above), so the child may run any code.
-    let pid = unsafe { libc::fork() };
-    match pid {
+    match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let code = body();
-            // SAFETY: `_exit` never returns and runs no destructor of the parent's state.
-            unsafe { libc::_exit(code) }
-        }
-        pid => Pid::from_raw(pid)
-            .map(|pid| Child { pid })
-            .ok_or_else(|| io::Error::other("fork returned no process")),
+        pid => Child::of(pid, body),
     }
 }
 
@@ -254,9 +257,19 @@ impl AsFd for ProcessHandle {
     }
 }
 
-/// Stops this process until somebody continues it.
-pub fn stop_self() -> io::Result<()> {
-    Ok(rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?)
+/// Stops this process until somebody continues it, by the signal that stopped another one: a shell
+/// says which it was.
+pub fn stop_self(signal: i32) -> io::Result<()> {
+    crate::signal::let_stop(|| {
+        let signal = Signal::from_named_raw(signal).unwrap_or(Signal::STOP);
+        Ok(rustix::process::kill_process(rustix::process::getpid(), signal)?)
+    })
+}
+
+/// Whether this process is in front at its terminal: then a shell stands behind it that wakes it.
+pub fn is_in_front() -> bool {
+    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 /// Sends `SIGCONT` to every process of our own group.

@@ -16,146 +16,11 @@ use rustix::io::Errno;
 use crate::mount::{self, Flags};
 
 mod overlay;
+mod protect;
+mod step;
 
-/// One mount, file or directory, in the order in which they are made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// A host path, with what is mounted below it, at a place inside.
-    Bind {
-        /// The path on the host, free of symlinks.
-        source: PathBuf,
-        /// The path inside, free of symlinks.
-        target: PathBuf,
-        /// Nothing below can be changed.
-        read_only: bool,
-        /// Device files below work.
-        devices: bool,
-    },
-    /// An empty file system in memory.
-    Tmpfs {
-        /// Where.
-        target: PathBuf,
-        /// The mode of its root.
-        mode: u32,
-        /// Its size in bytes; the kernel's default is half the memory.
-        size: Option<u64>,
-    },
-    /// A directory in a file system made here.
-    Dir {
-        /// Where.
-        target: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
-    /// A file in a file system made here.
-    File {
-        /// Where.
-        target: PathBuf,
-        /// Its mode.
-        mode: u32,
-        /// What it holds.
-        content: Vec<u8>,
-    },
-    /// A symlink in a file system made here.
-    Symlink {
-        /// Where.
-        target: PathBuf,
-        /// What it points to.
-        to: PathBuf,
-    },
-    /// A set of pseudo terminals of the sandbox's own.
-    Terminals {
-        /// Where.
-        target: PathBuf,
-    },
-    /// Something made here, read-only at a second place.
-    Rebind {
-        /// The path inside that was made before.
-        source: PathBuf,
-        /// The second place.
-        target: PathBuf,
-    },
-    /// A read-only view of a directory in which some paths are missing or empty.
-    Veil {
-        /// The directory.
-        dir: PathBuf,
-        /// The paths below it, and what is seen of them.
-        hidden: Vec<(PathBuf, Hidden)>,
-    },
-    /// A host directory whose changes go into a layer.
-    Overlay {
-        /// Which of them, for [`Step::Within`].
-        number: usize,
-        /// The directory on the host; it is only read.
-        source: PathBuf,
-        /// The place inside.
-        target: PathBuf,
-        /// A directory of the host that holds the layers. Its own path may be any; the paths below
-        /// it are plain names.
-        data: PathBuf,
-        /// Layers that are only read, the topmost first; below `data`.
-        lower: Vec<PathBuf>,
-        /// The layer that is written; below `data`.
-        upper: PathBuf,
-        /// The kernel's own; below `data`.
-        work: PathBuf,
-    },
-    /// A part of such a directory, at its own place again.
-    Within {
-        /// Which of them.
-        number: usize,
-        /// The path in it.
-        below: PathBuf,
-        /// The place inside.
-        target: PathBuf,
-    },
-    /// An empty, read-only file over a file that exists.
-    EmptyFile {
-        /// The file.
-        target: PathBuf,
-    },
-    /// An empty, read-only file over a socket, unless it has gone meanwhile.
-    Socket {
-        /// The socket.
-        target: PathBuf,
-    },
-    /// The file system in memory at this place can no longer be changed.
-    Seal {
-        /// Where.
-        target: PathBuf,
-    },
-}
-
-/// What is seen of a hidden path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hidden {
-    /// An empty directory.
-    Dir,
-    /// An empty file.
-    File,
-    /// Nothing, even if the host creates it later.
-    Nothing,
-    /// A link to somewhere else.
-    Link(PathBuf),
-}
-
-/// The root that the steps start from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base {
-    /// Whether the host's directories start out writable.
-    pub writable: bool,
-    /// What is taken from the host.
-    pub taken: Taken,
-}
-
-/// How the host's root is taken over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
-    /// As one mount: quick, but nothing can be added at the top.
-    Whole,
-    /// Name by name, but for these, which steps make.
-    Without(Vec<String>),
-}
+pub use protect::{Protection, is_protected, protect_again, read_only_stdin};
+pub use step::{APART, Base, Hidden, Step, Taken};
 
 /// A step that failed.
 #[derive(Debug)]
@@ -196,38 +61,11 @@ pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
     let mut builder = Builder::stage(&base.taken).during(|| "prepare the new root".into())?;
     builder.base(base)?;
     for step in steps {
-        builder.step(step).during(|| describe(step))?;
+        builder.step(step).during(|| step.describe())?;
     }
     // Let go of the old tree first, or it could not be detached.
     drop(builder);
     mount::replace_root(Path::new("/new")).during(|| "change to the new root".into())
-}
-
-/// What a failure begins with that came from [`Step::Overlay`].
-pub const APART: &str = "keep changes apart in ";
-
-fn describe(step: &Step) -> String {
-    match step {
-        Step::Bind { source, target, .. } if source == target => {
-            format!("mount {}", target.display())
-        }
-        Step::Bind { source, target, .. } => {
-            format!("mount {} at {}", source.display(), target.display())
-        }
-        Step::Veil { dir, .. } => format!("mount an overlay on {}", dir.display()),
-        Step::Overlay { target, .. } | Step::Within { target, .. } => {
-            format!("{APART}{}", target.display())
-        }
-        Step::Tmpfs { target, .. }
-        | Step::Dir { target, .. }
-        | Step::File { target, .. }
-        | Step::Symlink { target, .. }
-        | Step::EmptyFile { target }
-        | Step::Socket { target }
-        | Step::Terminals { target }
-        | Step::Rebind { target, .. }
-        | Step::Seal { target } => format!("set up {}", target.display()),
-    }
 }
 
 struct Builder {
@@ -326,6 +164,10 @@ impl Builder {
             },
             Step::Terminals { target } => {
                 mount::attach(mount::devpts()?.as_fd(), self.target(target)?.as_fd())
+            }
+            Step::Processes { target, guarded } => {
+                mount::attach(mount::proc()?.as_fd(), self.target(target)?.as_fd())?;
+                guarded.iter().try_for_each(|path| self.rebind(path, path))
             }
             Step::Rebind { source, target } => self.rebind(source, target),
             Step::Veil { dir, hidden } => self.veil(dir, hidden),
@@ -469,81 +311,4 @@ fn create(dir: BorrowedFd<'_>, path: &Path, mode: u32, content: &[u8]) -> io::Re
 fn name(path: &Path) -> io::Result<&Path> {
     let name = path.file_name().filter(|name| !name.as_bytes().is_empty());
     name.map(Path::new).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
-}
-
-/// Reopens a standard input that is a file open for reading on a read-only mount: through
-/// `/proc/self/fd/0` it could be opened for writing otherwise. Needs a mount namespace of our own.
-pub fn read_only_stdin() -> io::Result<()> {
-    use crate::fd::{Kind, is_read_only, kind, replace};
-    let stdin = rustix::stdio::stdin();
-    // A file without a name is nobody else's any more.
-    if kind(0) != Kind::File || !is_read_only(0) || rustix::fs::fstat(stdin)?.st_nlink == 0 {
-        return Ok(());
-    }
-    let tree = mount::clone_tree(by_name(stdin)?.as_fd())?;
-    mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&tree));
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        // Somebody with more rights opened it, so it cannot be opened for writing either.
-        Err(Errno::ACCESS) => return Ok(()),
-        file => file?,
-    };
-    let offset = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0))?;
-    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(offset))?;
-    replace(0, &file)
-}
-
-/// The same file by its name. A descriptor from before belongs to the mounts of the namespace that
-/// it was opened in, which cannot be copied from here.
-fn by_name(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-    let path = std::fs::read_link(link)?;
-    let named = mount::open_beneath(mount::open_dir(Path::new("/"))?.as_fd(), &path)?;
-    let (before, now) = (rustix::fs::fstat(file)?, rustix::fs::fstat(&named)?);
-    let same = (before.st_dev, before.st_ino) == (now.st_dev, now.st_ino);
-    if same { Ok(named) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
-}
-
-/// What a path that was protected before has to become again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protection {
-    /// Read-only.
-    ReadOnly,
-    /// Empty.
-    Hidden,
-}
-
-/// Protects a path again whose mount was lost because the host replaced the file under it.
-/// The caller has entered the sandbox's namespaces.
-pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
-    let root = mount::open_dir(Path::new("/"))?;
-    let target = mount::open_beneath(root.as_fd(), path)?;
-    if is_mount_root(target.as_fd())? {
-        return Ok(());
-    }
-    let tree = match protection {
-        Protection::ReadOnly => mount::clone_tree(target.as_fd())?,
-        Protection::Hidden => {
-            let scratch = mount::tmpfs(0o755, None)?;
-            create(scratch.as_fd(), Path::new("empty"), 0o444, b"")?;
-            mount::clone_tree(mount::open_beneath(scratch.as_fd(), Path::new("empty"))?.as_fd())?
-        }
-    };
-    mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
-    mount::attach(tree.as_fd(), target.as_fd())
-}
-
-/// Whether a path, seen from here, is still as protected as it was made.
-pub fn is_protected(path: &Path, protection: Protection) -> bool {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
-    // An overlay hides without a mount for each file.
-    let is_empty = || rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == 0);
-    is_mount_root(file.as_fd()).unwrap_or(false) || protection == Protection::Hidden && is_empty()
-}
-
-fn is_mount_root(path: BorrowedFd<'_>) -> io::Result<bool> {
-    let stat = rustix::fs::statx(path, c"", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::empty())?;
-    Ok(stat.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))
 }

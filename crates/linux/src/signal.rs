@@ -8,6 +8,9 @@ use std::ptr;
 /// The signals that ask a sandbox to end.
 pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
+/// The signals by which a terminal, or a program that speaks for it, stops a whole group.
+const STOPPING: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// `SIGTERM`.
 pub const TERM: i32 = libc::SIGTERM;
 /// `SIGKILL`.
@@ -28,10 +31,10 @@ pub struct Arrived {
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks the ending signals and `SIGCHLD`, and opens the descriptor.
+    /// Blocks the ending and the stopping signals and `SIGCHLD`, and opens the descriptor.
     /// Children inherit the mask; [`unblock`] takes it back.
     pub fn open() -> io::Result<Self> {
-        Self::of(ENDING.into_iter().chain([libc::SIGCHLD]))
+        Self::of(blocked())
     }
 
     /// Blocks these signals, and opens the descriptor. [`as_a_program_expects`] takes the mask back.
@@ -71,9 +74,31 @@ impl AsFd for Signals {
     }
 }
 
-/// Lets the ending signals and `SIGCHLD` through again.
+fn blocked() -> impl Iterator<Item = i32> {
+    ENDING.into_iter().chain(STOPPING).chain([libc::SIGCHLD])
+}
+
+/// Lets everything through again that [`Signals::open`] blocked.
 pub fn unblock() -> io::Result<()> {
-    change_mask(libc::SIG_UNBLOCK, &set(ENDING.into_iter().chain([libc::SIGCHLD])))
+    change_mask(libc::SIG_UNBLOCK, &set(blocked()))
+}
+
+/// Lets the stopping signals through again.
+pub fn unblock_stopping() -> io::Result<()> {
+    change_mask(libc::SIG_UNBLOCK, &set(STOPPING.into_iter()))
+}
+
+/// Lets the stopping signals through while `act` runs.
+pub(crate) fn let_stop(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    unblock_stopping()?;
+    let done = act();
+    change_mask(libc::SIG_BLOCK, &set(STOPPING.into_iter()))?;
+    done
+}
+
+/// Whether a signal stops a process that does not expect it.
+pub fn is_stopping(signal: i32) -> bool {
+    STOPPING.contains(&signal)
 }
 
 /// Blocks nothing and lets a broken pipe end the process again, which Rust's start-up turned off:

@@ -66,7 +66,7 @@ fn child_ends_with_a_code_or_by_a_signal() {
     assert_eq!(process::parent_of(child.pid()), Some(process::pid()));
     let handle = process::ProcessHandle::open(child.pid()).unwrap();
     handle.signal(Signal::STOP.as_raw()).unwrap();
-    wait_until(|| child.poll().unwrap() == Some(Change::Stopped));
+    wait_until(|| child.poll().unwrap() == Some(Change::Stopped(Signal::STOP.as_raw())));
     assert!(process::is_stopped(child.pid()));
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap(), Change::Killed(signal::KILL));
@@ -184,13 +184,13 @@ fn namespaces_are_our_own_and_can_be_entered() {
     assert_ne!(inside, outside);
     in_child(|| {
         let uid = process::uid();
-        namespace::Namespaces::of(child.pid())?.enter()?;
+        namespace::Inside::of(child.pid())?.enter()?;
         ensure(mounts("self") == inside, "entered")?;
         ensure(process::uid() == uid, "the same user")
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(namespace::Namespaces::of(0).is_err());
+    assert!(namespace::Inside::of(0).is_err());
 }
 
 #[test]

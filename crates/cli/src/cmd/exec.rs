@@ -121,6 +121,9 @@ fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdi
                     io,
                 );
             }
+            if let Some(why) = &ended.why {
+                io.labelled(Tone::Bad, "error", &visible(why));
+            }
             Ok(ended.code)
         }
         Err(error) => {

@@ -233,6 +233,28 @@ fn background_job_is_stopped_when_it_reads_and_goes_on_in_front() {
 }
 
 #[test]
+fn command_that_is_stopped_and_woken_by_hand_goes_on() {
+    let script = "(sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; echo woken";
+    World::new().run(sh(script)).succeeds().stdout("woken\n");
+}
+
+#[test]
+fn command_that_suspends_itself_gives_the_prompt_back() {
+    need("bash");
+    let world = World::new();
+    let mut terminal = world.host_terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"]);
+    let binary = world.binary().display().to_string();
+    terminal.enter(&format!("PS1='$'; set -m; {binary} sh -c 'kill -STOP 0; echo wo\"\"ken'"));
+    terminal.wait_for("Stopped");
+    terminal.enter("");
+    terminal.enter("echo back$((40+2)); fg");
+    terminal.wait_for("back42");
+    terminal.wait_for("woken");
+    terminal.enter("exit");
+    terminal.wait();
+}
+
+#[test]
 fn closed_terminal_ends_the_command() {
     let sleep = unique(4);
     let terminal = World::new().terminal(sh(&format!("echo up; sleep {sleep}; sleep {sleep}")));

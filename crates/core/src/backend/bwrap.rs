@@ -50,23 +50,18 @@ pub(crate) fn enclosure(proc: &Proc, as_agent: bool) -> Arguments {
     if as_agent {
         // Root outside, an ordinary user inside: without capabilities root could not make the
         // namespaces of a nested sandbox (user_namespaces(7), on mapping user 0).
-        bwrap.flags(["--cap-drop", "ALL", "--uid", AGENT_ID, "--gid", AGENT_ID]);
-    }
-    bwrap
-}
-
-/// The isolation that both renderings ask of bubblewrap.
-pub(super) fn isolation(plan: &Plan) -> Arguments {
-    let mut bwrap = enclosure(&plan.runtime.proc, plan.runtime.identity.is_some());
-    if plan.config.network.value == Network::Off {
-        bwrap.flags(["--unshare-net"]);
+        let id = AGENT_ID.to_string();
+        bwrap.flags(["--cap-drop", "ALL", "--uid", &id, "--gid", &id]);
     }
     bwrap
 }
 
 /// The whole plan, up to and without the command.
 pub fn arguments(plan: &Plan) -> Arguments {
-    let mut bwrap = isolation(plan);
+    let mut bwrap = enclosure(&plan.runtime.proc, plan.runtime.identity.is_some());
+    if plan.config.network.value == Network::Off {
+        bwrap.flags(["--unshare-net"]);
+    }
     if !plan.runtime.nested {
         // The filter of an outer sandbox refuses it.
         bwrap.flags(["--unshare-cgroup-try"]);

@@ -1,15 +1,18 @@
-//! A plan as mounts of our own, followed by a bubblewrap that has little left to do.
+//! A plan as namespaces and mounts of our own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::enclosure::Enclosure;
 use sandbox_linux::root::{Base, Hidden, Step, Taken};
 
-use super::bwrap::{Arguments, RUNTIME_DIRS, isolation, joined};
-use crate::config::Tmp;
+use super::bwrap::{RUNTIME_DIRS, joined};
+use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
 use crate::path::Kind;
-use crate::plan::{Identity, Layers, Mount, Plan, Store, Through, Veil, View, has_below, nearest};
+use crate::plan::{
+    AGENT_ID, Identity, Layers, Mount, Plan, Proc, Store, Through, Veil, View, has_below, nearest,
+};
 use crate::why::POLICY_FILE;
 use crate::wrapper::{CoverBy, Package};
 
@@ -22,23 +25,17 @@ pub enum Veiling {
     Binds,
 }
 
-/// The root before the first step, and the steps.
+/// The namespaces, the root before the first step, and the steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
+    /// Which namespaces are made.
+    pub enclosure: Enclosure,
+    /// The id that the user is seen by, when it is not his own.
+    pub seen_as: Option<u32>,
     /// What is taken from the host's root.
     pub base: Base,
     /// What is made on top.
     pub steps: Vec<Step>,
-}
-
-/// What is left to bubblewrap, up to and without the command.
-pub fn arguments(plan: &Plan) -> Arguments {
-    let mut bwrap = isolation(plan);
-    // Devices are forbidden where they have to be by the mounts themselves.
-    bwrap.flags(["--dev-bind", "/", "/"]);
-    bwrap.proc(&plan.runtime.proc);
-    bwrap.path(["--chdir"], &plan.config.cwd);
-    bwrap
 }
 
 /// The mounts of a plan, in order. `terminal` is the caller's, shown as `/dev/console`.
@@ -50,7 +47,32 @@ pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
     steps.runtime(plan);
     steps.files(plan, veil);
     steps.seals(plan, veil);
-    Root { base: Base { writable: plan.root_writable, taken: taken(plan) }, steps: steps.list }
+    let network = plan.config.network.value == Network::Off;
+    Root {
+        enclosure: enclosure(&plan.runtime.proc, network),
+        // Root outside, an ordinary user inside: without capabilities root could not make the
+        // namespaces of a nested sandbox (user_namespaces(7), on mapping user 0).
+        seen_as: plan.runtime.identity.is_some().then_some(AGENT_ID),
+        base: Base { writable: plan.root_writable, taken: taken(plan) },
+        steps: steps.list,
+    }
+}
+
+/// The numbers of processes must be those that `/proc` shows.
+pub(crate) fn enclosure(proc: &Proc, network: bool) -> Enclosure {
+    Enclosure { pids: *proc != Proc::Outer, network }
+}
+
+/// `/proc` for these processes.
+pub(crate) fn processes(proc: &Proc) -> Step {
+    let target = PathBuf::from("/proc");
+    match proc {
+        Proc::New => Step::Processes { target, guarded: Vec::new() },
+        Proc::Guarded(paths) => Step::Processes { target, guarded: paths.clone() },
+        Proc::Outer => {
+            Step::Bind { source: target.clone(), target, read_only: false, devices: false }
+        }
+    }
 }
 
 /// One mount does for the whole root, unless something has to be added at the top.
@@ -109,10 +131,8 @@ impl Steps {
 
     /// `/proc`, `/dev`, `/run` and `/tmp`.
     fn grounds(&mut self, plan: &Plan, terminal: Option<&Path>) {
-        // bubblewrap mounts the real one over this; it reads and writes this one before.
-        let proc = Path::new("/proc");
-        self.dir(proc, 0o755);
-        self.bind(proc, proc, false, false);
+        self.dir(Path::new("/proc"), 0o755);
+        self.list.push(processes(&plan.runtime.proc));
         self.devices(terminal);
         self.dir(Path::new("/run"), 0o755);
         self.tmpfs(Path::new("/run"), 0o755);

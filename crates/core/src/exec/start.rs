@@ -1,4 +1,4 @@
-//! What runs first inside a sandbox: it reports, and becomes the command.
+//! The step into the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,7 +12,7 @@ use sandbox_linux::{channel, signal};
 /// The name by which the first process inside finds [`start`].
 pub const START: &str = "@start";
 
-/// Runs inside, as the first process of the sandbox's own: becomes the command.
+/// Runs inside bubblewrap, as the first process of the sandbox's own: becomes the command.
 /// `arguments` are the channel's number, `--`, and the command. Returns the exit code of failure.
 pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (u8, String) {
     let [number, _, command @ ..] = arguments else {
@@ -25,10 +25,18 @@ pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (u
     };
     // The namespace's first process, by a handle that means it wherever it is used.
     let begun = ProcessHandle::open(1)
-        .and_then(|first| channel::send_with(sender.as_fd(), b"S", first.as_fd()));
+        .and_then(|first| channel::send_with(sender.as_fd(), b"S", &[first.as_fd()]));
     if let Err(error) = begun.and_then(|()| signal::unblock()) {
         return (125, format!("cannot begin: {error}"));
     }
+    become_command(command, environment)
+}
+
+/// Replaces this process by the command. Returns only on failure: the exit code, and why.
+pub(super) fn become_command(
+    command: &[OsString],
+    environment: &[(OsString, OsString)],
+) -> (u8, String) {
     let Some(name) = command.first() else { return (125, "no command".into()) };
     let variables = environment.iter().map(|(name, value)| (name, value));
     let error = match Program::new(command.iter().cloned(), variables) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::host::Host;
 
 /// The user and group that root becomes inside.
-pub const AGENT_ID: &str = "1000";
+pub const AGENT_ID: u32 = 1000;
 
 /// Root's commands run as `agent`, an ordinary user inside; what they write is root's outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -113,6 +113,9 @@ fn line(step: &Step) -> String {
         Step::Dir { target, mode } => format!("dir {mode:04o} {}", target.display()),
         Step::File { target, mode, .. } => format!("file {mode:04o} {}", target.display()),
         Step::Tmpfs { target, mode, .. } => format!("tmpfs {mode:04o} {}", target.display()),
+        Step::Processes { target, guarded } => {
+            format!("processes {} {guarded:?}", target.display())
+        }
         Step::Seal { target } => format!("seal {}", target.display()),
         Step::Veil { dir, hidden } => {
             let ssh: Vec<_> = hidden.iter().filter(|(path, _)| path.starts_with(".ssh")).collect();
@@ -130,7 +133,7 @@ fn steps_are_complete_when_the_mounts_are_our_own() {
         root.steps.iter().map(line).filter(|line| !line.contains("/dev/")).collect();
     insta::assert_snapshot!(short(&world, &lines.join("\n")), @r#"
     dir 0755 /proc
-    bind /proc at /proc
+    processes /proc []
     dir 0755 /dev
     tmpfs 0755 /dev
     dir 0755 /run

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::process::{self, Change, Child};
-use sandbox_linux::signal::Signals;
+use sandbox_linux::signal::{self, Signals};
 
 use super::attach::{Detach, abort, attach, detach};
 use super::record::{Record, started};
@@ -103,7 +103,7 @@ fn ended(child: &Child) -> MountError {
     let how = match child.wait() {
         Ok(Change::Killed(signal)) => format!("was killed by signal {signal}"),
         Ok(Change::Exited(code)) => format!("ended with code {code}"),
-        Ok(Change::Stopped) | Err(_) => "ended".to_owned(),
+        Ok(Change::Stopped(_)) | Err(_) => "ended".to_owned(),
     };
     MountError::Daemon { what: format!("the process that serves the mount {how}"), hint: None }
 }
@@ -113,6 +113,7 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     let failed = |error| MountError::refused(&request.mountpoint, error);
     // Before there is a second thread: all of them inherit what is blocked.
     let signals = Signals::open().map_err(failed)?;
+    signal::unblock_stopping().map_err(failed)?;
     let (store, base) = super::open(&request.database)?;
     let record_base = store.base().map(Path::to_owned);
     let options = options(request, &store)?;

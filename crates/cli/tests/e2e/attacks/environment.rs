@@ -3,6 +3,7 @@
 use testkit::World;
 
 use super::{inside, outside};
+use crate::probe::is_plain;
 
 #[test]
 fn e1_credential_variables_are_hidden() {
@@ -55,7 +56,8 @@ fn e2_processes_of_the_host_are_not_visible() {
 fn e3_memory_of_the_sandbox_itself_holds_no_hidden_variable() {
     let world = World::new().env("GH_TOKEN", "s3cret-in-memory");
     let look = r"
-import os
+import os, subprocess
+child = subprocess.Popen(['sleep', '30'])
 for pid in (p for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()):
     try:
         maps = [l.split() for l in open(f'/proc/{pid}/maps')]
@@ -69,10 +71,54 @@ for pid in (p for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpi
             memory.seek(start)
             if b'ret-in' + b'-memory' in memory.read(end - start): print('found in', pid)
         except OSError: pass
+child.kill()
 print('looked')
 ";
     super::python_inside(&world, &[], look).succeeds().stdout("looked\n");
     super::python_inside(&world, &["--env", "GH_TOKEN"], look).stdout_contains("found in");
+}
+
+/// The first process inside is a copy of the one that the user started, with all that it knew.
+const OPEN_A_PROCESS: &str = r"
+import ctypes, os, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+child = subprocess.Popen(['sleep', '30'])
+target = {'first': 1, 'child': child.pid}[sys.argv[1]]
+def succeeds(act):
+    try: return act() >= 0
+    except OSError: return False
+at = f'/proc/{target}'
+ways = {name: (lambda name=name: os.open(f'{at}/{name}', os.O_RDONLY))
+        for name in ['mem', 'environ', 'maps', 'auxv', 'exe', 'root', 'cwd', 'ns/mnt', 'fd/2']}
+ways['attach'] = lambda: libc.ptrace(0x4206, target, 0, 0)
+ways['getfd'] = lambda: libc.syscall(438, os.pidfd_open(target), 0, 0)
+ways['kill'] = lambda: (os.kill(target, 9), os.waitpid(target, 0))[1][0] if target > 1 else (os.kill(1, 9), -1)[1]
+print(' '.join(name for name, way in ways.items() if succeeds(way)))
+child.kill()
+";
+
+#[test]
+fn e3_the_first_process_is_closed_to_the_command() {
+    let world = World::new().env("GH_TOKEN", "s3cret-in-memory");
+    let look = |who: &str| ["/usr/bin/python3", "-c", OPEN_A_PROCESS, who].map(str::to_owned);
+    // A bubblewrap in its place is a program of its own, and never knew anything.
+    let expected = if is_plain(&world) { "mem environ" } else { "" };
+    let closed = |run: testkit::Run| {
+        let seen = run.succeeds().output();
+        assert_eq!(seen.trim().is_empty(), expected.is_empty(), "{seen}");
+        assert!(seen.contains(expected), "{seen}");
+    };
+    closed(world.run(look("first")));
+    world
+        .run(look("child"))
+        .succeeds()
+        .stdout_contains("mem environ maps auxv exe root cwd ns/mnt fd/2")
+        .stdout_contains("attach getfd")
+        .stdout_contains("kill");
+    // Whoever makes a namespace has every capability in it, and none over what is outside of it.
+    let nested: Vec<_> =
+        ["unshare", "-Ur"].map(str::to_owned).into_iter().chain(look("first")).collect();
+    closed(world.run(nested));
 }
 
 #[test]
