@@ -13,6 +13,7 @@ mod wrapped;
 mod memory;
 mod startup;
 mod cow;
+mod changes;
 
 use std::io;
 use std::process::ExitCode;
@@ -22,7 +23,9 @@ use thiserror::Error;
 /// Why there is no result.
 #[derive(Debug, Error)]
 enum BenchError {
-    #[error("usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N]")]
+    #[error(
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N]"
+    )]
     Usage,
     #[error(
         "`AGENT_SANDBOX_BIN` does not name the binary to measure; start with: ./dev bench startup"
@@ -45,6 +48,7 @@ enum BenchError {
 const ROUNDS: usize = 60;
 const COW_ROUNDS: usize = 5;
 const COW_QUICK_ROUNDS: usize = 3;
+const CHANGES_ROUNDS: usize = 10;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -59,6 +63,11 @@ fn main() -> ExitCode {
         ["cow", "--quick"] => cow::run(COW_QUICK_ROUNDS, true),
         ["cow", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => cow::run(rounds, false),
+            _ => Err(BenchError::Usage),
+        },
+        ["changes"] => changes::run(CHANGES_ROUNDS),
+        ["changes", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => changes::run(rounds),
             _ => Err(BenchError::Usage),
         },
         [cow::INSIDE, task, amount] => amount

@@ -176,7 +176,7 @@ impl Session {
             let host = HostTree::open(place.base()).map_err(cannot("open", place.base()))?;
             let mut record = self.base_record(root)?;
             record.forget(&name);
-            record.take(&host, &name, (i64::MAX, 0))?;
+            record.take(&host, &name, (i64::MAX, 0), || Ok(false))?;
             record.write(root)?;
         }
         let source = source.unwrap_or_else(|| place.path.clone());
@@ -196,7 +196,8 @@ impl Session {
             }
             opened => opened.map_err(cannot("open", base))?,
         };
-        let entries = self.layer(number)?.entries()?;
+        let layer = self.layer(number)?;
+        let entries = layer.entries()?;
         let known = self.base_record(number)?;
         let mut record = known.clone();
         // A directory that only holds changes says nothing about what is below it.
@@ -209,7 +210,7 @@ impl Session {
         record.keep_only(&hidden);
         let mut shifted = Vec::new();
         for entry in &entries {
-            if record.take(&host, &entry.path, since)? {
+            if record.take(&host, &entry.path, since, || layer.is_copy(&entry.path))? {
                 shifted.push(entry.path.clone());
             }
             let hides = !matches!(entry.node, Node::Dir { opaque: false, .. });
