@@ -260,10 +260,10 @@ impl AsFd for ProcessHandle {
 /// Stops this process until somebody continues it, by the signal that stopped another one: a shell
 /// says which it was.
 pub fn stop_self(signal: i32) -> io::Result<()> {
-    crate::signal::let_stop(|| {
-        let signal = Signal::from_named_raw(signal).unwrap_or(Signal::STOP);
-        Ok(rustix::process::kill_process(rustix::process::getpid(), signal)?)
-    })
+    let signal = Signal::from_named_raw(signal).unwrap_or(Signal::STOP);
+    // While it is blocked: one that the terminal has sent already must not count twice.
+    rustix::process::kill_process(rustix::process::getpid(), signal)?;
+    crate::signal::let_stop()
 }
 
 /// Whether this process is in front at its terminal: then a shell stands behind it that wakes it.

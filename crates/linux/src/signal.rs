@@ -88,12 +88,11 @@ pub fn unblock_stopping() -> io::Result<()> {
     change_mask(libc::SIG_UNBLOCK, &set(STOPPING.into_iter()))
 }
 
-/// Lets the stopping signals through while `act` runs.
-pub(crate) fn let_stop(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+/// Lets the stopping signals that have come meanwhile through, and blocks them again once this
+/// process has been continued.
+pub(crate) fn let_stop() -> io::Result<()> {
     unblock_stopping()?;
-    let done = act();
-    change_mask(libc::SIG_BLOCK, &set(STOPPING.into_iter()))?;
-    done
+    change_mask(libc::SIG_BLOCK, &set(STOPPING.into_iter()))
 }
 
 /// Whether a signal stops a process that does not expect it.
