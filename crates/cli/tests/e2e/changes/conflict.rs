@@ -89,8 +89,7 @@ fn remove_under(world: &World, engine: &str) {
     let session = [&format!("--cow={engine}"), "--session", "t", "sh", "-ec", script];
     let mut running = world.clone().without_env("AGENT_SANDBOX_MOUNTS").spawn(session);
     running.wait_for("ready");
-    std::fs::remove_file(world.path("project/a")).unwrap();
-    std::fs::remove_file(world.path("project/d/b")).unwrap();
+    world.host(["rm", "a", "d/b"]).succeeds();
     running.send("\n");
     running.wait().succeeds().stderr_contains("changed on the host meanwhile");
     let run = world.run(["apply", "-s", "t"]).code(1).stderr_contains("the host removed it");
@@ -107,7 +106,7 @@ fn remove_under(world: &World, engine: &str) {
 fn a_file_that_the_host_removed_after_the_session_is_not_made_again_unless_named() {
     let world = World::new().file("project/a", "1\n").file("project/b", "1\n");
     change(&world, "echo layer > a; echo layer > b");
-    std::fs::remove_file(world.path("project/a")).unwrap();
+    world.host(["rm", "a"]).succeeds();
     world.run(["apply"]).code(1).stderr_contains("conflict: a").stderr_contains("removed it");
     assert!(!world.has("project/a"));
     world.run(["apply", "a"]).succeeds();
@@ -115,13 +114,19 @@ fn a_file_that_the_host_removed_after_the_session_is_not_made_again_unless_named
 }
 
 #[test]
-fn a_new_file_beside_which_the_host_worked_is_applied_with_a_word_about_it() {
-    let world = World::new().file("project/a", "1\n");
-    let mut running = start(&world, "s", "echo new > new; echo ready; read line");
-    running.wait_for("ready");
-    world.write("project/other", "host\n");
-    running.send("\n");
-    running.wait().succeeds();
-    world.run(["apply", "-s", "s"]).succeeds().stderr_contains("its directory changed");
-    assert_eq!(world.read("project/new"), "new\n");
+fn what_is_new_beside_which_the_host_worked_is_applied_with_a_word_about_it() {
+    for engine in ["overlay", "agentfs"] {
+        let world = World::new().file("project/a", "1\n");
+        let script = "echo new > new; mv a b; echo ready; read line";
+        let session = [&format!("--cow={engine}"), "--session", "s", "sh", "-ec", script];
+        let mut running = world.clone().without_env("AGENT_SANDBOX_MOUNTS").spawn(session);
+        running.wait_for("ready");
+        world.write("project/other", "host\n");
+        running.send("\n");
+        running.wait().succeeds();
+        world.run(["apply", "-s", "s"]).succeeds().stderr_contains("its directory changed");
+        assert_eq!(world.read("project/new"), "new\n", "{engine}");
+        assert_eq!(world.read("project/b"), "1\n", "{engine}");
+        assert!(!world.has("project/a"), "{engine}");
+    }
 }
