@@ -22,13 +22,12 @@ impl Tree {
     /// Says whether an open file is now read and written past us.
     pub(crate) fn set_past(&self, id: u64, past: bool) {
         let mut state = self.lock();
+        // Another opening may have written already.
+        let _ = state.catch_up(id);
         if past {
             state.look(id);
-        } else {
-            let _ = state.catch_up(id);
-            if let Ok(node) = state.node_mut(id) {
-                node.past = None;
-            }
+        } else if let Ok(node) = state.node_mut(id) {
+            node.past = None;
         }
     }
 }
