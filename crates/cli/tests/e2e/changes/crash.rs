@@ -26,8 +26,8 @@ fn killed_with(world: &World, flags: &[&str], words: &[&str], nth: usize) -> boo
     let binary = world.binary().display().to_string();
     let inject = format!("inject={CALLS}:signal=KILL:when={nth}");
     let trace = format!("trace={CALLS}");
-    let line = ["-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
-    let line = [strace.as_str()].iter().chain(flags).chain(&line).chain(words).copied();
+    let how = ["-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
+    let line = [&[strace.as_str()], flags, &how, words].concat();
     world.host(line).status().code() != Some(0)
 }
 
