@@ -136,7 +136,7 @@ fn agentfs_shows_the_length_that_one_of_two_descriptors_wrote() {
     let large = tree.path().join("large");
     fs::write(&large, vec![1; 300_000]).unwrap();
     let writer = OpenOptions::new().read(true).write(true).open(&large).unwrap();
-    writer.write_all_at(&[2; 100_000], 300_000).unwrap();
+    writer.write_all_at(&vec![2; 100_000], 300_000).unwrap();
     drop(fs::File::open(&large).unwrap());
     drop(writer);
     // Listing asks the daemon, not the kernel's memory of the write.
