@@ -13,7 +13,7 @@ use rusqlite::types::Value;
 use sandbox_cowfs::Layer;
 use sandbox_cowfs::database::{Database, check};
 use sandbox_cowfs::store::{Kind, Store};
-use sandbox_cowfs::tree::{Base, Caller, Directory, Listing, ROOT, Tree};
+use sandbox_cowfs::tree::{Base, Caller, Directory, ROOT, Tree};
 
 /// What the valid one holds: every table has a row or two.
 const CONTENT: &str = "
@@ -226,8 +226,7 @@ fn work(path: &Path, base: &Path) {
 }
 
 fn walk(tree: &Tree, dir: u64, depth: usize, left: &mut usize) {
-    let listing = Listing::default();
-    let Ok(items) = tree.items(dir, &listing, 0) else { return };
+    let Ok(items) = tree.items(dir, 0) else { return };
     for item in items.iter() {
         if *left == 0 || depth > 40 {
             return;

@@ -2,6 +2,7 @@
 
 pub(crate) mod agentfs;
 pub(crate) mod fs;
+pub(crate) mod image;
 mod changes;
 mod words;
 
@@ -205,6 +206,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<fs::Fs>,
     },
+    /// Images to run agents in
+    Image {
+        #[command(subcommand)]
+        command: Option<image::Image>,
+    },
     /// List the sessions of copy-on-write
     Ps,
     /// Remove sessions
@@ -315,7 +321,6 @@ const RESERVED: &[&str] = &[
     "proxy",
     "usage",
     "host-command",
-    "image",
     "blocked",
 ];
 
@@ -354,6 +359,7 @@ const SUBCOMMANDS: &[&str] = &[
     "trust",
     "config",
     "fs",
+    "image",
     "ps",
     "rm",
     "prune",

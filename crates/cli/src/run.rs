@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use sandbox_core::Host;
 
+use crate::args::image::Image;
 use crate::args::{Command, Config, Typed, parse};
 use crate::cmd;
 use crate::ui::{Stdio, Tone};
@@ -128,6 +129,10 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
         Some(Command::Fs { command: None }) => Ok(cmd::help_of("fs", io)),
         Some(Command::Fs { command: Some(command) }) => cmd::fs::run(flags, command, host, io),
+        Some(Command::Image { command: None }) => Ok(cmd::help_of("image", io)),
+        Some(Command::Image { command: Some(Image::Build(build)) }) => {
+            cmd::image::build(flags, &build, host, io)
+        }
         Some(Command::Ps) => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
         Some(Command::Rm { names }) => no_sandbox(cmd::sessions::rm::run(&names, flags, host, io)),
         Some(Command::Prune(prune)) => {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use rustix::io::Errno;
 use sandbox_cowfs::store::{Kind, Store};
-use sandbox_cowfs::tree::{Attr, Caller, Change, Listing, Make, ROOT, Rename, Tree, open_base};
+use sandbox_cowfs::tree::{Attr, Caller, Change, Make, ROOT, Rename, Tree, open_base};
 
 const ME: Caller = Caller { uid: 7, gid: 8 };
 
@@ -377,7 +377,7 @@ impl View {
 
     /// Everything that is there, as the model has it; contents instead of numbers.
     fn walk(&self, id: u64, path: &Path, found: &mut BTreeMap<PathBuf, Seen>) {
-        let items = self.tree().items(id, &Listing::default(), 0).unwrap();
+        let items = self.tree().items(id, 0).unwrap();
         for item in items.iter().skip(2) {
             let path = path.join(&item.name);
             let attr = self.tree().lookup(id, &item.name).unwrap().expect("a listed name is there");

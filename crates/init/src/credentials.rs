@@ -72,11 +72,32 @@ fn set_groups(gid: Gid) -> Result<(), CredentialsError> {
     Err(CredentialsError::Groups { groups, source: error.into() })
 }
 
+/// Gives up every capability but these, also what later programs could get.
+pub(crate) fn keep(kept: CapabilitySet) -> Result<(), CredentialsError> {
+    let now = rustix::thread::capabilities(None).map_err(refused("read the capabilities"))?;
+    drop_bounding_but(kept);
+    rustix::thread::clear_ambient_capability_set()
+        .map_err(refused("empty the ambient capabilities"))?;
+    let sets = CapabilitySets {
+        effective: now.effective & kept,
+        permitted: now.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, sets).map_err(refused("give up capabilities"))
+}
+
 /// Takes every capability out of what any later program could get. Without the capability for that
 /// it stays as it is; no-new-privileges then keeps later programs from getting any.
 fn drop_bounding() {
+    drop_bounding_but(CapabilitySet::empty());
+}
+
+fn drop_bounding_but(kept: CapabilitySet) {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
+        if kept.contains(capability) {
+            continue;
+        }
         // The kernel knows no more, or does not allow it.
         let Ok(there) = rustix::thread::capability_is_in_bounding_set(capability) else { return };
         if there && rustix::thread::remove_capability_from_bounding_set(capability).is_err() {

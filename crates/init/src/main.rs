@@ -15,6 +15,7 @@ mod boot;
 mod lookup;
 mod credentials;
 mod entrypoint;
+mod init;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     match personality::of(&words) {
         Ok((Personality::Entrypoint, words)) => entrypoint::run(words),
+        Ok((Personality::Init, words)) => init::run(words),
         Err(usage) => {
             log::plain(&usage.to_string());
             ExitCode::from(2)

@@ -10,14 +10,16 @@ use thiserror::Error;
 pub(crate) enum Personality {
     /// Strip, drop, exec.
     Entrypoint,
+    /// Set up, start, forward, reap, shut down.
+    Init,
 }
 
 /// Nothing was chosen.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
-    "usage: agent-sandbox-init entrypoint [COMMAND [ARGS…]]
+    "usage: agent-sandbox-init entrypoint|init [COMMAND [ARGS…]]
 
-Called `entrypoint` it is that at once."
+Called `entrypoint`, `init` or `obot-agent` it is that at once."
 )]
 pub(crate) struct Usage;
 
@@ -35,6 +37,7 @@ pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage
 fn by_name(name: &OsStr) -> Option<Personality> {
     match name.to_str()? {
         "entrypoint" => Some(Personality::Entrypoint),
+        "init" | "obot-agent" => Some(Personality::Init),
         _ => None,
     }
 }
@@ -45,11 +48,14 @@ mod tests {
 
     #[test]
     fn of_goes_by_the_name_and_under_its_own_name_by_the_first_word() {
-        use Personality::Entrypoint;
+        use Personality::{Entrypoint, Init};
         for (line, expected) in [
             ("entrypoint", Ok((Entrypoint, ""))),
             ("/usr/local/bin/entrypoint init x", Ok((Entrypoint, "init x"))),
             ("agent-sandbox-init entrypoint a b", Ok((Entrypoint, "a b"))),
+            ("init a", Ok((Init, "a"))),
+            ("/sbin/obot-agent entrypoint", Ok((Init, "entrypoint"))),
+            ("agent-sandbox-init init init", Ok((Init, "init"))),
             ("agent-sandbox-init", Err(Usage)),
             ("agent-sandbox-init bash", Err(Usage)),
             ("", Err(Usage)),

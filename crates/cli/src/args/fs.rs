@@ -54,7 +54,7 @@ pub(crate) struct Target {
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// Letters, digits, `-` and `_` [default: agent-TIME]
+    /// Letters, digits, `-`, `_` and dots inside [default: agent-TIME]
     pub id: Option<String>,
     /// The directory that the filesystem stands on; it is never written
     #[arg(long, value_name = "DIR")]

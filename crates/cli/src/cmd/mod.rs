@@ -16,6 +16,7 @@ pub(crate) mod init;
 pub(crate) mod trust;
 pub(crate) mod config;
 pub(crate) mod fs;
+pub(crate) mod image;
 pub(crate) mod manual;
 
 use std::ffi::OsString;

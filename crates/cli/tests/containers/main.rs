@@ -2,3 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod harness;
+mod images;
+mod build;
+mod entrypoint;

@@ -13,3 +13,4 @@ mod crash;
 mod full;
 mod many;
 mod power;
+mod shortcuts;

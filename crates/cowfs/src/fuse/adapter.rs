@@ -1,9 +1,9 @@
 //! One method per kind of request.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{
@@ -18,13 +18,8 @@ use super::backing::{Way, register};
 use super::convert::{
     GENERATION, TTL, caller, empty, entry, errno, file_attr, file_type, nothing, stamp, xattr,
 };
-use super::open::{Adapter, from, open_flags};
+use super::open::{Adapter, BUFFER, behind, open_flags};
 use crate::tree::{Change, Make, Rename};
-
-thread_local! {
-    /// What is read, on its way out. Making it anew each time would cost more than reading.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -171,6 +166,7 @@ impl Filesystem for Adapter {
         };
         let way = self.backing.choose(&self.tree, ino.0, flags.0, register(&reply));
         let answer = open_flags(flags.0, opened.unchanged, &way);
+        self.feed(ino.0, flags.0, answer);
         match &way {
             Way::Past(backing) => reply.opened_passthrough(way.handle(), answer, backing),
             _ => reply.opened(way.handle(), answer),
@@ -267,25 +263,30 @@ impl Filesystem for Adapter {
         empty(reply, self.tree.sync(ino.0));
     }
 
+    /// Nothing is kept for an open directory. A kernel that hears so does not ask again, and does
+    /// by itself what the flags say.
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.silent.load(Ordering::Relaxed) {
+            return reply.error(Errno::ENOSYS);
+        }
         let flags = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
-        reply.opened(self.open_dir(), flags);
+        reply.opened(FileHandle(0), flags);
     }
 
     fn readdir(
         &self,
         _: &Request,
         ino: INodeNo,
-        handle: FileHandle,
+        _: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let items = match self.items(ino, handle, offset) {
+        let items = match self.tree.items(ino.0, offset) {
             Ok(items) => items,
-            Err(error) => return reply.error(error),
+            Err(error) => return reply.error(errno(error)),
         };
-        for (next, item) in from(&items, offset) {
-            if reply.add(INodeNo(item.id), next, file_type(item.kind), &item.name) {
+        for item in behind(&items, offset) {
+            if reply.add(INodeNo(item.id), item.at, file_type(item.kind), &item.name) {
                 break;
             }
         }
@@ -296,36 +297,24 @@ impl Filesystem for Adapter {
         &self,
         _: &Request,
         ino: INodeNo,
-        handle: FileHandle,
+        _: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let items = match self.items(ino, handle, offset) {
+        let items = match self.tree.items(ino.0, offset) {
             Ok(items) => items,
-            Err(error) => return reply.error(error),
+            Err(error) => return reply.error(errno(error)),
         };
-        for (next, item) in from(&items, offset) {
+        for item in behind(&items, offset) {
             // What went away meanwhile is left out.
             let Some((attr, counts)) = self.entry(ino.0, item) else { continue };
-            if reply.add(attr.ino, next, &item.name, &TTL, &attr, GENERATION) {
+            if reply.add(attr.ino, item.at, &item.name, &TTL, &attr, GENERATION) {
                 break;
             }
             if counts {
                 self.tree.met(attr.ino.0);
             }
         }
-        reply.ok();
-    }
-
-    fn releasedir(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.close_dir(handle);
         reply.ok();
     }
 

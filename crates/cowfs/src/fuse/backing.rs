@@ -92,10 +92,12 @@ impl Backing {
         }
         let file = tree.plain_file(id, writes)?;
         if open.id.is_none() {
-            match register(&file) {
-                Ok(backing) => open.id = Some(Arc::new(backing)),
+            if let Ok(backing) = register(&file) {
+                open.id = Some(Arc::new(backing));
+            } else {
                 // Not root, or a file system that cannot be stacked on.
-                Err(_) => self.past.store(false, Ordering::Relaxed),
+                self.past.store(false, Ordering::Relaxed);
+                tree.keep_copies(false);
             }
         }
         open.id.clone()

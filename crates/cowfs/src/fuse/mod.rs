@@ -8,8 +8,8 @@ mod adapter;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use fuser::{Config, MountOption, SessionACL};
 use thiserror::Error;
@@ -117,8 +117,12 @@ fn serve_by(
     let tree = Tree::new(store, base).map_err(|error| StoreError::Io(error.into()))?;
     tree.show_owner(options.owner);
     let tree = Arc::new(tree);
+    let notifier = Arc::new(OnceLock::new());
     let served =
-        begin(Adapter::new(Arc::clone(&tree))).and_then(|session| run(&tree, session, ready));
+        begin(Adapter::new(Arc::clone(&tree), Arc::clone(&notifier))).and_then(|session| {
+            let _ = notifier.set(session.notifier());
+            run(&tree, session, ready)
+        });
     let tree = Arc::try_unwrap(tree)
         .map_err(|_| ServeError::Broken(io::Error::other("a request is still being answered")))?;
     let closed = tree.close();

@@ -1,27 +1,33 @@
-//! What is open: files with their ways, directories with their entries.
+//! What the kernel is asked for, what is open, and how.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use fuser::{Errno, FileAttr, FileHandle, FopenFlags, INodeNo, InitFlags, KernelConfig};
+use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, Notifier};
 
 use super::backing::{Backing, Way};
-use super::convert::{errno, file_attr};
-use crate::tree::{Item, Listing, Tree};
+use super::convert::file_attr;
+use crate::tree::{Item, Tree};
 
-/// The tree, with the files and directories that are open.
+thread_local! {
+    /// What is read, on its way out. Making it anew each time would cost more than reading.
+    pub(super) static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The tree, with the files that are open.
 pub(super) struct Adapter {
     pub(super) tree: Arc<Tree>,
     pub(super) backing: Backing,
-    listings: Mutex<HashMap<u64, Arc<Listing>>>,
-    next: AtomicU64,
+    /// Whether the kernel can do without a word when a directory is opened: Linux 5.1.
+    pub(super) silent: AtomicBool,
+    /// Says things to the kernel that it did not ask for.
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Adapter {
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
-        let (backing, listings) = (Backing::default(), Mutex::default());
-        Self { tree, backing, listings, next: AtomicU64::new(1) }
+    pub(super) fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>) -> Self {
+        Self { tree, backing: Backing::default(), silent: AtomicBool::new(false), notifier }
     }
 
     /// Asks the kernel for what it has of use to us; an older one does without.
@@ -35,38 +41,32 @@ impl Adapter {
         ] {
             let _ = config.add_capabilities(wanted);
         }
+        let silent = config.capabilities().contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+        self.silent.store(silent, Ordering::Relaxed);
         let newer = config.capabilities().contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         self.backing.direct.store(newer, Ordering::Relaxed);
         let past = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
             && config.set_max_stack_depth(1).is_ok();
         self.backing.past.store(past, Ordering::Relaxed);
+        self.tree.keep_copies(past);
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
     }
 
-    pub(super) fn open_dir(&self) -> FileHandle {
-        let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        self.listings().insert(handle, Arc::default());
-        FileHandle(handle)
-    }
-
-    pub(super) fn close_dir(&self, handle: FileHandle) {
-        self.listings().remove(&handle.0);
-    }
-
-    fn listings(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Listing>>> {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The entries of an open directory.
-    pub(super) fn items(
-        &self,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-    ) -> Result<Arc<Vec<Item>>, Errno> {
-        let listing = self.listings().get(&handle.0).cloned().ok_or(Errno::EBADF)?;
-        self.tree.items(ino.0, &listing, offset).map_err(errno)
+    /// Gives the kernel the content of a small file that is opened to be read.
+    pub(super) fn feed(&self, id: u64, flags: i32, answer: FopenFlags) {
+        let Some(notifier) = self.notifier.get() else { return };
+        if flags & libc::O_ACCMODE != libc::O_RDONLY
+            || !answer.contains(FopenFlags::FOPEN_KEEP_CACHE)
+        {
+            return;
+        }
+        BUFFER.with_borrow_mut(|buffer| {
+            let Some(length) = self.tree.feed(id, buffer) else { return };
+            // What it does not take, it will ask for.
+            let _ = notifier.store(INodeNo(id), 0, &buffer[..length]);
+            self.tree.fed(id);
+        });
     }
 
     /// What an entry is, and whether telling the kernel of it counts: of `.` and `..` it does not.
@@ -80,10 +80,9 @@ impl Adapter {
     }
 }
 
-/// The entries from an offset on, each with the offset behind it.
-pub(super) fn from(items: &[Item], offset: u64) -> impl Iterator<Item = (u64, &Item)> {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    items.iter().enumerate().skip(start).map(|(index, item)| (index as u64 + 1, item))
+/// The entries behind an offset.
+pub(super) fn behind(items: &[Item], offset: u64) -> &[Item] {
+    &items[items.partition_point(|item| item.at <= offset)..]
 }
 
 /// Closing what cannot have been written needs no word.

@@ -29,6 +29,7 @@ impl Store {
 
     /// Replaces the whole content.
     pub(crate) fn put_content(&mut self, ino: u64, content: &[u8]) -> Result<(), StoreError> {
+        self.drop_copy(ino);
         let mut count = 0;
         for (index, chunk) in content.chunks(self.chunk_size).enumerate() {
             self.put_chunk(ino, index as u64, chunk)?;
@@ -57,6 +58,7 @@ impl Store {
 
     /// Cuts the content to `size` bytes, so that what is put behind it later reads as zeros.
     pub(crate) fn cut(&mut self, ino: u64, size: u64) -> Result<(), StoreError> {
+        self.drop_copy(ino);
         let (index, inside) = (size / self.chunk_size as u64, size % self.chunk_size as u64);
         self.journal.run(
             Statement::DropChunks,
@@ -73,7 +75,7 @@ impl Store {
         Ok(())
     }
 
-    fn chunk(&self, ino: u64, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn chunk(&self, ino: u64, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let mut query = self
             .journal
             .conn

@@ -146,9 +146,14 @@ impl Store {
         inode: &Inode,
     ) -> Result<(), StoreError> {
         let ino_value = [Value::from(ino)];
+        self.drop_copy(ino);
         match inode.kind() {
-            Kind::File if self.loose.has(ino) => self.forget_loose(ino)?,
-            Kind::File => self.journal.run(Statement::DropChunks, &[ino.into(), Value::Int(0)])?,
+            Kind::File => {
+                if self.loose.has(ino) {
+                    self.forget_loose(ino)?;
+                }
+                self.journal.run(Statement::DropChunks, &[ino.into(), Value::Int(0)])?;
+            }
             Kind::Symlink => {
                 self.journal.run(Statement::DropSymlink, &ino_value)?;
                 self.journal.run(Statement::DropRawSymlink, &ino_value)?;
@@ -168,6 +173,9 @@ impl Store {
 
     /// The number that an inode shows: its own, or the one that it had in the base.
     pub(crate) fn shown(&self, ino: u64) -> Result<u64, StoreError> {
+        if !self.any.origins {
+            return Ok(ino);
+        }
         let mut query = self
             .journal
             .conn

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -25,6 +26,9 @@ pub(super) struct Loose {
     doomed: Vec<u64>,
     /// Whether a file was made since the directory was last synced.
     new: bool,
+    /// Files that took the place of what the disk may have had in the database: it must have them
+    /// before it hears of that.
+    unsynced: Vec<(u64, Arc<File>)>,
     /// Room that is set aside, see [`Self::set_aside`].
     reserve: bool,
 }
@@ -42,6 +46,7 @@ impl Loose {
             files: HashSet::new(),
             doomed: Vec::new(),
             new: false,
+            unsynced: Vec::new(),
             reserve: false,
         }
     }
@@ -56,10 +61,20 @@ impl Loose {
 
     pub(super) fn doom(&mut self, ino: u64) {
         self.files.remove(&ino);
+        self.unsynced.retain(|(unsynced, _)| *unsynced != ino);
         self.doomed.push(ino);
     }
 
+    pub(super) fn must_sync(&mut self, ino: u64, file: &Arc<File>) {
+        self.new = true;
+        self.unsynced.push((ino, Arc::clone(file)));
+    }
+
     pub(super) fn sync_new(&mut self) -> io::Result<()> {
+        while let Some((_, file)) = self.unsynced.last() {
+            file.sync_data()?;
+            self.unsynced.pop();
+        }
         if std::mem::take(&mut self.new)
             && let Some(dir) = &self.dir
         {
@@ -74,7 +89,7 @@ impl Loose {
         Ok(())
     }
 
-    fn dir(&mut self) -> io::Result<&OwnedFd> {
+    pub(super) fn dir(&mut self) -> io::Result<&OwnedFd> {
         if self.dir.is_none() {
             match rustix::fs::mkdir(&self.path, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -178,17 +193,18 @@ impl Store {
         Ok(self.loose.open(ino, OFlags::CREATE | OFlags::TRUNC)?)
     }
 
-    /// From now on the loose file is the content, not the chunks.
+    /// From now on the loose file is the content, not the chunks. They stay: dropping them costs
+    /// time now, and most of them may still be true when the file is taken in again.
     pub(crate) fn loosen(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::PutLoose, &[ino.into()])?;
-        self.journal.run(Statement::DropChunks, &[ino.into(), 0_u64.into()])?;
         self.loose.doomed.retain(|doomed| *doomed != ino);
         self.loose.files.insert(ino);
         Ok(())
     }
 
     /// Copies the chunks of an inode into a new loose file.
-    pub(crate) fn take_out(&mut self, ino: u64, size: u64) -> Result<File, StoreError> {
+    pub(crate) fn take_out(&mut self, ino: u64, size: u64) -> Result<Arc<File>, StoreError> {
+        self.drop_copy(ino);
         let file = self.new_loose(ino)?;
         file.set_len(size)?;
         let mut buffer = vec![0; self.chunk_size.max(1 << 20)];
@@ -201,6 +217,8 @@ impl Store {
             offset = start + length;
         }
         self.loosen(ino)?;
+        let file = Arc::new(file);
+        self.loose.must_sync(ino, &file);
         Ok(file)
     }
 
@@ -215,6 +233,7 @@ impl Store {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.forget_loose(ino)?;
+                self.journal.run(Statement::DropChunks, &[ino.into(), 0_u64.into()])?;
                 return Ok(0);
             }
             Err(error) => return Err(error.into()),
@@ -232,24 +251,23 @@ impl Store {
         Ok(())
     }
 
-    /// Copies a file's content into chunks, holes left out.
+    /// Copies a file's content into chunks, holes left out. Chunks that hold it already are kept.
     pub(crate) fn copy_in(&mut self, ino: u64, file: &File, size: u64) -> Result<(), StoreError> {
         let chunk_size = self.chunk_size as u64;
         let mut buffer = vec![0; self.chunk_size];
         let mut offset = 0;
         while offset < size {
-            offset = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+            let data = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
                 Ok(data) => data - data % chunk_size,
                 Err(Errno::NXIO) => break,
                 Err(error) => return Err(io::Error::from(error).into()),
             };
-            let length = usize::try_from((size - offset).min(chunk_size)).unwrap_or(0);
+            self.drop_chunks(ino, offset / chunk_size, data / chunk_size)?;
+            let length = usize::try_from((size - data).min(chunk_size)).unwrap_or(0);
             let part = &mut buffer[..length];
-            file.read_exact_at(part, offset)?;
-            if part.iter().any(|byte| *byte != 0) {
-                self.put_chunk(ino, offset / chunk_size, part)?;
-            }
-            offset += chunk_size;
+            file.read_exact_at(part, data)?;
+            self.put_changed(ino, data / chunk_size, part)?;
+            offset = data + chunk_size;
             // A large file must not make a large transaction: the row in `sandbox_loose` still says
             // where the truth is.
             if self.journal.is_due(std::time::Duration::MAX) {
@@ -257,6 +275,16 @@ impl Store {
                 self.checkpoint(64 << 20)?;
             }
         }
-        Ok(())
+        self.journal.run(Statement::DropChunks, &[ino.into(), (offset / chunk_size).into()])
+    }
+
+    fn put_changed(&mut self, ino: u64, index: u64, part: &[u8]) -> Result<(), StoreError> {
+        if part.iter().all(|byte| *byte == 0) {
+            return self.drop_chunks(ino, index, index + 1);
+        }
+        if self.chunk(ino, index)?.is_some_and(|chunk| chunk == part) {
+            return Ok(());
+        }
+        self.put_chunk(ino, index, part)
     }
 }

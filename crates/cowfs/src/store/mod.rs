@@ -13,6 +13,7 @@ mod names;
 mod whiteout;
 mod data;
 mod loose;
+mod copy;
 mod xattr;
 mod recover;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub struct Store {
     base: Option<PathBuf>,
     whiteouts: whiteout::Form,
     loose: Loose,
+    copies: copy::Copies,
     next_ino: u64,
     /// Whether the rare tables hold anything: most databases never ask them.
     any: Rare,

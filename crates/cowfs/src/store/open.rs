@@ -10,6 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use rustix::fs::FlockOperation;
 
+use super::copy::Copies;
 use super::journal::{Journal, last_ino};
 use super::loose::Loose;
 use super::redo::Follows;
@@ -86,6 +87,7 @@ impl Store {
             base: config.base,
             whiteouts: whiteout::Form::of(&conn)?,
             loose: Loose::beside(path),
+            copies: Copies::default(),
             next_ino: last_ino(&conn)? + 1,
             any: rare(&conn)?,
             journal: Journal::new(conn, path.to_owned(), follows),

@@ -67,7 +67,7 @@ impl Tree {
 
     /// Changes what a file is.
     pub fn set_attr(&self, id: u64, change: &Change, who: Caller) -> Result<Attr> {
-        self.change(|state| {
+        Self::change_locked(self.lock_fed(id), |state| {
             let result = state.set_attr(id, change, who);
             state.trim(id);
             result

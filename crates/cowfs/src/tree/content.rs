@@ -26,6 +26,7 @@ impl State {
             Body::Loose(_) => {}
             Body::Buffer { .. } if small => {}
             Body::Buffer { .. } => self.loosen(id, ino)?,
+            Body::Copy(_) => self.claim_copy(id)?,
             _ if self.store.is_loose(ino) => {
                 let file = self.store.open_loose(ino).or_errno()?;
                 self.node_mut(id)?.body = Body::Loose(Arc::new(file));
@@ -42,10 +43,21 @@ impl State {
             }
             _ => {
                 let file = self.store.take_out(ino, size).or_errno()?;
-                self.node_mut(id)?.body = Body::Loose(Arc::new(file));
+                self.node_mut(id)?.body = Body::Loose(file);
                 self.mark = self.store.mark();
             }
         }
+        Ok(())
+    }
+
+    /// The copy of an open file becomes its content.
+    pub(super) fn claim_copy(&mut self, id: u64) -> Result<()> {
+        let node = self.node(id)?;
+        let (Body::Copy(file), Some(ino)) = (&node.body, node.delta) else { return Ok(()) };
+        let file = Arc::clone(file);
+        self.store.claim_copy(ino, &file).or_errno()?;
+        self.node_mut(id)?.body = Body::Loose(file);
+        self.mark = self.store.mark();
         Ok(())
     }
 
@@ -87,7 +99,12 @@ impl State {
                     bytes.resize(usize::try_from(size).unwrap_or(0), 0);
                     *dirty = true;
                 }
-                Body::Loose(file) => file.set_len(size).or_errno()?,
+                Body::Loose(file) => {
+                    file.set_len(size).or_errno()?;
+                    if size < old {
+                        self.store.cut_stale(ino, size).or_errno()?;
+                    }
+                }
                 _ => {}
             }
         }
@@ -117,7 +134,7 @@ impl State {
         Ok(())
     }
 
-    /// The plain file behind an open file's content, if there is one.
+    /// The plain file that an open file's content is, if there is one.
     pub(super) fn plain(&self, id: u64) -> Result<Option<Arc<File>>> {
         Ok(match &self.node(id)?.body {
             Body::Loose(file) => Some(Arc::clone(file)),

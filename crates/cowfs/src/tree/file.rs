@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
@@ -35,7 +36,7 @@ impl Tree {
             }
         };
         let content = below.map(|(base, path)| base.open(&path)).transpose().or_errno()?;
-        self.change_content(|state| state.open(id, content))
+        self.lock_fed(id).attempt(|state| state.open(id, content))
     }
 
     /// Makes a file and opens it; counted as known to the kernel.
@@ -50,7 +51,7 @@ impl Tree {
 
     /// Reads from an open file into `buffer`; short only at its end.
     pub fn read(&self, id: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let state = self.lock();
+        let mut state = self.lock();
         let node = state.node(id)?;
         match &node.body {
             Body::Base(content) => {
@@ -58,7 +59,7 @@ impl Tree {
                 drop(state);
                 content.read_at(buffer, offset).or_errno()
             }
-            Body::Loose(file) => {
+            Body::Loose(file) | Body::Copy(file) => {
                 let file = Arc::clone(file);
                 drop(state);
                 read_full(&file, buffer, offset).or_errno()
@@ -73,8 +74,11 @@ impl Tree {
                         buffer.copy_from_slice(&bytes[at..at + length]);
                     }
                     _ => {
-                        let ino = node.delta.ok_or(Errno::IO)?;
+                        let (ino, size) = (node.delta.ok_or(Errno::IO)?, node.inode.size);
                         state.store.read(ino, offset, buffer).or_errno()?;
+                        if self.copies.load(Ordering::Relaxed) {
+                            state.store.copy_out(ino, size, offset, buffer);
+                        }
                     }
                 }
                 Ok(length)
@@ -156,7 +160,10 @@ impl State {
                 (Some(ino), _) if self.store.is_loose(ino) => {
                     Body::Loose(Arc::new(self.store.open_loose(ino).or_errno()?))
                 }
-                (Some(_), _) => Body::Stored,
+                (Some(ino), _) => match self.store.copy(ino, node.inode.size) {
+                    Some(copy) => Body::Copy(copy),
+                    None => Body::Stored,
+                },
                 (None, Some(path)) => {
                     let content = match below {
                         Some(content) => content,
@@ -192,6 +199,7 @@ impl State {
         let node = self.touch_content(id)?;
         (node.inode.mtime, node.inode.ctime) = (now, now);
         node.inode.size = node.inode.size.max(end);
+        node.fed = false;
         if kill {
             drop_set_ids(&mut node.inode);
         }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::lookup::found;
 use super::{Attr, OrErrno, ROOT, Result, Tree};
@@ -17,23 +18,65 @@ pub struct Item {
     pub id: u64,
     /// What it is.
     pub kind: Kind,
+    /// Where in the directory it stands.
+    pub at: u64,
 }
 
-/// An open directory. Its entries are taken when it is read from the start: offsets stay what they
-/// were, whatever happens to the directory.
+/// Directories that are being read. Where a name stands follows from the name alone: who reads on
+/// finds the place again whatever happened to the directory, so that nothing must be kept for an
+/// open one. The lists here only save making them anew for each piece.
 #[derive(Debug, Default)]
-pub struct Listing {
-    items: Mutex<Arc<Vec<Item>>>,
+pub(super) struct Listings {
+    /// A key of this mount's own: nobody can make up names that stand at the same place.
+    key: RandomState,
+    /// Those read last, the latest at the end.
+    kept: Mutex<Vec<(u64, Arc<Vec<Item>>)>>,
+}
+
+/// As many lists are kept.
+const KEPT: usize = 8;
+
+impl Listings {
+    /// Where a name stands. The first places are those of the directory itself and its parent.
+    fn place(&self, name: &OsStr) -> u64 {
+        (self.key.hash_one(name) >> 2) + 3
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<(u64, Arc<Vec<Item>>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, id: u64, items: &Arc<Vec<Item>>) {
+        let mut kept = self.kept();
+        kept.retain(|(kept, _)| *kept != id);
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push((id, Arc::clone(items)));
+    }
+
+    /// The list of a directory; let go when its end is reached.
+    fn take(&self, id: u64, offset: u64) -> Option<Arc<Vec<Item>>> {
+        let mut kept = self.kept();
+        let at = kept.iter().position(|(kept, _)| *kept == id)?;
+        let over = kept[at].1.last().is_none_or(|last| last.at <= offset);
+        Some(if over { kept.remove(at).1 } else { Arc::clone(&kept[at].1) })
+    }
 }
 
 impl Tree {
-    /// The entries of an open directory, taken anew at its start.
-    pub fn items(&self, id: u64, listing: &Listing, offset: u64) -> Result<Arc<Vec<Item>>> {
-        let mut items = listing.items.lock().unwrap_or_else(PoisonError::into_inner);
-        if offset == 0 {
-            *items = Arc::new(self.list(id)?);
+    /// The entries of a directory in the order of their places. From the start they are taken anew.
+    pub fn items(&self, id: u64, offset: u64) -> Result<Arc<Vec<Item>>> {
+        if offset > 0
+            && let Some(items) = self.listings.take(id, offset)
+        {
+            return Ok(items);
         }
-        Ok(Arc::clone(&items))
+        let mut items = self.list(id)?;
+        items.sort_unstable_by_key(|item| item.at);
+        let items = Arc::new(items);
+        self.listings.keep(id, &items);
+        Ok(items)
     }
 
     /// What an entry is, not counted as known to the kernel yet.
@@ -54,12 +97,13 @@ impl Tree {
         state.settle()?;
         let node = state.node(id)?;
         let parent = node.place.as_ref().map_or(ROOT, |place| place.parent);
-        let mut items = vec![dot(".", id), dot("..", parent)];
+        let mut items = vec![dot(".", id, 1), dot("..", parent, 2)];
         let path = node.base.clone();
         if let Some(ino) = node.delta {
             for name in state.store.names(ino).or_errno()? {
                 let id = state.shown_as(name.ino)?;
-                items.push(Item { name: name.name, id, kind: name.kind });
+                let at = self.listings.place(&name.name);
+                items.push(Item { name: name.name, id, kind: name.kind, at });
             }
         }
         let (Some(path), Some(base)) = (path, state.base.clone()) else { return Ok(items) };
@@ -71,7 +115,8 @@ impl Tree {
             if !own.contains(&entry.name)
                 && !state.store.is_gone(&path.join(&entry.name)).or_errno()?
             {
-                items.push(Item { name: entry.name, id: entry.ino, kind: entry.kind });
+                let at = self.listings.place(&entry.name);
+                items.push(Item { name: entry.name, id: entry.ino, kind: entry.kind, at });
             }
         }
         Ok(items)
@@ -87,6 +132,6 @@ impl super::State {
     }
 }
 
-fn dot(name: &str, id: u64) -> Item {
-    Item { name: name.into(), id, kind: Kind::Dir }
+fn dot(name: &str, id: u64, at: u64) -> Item {
+    Item { name: name.into(), id, kind: Kind::Dir, at }
 }

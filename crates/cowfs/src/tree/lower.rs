@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::base::{Base, Content, Listed, Stat};
 use super::node::Body;
-use super::{Attr, Directory, Listing, ROOT, Result, Tree};
+use super::{Attr, Directory, ROOT, Result, Tree};
 use crate::store::{Store, StoreError};
 
 /// Opens what a layer lies over: a directory, or another database with what that lies over.
@@ -78,7 +78,7 @@ impl Base for Lower {
 
     fn list(&self, path: &Path) -> io::Result<Vec<Listed>> {
         let held = self.walk(path)?;
-        let items = self.tree.items(held.attr.id, &Listing::default(), 0)?;
+        let items = self.tree.items(held.attr.id, 0)?;
         // The first two are the directory itself and its parent.
         let listed = items.iter().skip(2);
         Ok(listed

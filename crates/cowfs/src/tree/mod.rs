@@ -19,13 +19,15 @@ mod file;
 mod content;
 mod range;
 mod past;
+mod feed;
 mod list;
 mod xattr;
 mod keep;
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -34,7 +36,7 @@ pub use base::{Base, Content, Listed, Stat};
 pub use directory::Directory;
 pub use file::Opened;
 pub(crate) use keep::PATIENCE;
-pub use list::{Item, Listing};
+pub use list::Item;
 pub use lower::open_base;
 pub use make::Make;
 pub use rename::Rename;
@@ -70,6 +72,11 @@ pub struct Owner {
 #[derive(Debug)]
 pub struct Tree {
     state: Mutex<State>,
+    listings: list::Listings,
+    /// Whether copies of what the database holds are worth making.
+    copies: AtomicBool,
+    /// Signalled when the kernel has been given a file.
+    feeding: Condvar,
 }
 
 /// What the lock guards.
@@ -115,7 +122,12 @@ impl Tree {
             mark: 0,
         };
         state.load_root()?;
-        Ok(Self { state: Mutex::new(state) })
+        Ok(Self {
+            state: Mutex::new(state),
+            listings: list::Listings::default(),
+            copies: AtomicBool::new(false),
+            feeding: Condvar::new(),
+        })
     }
 
     /// Shows everything as somebody's.
@@ -130,7 +142,13 @@ impl Tree {
     /// Runs one change. What fails half-way leaves nothing in the database; what is answered
     /// outlives this process.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        let mut state = self.lock();
+        Self::change_locked(self.lock(), change)
+    }
+
+    fn change_locked<T>(
+        mut state: MutexGuard<'_, State>,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
         let done = state.attempt(change)?;
         // Only a full disk fails here. Then it is in memory, as it was promised room for, and the
         // next commit tries again: a file must go away although nothing can be written.

@@ -10,7 +10,7 @@ use crate::store::{Inode, Kind, Time};
 
 /// A file of the view.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Node {
     /// Its inode in the layer; nothing while it is the base's alone.
     pub(super) delta: Option<u64>,
@@ -34,6 +34,9 @@ pub(super) struct Node {
     pub(super) fresh: bool,
     /// While programs write past us to the plain file: what that looked like last.
     pub(super) past: Option<Past>,
+    /// Whether the kernel was given its content, and is being given it right now.
+    pub(super) fed: bool,
+    pub(super) feeding: bool,
     /// Whether anybody ever did: what the kernel has in its cache may be old.
     pub(super) passed: bool,
 }
@@ -61,6 +64,8 @@ pub(super) enum Body {
     Base(Arc<dyn Content>),
     /// In the database.
     Stored,
+    /// In the database; this is a copy of it.
+    Copy(Arc<File>),
     /// Here, to be written to the database.
     Buffer {
         /// All of it.
@@ -86,6 +91,8 @@ impl Node {
             orphan: false,
             fresh: false,
             past: None,
+            fed: false,
+            feeding: false,
             passed: false,
         }
     }

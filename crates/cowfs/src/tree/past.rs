@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::node::{Body, Past};
 use super::{Result, State, Tree};
@@ -11,12 +12,24 @@ impl Tree {
     /// The plain file that an open file's content is, if it may be handed out: a file whose set-id
     /// bits a write must take away is written through us.
     pub(crate) fn plain_file(&self, id: u64, writes: bool) -> Option<Arc<File>> {
-        let state = self.lock();
-        let mode = state.node(id).ok()?.inode.mode;
-        if writes && mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
+        let mut state = self.lock();
+        let node = state.node(id).ok()?;
+        if writes && node.inode.mode & (libc::S_ISUID | libc::S_ISGID) != 0 {
             return None;
         }
-        state.plain(id).ok()?
+        match &node.body {
+            Body::Copy(file) if !writes => Some(Arc::clone(file)),
+            Body::Copy(_) => {
+                state.claim_copy(id).ok()?;
+                state.plain(id).ok()?
+            }
+            _ => state.plain(id).ok()?,
+        }
+    }
+
+    /// Says whether the kernel takes plain files: then copies are made of what is read.
+    pub(crate) fn keep_copies(&self, keep: bool) {
+        self.copies.store(keep, Ordering::Relaxed);
     }
 
     /// Says whether an open file is now read and written past us.

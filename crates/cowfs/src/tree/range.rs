@@ -36,7 +36,7 @@ impl Tree {
         }
         let from = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };
         match (&node.body, node.delta) {
-            (Body::Loose(file), _) => rustix::fs::seek(&**file, from),
+            (Body::Loose(file) | Body::Copy(file), _) => rustix::fs::seek(&**file, from),
             (Body::Base(content), _) => match content.file() {
                 Some(file) => rustix::fs::seek(file, from),
                 None => Ok(if hole { size } else { offset }),

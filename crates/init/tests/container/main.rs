@@ -3,3 +3,4 @@
 
 mod room;
 mod entrypoint;
+mod init;

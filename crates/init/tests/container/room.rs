@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::{Process, Run, User, World, need, user};
+use testkit::{Process, Run, Signal, Terminal, User, World, need, user};
 
 /// Where programs are, in there.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt";
@@ -37,12 +37,14 @@ pub(crate) struct Room {
     start: Start,
     env: Vec<(OsString, OsString)>,
     before: Vec<OsString>,
+    mounts: String,
 }
 
 impl Room {
     pub(crate) fn new(start: Start) -> Self {
         let world = World::with_binary(built("agent-sandbox-init"));
-        let room = Self { world, start, env: Vec::new(), before: Vec::new() };
+        let room =
+            Self { world, start, env: Vec::new(), before: Vec::new(), mounts: String::new() };
         for dir in [
             "etc",
             "proc",
@@ -115,6 +117,23 @@ impl Room {
         self
     }
 
+    /// Shell lines that run before the root directory is entered; `$root` is its path.
+    pub(crate) fn mounts(mut self, lines: &str) -> Self {
+        self.mounts.push_str(lines);
+        self.mounts.push('\n');
+        self
+    }
+
+    /// Gives a path and all below it to a user, which root can; an ordinary user has it already.
+    pub(crate) fn give(&self, path: &str, uid: u32) {
+        if user() == User::Root {
+            let owner = format!("{uid}:{uid}");
+            let mut chown = Command::new(need("chown"));
+            let done = chown.args(["-R", "-h", &owner]).arg(self.path(path)).status();
+            assert!(done.unwrap().success());
+        }
+    }
+
     /// Runs a line to its end.
     #[track_caller]
     pub(crate) fn run<S: AsRef<OsStr>>(&self, line: impl IntoIterator<Item = S>) -> Run {
@@ -128,6 +147,15 @@ impl Room {
         let process = self.world.start(self.words(&gate, line));
         self.open(process.pid().as_raw_nonzero().get(), &gate);
         process
+    }
+
+    /// The same on a terminal of its own.
+    #[track_caller]
+    pub(crate) fn terminal<S: AsRef<OsStr>>(&self, line: impl IntoIterator<Item = S>) -> Terminal {
+        let gate = self.gate();
+        let terminal = self.world.host_terminal(self.words(&gate, line));
+        self.open(terminal.pid().as_raw_nonzero().get(), &gate);
+        terminal
     }
 
     /// A fifo that holds the new process up until its ids are mapped.
@@ -155,10 +183,12 @@ impl Room {
             for dir in usr dev; do mount --rbind /$dir $root/$dir; done
             mount --bind {binary} $root/opt/agent-sandbox-init
             mount -t proc proc $root/proc
+            {mounts}
             exec {chroot} $root \"$@\"",
             root = self.path("").display(),
             busybox = need("busybox").display(),
             binary = self.world.binary().display(),
+            mounts = self.mounts,
             chroot = need("chroot").display(),
         );
         let mut words: Vec<OsString> =
@@ -223,6 +253,28 @@ impl Room {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// PID 1 of a room that was started, as the test sees it.
+#[track_caller]
+pub(crate) fn pid_1(process: &Process) -> i32 {
+    let outer = process.pid().as_raw_nonzero();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let children = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children"));
+        if let Ok(pid) = children.unwrap_or_default().trim().parse() {
+            return pid;
+        }
+        assert!(Instant::now() < deadline, "nothing was started");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends a signal to PID 1 of a room.
+#[track_caller]
+pub(crate) fn signal(process: &Process, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(pid_1(process)).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 fn ids() -> (u32, u32) {

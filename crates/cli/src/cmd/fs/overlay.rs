@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
@@ -76,18 +76,32 @@ pub(super) fn init(init: &Init, id: &str, here: &Path, io: &mut Stdio<'_>) -> Ou
     if fs::symlink_metadata(&dir).is_ok() {
         return Err(OverlayError::Exists(dir).into());
     }
+    let draft = here.join(FOLDER).join(format!(".{id}.overlay.draft"));
+    // What a killed run has left.
+    let _ = fs::remove_dir_all(&draft);
+    fill(&draft, &base)?;
+    // It appears whole or not at all.
+    fs::rename(&draft, &dir).map_err(failed("make", &dir))?;
+    let text = format!("`{}` over `{}`", dir.display(), base.display());
+    io.labelled(Tone::Good, "created", &visible(&text));
+    Ok(0)
+}
+
+fn fill(dir: &Path, base: &Path) -> Result<(), OverlayError> {
     for part in ["upper", "work"] {
         let part = dir.join(part);
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&part);
         made.map_err(failed("make", &part))?;
     }
-    // The root of the view is the upper directory: it looks like the base's own.
-    let mode = fs::metadata(&base).map_err(failed("open", &base))?.permissions();
-    fs::set_permissions(dir.join("upper"), mode).map_err(failed("make", &dir))?;
-    fs::write(dir.join("base"), base.as_os_str().as_bytes()).map_err(failed("write", &dir))?;
-    let text = format!("`{}` over `{}`", dir.display(), base.display());
-    io.labelled(Tone::Good, "created", &visible(&text));
-    Ok(0)
+    // The root of the view is the upper directory: it looks like the base's own. Only root can give
+    // it away, and only root mounts it.
+    let (upper, about) = (dir.join("upper"), fs::metadata(base).map_err(failed("open", base))?);
+    if sandbox_linux::process::uid() == 0 {
+        let (uid, gid) = (Some(about.uid()), Some(about.gid()));
+        std::os::unix::fs::chown(&upper, uid, gid).map_err(failed("give away", &upper))?;
+    }
+    fs::set_permissions(&upper, about.permissions()).map_err(failed("make", &upper))?;
+    fs::write(dir.join("base"), base.as_os_str().as_bytes()).map_err(failed("write", dir))
 }
 
 /// The one that a word means, if it is kept this way.

@@ -27,7 +27,7 @@ pub(crate) enum TargetError {
 impl From<TargetError> for Failed {
     fn from(error: TargetError) -> Self {
         let hint = match &error {
-            TargetError::NoId(_) => "an ID has letters, digits, `-` and `_`; a path of a database has a slash or ends in .db".into(),
+            TargetError::NoId(_) => "an ID has letters, digits, `-`, `_` and dots inside; a path of a database has a slash or ends in .db".into(),
             TargetError::Missing { id, known } if known.is_empty() => {
                 format!("make it with `agent-sandbox fs init {id}`, or go where `{FOLDER}/{id}.db` is")
             }
@@ -40,13 +40,16 @@ impl From<TargetError> for Failed {
 }
 
 /// Whether a word can be an ID: what AgentFS takes, so that a name is never a path, and nothing that
-/// looks like a flag.
+/// looks like a flag. Dots inside are ours, for sessions that are named by somebody else.
 pub(crate) fn is_id(word: &OsStr) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !word.is_empty()
-        && word.len() <= 128
-        && !word.as_bytes().starts_with(b"-")
-        && word.as_bytes().iter().all(plain)
+    let bytes = word.as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !bytes.is_empty()
+        && bytes.len() <= 128
+        && !bytes.starts_with(b"-")
+        && !bytes.starts_with(b".")
+        && !bytes.ends_with(b".db")
+        && bytes.iter().all(plain)
 }
 
 /// Where the database that a word means is, or would be.

@@ -317,7 +317,7 @@ fn control_file_is_read_and_gone() {
         "# by the control plane\nSESSION_TOKEN=hush=1\n\nSESSION_ID=hush\n",
     );
     room.mode("run/control/file", 0o600);
-    own(&room, "run/control");
+    room.give("run/control", 1000);
     let script = ["/opt/entrypoint", "-c", "env; ls -A /run/control"];
     let run =
         room.run(script).succeeds().stdout_lacks("hush").stdout_lacks("file").stderr_lacks("hush");
@@ -348,7 +348,7 @@ fn control_file_is_refused_when_others_could_have_read_or_chosen_it() {
         room.write("run/control/file", "SESSION_TOKEN=hush\n");
         room.mode("run/control/file", 0o600);
         spoil(&room);
-        own(&room, "run/control");
+        room.give("run/control", 1000);
         room.run(["/opt/entrypoint", "echo", "ran"])
             .code(1)
             .stdout("")
@@ -362,22 +362,11 @@ fn control_file_that_cannot_be_removed_ends_with_1() {
     let room = room().env("AGENT_CONTROL_FILE", "/run/control/file");
     room.write("run/control/file", "SESSION_TOKEN=hush\n");
     room.mode("run/control/file", 0o600);
-    own(&room, "run/control");
+    room.give("run/control", 1000);
     room.mode("run/control", 0o555);
     room.run(["/opt/entrypoint", "echo", "ran"])
         .code(1)
         .stdout("")
         .stderr_contains("the agent could read it");
     room.mode("run/control", 0o755);
-}
-
-/// Root gives a directory to the agent; an ordinary user is the agent.
-fn own(room: &Room, dir: &str) {
-    if testkit::user() == testkit::User::Root {
-        let paths = std::process::Command::new("chown")
-            .args(["-R", "-h", "1000:1000"])
-            .arg(room.path(dir))
-            .status();
-        assert!(paths.unwrap().success());
-    }
 }

@@ -1,0 +1,42 @@
+//! What `docker build` gets to see: a Dockerfile and a few files, written straight into its input. Nothing of it ever
+//! lies on the disk, so that nothing is left of a build that is killed.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Prepares the base inside the image.
+const PREPARE: &str = include_str!("../../../../../image/prepare");
+
+/// The files of a build.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub dockerfile: String,
+    /// Names in the context, and the programs that they are.
+    pub programs: Vec<(&'static str, PathBuf)>,
+}
+
+impl Context {
+    /// Writes it as an archive.
+    pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
+        let mut archive = tar::Builder::new(to);
+        for (name, text) in [("Dockerfile", self.dockerfile.as_str()), ("prepare", PREPARE)] {
+            let mut header = header(text.len() as u64);
+            archive.append_data(&mut header, name, text.as_bytes())?;
+        }
+        for (name, path) in &self.programs {
+            let file = File::open(path)?;
+            let mut header = header(file.metadata()?.len());
+            archive.append_data(&mut header, name, file)?;
+        }
+        archive.into_inner()?.flush()
+    }
+}
+
+fn header(size: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o755);
+    header.set_mtime(1); // the same files make the same layers
+    header
+}

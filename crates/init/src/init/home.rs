@@ -1,0 +1,66 @@
+//! Step 1: a copy of the image's home, made once. The layer lies on it.
+
+use std::fs;
+use std::io;
+
+use super::copy::copy_tree;
+use super::settings::{Places, Settings};
+use super::step::{Outcome, StepError, file};
+use super::supervisor::Supervisor;
+use super::task::aside;
+
+/// Copies to the staging directory and renames: the copy is there whole or not at all.
+pub(crate) fn set_up(
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+) -> Result<Outcome, StepError> {
+    let Places { data, base, staging, .. } = &settings.places;
+    clear(staging)?;
+    match fs::symlink_metadata(base) {
+        Ok(about) if about.is_dir() => return Ok(Outcome::Already),
+        Ok(_) => return Err(StepError::NoDirectory(base.clone())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(file("look at", base)(error)),
+    }
+    fs::create_dir_all(data).map_err(file("make", data))?;
+    aside(supervisor, "the copy of the home", || copy(settings))?;
+    Ok(Outcome::Done)
+}
+
+fn copy(settings: &Settings) -> Result<(), StepError> {
+    let Places { data, base, staging, .. } = &settings.places;
+    make_staging(settings)?;
+    let draft = staging.join("home");
+    let template =
+        std::path::Path::new("/home").join(settings.user.name.clone().unwrap_or_default());
+    let owner = (settings.user.uid, settings.user.gid);
+    if fs::symlink_metadata(&template).is_ok() {
+        copy_tree(&template, &draft, owner)?;
+    } else {
+        fs::create_dir(&draft).map_err(file("make", &draft))?;
+        std::os::unix::fs::chown(&draft, Some(owner.0), Some(owner.1))
+            .map_err(file("give away", &draft))?;
+    }
+    // A machine that stops right after the rename must not keep the name and lose the content.
+    let opened = fs::File::open(data).map_err(file("open", data))?;
+    rustix::fs::syncfs(&opened).map_err(file("write out", data))?;
+    fs::rename(&draft, base).map_err(file("make", base))?;
+    clear(staging)
+}
+
+/// The staging directory, which nobody but root can put names into.
+pub(crate) fn make_staging(settings: &Settings) -> Result<(), StepError> {
+    let staging = &settings.places.staging;
+    clear(staging)?;
+    fs::create_dir(staging).map_err(file("make", staging))
+}
+
+/// Removes what an earlier start has left behind, without following a link.
+pub(crate) fn clear(staging: &std::path::Path) -> Result<(), StepError> {
+    match fs::remove_dir_all(staging) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(file("remove", staging)(error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,149 @@
+//! Steps 3 to 5: the session's copy-on-write layer, made and mounted by the program `agent-sandbox`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::settings::{Cow, Settings};
+use super::step::{Outcome, StepError, file};
+use super::supervisor::Supervisor;
+use super::task::{Task, tool};
+use crate::environment::Environment;
+
+/// The program that keeps layers.
+const TOOL: &str = "agent-sandbox";
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A layer that is mounted, and the process that serves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mounted {
+    pub(crate) home: PathBuf,
+    /// Nothing for the kernel's own.
+    pub(crate) daemon: Option<i32>,
+}
+
+/// Where layers lie. Root mounts an overlay of what it finds there, so that place is root's alone.
+fn place(settings: &Settings) -> PathBuf {
+    match settings.cow {
+        Cow::Overlay => settings.places.data.join(".overlay"),
+        Cow::Agentfs | Cow::None => settings.places.data.clone(),
+    }
+}
+
+fn folder(settings: &Settings) -> PathBuf {
+    place(settings).join(".agentfs")
+}
+
+/// Step 3: the directory of layers.
+pub(crate) fn directory(settings: &Settings) -> Result<Outcome, StepError> {
+    if settings.cow == Cow::None {
+        return other_engine(settings).map(|()| Outcome::Skipped("AGENT_COW=none"));
+    }
+    let folder = folder(settings);
+    let (uid, gid) = match settings.cow {
+        Cow::Overlay => (sandbox_linux::process::uid(), sandbox_linux::process::gid()),
+        Cow::Agentfs | Cow::None => (settings.user.uid, settings.user.gid),
+    };
+    for dir in [place(settings), folder.clone()] {
+        if let Err(error) = fs::create_dir(&dir)
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(file("make", &dir)(error));
+        }
+    }
+    let about = fs::symlink_metadata(&folder).map_err(file("look at", &folder))?;
+    if !about.is_dir() {
+        return Err(StepError::NoDirectory(folder));
+    }
+    if (about.uid(), about.gid()) == (uid, gid) {
+        return Ok(Outcome::Already);
+    }
+    chown(&folder, Some(uid), Some(gid)).map_err(file("give away", &folder))?;
+    Ok(Outcome::Done)
+}
+
+/// What this session has changed must not go out of sight because another engine was chosen.
+fn other_engine(settings: &Settings) -> Result<(), StepError> {
+    let data = &settings.places.data;
+    let database = data.join(format!(".agentfs/{}.db", settings.session));
+    let overlay = data.join(format!(".overlay/.agentfs/{}.overlay", settings.session));
+    let (others, wanted) = match settings.cow {
+        Cow::Agentfs => (vec![overlay], "AGENT_COW=agentfs"),
+        Cow::Overlay => (vec![database], "AGENT_COW=overlay"),
+        Cow::None => (vec![database, overlay], "AGENT_COW=none"),
+    };
+    match others.into_iter().find(|path| fs::symlink_metadata(path).is_ok()) {
+        Some(path) => Err(StepError::OtherEngine { path, wanted }),
+        None => Ok(()),
+    }
+}
+
+/// Step 4: the session's layer, made once.
+pub(crate) fn init(settings: &Settings, supervisor: &mut Supervisor) -> Result<Outcome, StepError> {
+    let (ending, engine) = match settings.cow {
+        Cow::None => return Ok(Outcome::Skipped("AGENT_COW=none")),
+        Cow::Agentfs => ("db", "agentfs"),
+        Cow::Overlay => ("overlay", "overlay"),
+    };
+    other_engine(settings)?;
+    if fs::symlink_metadata(folder(settings).join(format!("{}.{ending}", settings.session))).is_ok()
+    {
+        return Ok(Outcome::Already);
+    }
+    let words = ["fs", "init", "--engine", engine, "--base"].map(OsString::from);
+    let base = settings.places.base.clone().into_os_string();
+    let words = words.into_iter().chain([base, settings.session.clone().into()]);
+    run(settings, words.collect(), supervisor)?;
+    Ok(Outcome::Done)
+}
+
+/// Step 5: the layer over the home.
+pub(crate) fn mount(
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+) -> Result<(Outcome, Option<Mounted>), StepError> {
+    if settings.cow == Cow::None {
+        return Ok((Outcome::Skipped("AGENT_COW=none"), None));
+    }
+    let home = &settings.places.home;
+    fs::create_dir_all(home).map_err(file("make", home))?;
+    let mut words: Vec<OsString> = ["--json", "fs", "mount"].map(OsString::from).to_vec();
+    if settings.cow == Cow::Agentfs {
+        words.extend(["-a", "--allow-root"].map(OsString::from));
+    }
+    words.extend([settings.session.clone().into(), home.clone().into_os_string()]);
+    let said = run(settings, words, supervisor)?;
+    let said: Option<serde_json::Value> = serde_json::from_str(&said).ok();
+    let daemon =
+        said.and_then(|said| said.get("pid")?.as_i64()).and_then(|pid| i32::try_from(pid).ok());
+    Ok((Outcome::Done, Some(Mounted { home: home.clone(), daemon })))
+}
+
+/// An overlay is root's to mount; everything else is done as the agent's user.
+fn run(
+    settings: &Settings,
+    arguments: Vec<OsString>,
+    supervisor: &mut Supervisor,
+) -> Result<String, StepError> {
+    let program = tool(TOOL, settings.environment.set("PATH"))?;
+    let task = Task {
+        name: TOOL,
+        program: &program,
+        arguments,
+        environment: &environment(settings),
+        dir: &place(settings),
+        user: Some(&settings.user).filter(|_| settings.cow == Cow::Agentfs),
+        limit: LIMIT,
+    };
+    task.run(supervisor)
+}
+
+/// Without a home: what the program would note there must not lie below the mount, nor, written by
+/// root, where the agent chooses the place.
+fn environment(settings: &Settings) -> Environment {
+    let path = settings.environment.set("PATH").unwrap_or_default();
+    Environment::of([[b"PATH=", path].concat()])
+}

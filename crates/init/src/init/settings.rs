@@ -1,0 +1,240 @@
+//! What `init` is to set up and to run, decided before anything is done.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::arguments::{ArgumentsError, CommandLine, command_line};
+use crate::boot::{Situation, follow};
+use crate::environment::Environment;
+use crate::log::shown;
+use crate::names::{
+    AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_STOP_GRACE,
+    AGENT_USER, AGENT_WORKDIR, SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
+};
+use crate::user::{self, User, UserError};
+
+const USER: &str = "octobot";
+const GRACE: Duration = Duration::from_secs(10);
+const DATA: &str = "/.data";
+/// For machines whose kernel starts this without one.
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The whole decision.
+pub(crate) struct Settings {
+    pub(crate) session: String,
+    pub(crate) user: User,
+    pub(crate) places: Places,
+    pub(crate) workspace: Option<Source>,
+    pub(crate) cow: Cow,
+    pub(crate) docker: Docker,
+    pub(crate) agent: Option<CommandLine>,
+    pub(crate) workdir: PathBuf,
+    pub(crate) grace: Duration,
+    /// What the agent gets.
+    pub(crate) environment: Environment,
+}
+
+/// Where everything lies; all of it follows from the user's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) data: PathBuf,
+    /// The copy of the image's home, which the layer lies on.
+    pub(crate) base: PathBuf,
+    /// The image's home, and where the layer is mounted.
+    pub(crate) home: PathBuf,
+    /// Nothing in here counts: it is removed at each start.
+    pub(crate) staging: PathBuf,
+    pub(crate) link: PathBuf,
+}
+
+/// A repository to clone.
+pub(crate) struct Source {
+    /// It may hold a password.
+    pub(crate) path: Zeroizing<Vec<u8>>,
+    pub(crate) commit: Option<String>,
+}
+
+/// How the home keeps changes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cow {
+    /// In a database, served by FUSE.
+    Agentfs,
+    /// In a directory, served by the kernel.
+    Overlay,
+    /// Not at all: the copy of the home is the home.
+    None,
+}
+
+/// Whether Docker runs beside the agent, and who may use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Docker {
+    /// Not even where it is installed.
+    Off,
+    /// Where it is installed, for everybody in the container.
+    Everybody,
+    /// Where it is installed, for the agent's group.
+    Group,
+}
+
+/// What makes a start impossible.
+#[derive(Debug, Error)]
+pub(crate) enum SettingsError {
+    #[error("{SESSION_ID} is not set")]
+    NoSession,
+    #[error("{SESSION_ID} is no proper name")]
+    BadSession,
+    #[error(transparent)]
+    User(#[from] UserError),
+    #[error("the agent's user is root")]
+    Root,
+    #[error("this runs as user id {uid}, and not as root or as `{wanted}`")]
+    OtherUser { uid: u32, wanted: String },
+    #[error("`{value}` is no value for {name}")]
+    Value { name: &'static str, value: String, known: &'static str },
+    #[error(transparent)]
+    Arguments(#[from] ArgumentsError),
+}
+
+impl SettingsError {
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::NoSession => format!("set {SESSION_ID}: it names what this session keeps"),
+            Self::BadSession => {
+                "up to 128 letters, digits, `.`, `_` and `-`, the first one a letter or digit"
+                    .into()
+            }
+            Self::User(_) | Self::Root => format!("set {AGENT_USER} to a user of the image"),
+            Self::OtherUser { .. } => {
+                format!("start the container as root, or change {AGENT_USER}")
+            }
+            Self::Value { known, .. } => format!("it takes {known}"),
+            Self::Arguments(error) => error.hint(),
+        }
+    }
+}
+
+/// Decides everything that can be decided before acting.
+pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsError> {
+    let environment = situation.environment;
+    let session = session(environment)?;
+    let user = user(situation)?;
+    let cow = cow(environment)?;
+    let named = environment.word(AGENT_BINARY).or_else(|| environment.word(AGENT_COMMAND));
+    let agent = command_line(environment, named, situation.words)?;
+    let places = Places::of(&user, cow);
+    let workdir = environment.word(AGENT_WORKDIR).map(PathBuf::from);
+    Ok(Settings {
+        session,
+        workspace: source(environment),
+        docker: docker(environment)?,
+        grace: grace(environment)?,
+        environment: agents(situation, &user, &places),
+        workdir: workdir.unwrap_or_else(|| places.home.join("workspace")),
+        user,
+        places,
+        cow,
+        agent,
+    })
+}
+
+fn session(environment: &Environment) -> Result<String, SettingsError> {
+    let value = environment.set(SESSION_ID).ok_or(SettingsError::NoSession)?;
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let proper = value.len() <= 128 && value[0].is_ascii_alphanumeric() && value.iter().all(plain);
+    let text = std::str::from_utf8(value).ok().filter(|_| proper);
+    text.map(str::to_owned).ok_or(SettingsError::BadSession)
+}
+
+/// A user with a name, for its places are called by it.
+fn user(situation: &Situation<'_>) -> Result<User, SettingsError> {
+    let wanted = situation.environment.word(AGENT_USER).unwrap_or_else(|| USER.into());
+    let wanted = wanted.to_string_lossy();
+    let user = user::find(situation.passwd, &wanted)?;
+    let name = user.name.as_ref().map(|name| name.as_bytes());
+    if name.is_none_or(|name| name.contains(&b'/') || name.starts_with(b".")) {
+        return Err(UserError::Unknown(wanted.into_owned()).into());
+    }
+    if user.uid == 0 {
+        return Err(SettingsError::Root);
+    }
+    if situation.uid != 0 && situation.uid != user.uid {
+        return Err(SettingsError::OtherUser { uid: situation.uid, wanted: shown(&*wanted) });
+    }
+    Ok(user)
+}
+
+impl Places {
+    fn of(user: &User, cow: Cow) -> Self {
+        let name = user.name.clone().unwrap_or_default();
+        let data = PathBuf::from(DATA);
+        let base = data.join(&name);
+        let mut staging = OsString::from(".");
+        staging.push(&name);
+        staging.push(".staging");
+        let home = if cow == Cow::None { base.clone() } else { PathBuf::from("/home").join(&name) };
+        Self { staging: data.join(staging), base, home, link: "/workspace".into(), data }
+    }
+}
+
+fn source(environment: &Environment) -> Option<Source> {
+    let path = Zeroizing::new(environment.set(WORKSPACE_PATH)?.to_vec());
+    let commit = environment.set(WORKSPACE_COMMIT);
+    Some(Source { path, commit: commit.map(|commit| String::from_utf8_lossy(commit).into_owned()) })
+}
+
+fn wrong(environment: &Environment, name: &'static str, known: &'static str) -> SettingsError {
+    let value = environment.set(name).map(String::from_utf8_lossy).unwrap_or_default();
+    SettingsError::Value { name, value: shown(&*value), known }
+}
+
+fn cow(environment: &Environment) -> Result<Cow, SettingsError> {
+    match environment.set(AGENT_COW) {
+        None | Some(b"agentfs") => Ok(Cow::Agentfs),
+        Some(b"overlay") => Ok(Cow::Overlay),
+        Some(b"none") => Ok(Cow::None),
+        Some(_) => Err(wrong(environment, AGENT_COW, "`agentfs`, `overlay` or `none`")),
+    }
+}
+
+fn docker(environment: &Environment) -> Result<Docker, SettingsError> {
+    let socket = match environment.set(AGENT_DOCKER_SOCKET) {
+        None | Some(b"all") => Docker::Everybody,
+        Some(b"group") => Docker::Group,
+        Some(_) => return Err(wrong(environment, AGENT_DOCKER_SOCKET, "`all` or `group`")),
+    };
+    match environment.set(AGENT_DOCKERD) {
+        None | Some(b"auto") => Ok(socket),
+        Some(b"off") => Ok(Docker::Off),
+        Some(_) => Err(wrong(environment, AGENT_DOCKERD, "`auto` or `off`")),
+    }
+}
+
+fn grace(environment: &Environment) -> Result<Duration, SettingsError> {
+    let Some(value) = environment.set(AGENT_STOP_GRACE) else { return Ok(GRACE) };
+    let seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u32>().ok());
+    let known = "a number of seconds";
+    let seconds = seconds.ok_or_else(|| wrong(environment, AGENT_STOP_GRACE, known))?;
+    Ok(Duration::from_secs(seconds.into()))
+}
+
+/// The agent's environment. It is always its own user's here, for its home is mounted.
+fn agents(situation: &Situation<'_>, user: &User, places: &Places) -> Environment {
+    let mut environment = situation.environment.stripped();
+    let name = user.name.clone().unwrap_or_default();
+    environment.put("HOME", places.home.as_os_str().as_bytes());
+    environment.put("USER", name.as_bytes());
+    environment.put("LOGNAME", name.as_bytes());
+    follow(&mut environment, user, &user::numbered(situation.passwd, 0));
+    if environment.set("PATH").is_none() {
+        environment.put("PATH", SEARCH_PATH.as_bytes());
+    }
+    environment
+}
+
+#[cfg(test)]
+mod tests;

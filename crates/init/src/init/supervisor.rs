@@ -1,0 +1,152 @@
+//! Signals and ended children, one after the other. Nothing else in this program waits for a child, so
+//! that no exit status is ever lost.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::signal::Signals;
+
+use super::signals::{self, Action};
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Code(u8),
+    Signal(i32),
+}
+
+impl Ending {
+    fn of(status: WaitStatus) -> Option<Self> {
+        let code = status.exit_status().map(|code| Self::Code(u8::try_from(code).unwrap_or(1)));
+        code.or_else(|| status.terminating_signal().map(Self::Signal))
+    }
+
+    /// As a shell would say it.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Somebody sent this to us.
+    Signal(i32),
+    /// A child, or an orphan that became one, ended.
+    Ended(i32, Ending),
+    /// Nothing, until now.
+    Timeout,
+}
+
+/// Why a wait for one process ended without its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// This signal asks for the end.
+    Signal(i32),
+    /// It took too long.
+    Late,
+}
+
+/// The one place where signals and endings arrive.
+pub(crate) struct Supervisor {
+    signals: Signals,
+    events: VecDeque<Event>,
+}
+
+impl Supervisor {
+    /// From here on no signal is lost, and none ends this process. Orphans become ours, also where this
+    /// is not PID 1.
+    pub(crate) fn open() -> io::Result<Self> {
+        let signals = Signals::of(signals::HANDLED)?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        Ok(Self { signals, events: VecDeque::new() })
+    }
+
+    /// The next event, or `Timeout` at that time.
+    pub(crate) fn next(&mut self, until: Option<Instant>) -> io::Result<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            // Rounded up: a wait of less than a millisecond would be none.
+            let left =
+                left.map(|left| u64::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u64::MAX));
+            let happened = channel::wait(&[(self.signals.as_fd(), Awaited::Data)], left)?;
+            if happened.contains(&true) {
+                self.collect()?;
+            } else if until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(Event::Timeout);
+            }
+        }
+    }
+
+    fn collect(&mut self) -> io::Result<()> {
+        while let Some(arrived) = self.signals.next()? {
+            if signals::action(arrived.signal) != Action::Reap {
+                self.events.push_back(Event::Signal(arrived.signal));
+            }
+        }
+        // Many endings may have come as one signal.
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if let Some(ending) = Ending::of(status) {
+                self.events.push_back(Event::Ended(pid.as_raw_pid(), ending));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of one process. A signal that asks for the end, or the end of the time, ends it
+    /// and its process group.
+    pub(crate) fn wait_for(
+        &mut self,
+        pid: i32,
+        limit: Duration,
+    ) -> io::Result<Result<Ending, Interrupted>> {
+        let until = Instant::now() + limit;
+        loop {
+            let why = match self.next(Some(until))? {
+                Event::Ended(ended, ending) if ended == pid => return Ok(Ok(ending)),
+                Event::Signal(signal) if signals::action(signal) == Action::End => {
+                    Interrupted::Signal(signal)
+                }
+                Event::Timeout => Interrupted::Late,
+                Event::Signal(_) | Event::Ended(..) => continue,
+            };
+            kill_group(pid, signals::KILL);
+            while !matches!(self.next(None)?, Event::Ended(ended, _) if ended == pid) {}
+            return Ok(Err(why));
+        }
+    }
+
+    /// Whether the end was asked for meanwhile.
+    pub(crate) fn asked_to_end(&mut self) -> io::Result<Option<i32>> {
+        self.collect()?;
+        let ending = |event: &Event| match event {
+            Event::Signal(signal) if signals::action(*signal) == Action::End => Some(*signal),
+            _ => None,
+        };
+        Ok(self.events.iter().find_map(ending))
+    }
+}
+
+/// Sends a signal to a process group; one that is gone needs none.
+pub(crate) fn kill_group(group: i32, signal: i32) {
+    if let (Some(group), Some(signal)) = (Pid::from_raw(group), Signal::from_named_raw(signal)) {
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+}
+
+/// Sends a signal to one process.
+pub(crate) fn kill(pid: i32, signal: i32) {
+    if let (Some(pid), Some(signal)) = (Pid::from_raw(pid), Signal::from_named_raw(signal)) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}

@@ -1,0 +1,130 @@
+//! A process that works for a step: a program, or a function of ours in a process of its own, so that
+//! PID 1 itself never waits for a disk or a network.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use sandbox_linux::process::{Program, fork};
+
+use super::step::{StepError, succeeded};
+use super::supervisor::{Ending, Supervisor};
+use crate::credentials;
+use crate::environment::Environment;
+use crate::log::chain;
+use crate::user::User;
+
+/// A program to run to its end.
+pub(crate) struct Task<'t> {
+    /// What messages call it.
+    pub(crate) name: &'static str,
+    pub(crate) program: &'t Path,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: &'t Environment,
+    pub(crate) dir: &'t Path,
+    /// Whom it runs as, if not as we do.
+    pub(crate) user: Option<&'t User>,
+    pub(crate) limit: Duration,
+}
+
+impl Task<'_> {
+    /// Runs it; what it wrote to its standard output.
+    pub(crate) fn run(self, supervisor: &mut Supervisor) -> Result<String, StepError> {
+        let (reader, writer) = pipe()?;
+        let child = fork(|| {
+            let error = self.become_it(&writer);
+            super::LOG.error(&error, None);
+            127
+        })?;
+        drop(writer);
+        let ended = supervisor.wait_for(child.pid(), self.limit)?;
+        let output = contents(reader);
+        succeeded(self.name, ended)?;
+        Ok(output)
+    }
+
+    fn become_it(&self, output: &OwnedFd) -> StepError {
+        let prepared = prepare(output).map_err(StepError::from).and_then(|()| {
+            if let Some(user) = self.user {
+                credentials::switch(user)?;
+            }
+            rustix::process::chdir(self.dir).map_err(super::step::file("enter", self.dir))?;
+            let argv = [self.program.as_os_str().to_owned()].into_iter();
+            let argv = argv.chain(self.arguments.iter().cloned());
+            Ok(Program::with_entries(argv, self.environment.entries())?)
+        });
+        match prepared {
+            Ok(program) => {
+                let source = program.exec_path(self.program.as_os_str());
+                StepError::File { what: "execute", path: self.program.into(), source }
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// Runs a function in a process of its own, as who we are.
+pub(crate) fn aside(
+    supervisor: &mut Supervisor,
+    name: &'static str,
+    work: impl FnOnce() -> Result<(), StepError>,
+) -> Result<(), StepError> {
+    const LIMIT: Duration = Duration::from_secs(3600);
+    let (reader, mut writer) = pipe().map(|(reader, writer)| (reader, File::from(writer)))?;
+    let child = fork(|| {
+        let done = rustix::process::setpgid(None, None).map_err(io::Error::from);
+        let done = done.and_then(|()| sandbox_linux::signal::as_a_program_expects());
+        let Err(error) = done.map_err(StepError::from).and_then(|()| work()) else { return 0 };
+        let hint = error.hint().unwrap_or_default();
+        let _ = writer.write_all(format!("{}\0{hint}", chain(&error)).as_bytes());
+        1
+    })?;
+    drop(writer);
+    let ended = supervisor.wait_for(child.pid(), LIMIT)?;
+    let said = contents(reader);
+    match (ended, said.split_once('\0')) {
+        (Ok(Ending::Code(1)), Some((what, hint))) => {
+            let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
+            Err(StepError::Said(what.to_owned(), hint))
+        }
+        (ended, _) => succeeded(name, ended),
+    }
+}
+
+/// Never blocks on our side: whoever still holds the other end is not waited for.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::NONBLOCK)?;
+    Ok((reader, writer))
+}
+
+fn contents(reader: OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    // An error says that there is no more.
+    let _ = File::from(reader).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A group of its own, no input, output to us, and signals as a program expects them.
+fn prepare(output: &OwnedFd) -> io::Result<()> {
+    rustix::process::setpgid(None, None)?;
+    let null: OwnedFd = OpenOptions::new().read(true).open("/dev/null")?.into();
+    sandbox_linux::fd::replace(0, &null)?;
+    sandbox_linux::fd::replace(1, output)?;
+    sandbox_linux::fd::close_all_on_exec()?;
+    sandbox_linux::signal::as_a_program_expects()
+}
+
+/// A program beside this one, else on the search path.
+pub(crate) fn tool(name: &'static str, path: Option<&[u8]>) -> Result<PathBuf, StepError> {
+    let beside = std::fs::read_link("/proc/self/exe").ok();
+    let beside = beside.and_then(|own| Some(own.parent()?.join(name)));
+    if let Some(beside) = beside.filter(|beside| beside.is_file()) {
+        return Ok(beside);
+    }
+    crate::lookup::find(OsStr::new(name), path).map_err(|_| StepError::NoProgram(name))
+}
