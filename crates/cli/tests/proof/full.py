@@ -42,16 +42,6 @@ assert full("old", b"o" * (4 << 20)), "a base file grows on a full disk"
 if os.path.exists("large"):
     os.unlink("large")
 shutil.rmtree("many")
-# What small files took is there for the next ones, as often as one likes.
-for _ in range(3):
-    os.mkdir("many")
-    again = 0
-    while again < count and not full(f"many/{again}", b"m" * 3000):
-        again += 1
-    assert again > count // 2, f"{count} fitted, then {again}"
-    shutil.rmtree("many")
-
-
 # What is stored as a whole gives its space back to the next small files within a moment, to large ones when it is mounted
 # anew.
 def soon(act, *words):

@@ -46,12 +46,13 @@ impl Tree {
             state.room.buried = Some(Instant::now());
             let _ = state.store.sync();
         }
-        state.room.full = done.is_err() || state.is_full();
+        state.room.full = done.is_err() || state.store.is_full();
         state.room.used = 0;
         if !state.room.full {
             state.store.set_aside();
-            let _ = state.store.checkpoint(LOG);
         }
+        let limit = if state.room.full { 0 } else { LOG };
+        let _ = state.store.checkpoint(limit);
     }
 
     /// Ends the view: everything is committed, and the database brought to rest.
@@ -94,16 +95,6 @@ impl State {
 
     /// Writes changed inodes, and notes those without a name. Nodes that nobody holds any more go.
     pub(super) fn settle(&mut self) -> Result<()> {
-        let done = self.write_down();
-        while let Some(id) = self.saved.pop() {
-            self.trim(id);
-        }
-        self.mark = self.store.mark();
-        done
-    }
-
-    /// The same in the middle of a change, which may need any node.
-    fn write_down(&mut self) -> Result<()> {
         while let Some(id) = self.dirty.pop() {
             if let Err(error) = self.save(id) {
                 self.dirty.push(id);
@@ -111,7 +102,7 @@ impl State {
                 self.unlogged.clone_from(&self.dirty);
                 return Err(error);
             }
-            self.saved.push(id);
+            self.trim(id);
         }
         while let Some(id) = self.orphans.pop() {
             let Some(node) = self.nodes.get_mut(&id).filter(|node| node.inode.nlink == 0) else {
@@ -123,6 +114,7 @@ impl State {
             }
         }
         self.unlogged.clear();
+        self.mark = self.store.mark();
         Ok(())
     }
 
@@ -174,18 +166,6 @@ impl State {
         self.catch_up(id)
     }
 
-    /// Whether the disk is full, also without what only waits to be moved into the database: that
-    /// has room of its own where something was deleted.
-    fn is_full(&mut self) -> bool {
-        if !self.store.is_full() {
-            return false;
-        }
-        let moved = self.write_down().and_then(|()| self.store.commit().or_errno());
-        let moved = moved.and_then(|()| self.store.checkpoint(0).or_errno());
-        self.mark = self.store.mark();
-        moved.is_err() || self.store.is_full()
-    }
-
     /// Refuses what would need room that the disk does not have.
     pub(super) fn need_room(&mut self) -> Result<()> {
         self.need_room_for(4096)
@@ -195,7 +175,7 @@ impl State {
         self.room.used += bytes;
         if self.room.used > ASK {
             self.room.used = 0;
-            self.room.full = self.is_full();
+            self.room.full = self.store.is_full();
         }
         if self.room.full { Err(Errno::NOSPC) } else { Ok(()) }
     }

@@ -91,8 +91,6 @@ struct State {
     dirty: Vec<u64>,
     /// Those of them that the redo log lacks; the content of open files apart, see [`State::keep`].
     unlogged: Vec<u64>,
-    /// Nodes that were written and may go now, if nobody holds them.
-    saved: Vec<u64>,
     /// Nodes without a name that the database does not know of yet.
     orphans: Vec<u64>,
     /// Names that were taken from files of the base with several.
@@ -115,7 +113,6 @@ impl Tree {
             shown: HashMap::new(),
             dirty: Vec::new(),
             unlogged: Vec::new(),
-            saved: Vec::new(),
             orphans: Vec::new(),
             room: keep::Room::default(),
             owner: Owner::default(),
