@@ -14,6 +14,7 @@ mod memory;
 mod startup;
 mod cow;
 mod changes;
+mod init;
 
 use std::io;
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 enum BenchError {
     #[error(
-        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N]"
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N]"
     )]
     Usage,
     #[error(
@@ -57,6 +58,11 @@ fn main() -> ExitCode {
         ["startup"] => startup::run(ROUNDS),
         ["startup", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => startup::run(rounds),
+            _ => Err(BenchError::Usage),
+        },
+        ["init"] => init::run(ROUNDS),
+        ["init", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => init::run(rounds),
             _ => Err(BenchError::Usage),
         },
         ["cow"] => cow::run(COW_ROUNDS, false),

@@ -16,6 +16,7 @@ mod lookup;
 mod credentials;
 mod entrypoint;
 mod init;
+mod check;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     match personality::of(&words) {
         Ok((Personality::Entrypoint, words)) => entrypoint::run(words),
         Ok((Personality::Init, words)) => init::run(words),
+        Ok((Personality::Check, words)) => check::run(words),
         Err(usage) => {
             log::plain(&usage.to_string());
             ExitCode::from(2)

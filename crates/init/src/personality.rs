@@ -12,12 +12,15 @@ pub(crate) enum Personality {
     Entrypoint,
     /// Set up, start, forward, reap, shut down.
     Init,
+    /// Look at the image from inside.
+    Check,
 }
 
 /// Nothing was chosen.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "usage: agent-sandbox-init entrypoint|init [COMMAND [ARGS…]]
+       agent-sandbox-init check [entrypoint|init]
 
 Called `entrypoint`, `init` or `obot-agent` it is that at once."
 )]
@@ -31,6 +34,9 @@ pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage
         return Ok((personality, rest));
     }
     let (first, rest) = rest.split_first().ok_or(Usage)?;
+    if first == "check" {
+        return Ok((Personality::Check, rest));
+    }
     Ok((by_name(first).ok_or(Usage)?, rest))
 }
 
@@ -48,7 +54,7 @@ mod tests {
 
     #[test]
     fn of_goes_by_the_name_and_under_its_own_name_by_the_first_word() {
-        use Personality::{Entrypoint, Init};
+        use Personality::{Check, Entrypoint, Init};
         for (line, expected) in [
             ("entrypoint", Ok((Entrypoint, ""))),
             ("/usr/local/bin/entrypoint init x", Ok((Entrypoint, "init x"))),
@@ -56,6 +62,9 @@ mod tests {
             ("init a", Ok((Init, "a"))),
             ("/sbin/obot-agent entrypoint", Ok((Init, "entrypoint"))),
             ("agent-sandbox-init init init", Ok((Init, "init"))),
+            ("agent-sandbox-init check init", Ok((Check, "init"))),
+            ("entrypoint check", Ok((Entrypoint, "check"))),
+            ("check", Err(Usage)),
             ("agent-sandbox-init", Err(Usage)),
             ("agent-sandbox-init bash", Err(Usage)),
             ("", Err(Usage)),

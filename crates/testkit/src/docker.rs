@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -209,8 +209,22 @@ impl Drop for Container {
 /// # Panics
 /// When the tests were started in another way than by `./dev test`.
 #[track_caller]
-pub fn static_binary(name: &str) -> std::path::PathBuf {
-    let folder = setting("AGENT_SANDBOX_STATIC").unwrap_or_else(|| {
+pub fn static_binary(name: &str) -> PathBuf {
+    built("AGENT_SANDBOX_STATIC", name)
+}
+
+/// The same for arm64, wherever this runs.
+///
+/// # Panics
+/// When the tests were started in another way than by `./dev test`.
+#[track_caller]
+pub fn arm64_binary(name: &str) -> PathBuf {
+    built("AGENT_SANDBOX_ARM64", name)
+}
+
+#[track_caller]
+fn built(setting_name: &str, name: &str) -> PathBuf {
+    let folder = setting(setting_name).unwrap_or_else(|| {
         panic!("this test needs static binaries; start it with: ./dev test containers")
     });
     let binary = Path::new(&folder).join(name);

@@ -29,7 +29,7 @@ mod layered;
 mod docker;
 
 pub use caller::{User, agents, need, rounds, sdk, user};
-pub use docker::{Container, Docker, static_binary};
+pub use docker::{Container, Docker, arm64_binary, static_binary};
 pub use layered::{Engine, Layered};
 pub use namespace::Namespace;
 pub use process::Process;

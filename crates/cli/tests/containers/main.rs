@@ -5,3 +5,5 @@ mod harness;
 mod images;
 mod build;
 mod entrypoint;
+mod init;
+mod arm64;

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions, Permissions};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,8 @@ use crate::environment::Environment;
 const SOCKET: &str = "/var/run/docker.sock";
 const READY: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// As long as this, signals wait.
+const PING: Duration = Duration::from_millis(200);
 /// What a daemon stops its containers in.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -126,7 +129,7 @@ fn give_cgroups() {
 
 fn answered(daemon: Daemon, supervisor: &mut Supervisor) -> Result<(), StepError> {
     let until = Instant::now() + READY;
-    while UnixStream::connect(SOCKET).is_err() {
+    while !answers() {
         match supervisor.next(Some(Instant::now() + LOOK_AGAIN))? {
             Event::Ended(pid, ending) if pid == daemon.pid => return Err(ended(ending)),
             Event::Signal(signal) if signals::action(signal) == signals::Action::End => {
@@ -137,6 +140,19 @@ fn answered(daemon: Daemon, supervisor: &mut Supervisor) -> Result<(), StepError
         }
     }
     Ok(())
+}
+
+/// Whether it serves requests: the socket alone is there long before, and also when it is about to fail.
+fn answers() -> bool {
+    let ask = || {
+        let mut socket = UnixStream::connect(SOCKET)?;
+        socket.set_read_timeout(Some(PING))?;
+        socket.write_all(b"GET /_ping HTTP/1.0\r\n\r\n")?;
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer)?;
+        Ok::<_, std::io::Error>(answer.ends_with(b" 200"))
+    };
+    ask().unwrap_or(false)
 }
 
 fn ended(ending: Ending) -> StepError {
@@ -161,6 +177,9 @@ fn share(settings: &Settings) -> Result<(), StepError> {
 impl Daemon {
     /// Asks it to stop its containers and itself, and ends it when it does not.
     pub(crate) fn stop(self, supervisor: &mut Supervisor) -> std::io::Result<()> {
+        if !super::supervisor::is_there(self.pid) {
+            return Ok(());
+        }
         super::supervisor::kill(self.pid, signals::TERM);
         let until = Instant::now() + STOP;
         loop {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::settings::{Cow, Settings};
 use super::step::{Outcome, StepError, file};
 use super::supervisor::Supervisor;
-use super::task::{Task, tool};
+use super::task::{Rights, Task, tool};
 use crate::environment::Environment;
 
 /// The program that keeps layers.
@@ -135,7 +135,11 @@ fn run(
         arguments,
         environment: &environment(settings),
         dir: &place(settings),
-        user: Some(&settings.user).filter(|_| settings.cow == Cow::Agentfs),
+        rights: if settings.cow == Cow::Agentfs {
+            Rights::Of(&settings.user)
+        } else {
+            Rights::Ours
+        },
         limit: LIMIT,
     };
     task.run(supervisor)

@@ -13,6 +13,7 @@ mod link;
 mod dockerd;
 mod child;
 mod stop;
+mod machine;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -66,6 +67,7 @@ impl Fatal {
 /// What is running beside the agent and must be undone at the end.
 #[derive(Default)]
 struct Standing {
+    is_machine: bool,
     mounted: Option<Mounted>,
     docker: Option<Daemon>,
 }
@@ -79,7 +81,8 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut standing = Standing::default();
+    let is_machine = machine::prepare();
+    let mut standing = Standing { is_machine, ..Standing::default() };
     let code = match start(words, &mut supervisor, &mut standing) {
         Ok((settings, agent)) => attend(&settings, agent, &mut supervisor, &standing.spared()),
         Err((error, hold)) => failed(&error, hold, &mut supervisor),
@@ -89,6 +92,9 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         1
     });
     standing.undo(&mut supervisor);
+    if is_machine {
+        machine::power_off(code);
+    }
     ExitCode::from(code)
 }
 
@@ -200,6 +206,9 @@ fn reduce(standing: &Standing) {
     let mut kept = CapabilitySet::KILL | CapabilitySet::SETUID | CapabilitySet::SETGID;
     if standing.mounted.is_some() {
         kept |= CapabilitySet::SYS_ADMIN;
+    }
+    if standing.is_machine {
+        kept |= CapabilitySet::SYS_BOOT;
     }
     if let Err(error) = credentials::keep(kept) {
         LOG.warn(format_args!("keeps its capabilities: {}", crate::log::chain(&error)));

@@ -150,3 +150,8 @@ pub(crate) fn kill(pid: i32, signal: i32) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
+
+/// Whether a process is there, be it one that nobody has reaped.
+pub(crate) fn is_there(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}

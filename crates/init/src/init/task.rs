@@ -13,7 +13,7 @@ use sandbox_linux::process::{Program, fork};
 
 use super::step::{StepError, succeeded};
 use super::supervisor::{Ending, Supervisor};
-use crate::credentials;
+use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
 use crate::log::chain;
 use crate::user::User;
@@ -26,9 +26,32 @@ pub(crate) struct Task<'t> {
     pub(crate) arguments: Vec<OsString>,
     pub(crate) environment: &'t Environment,
     pub(crate) dir: &'t Path,
-    /// Whom it runs as, if not as we do.
-    pub(crate) user: Option<&'t User>,
+    /// Whom it runs as.
+    pub(crate) rights: Rights<'t>,
     pub(crate) limit: Duration,
+}
+
+/// Whom a program runs as, and what it may still become.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rights<'t> {
+    /// As we do.
+    Ours,
+    /// As this user, who may start programs that are root's: `fusermount3` is one.
+    Of(&'t User),
+    /// As this user and nobody else ever again.
+    Only(&'t User),
+}
+
+impl Rights<'_> {
+    fn take(self) -> Result<(), CredentialsError> {
+        let is_root = rustix::process::geteuid().is_root();
+        match self {
+            Self::Of(user) if is_root => credentials::switch(user),
+            Self::Only(user) if is_root => credentials::become_user(user),
+            Self::Only(_) => credentials::stay(),
+            Self::Ours | Self::Of(_) => Ok(()),
+        }
+    }
 }
 
 impl Task<'_> {
@@ -49,9 +72,7 @@ impl Task<'_> {
 
     fn become_it(&self, output: &OwnedFd) -> StepError {
         let prepared = prepare(output).map_err(StepError::from).and_then(|()| {
-            if let Some(user) = self.user {
-                credentials::switch(user)?;
-            }
+            self.rights.take()?;
             rustix::process::chdir(self.dir).map_err(super::step::file("enter", self.dir))?;
             let argv = [self.program.as_os_str().to_owned()].into_iter();
             let argv = argv.chain(self.arguments.iter().cloned());

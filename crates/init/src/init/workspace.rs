@@ -15,7 +15,7 @@ use super::home::{clear, make_staging};
 use super::settings::{Settings, Source};
 use super::step::{Outcome, StepError, file};
 use super::supervisor::Supervisor;
-use super::task::Task;
+use super::task::{Rights, Task};
 use crate::environment::Environment;
 
 /// How long a clone may take. Git itself gives up earlier on a connection that is dead.
@@ -141,7 +141,7 @@ impl Clone {
             arguments,
             environment: &self.environment,
             dir,
-            user: Some(&settings.user),
+            rights: Rights::Only(&settings.user),
             limit: LIMIT,
         };
         task.run(supervisor)

@@ -166,11 +166,11 @@ fn workspace_is_the_commit_that_was_asked_for() {
 fn git_runs_as_the_agent_and_asks_nobody() {
     let room =
         room().env("WORKSPACE_PATH", "https://bob:hush@host.invalid/x").env("AGENT_COW", "none");
-    room.program("opt/git", "#!/bin/sh\nid -u >&2; echo \"$@\" >&2; env | grep ^GIT >&2; cat \"$GIT_CONFIG_GLOBAL\" >&2; exit 1\n");
+    room.program("opt/git", "#!/bin/sh\nid -u >&2; grep -E '^(CapBnd|NoNew)' /proc/self/status >&2; echo \"$@\" >&2; env | grep ^GIT >&2; cat \"$GIT_CONFIG_GLOBAL\" >&2; exit 1\n");
     let path = format!("/opt:{}", crate::room::PATH);
     script(&room.without_env("PATH").env("PATH", path), "true")
         .code(1)
-        .stderr_contains("1001\nclone --quiet --no-hardlinks -- https://host.invalid/x /.data/.octobot.staging/workspace\n")
+        .stderr_contains("1001\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nclone --quiet --no-hardlinks -- https://host.invalid/x /.data/.octobot.staging/workspace\n")
         .stderr_contains("GIT_TERMINAL_PROMPT=0")
         .stderr_contains("hooksPath = /dev/null")
         .stderr_contains("[credential \"https://host.invalid\"]")
@@ -380,4 +380,30 @@ fn copy_of_the_home_is_whole_or_not_there_wherever_it_is_killed() {
         script(&room, "cat ~/a ~/b ~/c/d; stat -c %U ~/c").succeeds().stdout("abc/doctobot\n");
     }
     assert!(interrupted >= 5, "only {interrupted} were interrupted");
+}
+
+#[test]
+fn check_says_what_an_image_lacks() {
+    let check = ["/opt/agent-sandbox-init", "check"];
+    room()
+        .run(check)
+        .succeeds()
+        .stdout_contains("ok       user `octobot`, 1001:1001")
+        .stdout_lacks("missing");
+    let bare = room().env("AGENT_USER", "nobody-here").without_env("PATH").env("PATH", "/nowhere");
+    fs::remove_file(bare.path("etc/fuse.conf")).unwrap();
+    bare.run(check)
+        .code(1)
+        .stdout_contains("missing  user `nobody-here`\n")
+        .stdout_contains("missing  program `git`\n         hint: install git")
+        .stdout_contains("missing  `user_allow_other`");
+    let weak =
+        room().before(&["/usr/bin/setpriv", "--bounding-set=-setuid,-sys_admin", "--no-new-privs"]);
+    weak.run(check)
+        .code(1)
+        .stdout_contains("missing  started as user id 0")
+        .stdout_contains("missing  capability SYS_ADMIN")
+        .stdout_contains("missing  new privileges");
+    room().run(["/opt/agent-sandbox-init", "check", "entrypoint"]).succeeds();
+    room().run(["/opt/agent-sandbox-init", "check", "what"]).code(2);
 }
