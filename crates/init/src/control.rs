@@ -73,6 +73,11 @@ impl ControlFile {
         Ok(Some(Self { path }))
     }
 
+    /// Refuses it after all.
+    pub(crate) fn refuse(self, why: &'static str) -> ControlError {
+        ControlError::Refused { path: self.path, why }
+    }
+
     /// Removes it, so that whoever comes next cannot read it.
     pub(crate) fn remove(self) -> Result<(), ControlError> {
         fs::remove_file(&self.path)

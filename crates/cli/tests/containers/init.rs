@@ -5,7 +5,7 @@ use testkit::{Container, Docker};
 use crate::images;
 
 /// What FUSE and mounts need in a container.
-const MAY_MOUNT: [&str; 6] =
+pub(crate) const MAY_MOUNT: [&str; 6] =
     ["--cap-add", "SYS_ADMIN", "--device", "/dev/fuse", "--security-opt", "apparmor=unconfined"];
 
 /// An agent that writes its session down the first time, and finds it the second time.

@@ -7,3 +7,4 @@ mod build;
 mod entrypoint;
 mod init;
 mod arm64;
+mod check;

@@ -123,9 +123,13 @@ fn start(
 
 fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings, Fatal> {
     rustix::process::chdir("/").map_err(io::Error::from)?;
-    let _ = ControlFile::take(environment)?;
+    let control = ControlFile::take(environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
+    // It stays for the next start, and only root's is closed to the agent.
+    if let Some(control) = control.filter(|_| uid != 0) {
+        return Err(control.refuse("the agent, whose user starts this, could read it").into());
+    }
     Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd })?)
 }
 

@@ -96,36 +96,36 @@ impl Clone {
         draft: &Path,
         supervisor: &mut Supervisor,
     ) -> Result<(), StepError> {
-        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        let mut clone = words(&["clone", "--quiet", "--no-hardlinks"]);
+        let mut clone = ["clone", "--quiet", "--no-hardlinks"].map(OsString::from).to_vec();
         // All branches are fetched either way; the commit may be on any.
         clone.extend(source.commit.as_ref().map(|_| "--no-checkout".into()));
         clone.extend([OsString::from("--"), OsString::from_vec(self.url.to_vec()), draft.into()]);
         self.git(settings, &settings.places.data, clone, supervisor)?;
-        let Some(commit) = &source.commit else { return Ok(()) };
-        let here = || {
-            words(&[
-                "rev-parse",
-                "--quiet",
-                "--verify",
-                "--end-of-options",
-                &format!("{commit}^{{commit}}"),
-            ])
+        match &source.commit {
+            Some(commit) => self.check_out(settings, commit, draft, supervisor),
+            None => Ok(()),
+        }
+    }
+
+    fn check_out(
+        &self,
+        settings: &Settings,
+        commit: &str,
+        draft: &Path,
+        supervisor: &mut Supervisor,
+    ) -> Result<(), StepError> {
+        let mut git = |words: &[&str]| {
+            self.git(settings, draft, words.iter().map(OsString::from).collect(), supervisor)
         };
-        match self.git(settings, draft, here(), supervisor) {
+        let name = format!("{commit}^{{commit}}");
+        match git(&["rev-parse", "--quiet", "--verify", "--end-of-options", &name]) {
             // On no branch: the server may still have it.
             Err(StepError::Failed(..)) if !commit.starts_with('-') => {
-                self.git(
-                    settings,
-                    draft,
-                    words(&["fetch", "--quiet", "origin", commit]),
-                    supervisor,
-                )?;
+                git(&["fetch", "--quiet", "origin", commit])?;
             }
             done => drop(done?),
         }
-        self.git(settings, draft, words(&["checkout", "--quiet", commit, "--"]), supervisor)
-            .map(drop)
+        git(&["checkout", "--quiet", commit, "--"]).map(drop)
     }
 
     fn git(

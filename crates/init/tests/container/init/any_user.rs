@@ -203,6 +203,19 @@ fn agent_has_its_own_environment_and_directory() {
 }
 
 #[test]
+fn control_file_that_the_agent_could_read_is_refused() {
+    let room = room().env("AGENT_CONTROL_FILE", "/run/control/file");
+    room.write("run/control/file", "SESSION_TOKEN=hush\n");
+    room.mode("run/control/file", 0o600);
+    room.give("run/control", 1000);
+    room.run(["/opt/init", "echo", "ran"])
+        .code(1)
+        .stdout("")
+        .stderr_contains("could read it")
+        .stderr_lacks("hush");
+}
+
+#[test]
 fn agent_has_the_terminal_and_its_keys() {
     let script =
         "trap 'echo got-int; exit 3' INT; read line; echo line-$line; while :; do sleep 0.05; done";
