@@ -13,6 +13,7 @@ mod wrapped;
 mod memory;
 mod startup;
 mod cow;
+mod changes;
 mod init;
 
 use std::io;
@@ -24,7 +25,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 enum BenchError {
     #[error(
-        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench init [--rounds N]"
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N]"
     )]
     Usage,
     #[error(
@@ -48,6 +49,7 @@ enum BenchError {
 const ROUNDS: usize = 60;
 const COW_ROUNDS: usize = 5;
 const COW_QUICK_ROUNDS: usize = 3;
+const CHANGES_ROUNDS: usize = 10;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -67,6 +69,11 @@ fn main() -> ExitCode {
         ["cow", "--quick"] => cow::run(COW_QUICK_ROUNDS, true),
         ["cow", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => cow::run(rounds, false),
+            _ => Err(BenchError::Usage),
+        },
+        ["changes"] => changes::run(CHANGES_ROUNDS),
+        ["changes", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => changes::run(rounds),
             _ => Err(BenchError::Usage),
         },
         [cow::INSIDE, task, amount] => amount

@@ -101,6 +101,9 @@ pub trait Layer: Send + Sync {
 
     /// Names of the extended attributes of an entry, those of the engine itself left out.
     fn xattrs(&self, path: &RelPath) -> Result<Vec<OsString>, LayerError>;
+
+    /// Whether an entry began as a file or directory of the base, at this path or at another.
+    fn is_copy(&self, path: &RelPath) -> Result<bool, LayerError>;
 }
 
 /// Why a layer cannot be read.

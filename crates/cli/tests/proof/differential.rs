@@ -26,7 +26,7 @@ fn agentfs_answers_like_a_plain_directory() {
 }
 
 fn compare(engine: Engine) {
-    for seed in seeds(12, 1500) {
+    for seed in seeds(12, 2000) {
         let run = std::panic::catch_unwind(|| one(engine, seed));
         assert!(run.is_ok(), "{engine:?} differs; again with: AGENT_SANDBOX_SEED={seed}");
     }

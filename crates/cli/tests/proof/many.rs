@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -126,6 +127,21 @@ fn agentfs_is_read_by_others_while_it_is_written() {
     tree.fs(["diff", "tree"]).succeeds().stdout_contains("file 299");
     tree.unmount();
     tree.fs(["fsck", "tree"]).succeeds();
+}
+
+#[test]
+fn agentfs_shows_the_length_that_one_of_two_descriptors_wrote() {
+    let world = World::new();
+    let tree = Layered::new(&world, "tree", Engine::AgentFs);
+    let large = tree.path().join("large");
+    fs::write(&large, vec![1; 300_000]).unwrap();
+    let writer = OpenOptions::new().read(true).write(true).open(&large).unwrap();
+    writer.write_all_at(&vec![2; 100_000], 300_000).unwrap();
+    drop(fs::File::open(&large).unwrap());
+    drop(writer);
+    // Listing asks the daemon, not the kernel's memory of the write.
+    let listed = fs::read_dir(tree.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    assert_eq!(listed.map(|meta| meta.len()).collect::<Vec<_>>(), [400_000]);
 }
 
 #[test]

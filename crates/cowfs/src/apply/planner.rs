@@ -11,7 +11,7 @@ use super::plan::{Left, Made, Plan, Wish};
 use super::step::{Goal, Source, Step};
 use super::{ApplyError, Target};
 use crate::RelPath;
-use crate::diff::{Change, Content, Digest, MAX_TEXT, Odd, Side, View};
+use crate::diff::{Change, Content, Digest, MAX_TEXT, Odd, Origin, Side, View};
 use crate::host::Kind;
 
 pub(super) struct Planner<'p> {
@@ -71,7 +71,22 @@ impl<'p> Planner<'p> {
             return Ok(());
         }
         self.note(change);
-        if change.meanwhile { self.merge(change) } else { self.take(change) }
+        match self.is_lost(change)? {
+            true if self.wish.names(&change.path, |_| false) => self.take(change),
+            true => {
+                self.conflict(change, "the host removed it meanwhile; named, it is made again");
+                Ok(())
+            }
+            false if change.meanwhile => self.merge(change),
+            false => self.take(change),
+        }
+    }
+
+    /// Whether the host had something at a path when the session began, and has nothing there now.
+    fn is_lost(&self, change: &Change) -> Result<bool, ApplyError> {
+        let comes = change.meanwhile && change.after.is_some();
+        let there = || self.target.host.stat(&change.path);
+        Ok(comes && there().map_err(|error| ApplyError::at(&change.path, error))?.is_none())
     }
 
     /// Why a change waits until it is named.
@@ -218,6 +233,11 @@ impl<'p> Planner<'p> {
     fn push(&mut self, change: &Change, goal: Option<Goal>) -> Result<(), ApplyError> {
         let before = place::was(self.target.host, &change.path)?;
         let origin = self.target.record.origin(&change.path)?;
+        if origin == Origin::Perhaps && before.is_none() && goal != Some(Goal::Dir) {
+            let why = "its directory changed on the host meanwhile: if it was removed there, it is made again";
+            let left = self.left(change, why);
+            self.plan.notes.push(left);
+        }
         let step = |before, after| Step {
             root: self.target.number,
             path: change.path.clone(),

@@ -40,7 +40,7 @@ pub enum Rule {
     Symlink,
     /// Something is stored for an inode that is not there.
     Orphan,
-    /// A file beside the database is missing, or one too many.
+    /// A file beside the database is missing.
     Loose,
     /// Something is said to be gone that the base does not have.
     Whiteout,

@@ -88,19 +88,21 @@ fn strays(path: &Path) -> Result<usize, StoreError> {
 
 /// Makes sure that a reader sees everything that was written so far: takes in what a killed mount
 /// left beside a database, or lets a living one commit. Nothing happens where we may not write.
-pub fn settle(path: &Path) -> Result<(), StoreError> {
-    let left = fs::symlink_metadata(beside(path, "-redo")).is_ok_and(|meta| meta.len() > 0);
+/// Says whether a mount was killed.
+pub fn settle(path: &Path) -> Result<bool, StoreError> {
+    let left = fs::symlink_metadata(beside(path, "-redo")).is_ok_and(|meta| meta.len() > 0)
+        || fs::symlink_metadata(loose_dir(path)).is_ok();
     if !left {
-        return Ok(());
+        return Ok(false);
     }
     match Store::open(path) {
-        Ok(store) => store.close(),
+        Ok(store) => store.close().map(|()| true),
         Err(StoreError::InUse { .. }) => {
             std::thread::sleep(PATIENCE * 3);
-            Ok(())
+            Ok(false)
         }
         Err(StoreError::Io(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Ok(())
+            Ok(false)
         }
         Err(error) => Err(error),
     }

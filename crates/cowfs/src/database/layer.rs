@@ -27,6 +27,11 @@ impl Layer for Database {
         let found = self.attributes(&self.entry(path)?)?;
         Ok(found.into_iter().map(|(name, _)| name).collect())
     }
+
+    fn is_copy(&self, path: &RelPath) -> Result<bool, LayerError> {
+        let Place::Delta(ino) = self.entry(path)?.place else { return Ok(true) };
+        Ok(self.rows.copies.values().any(|copy| *copy == ino))
+    }
 }
 
 impl Database {
@@ -114,7 +119,9 @@ impl Walk<'_> {
         }
         let more = |ino: &&i64| {
             let names = stored.get(ino).copied().unwrap_or(0);
-            rows.inodes.get(ino).is_some_and(|inode| inode.links > names)
+            // A directory's links are those of its subdirectories.
+            let inode = rows.inodes.get(ino);
+            inode.is_some_and(|inode| !inode.is_dir() && inode.links > names)
         };
         if !rows.copies.values().any(|ino| more(&ino)) {
             return Ok(());

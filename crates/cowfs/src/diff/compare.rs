@@ -117,7 +117,7 @@ impl Look<'_> {
         now: Option<&Found>,
     ) -> Result<bool, DiffError> {
         match (origin, now) {
-            (Origin::Absent, None) => Ok(false),
+            (Origin::Absent | Origin::Perhaps, None) => Ok(false),
             (Origin::There(past), Some(now)) => {
                 let same = past.is(now, path, self.host);
                 Ok(!same.map_err(|error| DiffError::host(path, error))?)

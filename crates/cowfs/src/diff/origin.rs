@@ -36,6 +36,9 @@ impl Digest {
 pub enum Origin {
     /// Nothing.
     Absent,
+    /// Nothing when it was looked at; but its directory changed while the session ran, so that it
+    /// may have been removed.
+    Perhaps,
     /// This.
     There(Past),
     /// Nobody knows: it changed while the session ran, or was never looked at.

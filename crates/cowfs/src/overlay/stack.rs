@@ -174,6 +174,10 @@ impl Layer for Stack {
     fn xattrs(&self, path: &RelPath) -> Result<Vec<OsString>, LayerError> {
         self.owner(path)?.xattrs(path.as_path())
     }
+
+    fn is_copy(&self, path: &RelPath) -> Result<bool, LayerError> {
+        self.owner(path)?.is_copy(path.as_path())
+    }
 }
 
 #[cfg(test)]

@@ -105,6 +105,14 @@ impl Upper {
         Ok(names.map_err(failed)?.into_iter().filter_map(of_the_user).collect())
     }
 
+    /// Whether the kernel marked an entry as copied from below.
+    pub(super) fn is_copy(&self, path: &Path) -> Result<bool, LayerError> {
+        let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
+        let failed = self.failed(path);
+        let name = path.file_name().unwrap_or_default();
+        has(&dir.map_err(&failed)?, name, b"user.overlay.origin").map_err(failed)
+    }
+
     /// The attributes of an entry as they are stored, those of the kernel itself left out.
     pub(super) fn raw_attributes(&self, path: &Path) -> Result<Vec<Attribute>, LayerError> {
         let failed = self.failed(path);

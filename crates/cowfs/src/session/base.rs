@@ -13,7 +13,7 @@ use super::text;
 use crate::apply::Remember;
 use crate::change::{LayerError, RelPath};
 use crate::diff::{Digest, MAX_GONE, Origin, Past, Record};
-use crate::host::{Found, HostTree, Kind};
+use crate::host::{Found, HostTree, Kind, is_absent};
 
 /// Text up to this size is kept, so that it can be merged.
 const KEPT: u64 = 1 << 20;
@@ -83,19 +83,26 @@ impl BaseRecord {
     }
 
     /// Records what a path of the base is now, unless it is recorded already. `since` is when the
-    /// run began: what changed later is not what the command saw. Returns whether it changed.
+    /// run began: what changed later is not what the command saw. `copied` tells whether the layer's
+    /// entry began as one of the base. Returns whether it changed.
     pub(super) fn take(
         &mut self,
         host: &HostTree,
         path: &RelPath,
         since: (i64, u32),
+        copied: impl FnOnce() -> Result<bool, LayerError>,
     ) -> Result<bool, SessionError> {
         let failed = |error| cannot("read", &host.path().join(path.as_path()))(error);
         let found = host.stat(path).map_err(failed)?;
-        let changed = found.as_ref().is_some_and(|found| is_newer(found, since));
+        let doubtful = found.is_none() && is_dir_newer(host, path, since).map_err(failed)?;
+        let changed = match &found {
+            Some(found) => is_newer(found, since),
+            None => doubtful && copied()?,
+        };
         if !self.states.contains_key(path.as_path()) {
             let origin = match found {
                 _ if changed => Origin::Unknown,
+                None if doubtful => Origin::Perhaps,
                 None => Origin::Absent,
                 Some(found) => self.keep(host, path, &found)?,
             };
@@ -183,6 +190,16 @@ fn past(found: &Found, digest: Option<Digest>) -> Origin {
 /// The times of a directory change with its entries, which are looked at by themselves.
 fn is_newer(found: &Found, since: (i64, u32)) -> bool {
     found.kind != Kind::Dir && found.stamp.ctime > since
+}
+
+/// Whether a name may have gone from its directory since. Where the directory is not there either,
+/// that is looked at by itself.
+fn is_dir_newer(host: &HostTree, path: &RelPath, since: (i64, u32)) -> io::Result<bool> {
+    match host.parent(path) {
+        Ok((dir, _)) => Ok(Found::from(rustix::fs::fstat(&dir)?).stamp.ctime > since),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl Record for BaseRecord {

@@ -1,8 +1,9 @@
 //! A command in a session: on record before it begins, and what it changed is compared with the
 //! base when it has ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::layers;
 use super::lock::Lock;
 use super::record::{Root, RootKind, Run};
 use super::store::{Session, State};
-use crate::change::{Node, RelPath};
+use crate::change::{Entry, Node, RelPath};
 use crate::diff::{Digest, Origin, Past, Record as _};
 use crate::host::{HostTree, Kind};
 
@@ -176,7 +177,7 @@ impl Session {
             let host = HostTree::open(place.base()).map_err(cannot("open", place.base()))?;
             let mut record = self.base_record(root)?;
             record.forget(&name);
-            record.take(&host, &name, (i64::MAX, 0))?;
+            record.take(&host, &name, (i64::MAX, 0), || Ok(false))?;
             record.write(root)?;
         }
         let source = source.unwrap_or_else(|| place.path.clone());
@@ -196,7 +197,8 @@ impl Session {
             }
             opened => opened.map_err(cannot("open", base))?,
         };
-        let entries = self.layer(number)?.entries()?;
+        let layer = self.layer(number)?;
+        let entries = layer.entries()?;
         let known = self.base_record(number)?;
         let mut record = known.clone();
         // A directory that only holds changes says nothing about what is below it.
@@ -207,9 +209,11 @@ impl Session {
             .map(|entry| entry.path.as_path())
             .collect();
         record.keep_only(&hidden);
+        let moved = moved_from(&host, &entries).map_err(cannot("read", base))?;
         let mut shifted = Vec::new();
         for entry in &entries {
-            if record.take(&host, &entry.path, since)? {
+            let copied = || Ok(stayed(&entry.node, &moved) && layer.is_copy(&entry.path)?);
+            if record.take(&host, &entry.path, since, copied)? {
                 shifted.push(entry.path.clone());
             }
             let hides = !matches!(entry.node, Node::Dir { opaque: false, .. });
@@ -245,5 +249,27 @@ impl Session {
         let now = host.stat(&name).map_err(cannot("read", &place.path))?;
         let shifted = now.is_none_or(|now| now.stamp.ctime > since);
         Ok(if shifted { vec![place.path.clone()] } else { Vec::new() })
+    }
+}
+
+/// Length and time of a file: as much as a file that is moved keeps.
+type Likeness = (u64, (i64, u32));
+
+/// Files of the host that the layer has taken away: where files that it moved came from.
+fn moved_from(host: &HostTree, entries: &[Entry]) -> io::Result<HashSet<Likeness>> {
+    let mut moved = HashSet::new();
+    for entry in entries.iter().filter(|entry| entry.node == Node::Gone) {
+        let found = host.stat(&entry.path)?;
+        moved.extend(found.map(|found| (found.stamp.size, found.stamp.mtime)));
+    }
+    Ok(moved)
+}
+
+/// Whether an entry cannot have come from another path.
+fn stayed(node: &Node, moved: &HashSet<Likeness>) -> bool {
+    match node {
+        Node::Dir { opaque, .. } => !opaque,
+        Node::File { meta, size } => !moved.contains(&(*size, meta.mtime)),
+        _ => true,
     }
 }

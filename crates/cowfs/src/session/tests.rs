@@ -61,6 +61,8 @@ fn find_prefers_what_is_near() {
         [("one", Some("fix")), ("two", Some("fix")), ("two", None), ("two", Some("fixture"))]
     {
         world.create(project, name).unwrap();
+        // Which one is later is known by the millisecond.
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     for (why, at, name, expected) in [
         ("by name, here", "one", Some("fix"), "fix"),
@@ -142,11 +144,14 @@ fn base_record_keeps_what_was_there_unless_it_changed_meanwhile() {
     let mut record = session.base_record(0).unwrap();
     let path = |name: &str| RelPath::new(name).unwrap();
     let future = (i64::MAX, 0);
-    assert!(!record.take(&host, &path("old"), future).unwrap());
-    assert!(!record.take(&host, &path("new"), future).unwrap());
+    assert!(!record.take(&host, &path("old"), future, || Ok(false)).unwrap());
+    assert!(!record.take(&host, &path("new"), future, || Ok(false)).unwrap());
     assert_eq!(record.take_below(&host, &path("gone"), future).unwrap(), []);
     fs::write(base.join("moved"), "x").unwrap();
-    assert!(record.take(&host, &path("moved"), (0, 0)).unwrap());
+    assert!(record.take(&host, &path("moved"), (0, 0), || Ok(false)).unwrap());
+    assert!(record.take(&host, &path("removed"), (0, 0), || Ok(true)).unwrap());
+    assert!(!record.take(&host, &path("perhaps"), (0, 0), || Ok(false)).unwrap());
+    assert!(!record.take(&host, &path("made/new"), (0, 0), || Ok(false)).unwrap());
     record.write(0).unwrap();
 
     fs::write(base.join("old"), "newer").unwrap();
@@ -157,5 +162,8 @@ fn base_record_keeps_what_was_there_unless_it_changed_meanwhile() {
     assert!(matches!(origin("gone/below"), Origin::There(past) if past.digest.is_none()));
     assert_eq!(origin("new"), Origin::Absent);
     assert_eq!(origin("moved"), Origin::Unknown);
+    assert_eq!(origin("removed"), Origin::Unknown);
+    assert_eq!(origin("perhaps"), Origin::Perhaps);
+    assert_eq!(origin("made/new"), Origin::Absent);
     assert_eq!(origin("other"), Origin::Unknown);
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{OptionalExtension, Row};
 
-use super::statement::{Statement, Value};
+use super::statement::{Statement, Value, encode};
 use super::{Store, StoreError};
 
 /// Set in the number of a file that came from the base, also after it was copied up.
@@ -135,25 +135,7 @@ impl Store {
 
     /// Writes an inode.
     pub(crate) fn put_inode(&mut self, ino: u64, inode: &Inode) -> Result<(), StoreError> {
-        let Inode { mode, nlink, uid, gid, size, atime, mtime, ctime, rdev } = *inode;
-        self.journal.run(
-            Statement::PutInode,
-            &[
-                ino.into(),
-                mode.into(),
-                nlink.into(),
-                uid.into(),
-                gid.into(),
-                size.into(),
-                atime.sec.into(),
-                mtime.sec.into(),
-                ctime.sec.into(),
-                rdev.into(),
-                atime.nsec.into(),
-                mtime.nsec.into(),
-                ctime.nsec.into(),
-            ],
-        )
+        self.journal.run(Statement::PutInode, &values(ino, inode))
     }
 
     /// Deletes an inode with all that hangs on it. `shown` is the number that it was known by.
@@ -271,6 +253,34 @@ impl Store {
     pub(crate) fn drop_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::DropOrphan, &[ino.into()])
     }
+}
+
+/// Appends to a log what puts an inode; one without a name is an orphan too.
+pub(super) fn log(log: &mut Vec<u8>, ino: u64, inode: &Inode) {
+    encode(log, Statement::PutInode, &values(ino, inode));
+    if inode.nlink == 0 {
+        encode(log, Statement::PutOrphan, &[ino.into()]);
+    }
+}
+
+/// The values of a row of `fs_inode`.
+fn values(ino: u64, inode: &Inode) -> [Value<'static>; 13] {
+    let Inode { mode, nlink, uid, gid, size, atime, mtime, ctime, rdev } = *inode;
+    [
+        ino.into(),
+        mode.into(),
+        nlink.into(),
+        uid.into(),
+        gid.into(),
+        size.into(),
+        atime.sec.into(),
+        mtime.sec.into(),
+        ctime.sec.into(),
+        rdev.into(),
+        atime.nsec.into(),
+        mtime.nsec.into(),
+        ctime.nsec.into(),
+    ]
 }
 
 /// How a base's number stands in the tables.

@@ -93,27 +93,19 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes everything so far outlive the death of this process.
-    pub(crate) fn keep(&mut self) -> Result<(), StoreError> {
-        if self.pending.len() > ENOUGH {
-            return self.commit();
-        }
-        if self.logged == self.pending.len() {
+    /// Makes everything so far outlive the death of this process, and `later` too: statements that
+    /// are only run before the next commit.
+    pub(crate) fn keep(&mut self, later: &[u8]) -> io::Result<()> {
+        if self.logged == self.pending.len() && later.is_empty() {
             return Ok(());
         }
-        if self.log().is_err() {
-            return self.commit();
-        }
-        self.logged = self.pending.len();
-        Ok(())
-    }
-
-    fn log(&mut self) -> io::Result<()> {
         let redo = match &mut self.redo {
             Some(redo) => redo,
             none => none.insert(Redo::open(&beside(&self.path, "-redo"), self.follows)?),
         };
-        redo.append(&self.pending[self.logged..])
+        redo.append(&self.pending[self.logged..], later)?;
+        self.logged = self.pending.len();
+        Ok(())
     }
 
     /// Commits, if something is open. When it fails, nothing is lost: the transaction stands again,
@@ -132,9 +124,9 @@ impl Journal {
         self.pending.clear();
         self.pending.shrink_to(ENOUGH);
         self.since = None;
-        if self.logged > 0 {
+        self.logged = 0;
+        if self.redone() > 0 {
             self.follows.epoch += 1;
-            self.logged = 0;
         }
         self.follows.last_ino = last_ino(&self.conn)?;
         if let Some(redo) = &mut self.redo {
@@ -144,7 +136,7 @@ impl Journal {
     }
 
     fn try_commit(&mut self) -> Result<(), StoreError> {
-        if self.logged > 0 {
+        if self.redone() > 0 {
             let next = (self.follows.epoch + 1).to_string();
             execute(&self.conn, Statement::PutEpoch, &[Value::Text(&next)])?;
         }
@@ -168,7 +160,17 @@ impl Journal {
 
     /// Whether the open transaction is older than `age`, or large.
     pub(crate) fn is_due(&self, age: Duration) -> bool {
-        self.pending.len() > ENOUGH || self.since.is_some_and(|since| since.elapsed() >= age)
+        self.is_large() || self.since.is_some_and(|since| since.elapsed() >= age)
+    }
+
+    /// Whether a commit is due for the size of what waits for one.
+    pub(crate) fn is_large(&self) -> bool {
+        self.pending.len() > ENOUGH || self.redone() > 4 * ENOUGH as u64
+    }
+
+    /// Bytes that the redo log has.
+    fn redone(&self) -> u64 {
+        self.redo.as_ref().map_or(0, Redo::length)
     }
 
     /// Bytes that wait for a commit.

@@ -80,9 +80,19 @@ impl Store {
         self.next_ino - 1
     }
 
-    /// Makes everything so far outlive the death of this process.
-    pub(crate) fn keep(&mut self) -> Result<(), StoreError> {
-        self.journal.keep()
+    /// Makes everything so far outlive the death of this process; also these inodes, which are to
+    /// be put before the next commit.
+    pub(crate) fn keep(&mut self, inodes: &[(u64, Inode)]) -> Result<(), StoreError> {
+        let mut later = Vec::with_capacity(inodes.len() * 160);
+        for (ino, inode) in inodes {
+            inode::log(&mut later, *ino, inode);
+        }
+        Ok(self.journal.keep(&later)?)
+    }
+
+    /// Whether a commit is due for the size of what waits for one.
+    pub(crate) fn is_large(&self) -> bool {
+        self.journal.is_large()
     }
 
     /// Commits what is open.

@@ -1,5 +1,5 @@
 //! The redo log beside a mounted database: what happened since the last commit. Appending to it
-//! costs one write, a commit many; so a closed file survives the death of the daemon without a
+//! costs one write, a commit many; so what was answered survives the death of the daemon without a
 //! commit of its own. Power loss may tear it, which its sums show: fsync commits instead.
 
 use std::fs::{File, OpenOptions};
@@ -9,6 +9,8 @@ use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"asbredo1");
 const HEADER: usize = 40;
+/// Memory for a record that is kept for the next one.
+const LARGEST_KEPT: usize = 256 << 10;
 
 /// A log, open for writing.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Redo {
     epoch: u64,
     last_ino: u64,
     end: u64,
+    /// The record that is being written; made once.
+    record: Vec<u8>,
 }
 
 /// A record's place in time: which state of the database it follows.
@@ -39,7 +43,13 @@ impl Redo {
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(path)?;
-        Ok(Self { file, epoch: follows.epoch, last_ino: follows.last_ino, end: 0 })
+        let Follows { epoch, last_ino } = follows;
+        Ok(Self { file, epoch, last_ino, end: 0, record: Vec::new() })
+    }
+
+    /// How long it is: nothing since the last commit, or as much as would have to be run again.
+    pub(crate) fn length(&self) -> u64 {
+        self.end
     }
 
     /// Starts anew after a commit.
@@ -47,17 +57,21 @@ impl Redo {
         (self.epoch, self.last_ino, self.end) = (follows.epoch, follows.last_ino, 0);
     }
 
-    /// Appends statements.
-    pub(crate) fn append(&mut self, statements: &[u8]) -> io::Result<()> {
-        let mut record = Vec::with_capacity(HEADER + statements.len());
-        for word in [MAGIC, self.epoch, self.last_ino, statements.len() as u64] {
+    /// Appends statements, then more of them: all or none are read back.
+    pub(crate) fn append(&mut self, statements: &[u8], more: &[u8]) -> io::Result<()> {
+        let length = statements.len() + more.len();
+        let record = &mut self.record;
+        record.clear();
+        for word in [MAGIC, self.epoch, self.last_ino, length as u64, 0] {
             record.extend_from_slice(&word.to_le_bytes());
         }
-        let sum = sum(&record, statements) ^ self.end;
-        record.extend_from_slice(&sum.to_le_bytes());
         record.extend_from_slice(statements);
-        self.file.write_all_at(&record, self.end)?;
+        record.extend_from_slice(more);
+        let sum = sum(&record[..HEADER - 8], &record[HEADER..]) ^ self.end;
+        record[HEADER - 8..HEADER].copy_from_slice(&sum.to_le_bytes());
+        self.file.write_all_at(record, self.end)?;
         self.end += record.len() as u64;
+        record.shrink_to(LARGEST_KEPT);
         Ok(())
     }
 }
@@ -92,11 +106,15 @@ fn record(bytes: &[u8], at: u64, follows: Follows) -> Option<&[u8]> {
 
 /// A sum against torn writes, not against malice: whoever can write the log can write the database.
 fn sum(header: &[u8], statements: &[u8]) -> u64 {
+    let add = |sum: u64, word: [u8; 8]| {
+        (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    };
     let words = |bytes: &[u8], start: u64| {
-        bytes.chunks(8).fold(start, |sum, chunk| {
-            let word = chunk.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
-            (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-        })
+        let (words, rest) = bytes.as_chunks::<8>();
+        let sum = words.iter().fold(start, |sum, word| add(sum, *word));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        if rest.is_empty() { sum } else { add(sum, last) }
     };
     words(statements, words(header, 0x243f_6a88_85a3_08d3))
 }
@@ -112,7 +130,8 @@ mod tests {
         let path = dir.path().join("redo");
         let mut redo = Redo::open(&path, NOW).unwrap();
         for record in records {
-            redo.append(record).unwrap();
+            let (statements, more) = record.split_at(record.len() / 2);
+            redo.append(statements, more).unwrap();
         }
         (dir, path)
     }
@@ -152,7 +171,7 @@ mod tests {
         let next = Follows { epoch: 5, last_ino: 9 };
         let mut redo = Redo::open(&path, NOW).unwrap();
         redo.restart(next);
-        redo.append(b"new").unwrap();
+        redo.append(b"new", b"").unwrap();
         assert_eq!(read(&path, next).unwrap(), b"new");
     }
 }

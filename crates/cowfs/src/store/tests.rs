@@ -101,7 +101,7 @@ fn what_was_kept_outlives_a_kill_and_what_was_not_is_gone() {
         store.put_inode(ino, &file(3, 1)).unwrap();
         store.put_name(1, OsStr::new(name), ino).unwrap();
         store.put_content(ino, name.as_bytes()).unwrap();
-        store.keep().unwrap();
+        store.keep(&[]).unwrap();
     }
     store.put_name(1, OsStr::new("lost"), 9).unwrap();
     // As a kill would: nothing is committed, the redo log stays.
@@ -121,7 +121,7 @@ fn a_redo_log_is_not_run_on_a_database_that_another_tool_wrote_to() {
     let place = Place::new();
     let mut store = place.create();
     store.put_name(1, OsStr::new("kept"), 5).unwrap();
-    store.keep().unwrap();
+    store.keep(&[]).unwrap();
     drop(store);
     let sql = "INSERT INTO fs_inode (mode, atime, mtime, ctime) VALUES (33188, 0, 0, 0)";
     place.sql().execute_batch(sql).unwrap();
@@ -169,7 +169,7 @@ fn loose_files_are_taken_in_after_a_kill_and_at_the_end() {
         loose.write_all_at(b"end", 200_000).unwrap();
         // One that no row names.
         store.new_loose(77).unwrap();
-        store.keep().unwrap();
+        store.keep(&[]).unwrap();
         if killed {
             drop(store);
         } else {

@@ -36,7 +36,7 @@ impl Tree {
             }
         };
         let content = below.map(|(base, path)| base.open(&path)).transpose().or_errno()?;
-        Self::change_locked(self.lock_fed(id), |state| state.open(id, content))
+        self.lock_fed(id).attempt(|state| state.open(id, content))
     }
 
     /// Makes a file and opens it; counted as known to the kernel.
@@ -88,13 +88,13 @@ impl Tree {
 
     /// Writes to an open file. `kill` says that set-id bits do not survive it.
     pub fn write(&self, id: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
-        let plain = self.change(|state| state.write(id, offset, data, kill))?;
+        let plain = self.change_content(|state| state.write(id, offset, data, kill))?;
         let Some(file) = plain else { return Ok(()) };
         let written = file.write_all_at(data, offset).or_errno();
         if written.is_err() {
             // What is not there must not be shown.
             let mut state = self.lock();
-            if let (Ok(meta), Ok(node)) = (file.metadata(), state.touch(id)) {
+            if let (Ok(meta), Ok(node)) = (file.metadata(), state.touch_content(id)) {
                 node.inode.size = meta.len();
             }
         }
@@ -104,9 +104,11 @@ impl Tree {
     /// A descriptor was closed: what was written through it outlives this process.
     pub fn flush(&self, id: u64) -> Result<()> {
         let mut state = self.lock();
-        state.store_body(id)?;
-        state.settle()?;
-        state.store.keep().or_errno()
+        state.catch_up(id)?;
+        if state.node(id)?.dirty {
+            state.touch(id)?;
+        }
+        state.keep()
     }
 
     /// Waits until the disk has a file, and everything that happened before.
@@ -194,7 +196,7 @@ impl State {
             self.need_room_for(data.len() as u64)?;
         }
         let now = Time::now();
-        let node = self.touch(id)?;
+        let node = self.touch_content(id)?;
         (node.inode.mtime, node.inode.ctime) = (now, now);
         node.inode.size = node.inode.size.max(end);
         node.fed = false;

@@ -98,6 +98,8 @@ impl State {
         while let Some(id) = self.dirty.pop() {
             if let Err(error) = self.save(id) {
                 self.dirty.push(id);
+                // A commit makes the log obsolete that speaks of them.
+                self.unlogged.clone_from(&self.dirty);
                 return Err(error);
             }
             self.trim(id);
@@ -111,23 +113,57 @@ impl State {
                 self.store.put_orphan(ino).or_errno()?;
             }
         }
+        self.unlogged.clear();
         self.mark = self.store.mark();
         Ok(())
     }
 
+    /// Makes everything that was answered outlive this process, by one write to the redo log. What
+    /// was written to a file that is still open waits for its close, unless the change was about
+    /// that file: its length must not speak of content that is not there.
+    pub(super) fn keep(&mut self) -> Result<()> {
+        if self.store.is_large() || self.log().is_err() {
+            self.settle()?;
+            return self.store.commit().or_errno();
+        }
+        self.unlogged.clear();
+        Ok(())
+    }
+
+    fn log(&mut self) -> Result<()> {
+        let mut inodes = Vec::with_capacity(self.unlogged.len());
+        for index in 0..self.unlogged.len() {
+            let id = self.unlogged[index];
+            if !self.nodes.contains_key(&id) {
+                continue;
+            }
+            self.complete(id)?;
+            let node = self.node(id)?;
+            inodes.extend(node.delta.map(|ino| (ino, node.inode)));
+        }
+        self.store.keep(&inodes).or_errno()
+    }
+
     /// Writes an inode, and with it the content that its length speaks of.
     fn save(&mut self, id: u64) -> Result<()> {
-        let Some(node) = self.nodes.get(&id) else { return Ok(()) };
-        if node.inode.nlink > 0 {
-            self.store_body(id)?;
+        if !self.nodes.contains_key(&id) {
+            return Ok(());
         }
-        self.catch_up(id)?;
+        self.complete(id)?;
         let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
         if let Some(ino) = node.delta {
             self.store.put_inode(ino, &node.inode).or_errno()?;
         }
         node.dirty = false;
         Ok(())
+    }
+
+    /// Stores the content that a node's length speaks of. Without a name nobody will look for it.
+    fn complete(&mut self, id: u64) -> Result<()> {
+        if self.node(id)?.inode.nlink > 0 {
+            self.store_body(id)?;
+        }
+        self.catch_up(id)
     }
 
     /// Refuses what would need room that the disk does not have.

@@ -89,6 +89,8 @@ struct State {
     shown: HashMap<u64, u64>,
     /// Nodes whose inode must be written.
     dirty: Vec<u64>,
+    /// Those of them that the redo log lacks; the content of open files apart, see [`State::keep`].
+    unlogged: Vec<u64>,
     /// Nodes without a name that the database does not know of yet.
     orphans: Vec<u64>,
     /// Names that were taken from files of the base with several.
@@ -110,6 +112,7 @@ impl Tree {
             nodes: HashMap::new(),
             shown: HashMap::new(),
             dirty: Vec::new(),
+            unlogged: Vec::new(),
             orphans: Vec::new(),
             room: keep::Room::default(),
             owner: Owner::default(),
@@ -133,7 +136,8 @@ impl Tree {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one change. What fails half-way leaves nothing in the database.
+    /// Runs one change. What fails half-way leaves nothing in the database; what is answered
+    /// outlives this process.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         Self::change_locked(self.lock(), change)
     }
@@ -142,17 +146,29 @@ impl Tree {
         mut state: MutexGuard<'_, State>,
         change: impl FnOnce(&mut State) -> Result<T>,
     ) -> Result<T> {
-        state.mark = state.store.mark();
-        let result = change(&mut state);
-        if result.is_err() {
-            let mark = state.mark;
-            state.store.take_back(mark).or_errno()?;
-        }
-        result
+        let done = state.attempt(change)?;
+        // Only a full disk fails here. Then it is in memory, as it was promised room for, and the
+        // next commit tries again: a file must go away although nothing can be written.
+        let _ = state.keep();
+        Ok(done)
+    }
+
+    /// The same for the content of an open file, which is kept when that is closed.
+    fn change_content<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        self.lock().attempt(change)
     }
 }
 
 impl State {
+    fn attempt<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.mark = self.store.mark();
+        let result = change(self);
+        if result.is_err() {
+            self.store.take_back(self.mark).or_errno()?;
+        }
+        result
+    }
+
     fn node(&self, id: u64) -> Result<&Node> {
         self.nodes.get(&id).ok_or(Errno::STALE)
     }
@@ -163,6 +179,14 @@ impl State {
 
     /// The node, whose inode is about to change.
     fn touch(&mut self, id: u64) -> Result<&mut Node> {
+        if self.node(id)?.delta.is_some() && self.unlogged.last() != Some(&id) {
+            self.unlogged.push(id);
+        }
+        self.touch_content(id)
+    }
+
+    /// The node, whose content is about to change, and with it length and times.
+    fn touch_content(&mut self, id: u64) -> Result<&mut Node> {
         let node = self.nodes.get_mut(&id).ok_or(Errno::STALE)?;
         if !node.dirty && node.delta.is_some() {
             node.dirty = true;

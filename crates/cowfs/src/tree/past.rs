@@ -35,13 +35,12 @@ impl Tree {
     /// Says whether an open file is now read and written past us.
     pub(crate) fn set_past(&self, id: u64, past: bool) {
         let mut state = self.lock();
+        // Another opening may have written already.
+        let _ = state.catch_up(id);
         if past {
             state.look(id);
-        } else {
-            let _ = state.catch_up(id);
-            if let Ok(node) = state.node_mut(id) {
-                node.past = None;
-            }
+        } else if let Ok(node) = state.node_mut(id) {
+            node.past = None;
         }
     }
 }
@@ -60,7 +59,7 @@ impl State {
         let node = self.node(id)?;
         let (Some(last), Body::Loose(file)) = (node.past, &node.body) else { return Ok(()) };
         let Some(now) = seen(file).filter(|now| *now != last) else { return Ok(()) };
-        let node = self.touch(id)?;
+        let node = self.touch_content(id)?;
         node.past = Some(now);
         node.inode.size = now.size;
         (node.inode.mtime, node.inode.ctime) = (now.mtime, now.mtime);

@@ -22,7 +22,7 @@ impl Tree {
         mode: FallocateFlags,
         who: Caller,
     ) -> Result<()> {
-        self.change(|state| state.allocate(id, offset, length, mode, who))
+        self.change_content(|state| state.allocate(id, offset, length, mode, who))
     }
 
     /// Where content, or a hole, begins at or behind an offset.
@@ -119,7 +119,7 @@ impl State {
             _ => return Err(Errno::IO),
         }
         let now = Time::now();
-        let inode = &mut self.touch(id)?.inode;
+        let inode = &mut self.touch_content(id)?.inode;
         (inode.size, inode.mtime, inode.ctime) = (grown, now, now);
         if who.uid != 0 {
             drop_set_ids(inode);

@@ -56,6 +56,10 @@ impl Layer for Memory {
     fn xattrs(&self, path: &RelPath) -> Result<Vec<OsString>, LayerError> {
         Ok(self.xattrs.get(path).cloned().unwrap_or_default())
     }
+
+    fn is_copy(&self, _: &RelPath) -> Result<bool, LayerError> {
+        Ok(false)
+    }
 }
 
 impl Memory {

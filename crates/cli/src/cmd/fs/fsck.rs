@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use sandbox_cowfs::database::check::{Problem, check, repair};
+use sandbox_cowfs::database::settle;
 use serde_json::json;
 
 use super::{in_use, target};
@@ -14,12 +15,20 @@ use crate::ui::{Stdio, Tone, visible};
 /// Ends with 1 when something is wrong.
 pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let path = target::existing(&fsck.target.target, here)?;
+    // What a killed mount left is no damage: it is put right first, as by the next mount.
+    let settled = settle(&path);
     let problems = if fsck.repair {
         in_use::refuse(&path)?;
         repair(&path)?
     } else {
         check(&path)?
     };
+    match settled {
+        Ok(true) => io.say("a mount of it was killed; what that left is taken in now"),
+        // With damage, that is the cause.
+        Err(error) if problems.is_empty() => return Err(error.into()),
+        _ => {}
+    }
     if flags.json {
         let rows: Vec<_> = problems
             .iter()

@@ -75,3 +75,58 @@ fn a_host_file_that_changed_under_a_running_session_is_never_overwritten() {
     world.run(["apply", "-s", "s"]).code(1);
     assert_eq!(world.read("project/a"), "host\n");
 }
+
+#[test]
+fn a_file_that_the_host_removed_under_a_running_session_is_not_made_again_unless_named() {
+    for engine in ["overlay", "agentfs"] {
+        let world = World::new().file("project/a", "1\n").file("project/d/b", "1\n");
+        remove_under(&world, engine);
+    }
+}
+
+fn remove_under(world: &World, engine: &str) {
+    let script = "echo layer >> a; echo layer >> d/b; echo new > d/new; echo ready; read line";
+    let session = [&format!("--cow={engine}"), "--session", "t", "sh", "-ec", script];
+    let mut running = world.clone().without_env("AGENT_SANDBOX_MOUNTS").spawn(session);
+    running.wait_for("ready");
+    world.host(["rm", "a", "d/b"]).succeeds();
+    running.send("\n");
+    running.wait().succeeds().stderr_contains("changed on the host meanwhile");
+    let run = world.run(["apply", "-s", "t"]).code(1).stderr_contains("the host removed it");
+    assert!(!world.has("project/a") && !world.has("project/d/b"), "{engine}: {run}");
+    world.run(["apply", "-s", "t", "--partial"]).code(1);
+    assert!(!world.has("project/a") && !world.has("project/d/b"), "{engine}: {run}");
+    assert_eq!(world.read("project/d/new"), "new\n", "{engine}");
+    // Whoever names it wants it back.
+    world.run(["apply", "-s", "t", "a"]).succeeds();
+    assert_eq!(world.read("project/a"), "1\nlayer\n", "{engine}");
+}
+
+#[test]
+fn a_file_that_the_host_removed_after_the_session_is_not_made_again_unless_named() {
+    let world = World::new().file("project/a", "1\n").file("project/b", "1\n");
+    change(&world, "echo layer > a; echo layer > b");
+    world.host(["rm", "a"]).succeeds();
+    world.run(["apply"]).code(1).stderr_contains("conflict: a").stderr_contains("removed it");
+    assert!(!world.has("project/a"));
+    world.run(["apply", "a"]).succeeds();
+    assert_eq!(world.read("project/a"), "layer\n");
+}
+
+#[test]
+fn what_is_new_beside_which_the_host_worked_is_applied_with_a_word_about_it() {
+    for engine in ["overlay", "agentfs"] {
+        let world = World::new().file("project/a", "1\n");
+        let script = "echo new > new; mv a b; echo ready; read line";
+        let session = [&format!("--cow={engine}"), "--session", "s", "sh", "-ec", script];
+        let mut running = world.clone().without_env("AGENT_SANDBOX_MOUNTS").spawn(session);
+        running.wait_for("ready");
+        world.write("project/other", "host\n");
+        running.send("\n");
+        running.wait().succeeds();
+        world.run(["apply", "-s", "s"]).succeeds().stderr_contains("its directory changed");
+        assert_eq!(world.read("project/new"), "new\n", "{engine}");
+        assert_eq!(world.read("project/b"), "1\n", "{engine}");
+        assert!(!world.has("project/a"), "{engine}");
+    }
+}

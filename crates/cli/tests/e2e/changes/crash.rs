@@ -1,8 +1,8 @@
-//! W9: killed between any two system calls, an apply is completed or taken back, exactly.
+//! W9: killed between any two system calls, an apply is completed or taken back, exactly; a snapshot is there or is not.
 
-use testkit::{World, need};
+use testkit::{World, need, rounds};
 
-use super::{change, tree};
+use super::{change, start, tree};
 
 /// The calls that change something on disk.
 const CALLS: &str = "openat,openat2,write,fsync,fdatasync,syncfs,rename,renameat,renameat2,unlinkat,\
@@ -17,13 +17,18 @@ fn world() -> World {
 
 /// Runs a command, killed when it makes its `nth` call of those. Whether it was.
 fn killed(world: &World, words: &[&str], nth: usize) -> bool {
+    killed_with(world, &["-f"], words, nth)
+}
+
+/// The same with flags for what is traced.
+fn killed_with(world: &World, flags: &[&str], words: &[&str], nth: usize) -> bool {
     let strace = need("strace").display().to_string();
     let binary = world.binary().display().to_string();
     let inject = format!("inject={CALLS}:signal=KILL:when={nth}");
     let trace = format!("trace={CALLS}");
-    let line = [strace.as_str(), "-f", "-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
-    let run = world.host(line.iter().chain(words).copied());
-    run.status().code() != Some(0)
+    let how = ["-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
+    let line = [&[strace.as_str()], flags, &how, words].concat();
+    world.host(line).status().code() != Some(0)
 }
 
 #[test]
@@ -107,6 +112,78 @@ fn w9_an_undo_that_is_killed_anywhere_is_completed() {
         assert_eq!(untimed(&tree(&world, "project")), untimed(&before), "killed at call {nth}");
     }
     assert!(kills > 15, "only {kills} points");
+}
+
+#[test]
+fn a_snapshot_of_the_kernels_overlay_that_is_killed_anywhere_is_there_or_is_not() {
+    let kills = kill_snapshots("overlay", 1);
+    assert!(kills > 10, "only {kills} points");
+}
+
+#[test]
+fn a_snapshot_of_a_database_that_is_killed_anywhere_is_there_or_is_not() {
+    let kills = kill_snapshots("agentfs", rounds(3, 1));
+    assert!(kills > 5, "only {kills} points");
+}
+
+/// Kills a snapshot at every `step`th call; says how often.
+fn kill_snapshots(engine: &str, step: usize) -> usize {
+    let engine = format!("--cow={engine}");
+    let run = |world: &World, script: &str| {
+        let world = world.clone().without_env("AGENT_SANDBOX_MOUNTS");
+        world.run([engine.as_str(), "-s", "s", "sh", "-ec", script]).succeeds()
+    };
+    let mut kills = 0;
+    for nth in (1..).step_by(step) {
+        let world = World::new().file("project/a", "1\n").file("project/d/x", "x\n");
+        run(&world, "echo 2 > a; rm -r d; mkdir n; head -c 200000 /dev/zero > n/n");
+        let names = || world.run(["diff", "-s", "s", "--name-only"]).succeeds().output();
+        let before = names();
+        if !killed(&world, &["snapshot", "-s", "s", "one"], nth) {
+            break;
+        }
+        kills += 1;
+        assert_eq!(names(), before, "killed at call {nth}");
+        // It goes on as before, and a snapshot that is not there can be taken.
+        let taken = world.run(["snapshot", "-s", "s", "one"]);
+        assert!(taken.status().success() || taken.messages().contains("already"), "{taken}");
+        run(&world, "echo 3 > a; echo more > more; wc -c < n/n").stdout("200000\n");
+        world.run(["restore", "-s", "s", "one"]).succeeds();
+        assert_eq!(names(), before, "killed at call {nth}, then restored");
+        run(&world, "cat a; ls").stdout("2\na\nn\n");
+        assert_eq!(strays(&world), "", "killed at call {nth}");
+    }
+    kills
+}
+
+/// Layers that no session names.
+fn strays(world: &World) -> String {
+    let data = world.path("home/.local/share/agent-sandbox").display().to_string();
+    let look = "cd \"$0\" && for layer in $(ls layers); do grep -q $layer sessions/*/session.json || echo $layer; done";
+    world.host(["sh", "-c", look, &data]).succeeds().output()
+}
+
+#[test]
+fn a_session_goes_on_when_its_snapshot_is_killed() {
+    let mut kills = 0;
+    for nth in (1..).step_by(rounds(3, 1)) {
+        let world = World::new().file("project/a", "1\n");
+        let mut running = start(&world, "s", "echo 2 > a; echo ready; read line; cat a");
+        running.wait_for("ready");
+        // Not the helper that lets the session go when this one is gone.
+        let killed = killed_with(&world, &[], &["snapshot", "-s", "s", "one"], nth);
+        running.send("\n");
+        // Held still for ever, it would not end.
+        running.wait().succeeds().stdout("ready\n2\n");
+        if !killed {
+            break;
+        }
+        kills += 1;
+        world.run(["diff", "-s", "s", "--name-only"]).succeeds().stdout("a\n");
+        world.run(["snapshot", "-s", "s", "two"]).succeeds();
+        assert_eq!(strays(&world), "", "killed at call {nth}");
+    }
+    assert!(kills > 3, "only {kills} points");
 }
 
 /// The tree without what differs between two worlds.

@@ -1,20 +1,21 @@
 //! One writer in a directory of its own, and what may be found there after it was cut off.
 
-use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use super::files::Files;
 use crate::dice::Dice;
-
-/// The files of one directory.
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// One step of the writer.
 #[derive(Debug, Clone)]
 enum Act {
     Write { name: String, bytes: Vec<u8> },
     Append { name: String, bytes: Vec<u8> },
+    Truncate { name: String, size: usize },
+    Mode { name: String, mode: u32 },
+    Link { from: String, to: String },
     Rename { from: String, to: String },
     Remove { name: String },
 }
@@ -23,16 +24,20 @@ impl Act {
     fn run(&self, dir: &Path) -> io::Result<()> {
         match self {
             Self::Write { name, bytes } => {
-                let file = OpenOptions::new()
-                    .create(true)
-                    .write(true)
-                    .truncate(true)
-                    .open(dir.join(name))?;
-                put(file, bytes)
+                let mut how = OpenOptions::new();
+                put(how.create(true).write(true).truncate(true).mode(0o600), &dir.join(name), bytes)
             }
             Self::Append { name, bytes } => {
-                put(OpenOptions::new().append(true).open(dir.join(name))?, bytes)
+                put(OpenOptions::new().append(true), &dir.join(name), bytes)
             }
+            Self::Truncate { name, size } => {
+                let path = dir.join(name);
+                Ok(rustix::fs::ftruncate(OpenOptions::new().write(true).open(path)?, *size as u64)?)
+            }
+            Self::Mode { name, mode } => {
+                fs::set_permissions(dir.join(name), fs::Permissions::from_mode(*mode))
+            }
+            Self::Link { from, to } => fs::hard_link(dir.join(from), dir.join(to)),
             Self::Rename { from, to } => fs::rename(dir.join(from), dir.join(to)),
             Self::Remove { name } => fs::remove_file(dir.join(name)),
         }
@@ -40,50 +45,45 @@ impl Act {
 
     fn apply(&self, files: &mut Files) {
         match self {
-            Self::Write { name, bytes } => drop(files.insert(name.clone(), bytes.clone())),
-            Self::Append { name, bytes } => files.get_mut(name).unwrap().extend(bytes),
-            Self::Rename { from, to } => {
-                let bytes = files.remove(from).unwrap();
-                files.insert(to.clone(), bytes);
+            Self::Write { name, bytes } => files.write(name, bytes),
+            Self::Append { name, bytes } => {
+                files.change(name, |file| file.bytes.extend(bytes));
             }
-            Self::Remove { name } => drop(files.remove(name)),
+            Self::Truncate { name, size } => {
+                files.change(name, |file| file.bytes.resize(*size, 0));
+            }
+            Self::Mode { name, mode } => files.change(name, |file| file.mode = *mode),
+            Self::Link { from, to } => files.link(from, to),
+            Self::Rename { from, to } => files.rename(from, to),
+            Self::Remove { name } => files.remove(name),
         }
     }
 
-    /// Whether it ended with the close of a file that was written.
-    fn closes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Append { .. })
-    }
-
-    /// Whether this can be found where the act was cut off.
+    /// Whether this can be found where the act was cut off: it is done, not done, or content is there in part.
     fn explains(&self, before: &Files, found: &Files) -> bool {
         let mut after = before.clone();
         self.apply(&mut after);
-        if *found == *before || *found == after {
+        if found.same(before) || found.same(&after) {
             return true;
         }
-        let (name, old) = match self {
-            Self::Write { name, .. } => (name, None),
-            Self::Append { name, .. } => (name, before.get(name)),
-            Self::Rename { .. } | Self::Remove { .. } => return false,
+        let (name, least) = match self {
+            Self::Write { name, .. } => (name, 0),
+            Self::Append { name, .. } => (name, before.length(name)),
+            _ => return false,
         };
-        let others = |files: &Files| {
-            files
-                .iter()
-                .filter(|(other, _)| *other != name)
-                .map(|(a, b)| (a.clone(), b.clone()))
-                .collect::<Files>()
-        };
-        let start = old.map_or(0, Vec::len);
-        let part = found
-            .get(name)
-            .is_some_and(|part| part.len() >= start && after[name].starts_with(part));
-        part && others(found) == others(before)
+        // Every length on the way is a part, for all names of the file.
+        let part = found.length(name);
+        if part < least || part > after.length(name) {
+            return false;
+        }
+        after.change(name, |file| file.bytes.truncate(part));
+        found.same(&after)
     }
 }
 
 /// In pieces, as most programs write. Nothing is closed whose close has failed.
-fn put(mut file: fs::File, bytes: &[u8]) -> io::Result<()> {
+fn put(how: &OpenOptions, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = how.open(path)?;
     bytes.chunks(40_000).try_for_each(|piece| file.write_all(piece))?;
     sandbox_linux::fd::close(file.into())
 }
@@ -98,23 +98,20 @@ pub(crate) struct Load {
 /// A writer and what it has done.
 pub(crate) struct Loaded {
     dice: Dice,
-    /// When the last file was closed.
-    settled: Files,
-    /// What came after that, and what was under way at the end.
-    later: Vec<Act>,
+    /// Everything that was answered.
+    files: Files,
+    /// The last of it, for the report of a failure.
+    log: Vec<String>,
+    /// What was under way at the end.
     cut: Option<Act>,
-    done: usize,
+    pub(crate) done: usize,
 }
 
 impl Load {
-    pub(crate) fn new(name: &'static str, seed: u64) -> Self {
-        let settled = if name == "left" {
-            Files::from([("old".into(), b"from the base".into())])
-        } else {
-            Files::new()
-        };
-        let state =
-            Loaded { dice: Dice::new(seed), settled, later: Vec::new(), cut: None, done: 0 };
+    /// A writer in the directory `name` of a tree.
+    pub(crate) fn new(tree: &Path, name: &'static str, seed: u64) -> Self {
+        let files = Files::read(&tree.join(name));
+        let state = Loaded { dice: Dice::new(seed), files, log: Vec::new(), cut: None, done: 0 };
         Self { name, state: Some(state), total: 0 }
     }
 
@@ -133,85 +130,66 @@ impl Load {
     /// Goes on from what was found.
     pub(crate) fn give_back(&mut self, ended: Loaded, found: Files) {
         self.total += ended.done;
-        self.state =
-            Some(Loaded { settled: found, later: Vec::new(), cut: None, done: 0, ..ended });
+        self.state = Some(Loaded { files: found, log: Vec::new(), cut: None, done: 0, ..ended });
     }
 }
 
 impl Loaded {
     /// Writes until the file system is gone.
     pub(crate) fn run(mut self, dir: &Path) -> Self {
-        let mut now = self.settled.clone();
         loop {
-            let act = self.next(&now);
+            let act = self.next();
             if act.run(dir).is_err() {
                 self.cut = Some(act);
                 return self;
             }
-            act.apply(&mut now);
+            act.apply(&mut self.files);
             self.done += 1;
-            self.later.push(act);
-            if self.later.last().is_some_and(Act::closes) {
-                self.later.drain(..).for_each(|act| act.apply(&mut self.settled));
+            if self.log.len() == 12 {
+                self.log.remove(0);
             }
+            self.log.push(brief(&act));
         }
     }
 
-    fn next(&mut self, now: &Files) -> Act {
-        let names: Vec<&String> = now.keys().collect();
+    fn next(&mut self) -> Act {
+        let names = self.files.names();
         let fresh = format!("file {}", self.dice.below(60));
-        if names.is_empty() || self.dice.below(10) < 5 {
+        if names.is_empty() || self.dice.below(10) < 4 {
             let size = self.dice.pick(&[0, 10, 3000, 3000, 20_000, 70_000, 250_000]);
             let size = self.dice.below(size + 1);
             return Act::Write { name: fresh, bytes: self.dice.bytes(size) };
         }
-        let name = self.dice.pick(&names).clone();
-        match self.dice.below(5) {
+        let name = names[self.dice.below(names.len())].clone();
+        match self.dice.below(9) {
             0 | 1 => {
                 let size = self.dice.below(9000);
                 Act::Append { name, bytes: self.dice.bytes(size) }
             }
             2 | 3 => Act::Rename { from: name, to: fresh },
+            4 => Act::Truncate { name, size: self.dice.below(200_000) },
+            5 => Act::Mode { name, mode: self.dice.pick(&[0o600, 0o640, 0o755]) },
+            6 if !names.contains(&fresh) => Act::Link { from: name, to: fresh },
             _ => Act::Remove { name },
         }
     }
 
-    /// Whether these files are a moment at or after the last close.
+    /// Whether these files are what was answered, with what was under way done, undone or done in part.
     pub(crate) fn explains(&self, found: &Files) -> Result<(), String> {
-        let mut files = self.settled.clone();
-        // The content of a file that was being written may be there before renames that came ahead of it.
-        let explained = |files: &Files| {
-            files == found || self.cut.as_ref().is_some_and(|act| act.explains(files, found))
-        };
-        for act in &self.later {
-            if explained(&files) {
-                return Ok(());
-            }
-            act.apply(&mut files);
-        }
-        if explained(&files) {
+        if found.same(&self.files)
+            || self.cut.as_ref().is_some_and(|act| act.explains(&self.files, found))
+        {
             return Ok(());
         }
-        let differ =
-            files.keys().chain(found.keys()).filter(|name| files.get(*name) != found.get(*name));
-        let size = |files: &Files, name: &String| files.get(name).map(Vec::len);
-        let text = differ.map(|name| {
-            format!("`{name}` is {:?}, expected {:?} bytes", size(found, name), size(&files, name))
-        });
-        let text = text.collect::<Vec<_>>().join("\n");
-        let brief = |act: &Act| format!("{act:?}").chars().take(100).collect::<String>();
-        let later: Vec<_> = self.later.iter().map(brief).collect();
         Err(format!(
-            "this never was:\n{text}\nafter the last close: {later:?}\nunder way: {:?}",
+            "this never was:\n{}\nthe last acts: {:#?}\nunder way: {:?}",
+            self.files.differences(found),
+            self.log,
             self.cut.as_ref().map(brief)
         ))
     }
 }
 
-/// The files of a directory.
-pub(crate) fn read(dir: &Path) -> Files {
-    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
-    entries
-        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
-        .collect()
+fn brief(act: &Act) -> String {
+    format!("{act:?}").chars().take(100).collect()
 }
