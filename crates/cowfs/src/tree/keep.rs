@@ -23,6 +23,9 @@ const ASK: u64 = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     full: bool,
+    /// The last commit failed. Each one that fails is built again, which takes longer the more waits
+    /// for it; so the next is left to [`Tree::tick`].
+    pub(super) stuck: bool,
     /// Bytes written since the disk was asked.
     used: u64,
     buried: Option<Instant>,
@@ -40,7 +43,7 @@ impl Tree {
             return;
         }
         state.room.rested = 0;
-        let done = state.settle().and_then(|()| state.store.commit().or_errno());
+        let done = state.commit();
         let late = state.room.buried.is_none_or(|buried| buried.elapsed() > DELETED);
         if (late || state.room.full) && state.store.has_doomed() {
             state.room.buried = Some(Instant::now());
@@ -123,11 +126,16 @@ impl State {
     /// that file: its length must not speak of content that is not there.
     pub(super) fn keep(&mut self) -> Result<()> {
         if self.store.is_large() || self.log().is_err() {
-            self.settle()?;
-            return self.store.commit().or_errno();
+            return self.commit();
         }
         self.unlogged.clear();
         Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let done = self.settle().and_then(|()| self.store.commit().or_errno());
+        self.room.stuck = done.is_err();
+        done
     }
 
     fn log(&mut self) -> Result<()> {

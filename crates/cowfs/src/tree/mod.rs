@@ -149,7 +149,9 @@ impl Tree {
         let done = state.attempt(change)?;
         // Only a full disk fails here. Then it is in memory, as it was promised room for, and the
         // next commit tries again: a file must go away although nothing can be written.
-        let _ = state.keep();
+        if !state.room.stuck {
+            let _ = state.keep();
+        }
         Ok(done)
     }
 
