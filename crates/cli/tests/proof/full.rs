@@ -17,7 +17,7 @@ fn fill(engine: Engine) {
     let world = World::new().dir("small");
     let small = world.path("small");
     let script = format!(
-        "mount -t tmpfs -o size=24m,mode=755 tmpfs {0}
+        "mount -t tmpfs -o size=64m,mode=755 tmpfs {0}
          mkdir -p {0}/tree/base
          echo old > {0}/tree/base/old",
         small.display()

@@ -173,6 +173,23 @@ impl Journal {
         self.redo.as_ref().map_or(0, Redo::length)
     }
 
+    /// Gives the room of a redo log back that a commit made obsolete.
+    pub(crate) fn cut(&self) -> io::Result<()> {
+        self.redo.as_ref().filter(|redo| redo.length() == 0).map_or(Ok(()), Redo::cut)
+    }
+
+    /// Gives up the redo log for the room that it takes, and says whether that is any. Until the next
+    /// commit, nothing that waits for it outlives this process.
+    pub(crate) fn give_log_back(&mut self) -> io::Result<bool> {
+        let Some(redo) = self.redo.as_mut().filter(|redo| redo.length() > 0) else {
+            return Ok(false);
+        };
+        redo.restart(self.follows);
+        redo.cut()?;
+        self.logged = 0;
+        Ok(true)
+    }
+
     /// Bytes that wait for a commit.
     pub(crate) fn waiting(&self) -> u64 {
         self.pending.len() as u64

@@ -98,8 +98,9 @@ impl Store {
     /// Commits what is open.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         match self.journal.commit() {
-            Err(error) if error.errno() == Errno::NOSPC && self.loose.give_back() => {
-                self.journal.commit()
+            Err(error) if error.errno() == Errno::NOSPC => {
+                let more = self.journal.give_log_back()?;
+                if self.loose.give_back() || more { self.journal.commit() } else { Err(error) }
             }
             other => other,
         }
@@ -174,6 +175,9 @@ impl Store {
         if self.journal.wal_size() > limit {
             self.journal.commit()?;
             self.pragma("wal_checkpoint(TRUNCATE)")?;
+        }
+        if limit == 0 {
+            self.journal.cut()?;
         }
         Ok(())
     }

@@ -57,6 +57,11 @@ impl Redo {
         (self.epoch, self.last_ino, self.end) = (follows.epoch, follows.last_ino, 0);
     }
 
+    /// Gives the room of what is obsolete back.
+    pub(crate) fn cut(&self) -> io::Result<()> {
+        self.file.set_len(self.end)
+    }
+
     /// Appends statements, then more of them: all or none are read back.
     pub(crate) fn append(&mut self, statements: &[u8], more: &[u8]) -> io::Result<()> {
         let length = statements.len() + more.len();

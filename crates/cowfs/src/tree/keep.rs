@@ -16,6 +16,8 @@ const DELETED: Duration = Duration::from_secs(1);
 const LOG: u64 = 128 << 20;
 const LOG_AT_REST: u64 = 4 << 20;
 const RESTED: u32 = 50;
+/// So many changes are committed together when there is little room: each may touch a few pages.
+const FEW: u32 = 32;
 /// The disk is asked for free space after as many bytes.
 const ASK: u64 = 256 << 10;
 
@@ -23,14 +25,22 @@ const ASK: u64 = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     full: bool,
-    /// The last commit failed. Each one that fails is built again, which takes longer the more waits
-    /// for it; so the next is left to [`Tree::tick`].
-    pub(super) stuck: bool,
+    /// The last commit failed.
+    stuck: bool,
+    /// Changes since the last try of a commit.
+    changes: u32,
     /// Bytes written since the disk was asked.
     used: u64,
     buried: Option<Instant>,
     /// How often in a row there was nothing to do.
     rested: u32,
+}
+
+impl Room {
+    /// Whether what room is left is for the next commit, and not for the log.
+    pub(super) fn is_short(&self) -> bool {
+        self.full || self.stuck
+    }
 }
 
 impl Tree {
@@ -125,16 +135,40 @@ impl State {
     /// was written to a file that is still open waits for its close, unless the change was about
     /// that file: its length must not speak of content that is not there.
     pub(super) fn keep(&mut self) -> Result<()> {
-        if self.store.is_large() || self.log().is_err() {
+        if self.store.is_large() || self.log().is_err() || self.is_getting_full() {
             return self.commit();
         }
         self.unlogged.clear();
         Ok(())
     }
 
+    /// Looks at the disk after a few changes. Others fill it too, the large files of this view among
+    /// them; what waits must never need more room than is left.
+    fn is_getting_full(&mut self) -> bool {
+        self.room.changes += 1;
+        self.room.changes >= FEW && {
+            self.room.changes = 0;
+            self.store.is_full()
+        }
+    }
+
+    /// Commits a few changes at a time: that needs little room, where one commit for all that is
+    /// deleted on a full disk would need more than there is.
+    pub(super) fn trickle(&mut self) -> Result<()> {
+        self.room.changes += 1;
+        if self.room.changes < FEW {
+            return Ok(());
+        }
+        self.commit()?;
+        self.store.checkpoint(0).or_errno()
+    }
+
     fn commit(&mut self) -> Result<()> {
+        self.room.changes = 0;
         let done = self.settle().and_then(|()| self.store.commit().or_errno());
         self.room.stuck = done.is_err();
+        // It may have taken the room that was set aside, which the log must leave alone.
+        self.room.full |= self.store.is_full();
         done
     }
 

@@ -149,9 +149,7 @@ impl Tree {
         let done = state.attempt(change)?;
         // Only a full disk fails here. Then it is in memory, as it was promised room for, and the
         // next commit tries again: a file must go away although nothing can be written.
-        if !state.room.stuck {
-            let _ = state.keep();
-        }
+        let _ = if state.room.is_short() { state.trickle() } else { state.keep() };
         Ok(done)
     }
 
