@@ -4,6 +4,7 @@ pub(crate) mod agentfs;
 pub(crate) mod fs;
 pub(crate) mod image;
 mod changes;
+pub(crate) mod proxy;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -250,6 +251,8 @@ pub(crate) enum Command {
     Discard(Discard),
     /// Take the last apply back
     Undo(Undo),
+    /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
+    Proxy(proxy::Proxy),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -318,7 +321,6 @@ const RESERVED: &[&str] = &[
     "inspect",
     "serve",
     "secret",
-    "proxy",
     "usage",
     "host-command",
     "blocked",
@@ -371,6 +373,7 @@ const SUBCOMMANDS: &[&str] = &[
     "apply",
     "discard",
     "undo",
+    "proxy",
     "completions",
     "man",
     "help",
