@@ -26,8 +26,8 @@ pub(super) struct Loose {
     doomed: Vec<u64>,
     /// Whether a file was made since the directory was last synced.
     new: bool,
-    /// Files that took the place of what the disk may have had in the database: it must have them
-    /// before it hears of that.
+    /// Files that took the place of what the disk may have had in the database or in the base: it
+    /// must have them before any log speaks of that.
     unsynced: Vec<(u64, Arc<File>)>,
 }
 
@@ -62,6 +62,11 @@ impl Loose {
     pub(super) fn must_sync(&mut self, ino: u64, file: &Arc<File>) {
         self.new = true;
         self.unsynced.push((ino, Arc::clone(file)));
+    }
+
+    /// Before anything is logged or committed.
+    pub(super) fn sync_replacements(&mut self) -> io::Result<()> {
+        if self.unsynced.is_empty() { Ok(()) } else { self.sync_new() }
     }
 
     pub(super) fn sync_new(&mut self) -> io::Result<()> {
@@ -164,6 +169,16 @@ impl Store {
         self.loose.doomed.retain(|doomed| *doomed != ino);
         self.loose.files.insert(ino);
         Ok(())
+    }
+
+    /// A loose file takes the place of content that must not get lost.
+    pub(crate) fn must_sync(&mut self, ino: u64, file: &Arc<File>) {
+        self.loose.must_sync(ino, file);
+    }
+
+    /// What the next commit would have to wait for.
+    pub(crate) fn unsynced(&self) -> Vec<Arc<File>> {
+        self.loose.unsynced.iter().map(|(_, file)| Arc::clone(file)).collect()
     }
 
     /// Copies the chunks of an inode into a new loose file.

@@ -91,6 +91,7 @@ impl Store {
         for (ino, inode) in inodes {
             inode::log(&mut later, *ino, inode);
         }
+        self.loose.sync_replacements()?;
         Ok(self.journal.keep(&later)?)
     }
 
@@ -101,6 +102,7 @@ impl Store {
 
     /// Commits what is open.
     pub fn commit(&mut self) -> Result<(), StoreError> {
+        self.loose.sync_replacements()?;
         self.journal.commit()
     }
 

@@ -38,6 +38,11 @@ impl Tree {
     /// What is to be done every `PATIENCE`: commits, now and then more. A full disk is no news to
     /// anybody here: whoever writes next is told, and the next commit tries again.
     pub fn tick(&self) {
+        // Here nobody waits for it; the commit has little left to wait for.
+        let unsynced = self.lock().store.unsynced();
+        for file in unsynced {
+            drop(file.sync_data());
+        }
         let mut state = self.lock();
         if state.is_idle() && !state.room.full {
             state.rest();
