@@ -1,8 +1,40 @@
 //! Questions about files.
 
-use std::path::Path;
+use std::ffi::{CStr, CString, OsStr};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
+
+/// The path behind every symlink. As [`std::fs::canonicalize`], but in memory of ours: musl would
+/// map and unmap a page for each answer, which the start of a sandbox needs dozens of.
+pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = CString::new(path.as_ref().as_os_str().as_bytes())?;
+    let mut answer = [0; libc::PATH_MAX as usize];
+    // SAFETY: the path ends in NUL, and the buffer is as long as the call may write.
+    let found = unsafe { libc::realpath(path.as_ptr(), answer.as_mut_ptr()) };
+    if found.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so it has written a string and its NUL.
+    let answer = unsafe { CStr::from_ptr(answer.as_ptr()) };
+    Ok(OsStr::from_bytes(answer.to_bytes()).into())
+}
+
+/// A file of the kernel's. Such a file has no size to go by: read without one, it would come in
+/// dozens of small pieces, and change between them.
+pub fn kernel_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(16 << 10);
+    std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text. Names in it may be any bytes: one that is no text must not make the rest
+/// unreadable.
+pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&kernel_bytes(path)?).into_owned())
+}
 
 /// Whether the caller can read a file, or list or enter a directory.
 pub fn readable(path: &Path) -> bool {
@@ -12,7 +44,7 @@ pub fn readable(path: &Path) -> bool {
 
 /// Whether the caller may change the control group that it runs in, as systemd lets users do.
 pub fn owns_cgroup() -> bool {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = kernel_text("/proc/self/cgroup").unwrap_or_default();
     groups.lines().any(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { return false };

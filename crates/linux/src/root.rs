@@ -58,6 +58,8 @@ const STAGE: &str = "/tmp";
 ///
 /// The caller has just moved into user and mount namespaces of its own.
 pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
+    // Every mode is meant as it stands.
+    let mask = rustix::process::umask(Mode::empty());
     let mut builder = Builder::stage(&base.taken).during(|| "prepare the new root".into())?;
     builder.base(base)?;
     for step in steps {
@@ -65,7 +67,9 @@ pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
     }
     // Let go of the old tree first, or it could not be detached.
     drop(builder);
-    mount::replace_root(Path::new("/new")).during(|| "change to the new root".into())
+    mount::replace_root(Path::new("/new")).during(|| "change to the new root".into())?;
+    rustix::process::umask(mask);
+    Ok(())
 }
 
 struct Builder {
@@ -270,6 +274,16 @@ pub(crate) fn hide(
     path: &Path,
     kind: &Hidden,
 ) -> io::Result<()> {
+    match stand_in(layer, path, kind) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_parents(lower, layer, path)?;
+            stand_in(layer, path, kind)
+        }
+        done => done,
+    }
+}
+
+fn make_parents(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let mut at = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
         at.push(part);
@@ -279,6 +293,10 @@ pub(crate) fn hide(
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
+}
+
+fn stand_in(layer: BorrowedFd<'_>, path: &Path, kind: &Hidden) -> io::Result<()> {
     match kind {
         Hidden::Dir => {
             rustix::fs::mkdirat(layer, path, Mode::from_raw_mode(0o555))?;
@@ -300,12 +318,12 @@ fn copy_mode(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path) -> io::R
 
 fn create(dir: BorrowedFd<'_>, path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(dir, path, flags, Mode::from_raw_mode(0o600))?;
+    let file = rustix::fs::openat(dir, path, flags, Mode::from_raw_mode(mode))?;
     let mut rest = content;
     while !rest.is_empty() {
         rest = &rest[rustix::io::write(&file, rest)?..];
     }
-    Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
+    Ok(())
 }
 
 fn name(path: &Path) -> io::Result<&Path> {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sandbox_linux::file;
 use thiserror::Error;
 
 use crate::host::Host;
@@ -101,7 +102,7 @@ pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
     let mut dirs = host.search_path();
     dirs.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
     let mut untrusted = None;
-    for path in dirs.iter().filter_map(|dir| fs::canonicalize(dir.join("bwrap")).ok()) {
+    for path in dirs.iter().filter_map(|dir| file::real(dir.join("bwrap")).ok()) {
         let Ok(metadata) = fs::metadata(&path) else { continue };
         let mode = metadata.permissions().mode();
         if !metadata.is_file() || mode & 0o111 == 0 {
@@ -135,7 +136,7 @@ fn is_system(owner: u32, path: &Path) -> bool {
         let (first, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
         Some((first..first + count).contains(&u64::from(OVERFLOW)))
     };
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map = file::kernel_text("/proc/self/uid_map").unwrap_or_default();
     owner == OVERFLOW
         && !map.lines().any(|line| mapped(line).unwrap_or(true))
         && PLACES.iter().any(|place| path.starts_with(place))

@@ -9,6 +9,7 @@ use super::error::ConfigError;
 use super::file::{FileError, MAX_BYTES, Position, Problem, Syntax, decode};
 use super::layer::Layer;
 use crate::Host;
+use sandbox_linux::file;
 
 /// The names of a project's configuration, in the working directory only.
 pub const PROJECT_NAMES: [&str; 3] =
@@ -67,7 +68,7 @@ fn effective_cwd(host: &Host, request: &Request) -> Result<PathBuf, ConfigError>
         path: request.cwd.clone().unwrap_or_else(|| path.clone()),
         source,
     };
-    let real = fs::canonicalize(&path).map_err(failed)?;
+    let real = file::real(&path).map_err(failed)?;
     if !fs::metadata(&real).map_err(failed)?.is_dir() {
         return Err(failed(ErrorKind::NotADirectory.into()));
     }
@@ -129,7 +130,7 @@ impl Found {
     /// The names by which this file could be replaced: its own, and the target's if it is a link.
     pub(super) fn names(&self) -> Vec<PathBuf> {
         let mut names = vec![self.path.clone()];
-        let target = fs::canonicalize(&self.path).ok().filter(|target| *target != self.path);
+        let target = file::real(&self.path).ok().filter(|target| *target != self.path);
         // A pipe or a terminal has no name that anybody could take.
         names.extend(target.filter(|target| target.is_file()));
         names

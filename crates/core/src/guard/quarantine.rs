@@ -61,7 +61,7 @@ impl Quarantine {
 
 /// Opens a directory of our own, which may be reached through the user's links.
 pub(super) fn open_real(path: &Path) -> io::Result<Dir> {
-    Dir::open(&path.canonicalize()?)
+    Dir::open(&sandbox_linux::file::real(path)?)
 }
 
 fn carry(from: &Dir, name: &OsStr, kind: Kind, to: &Dir) -> io::Result<()> {

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::file;
+
 use sandbox_linux::clock;
 use sandbox_linux::tree::{Dir, Instant};
 use serde::{Deserialize, Serialize};
@@ -132,14 +134,13 @@ impl std::fmt::Display for RunId {
 }
 
 fn boot_id() -> io::Result<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let id = file::kernel_text("/proc/sys/kernel/random/boot_id")?;
     Ok(id.chars().filter(char::is_ascii_hexdigit).take(12).collect())
 }
 
 /// Field 22 of `/proc/PID/stat`. The name in field 2 may hold anything, so count from its end.
 fn process_start(pid: u32) -> io::Result<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat"))?;
-    let stat = String::from_utf8_lossy(&stat);
+    let stat = file::kernel_text(format!("/proc/{pid}/stat"))?;
     let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
     let ticks = after_name.and_then(|rest| rest.split(' ').nth(19)?.parse().ok());
     ticks.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))

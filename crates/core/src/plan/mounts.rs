@@ -18,6 +18,7 @@ use crate::preset::Presets;
 use crate::preset::git::{self, GitError, GitProtection};
 use crate::specificity::{Decision, Decisions};
 use crate::wrapper::Commands;
+use sandbox_linux::file;
 
 /// What a path shows while the list grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -394,7 +395,7 @@ pub(super) fn guarded(
 }
 
 fn with_real_parent(path: &Path) -> PathBuf {
-    let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let parent = path.parent().and_then(|parent| file::real(parent).ok());
     match (parent, path.file_name()) {
         (Some(parent), Some(name)) => parent.join(name),
         _ => path.to_path_buf(),

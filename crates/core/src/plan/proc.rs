@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::file;
+
 use serde::Serialize;
 
 use crate::host::Host;
@@ -41,6 +43,6 @@ impl Proc {
 
 /// Whether something is mounted inside `/proc`.
 fn is_covered() -> bool {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = file::kernel_text("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter_map(|line| line.split(' ').nth(4)).any(|point| point.starts_with("/proc/"))
 }

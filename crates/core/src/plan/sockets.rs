@@ -1,7 +1,9 @@
 //! Unix sockets: those that are opened on purpose, and those that must not be reachable.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use crate::config::{Config, Sourced};
 use crate::host::Host;
 use crate::path::pattern::Pattern;
 use crate::path::resolve::Resolver;
+use sandbox_linux::file;
 
 /// The sockets of `sockets = […]`, as written and resolved.
 pub(super) fn opened(
@@ -89,14 +92,15 @@ pub(crate) fn docker_places(host: &Host) -> Vec<PathBuf> {
 
 /// Every socket with a name that is visible although nobody opened it.
 pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
-    let Ok(table) = fs::read_to_string("/proc/net/unix") else { return Vec::new() };
-    let bound = table.lines().skip(1).filter_map(bound_name).collect::<BTreeSet<_>>();
+    let Ok(table) = file::kernel_bytes("/proc/net/unix") else { return Vec::new() };
+    let lines = table.split(|byte| *byte == b'\n').skip(1);
+    let bound = lines.filter_map(bound_name).collect::<BTreeSet<_>>();
     let (absolute, relative): (Vec<_>, Vec<_>) =
         bound.into_iter().partition(|name| name.is_absolute());
     let mut sockets = BTreeSet::new();
     for path in absolute.iter().map(|name| name.to_path_buf()).chain(somewhere(&relative)) {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { continue };
-        let Ok(dir) = fs::canonicalize(dir) else { continue };
+        let Ok(dir) = file::real(dir) else { continue };
         if !is_visible(&dir.join(name), mounts) {
             continue;
         }
@@ -112,13 +116,15 @@ pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// The name in a line of the kernel's table; abstract ones begin with `@`.
-fn bound_name(line: &str) -> Option<&Path> {
+fn bound_name(line: &[u8]) -> Option<&Path> {
     // Num RefCount Protocol Flags Type St Inode Path, as unix(7) does not say.
     let mut rest = line;
     for _ in 0..7 {
-        rest = rest.trim_start().split_once(' ')?.1;
+        rest = rest.trim_ascii_start();
+        rest = &rest[rest.iter().position(|byte| *byte == b' ')? + 1..];
     }
-    (!rest.is_empty() && !rest.starts_with('@')).then(|| Path::new(rest))
+    let named = !rest.is_empty() && !rest.starts_with(b"@");
+    named.then(|| Path::new(OsStr::from_bytes(rest)))
 }
 
 /// Where names may lie that were bound relative to somebody's working directory.
@@ -184,6 +190,21 @@ mod tests {
         drop(listener);
         std::fs::remove_file(&path).unwrap();
         assert!(!found(&[], &[]), "removed");
+    }
+
+    #[test]
+    fn listening_finds_every_socket_when_one_has_a_name_that_is_no_text() {
+        let dir = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for name in [b"plain".as_slice(), b"\xff\xfe"] {
+            let path = top.join(OsStr::from_bytes(name));
+            let _listener = UnixListener::bind(&path).unwrap();
+            assert!(listening(&[], &[]).contains(&path), "{}", path.display());
+        }
+        let _odd = UnixListener::bind(top.join(OsStr::from_bytes(b"\xff"))).unwrap();
+        let path = top.join("beside it");
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(listening(&[], &[]).contains(&path));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::file;
+
 use super::{Mount, Veil, View, nearest};
 use crate::config::Access;
 use crate::host::Host;
@@ -90,7 +92,7 @@ fn has_mounts_below(dir: &Path) -> bool {
 
 /// Something that is mounted below a directory.
 pub fn mount_below(dir: &Path) -> Option<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = file::kernel_text("/proc/self/mountinfo").unwrap_or_default();
     let mut points = table.lines().filter_map(|line| line.split(' ').nth(4));
     // Octal escapes stand for blanks; a directory with one is compared as written there.
     let dir =

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use sandbox_linux::file;
 
 use super::git::grammar::RULED;
 
@@ -83,7 +86,7 @@ fn exec_paths(path: &[PathBuf], found: &[PathBuf]) -> BTreeSet<PathBuf> {
         dirs.insert(prefix.join("libexec/git-core"));
         dirs.insert(prefix.join("lib/git-core"));
     }
-    dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok()).collect()
+    dirs.iter().filter_map(|dir| file::real(dir).ok()).collect()
 }
 
 /// `git-NAME` is git when it leads to a file called git, or is one of the files already known.
@@ -96,20 +99,21 @@ fn is_git(file: &Path, meta: &Metadata, known: &[Metadata]) -> bool {
 /// The executable regular file behind a path.
 fn program(path: &Path) -> Option<(PathBuf, Metadata)> {
     let meta = fs::metadata(path).ok()?;
-    runs(&meta).then(|| fs::canonicalize(path).ok()).flatten().map(|target| (target, meta))
+    runs(&meta).then(|| file::real(path).ok()).flatten().map(|target| (target, meta))
 }
 
 /// The same for a name in a directory that is free of symlinks, in one look at most names.
+/// A link to the `git` beside it, as Debian has them, is nothing but that.
 fn program_in(dir: &Path, name: &Path) -> Option<(PathBuf, Metadata)> {
     let path = dir.join(name);
-    let meta = fs::symlink_metadata(&path).ok()?;
-    if !meta.is_symlink() {
-        return runs(&meta).then_some((path, meta));
-    }
-    // As Debian has it: `git-add` leads to the `git` beside it.
-    match fs::read_link(&path).ok()? {
-        beside if beside == Path::new("git") && name != beside => program_in(dir, &beside),
-        _ => program(&path),
+    match fs::read_link(&path) {
+        Ok(target) if target == Path::new("git") => None,
+        Ok(_) => program(&path),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(_) => {
+            let meta = fs::symlink_metadata(&path).ok()?;
+            runs(&meta).then_some((path, meta))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::file;
 use serde::{Serialize, Serializer};
 
 use super::marker::{self, GitFacts, Marker};
@@ -53,7 +54,7 @@ impl Package {
         let dir = real.parent()?.parent().filter(|dir| dir.components().count() > 2)?;
         let in_path = path
             .iter()
-            .any(|entry| fs::canonicalize(entry).is_ok_and(|entry| real.parent() == Some(&entry)));
+            .any(|entry| file::real(entry).is_ok_and(|entry| real.parent() == Some(&entry)));
         if in_path || !script::is_script(real) {
             return None;
         }
@@ -311,7 +312,7 @@ impl<'a> Planner<'a> {
             let words = word.unwrap_or_default().split(u8::is_ascii_whitespace);
             for word in [program].into_iter().chain(words).filter(|word| !word.is_empty()) {
                 let word = Path::new(OsStr::from_bytes(word));
-                needed.extend(fs::canonicalize(word).ok());
+                needed.extend(file::real(word).ok());
                 let name = word.file_name().and_then(OsStr::to_str).unwrap_or_default();
                 needed.extend(find::targets(&self.path, name));
             }
@@ -360,7 +361,7 @@ impl<'a> Planner<'a> {
 
     /// A shim is run by `/bin/sh`: where that is covered itself, only the binary can stand in.
     fn covers_the_shell(&self) -> bool {
-        fs::canonicalize("/bin/sh").is_ok_and(|shell| self.covers.contains_key(&shell))
+        file::real("/bin/sh").is_ok_and(|shell| self.covers.contains_key(&shell))
     }
 }
 

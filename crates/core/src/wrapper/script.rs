@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::file;
 use thiserror::Error;
 
 use crate::Host;
@@ -112,7 +113,7 @@ pub(super) fn read(
         }
     };
     let (name, origin) = (name.to_owned(), origin.clone());
-    match fs::read(&path).and_then(|content| Ok((content, fs::canonicalize(&path)?))) {
+    match fs::read(&path).and_then(|content| Ok((content, file::real(&path)?))) {
         Ok((content, real)) if content.starts_with(b"#!") => Ok(Script { path, real, content }),
         Ok(_) => Err(WrapperError::NoInterpreter { name, path, origin }),
         Err(source) => Err(WrapperError::Unreadable { name, path, origin, source }),

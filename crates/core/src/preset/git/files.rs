@@ -73,10 +73,12 @@ fn names(path: &Path) -> Vec<OsString> {
 /// Reads a regular file of at most `limit` bytes. Links are followed, as git does.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    let mut bytes = Vec::new();
+    let mut bytes =
+        Vec::with_capacity(usize::try_from(metadata.len().min(limit)).unwrap_or(0) + 64);
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
