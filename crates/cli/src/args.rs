@@ -4,6 +4,7 @@ pub(crate) mod agentfs;
 pub(crate) mod fs;
 pub(crate) mod image;
 mod changes;
+pub(crate) mod proxy;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -254,6 +255,8 @@ pub(crate) enum Command {
     Discard(Discard),
     /// Take the last apply back
     Undo(Undo),
+    /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
+    Proxy(proxy::Proxy),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -322,7 +325,6 @@ const RESERVED: &[&str] = &[
     "inspect",
     "serve",
     "secret",
-    "proxy",
     "usage",
     "host-command",
     "blocked",
@@ -375,6 +377,7 @@ const SUBCOMMANDS: &[&str] = &[
     "apply",
     "discard",
     "undo",
+    "proxy",
     "completions",
     "man",
     "help",

@@ -31,9 +31,9 @@ os.mkdir("many")
 count = 0
 while not full(f"many/{count}", b"m" * 3000):
     count += 1
-    assert count < 30_000, "64 MiB hold more than they can"
+    assert count < 20_000, "24 MiB hold more than they can"
 assert count > 1000, count
-assert full("large", b"l" * (80 << 20)), "a large file fits on a full disk"
+assert full("large", b"l" * (40 << 20)), "a large file fits on a full disk"
 for number in range(count):
     assert read(f"many/{number}") == b"m" * 3000, number
 assert read("kept") == b"k" * 100_000

@@ -17,7 +17,7 @@ fn fill(engine: Engine) {
     let world = World::new().dir("small");
     let small = world.path("small");
     let script = format!(
-        "mount -t tmpfs -o size=64m,mode=755 tmpfs {0}
+        "mount -t tmpfs -o size=24m,mode=755 tmpfs {0}
          mkdir -p {0}/tree/base
          echo old > {0}/tree/base/old",
         small.display()
@@ -30,7 +30,15 @@ fn fill(engine: Engine) {
         tree.fs(["fsck", "tree"]).succeeds();
     }
     tree.mount();
-    let again =
-        "head -c 8M /dev/zero > again && head -c 8M /dev/zero | cmp - again && ls && wc -c < kept";
-    tree.run(["sh", "-c", again]).succeeds().stdout("again\nkept\nold\n100000\n");
+    let big = "head -c 13M /dev/zero | tr '\\0' b";
+    tree.run(["sh", "-c", &format!("{big} > big")]).succeeds();
+    // More than half of the disk: it cannot be copied into the database.
+    tree.unmount();
+    tree.mount();
+    let again = format!(
+        "{big} | cmp - big && rm big
+         timeout 20 sh -c 'until head -c 8M /dev/zero > again; do sleep 0.1; done' 2> /dev/null
+         head -c 8M /dev/zero | cmp - again && ls && wc -c < kept"
+    );
+    tree.run(["sh", "-c", &again]).succeeds().stdout("again\nkept\nold\n100000\n");
 }

@@ -1,5 +1,6 @@
 """Writes files in the directory it is started in. Prints, after each fsync, what must survive a loss of power now:
-the time, the name and the length. The content of a file follows from its name."""
+the time, the name and the length. The content of a file follows from its name. Files named as arguments are made, unless
+they are there: then they were kept before."""
 import os
 import random
 import sys
@@ -28,12 +29,27 @@ def write(name, length, start=0, sync=True, final=None):
     os.close(fd)
 
 
+def grow(name, sync):
+    longer = lengths[name] + dice.choice([1, 5000, 100_000])
+    write(name, longer, start=lengths[name], sync=sync)
+    return longer
+
+
 lengths = {}
+for name in sys.argv[3:]:
+    if not os.path.exists(name):
+        write(name, 300_000)
+    lengths[name] = os.path.getsize(name)
+    say("kept", name, lengths[name])
+early = list(lengths)
 for number in range(rounds):
-    kind = dice.randrange(10)
+    kind = dice.randrange(11)
     name = f"file-{number}"
     length = dice.choice([0, 10, 3000, 3000, 3000, 20_000, 70_000, 300_000])
-    if kind < 3:
+    if lengths and (early or kind == 10):
+        # What is written now may be lost, what was there before may not.
+        grow(early.pop() if early else dice.choice(sorted(lengths)), sync=False)
+    elif kind < 3:
         write(name, length)
         say("kept", name, length)
         lengths[name] = length
@@ -47,10 +63,8 @@ for number in range(rounds):
         lengths[name] = length
     elif kind == 5 and lengths:
         name = dice.choice(sorted(lengths))
-        longer = lengths[name] + dice.choice([1, 5000, 100_000])
-        write(name, longer, start=lengths[name])
-        say("kept", name, longer)
-        lengths[name] = longer
+        lengths[name] = grow(name, sync=True)
+        say("kept", name, lengths[name])
     elif kind == 6 and lengths:
         name = dice.choice(sorted(lengths))
         del lengths[name]

@@ -14,7 +14,8 @@ use disk::{Disk, Fate};
 #[test]
 fn agentfs_loses_nothing_that_was_fsynced_when_the_power_fails() {
     for seed in 1..=rounds(1, 10) as u64 {
-        let world = World::new().file("tree/base/old", "old").dir("cut");
+        let large = content("below", 300_000);
+        let world = World::new().file("tree/base/below", large).dir("cut");
         let (disk, promises) = record(&world, seed);
         let events = trace::read(&fs::read_to_string(world.path("trace")).unwrap());
         let waits = events.iter().filter(|event| event.is_wait()).count();
@@ -50,14 +51,19 @@ fn record(world: &World, seed: u64) -> (Disk, Vec<Promise>) {
     let traced = world.clone().exec_file("traced", script).with_program(world.path("traced"));
     let namespace = Namespace::with_powers(world, "");
     let mut tree = Layered::unmounted(&traced.within(namespace), "tree", Engine::AgentFs);
+    let mut write = |operations: usize| {
+        tree.mount();
+        let (seed, operations) = (seed.to_string(), operations.to_string());
+        let words = [&*seed, &operations, "below", "stored", "stored-too"];
+        let command = ["python3", "-c", include_str!("power.py")].into_iter().chain(words);
+        let said = tree.run(command).succeeds().output();
+        tree.unmount();
+        said
+    };
+    // What is in the database at first was kept by an earlier mount, of which nothing is recorded.
+    write(0);
     let disk = Disk::of(&world.path("tree/.agentfs"));
-    tree.mount();
-    let operations = rounds(25, 200).to_string();
-    let said = tree
-        .run(["python3", "-c", include_str!("power.py"), &seed.to_string(), &operations])
-        .succeeds()
-        .output();
-    tree.unmount();
+    let said = write(rounds(25, 200));
     (disk, said.lines().map(promise).collect())
 }
 

@@ -1,5 +1,7 @@
 //! Bringing a database to rest and throwing away what belongs to nothing.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -40,8 +42,9 @@ pub fn collect(path: &Path) -> Result<Collected, StoreError> {
     prepare(&db).and_then(|()| check_schema(&db)).map_err(store_error)?;
     let (nameless, rows) = sweep(&mut db).map_err(store_error)?;
     db.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
+    let loose = loose(&db)?;
     db.close().map_err(|(_, error)| error)?;
-    let strays = strays(path)?;
+    let strays = strays(path, &loose)?;
     Ok(Collected { nameless, rows, strays, before, after: size(path) })
 }
 
@@ -72,17 +75,27 @@ fn sweep(db: &mut Connection) -> Result<(usize, usize), LayerError> {
     Ok((nameless, rows))
 }
 
-/// Removes what is left of loose files: at rest there are none. A link in the place of their
+/// The names of loose files for which the disk had no room in the database.
+fn loose(db: &Connection) -> Result<HashSet<OsString>, StoreError> {
+    let mut rows = db.prepare("SELECT ino FROM sandbox_loose")?;
+    let names = rows.query_map([], |row| Ok(row.get::<_, i64>(0)?.to_string().into()))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Removes what is left beside the database and is no file of it. A link in the place of their
 /// directory is not followed.
-fn strays(path: &Path) -> Result<usize, StoreError> {
+fn strays(path: &Path, loose: &HashSet<OsString>) -> Result<usize, StoreError> {
     let dir = loose_dir(&path.canonicalize()?);
     let (parent, name) = sandbox_linux::tree::parent(&dir)?;
-    let Ok(loose) = parent.dir(Path::new(name), Mounts::Stay) else { return Ok(0) };
-    let entries = loose.entries()?;
+    let Ok(found) = parent.dir(Path::new(name), Mounts::Stay) else { return Ok(0) };
+    let mut entries = found.entries()?;
+    entries.retain(|(name, _)| !loose.contains(name));
     for (name, kind) in &entries {
-        loose.remove(name, *kind)?;
+        found.remove(name, *kind)?;
     }
-    parent.remove(name, Kind::Dir)?;
+    if loose.is_empty() {
+        parent.remove(name, Kind::Dir)?;
+    }
     Ok(entries.len())
 }
 

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::pieces;
 use super::redo::{Follows, Redo};
+use super::room::hold;
 use super::statement::{Statement, Value, decode, encode};
 use super::{StoreError, beside, parent};
-
-/// A transaction is committed when it holds as many bytes.
-const ENOUGH: usize = 4 << 20;
 
 /// Writes to the database.
 #[derive(Debug)]
@@ -30,14 +29,21 @@ pub(crate) struct Journal {
     redo: Option<Redo>,
     follows: Follows,
     wal: Option<Arc<File>>,
+    /// Whether the disk knows the names of the files beside the database.
+    named: bool,
+    /// Whether the logs hold the room that they should.
+    held: bool,
+    /// A transaction is committed when it has as many bytes.
+    enough: u64,
     path: PathBuf,
 }
 
 impl Journal {
     /// Takes a connection that has no transaction open; `follows` is the database's present state.
-    pub(crate) fn new(conn: Connection, path: PathBuf, follows: Follows) -> Self {
+    pub(crate) fn new(conn: Connection, path: PathBuf, follows: Follows, enough: u64) -> Self {
         let (pending, since, redo, wal) = (Vec::new(), None, None, None);
-        Self { conn, pending, logged: 0, since, redo, follows, wal, path }
+        let (logged, named, held) = (0, false, false);
+        Self { conn, pending, logged, since, redo, follows, wal, named, held, enough, path }
     }
 
     /// Runs one statement inside the open transaction.
@@ -101,7 +107,10 @@ impl Journal {
         }
         let redo = match &mut self.redo {
             Some(redo) => redo,
-            none => none.insert(Redo::open(&beside(&self.path, "-redo"), self.follows)?),
+            none => {
+                (self.named, self.held) = (false, false);
+                none.insert(Redo::open(&beside(&self.path, "-redo"), self.follows)?)
+            }
         };
         redo.append(&self.pending[self.logged..], later)?;
         self.logged = self.pending.len();
@@ -114,15 +123,18 @@ impl Journal {
         if self.since.is_none() {
             return Ok(());
         }
-        if let Err(error) = self.try_commit() {
+        let done = self.try_commit().or_else(|error| {
             if !self.conn.is_autocommit() {
                 self.conn.execute_batch("ROLLBACK")?;
             }
+            if pieces::is_full(&error) { self.commit_in_pieces() } else { Err(error.into()) }
+        });
+        if let Err(error) = done {
             self.rebuild(self.pending.len())?;
             return Err(error);
         }
         self.pending.clear();
-        self.pending.shrink_to(ENOUGH);
+        self.pending.shrink_to(usize::try_from(self.enough).unwrap_or(0));
         self.since = None;
         self.logged = 0;
         if self.redone() > 0 {
@@ -135,27 +147,69 @@ impl Journal {
         Ok(())
     }
 
-    fn try_commit(&mut self) -> Result<(), StoreError> {
+    fn try_commit(&mut self) -> rusqlite::Result<()> {
         if self.redone() > 0 {
             let next = (self.follows.epoch + 1).to_string();
             execute(&self.conn, Statement::PutEpoch, &[Value::Text(&next)])?;
         }
-        self.conn.execute_batch("COMMIT")?;
-        Ok(())
+        self.conn.execute_batch("COMMIT")
+    }
+
+    /// Commits what was rolled back in pieces; those that are done need not be built again.
+    fn commit_in_pieces(&mut self) -> Result<(), StoreError> {
+        self.keep(&[])?;
+        if let Some(redo) = &self.redo {
+            redo.sync()?;
+        }
+        self.sync_names()?;
+        let mut done = 0;
+        let committed = pieces::commit(&self.conn, &self.pending, self.follows, &mut done);
+        self.pending.drain(..done);
+        self.logged = self.pending.len();
+        Ok(committed?)
     }
 
     /// Commits; what it gives back must be synced for the disk to have it.
     pub(crate) fn commit_to_sync(&mut self) -> Result<Arc<File>, StoreError> {
         self.commit()?;
-        if let Some(wal) = &self.wal {
-            return Ok(Arc::clone(wal));
-        }
-        // The log's file has no locks of SQLite's on it, so that opening and closing it is safe. It
-        // may be new: its name must be on the disk too.
-        let wal = Arc::new(File::open(beside(&self.path, "-wal"))?);
-        File::open(parent(&self.path))?.sync_all()?;
-        self.wal = Some(Arc::clone(&wal));
+        let wal = self.wal()?;
+        self.sync_names()?;
         Ok(wal)
+    }
+
+    /// The write-ahead log. Its file has no locks of SQLite's on it, so that opening and closing it
+    /// is safe.
+    fn wal(&mut self) -> io::Result<Arc<File>> {
+        if self.wal.is_none() {
+            let path = beside(&self.path, "-wal");
+            self.wal = Some(Arc::new(File::options().read(true).write(true).open(path)?));
+        }
+        self.wal.clone().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Both logs may be new: their names must be on the disk too.
+    fn sync_names(&mut self) -> io::Result<()> {
+        if !self.named {
+            File::open(parent(&self.path))?.sync_all()?;
+            self.named = true;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the logs hold as many bytes of the disk.
+    pub(crate) fn hold(&mut self, wal: u64, redo: u64) -> io::Result<()> {
+        if self.held {
+            return Ok(());
+        }
+        hold(&*self.wal()?, 0, wal)?;
+        self.redo.as_ref().map_or(Ok(()), |log| log.hold(redo))?;
+        self.held = true;
+        Ok(())
+    }
+
+    /// The write-ahead log was cut, and with it what it held.
+    pub(crate) fn was_cut(&mut self) {
+        self.held = false;
     }
 
     /// Whether the open transaction is older than `age`, or large.
@@ -165,34 +219,12 @@ impl Journal {
 
     /// Whether a commit is due for the size of what waits for one.
     pub(crate) fn is_large(&self) -> bool {
-        self.pending.len() > ENOUGH || self.redone() > 4 * ENOUGH as u64
+        self.pending.len() as u64 > self.enough || self.redone() > 2 * self.enough
     }
 
     /// Bytes that the redo log has.
     fn redone(&self) -> u64 {
         self.redo.as_ref().map_or(0, Redo::length)
-    }
-
-    /// Gives the room of a redo log back that a commit made obsolete.
-    pub(crate) fn cut(&self) -> io::Result<()> {
-        self.redo.as_ref().filter(|redo| redo.length() == 0).map_or(Ok(()), Redo::cut)
-    }
-
-    /// Gives up the redo log for the room that it takes, and says whether that is any. Until the next
-    /// commit, nothing that waits for it outlives this process.
-    pub(crate) fn give_log_back(&mut self) -> io::Result<bool> {
-        let Some(redo) = self.redo.as_mut().filter(|redo| redo.length() > 0) else {
-            return Ok(false);
-        };
-        redo.restart(self.follows);
-        redo.cut()?;
-        self.logged = 0;
-        Ok(true)
-    }
-
-    /// Bytes that wait for a commit.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.pending.len() as u64
     }
 
     /// Bytes in the write-ahead log.
@@ -201,7 +233,11 @@ impl Journal {
     }
 }
 
-fn execute(conn: &Connection, what: Statement, values: &[Value<'_>]) -> rusqlite::Result<()> {
+pub(crate) fn execute(
+    conn: &Connection,
+    what: Statement,
+    values: &[Value<'_>],
+) -> rusqlite::Result<()> {
     let mut prepared = conn.prepare_cached(what.sql())?;
     prepared.execute(rusqlite::params_from_iter(values)).map(drop)
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,15 +26,10 @@ pub(super) struct Loose {
     doomed: Vec<u64>,
     /// Whether a file was made since the directory was last synced.
     new: bool,
-    /// Files that took the place of what the disk may have had in the database: it must have them
-    /// before it hears of that.
+    /// Files that took the place of what the disk may have had in the database or in the base: it
+    /// must have them before any log speaks of that.
     unsynced: Vec<(u64, Arc<File>)>,
-    /// Room that is set aside, see [`Self::set_aside`].
-    reserve: bool,
 }
-
-/// The name of the room that is set aside.
-const RESERVE: &str = "reserve";
 
 impl Loose {
     /// The directory beside a database, made when it is first needed.
@@ -47,7 +42,6 @@ impl Loose {
             doomed: Vec::new(),
             new: false,
             unsynced: Vec::new(),
-            reserve: false,
         }
     }
 
@@ -68,6 +62,11 @@ impl Loose {
     pub(super) fn must_sync(&mut self, ino: u64, file: &Arc<File>) {
         self.new = true;
         self.unsynced.push((ino, Arc::clone(file)));
+    }
+
+    /// Before anything is logged or committed.
+    pub(super) fn sync_replacements(&mut self) -> io::Result<()> {
+        if self.unsynced.is_empty() { Ok(()) } else { self.sync_new() }
     }
 
     pub(super) fn sync_new(&mut self) -> io::Result<()> {
@@ -115,40 +114,10 @@ impl Loose {
         }
     }
 
-    /// Sets room aside: loose files can fill the disk without asking, and then deleting one needs
-    /// room for the commit that says so.
-    pub(super) fn set_aside(&mut self, bytes: u64) {
-        let Some(dir) = self.dir.as_ref().filter(|_| !self.reserve && !self.files.is_empty())
-        else {
-            return;
-        };
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(dir, RESERVE, flags, Mode::RUSR | Mode::WUSR);
-        let done = file.and_then(|file| {
-            rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)
-        });
-        // Where it cannot be had, there is none to give back.
-        self.reserve = true;
-        if done.is_err() {
-            self.give_back();
-        }
-    }
-
-    /// Gives the room back; says whether there was any.
-    pub(super) fn give_back(&mut self) -> bool {
-        let Some(dir) = self.dir.as_ref().filter(|_| self.reserve) else { return false };
-        self.reserve = false;
-        rustix::fs::unlinkat(dir, RESERVE, AtFlags::empty()).is_ok()
-    }
-
     /// Deletes the directory, with what half-made files left in it. All others were taken in.
     pub(super) fn remove_dir(&mut self) {
         self.doomed = self.found().unwrap_or_default();
         self.bury();
-        if let Some(dir) = &self.dir {
-            let _ = rustix::fs::unlinkat(dir, RESERVE, AtFlags::empty());
-        }
-        self.reserve = false;
         self.dir = None;
         let _ = rustix::fs::rmdir(&self.path);
     }
@@ -202,6 +171,16 @@ impl Store {
         Ok(())
     }
 
+    /// A loose file takes the place of content that must not get lost.
+    pub(crate) fn must_sync(&mut self, ino: u64, file: &Arc<File>) {
+        self.loose.must_sync(ino, file);
+    }
+
+    /// What the next commit would have to wait for.
+    pub(crate) fn unsynced(&self) -> Vec<Arc<File>> {
+        self.loose.unsynced.iter().map(|(_, file)| Arc::clone(file)).collect()
+    }
+
     /// Copies the chunks of an inode into a new loose file.
     pub(crate) fn take_out(&mut self, ino: u64, size: u64) -> Result<Arc<File>, StoreError> {
         self.drop_copy(ino);
@@ -225,6 +204,15 @@ impl Store {
     /// The numbers of all loose files.
     pub(crate) fn all_loose(&self) -> Vec<u64> {
         self.loose.files.iter().copied().collect()
+    }
+
+    /// The length of a loose file, and what it takes of the disk.
+    pub(super) fn loose_size(&mut self, ino: u64) -> Result<(u64, u64), StoreError> {
+        match self.loose.open(ino, OFlags::empty()).and_then(|file| file.metadata()) {
+            Ok(meta) => Ok((meta.len(), meta.blocks() * 512)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((0, 0)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes a loose file into the database; gives back its length.

@@ -6,7 +6,9 @@
 pub mod schema;
 mod open;
 mod statement;
+mod room;
 mod redo;
+mod pieces;
 mod journal;
 mod inode;
 mod names;
@@ -34,6 +36,7 @@ pub(crate) use names::Rest;
 
 use journal::Journal;
 use loose::Loose;
+use room::Room;
 
 /// An AgentFS database, open for writing. There is at most one per file.
 #[derive(Debug)]
@@ -48,9 +51,10 @@ pub struct Store {
     /// Whether the rare tables hold anything: most databases never ask them.
     any: Rare,
     path: PathBuf,
-    /// Held until the connection is gone: closing a second descriptor of the file would drop
-    /// SQLite's own locks on it.
-    _lock: File,
+    room: Room,
+    /// The database's file. Held until the connection is gone: closing a second descriptor of it
+    /// would drop SQLite's own locks on it.
+    lock: File,
 }
 
 /// Which of the tables that are mostly empty are not.
@@ -87,6 +91,7 @@ impl Store {
         for (ino, inode) in inodes {
             inode::log(&mut later, *ino, inode);
         }
+        self.loose.sync_replacements()?;
         Ok(self.journal.keep(&later)?)
     }
 
@@ -97,19 +102,8 @@ impl Store {
 
     /// Commits what is open.
     pub fn commit(&mut self) -> Result<(), StoreError> {
-        match self.journal.commit() {
-            Err(error) if error.errno() == Errno::NOSPC => {
-                let more = self.journal.give_log_back()?;
-                if self.loose.give_back() || more { self.journal.commit() } else { Err(error) }
-            }
-            other => other,
-        }
-    }
-
-    /// Sets room aside for the time when the disk is full.
-    pub(crate) fn set_aside(&mut self) {
-        let margin = self.disk().map_or(0, |(_, all)| margin(all));
-        self.loose.set_aside(margin);
+        self.loose.sync_replacements()?;
+        self.journal.commit()
     }
 
     /// Whether deleted files wait for a commit that has reached the disk.
@@ -144,41 +138,28 @@ impl Store {
         self.journal.take_back(mark)
     }
 
-    /// Whether the disk is too full to promise room for more: what is open must still fit.
-    pub(crate) fn is_full(&self) -> bool {
-        // Pages are written to the log, and again to the database.
-        let owed = self.journal.waiting() * 3 + self.journal.wal_size();
-        // What was deleted makes room in the database itself: there the log alone needs the disk.
-        let spare = self.spare() > owed + (1 << 20);
-        let margin = |all| if spare { margin(all) / 4 } else { margin(all) };
-        self.disk().is_some_and(|(free, all)| free < margin(all) + owed)
-    }
-
-    /// Bytes of the database that hold nothing.
-    fn spare(&self) -> u64 {
-        let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size";
-        let bytes = self.journal.conn.query_row(sql, [], |row| row.get::<_, i64>(0));
-        bytes.ok().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
-    }
-
     /// Free and all bytes of the disk.
     fn disk(&self) -> Option<(u64, u64)> {
-        let disk = rustix::fs::statvfs(parent(&self.path)).ok()?;
-        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-        Some((bytes(disk.f_bavail), bytes(disk.f_blocks)))
+        disk(&self.path)
     }
 
     /// Moves the write-ahead log into the database when it has grown large, and cuts it. On a small
     /// disk that is earlier: the database must have room to take it.
     pub(crate) fn checkpoint(&mut self, limit: u64) -> Result<(), StoreError> {
-        let limit = self.disk().map_or(limit, |(free, _)| limit.min(free / 4));
-        if self.journal.wal_size() > limit {
-            self.journal.commit()?;
+        let limit = self.disk().map_or(limit, |(free, _)| limit.min(free / 8));
+        let size = self.journal.wal_size();
+        if size <= limit {
+            return Ok(());
+        }
+        self.commit()?;
+        if limit == 0 && size <= self.room.wal() {
+            // What it holds of a full disk it would not get again.
+            self.pragma("wal_checkpoint(RESTART)")?;
+        } else {
             self.pragma("wal_checkpoint(TRUNCATE)")?;
+            self.journal.was_cut();
         }
-        if limit == 0 {
-            self.journal.cut()?;
-        }
+        self.hold_again();
         Ok(())
     }
 
@@ -190,9 +171,11 @@ impl Store {
     }
 }
 
-/// How much of a disk is left alone.
-fn margin(all: u64) -> u64 {
-    (all / 8).min(8 << 20)
+/// Free and all bytes of the disk that a file lies on.
+fn disk(path: &Path) -> Option<(u64, u64)> {
+    let disk = rustix::fs::statvfs(parent(path)).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Some((bytes(disk.f_bavail), bytes(disk.f_blocks)))
 }
 
 /// The directory of a file.

@@ -9,11 +9,14 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use super::copy::Copies;
 use super::journal::{Journal, last_ino};
 use super::loose::Loose;
+use super::pieces::last_ino_before;
 use super::redo::Follows;
+use super::room::Room;
 use super::{Inode, Rare, Store, StoreError, Time, beside, schema, whiteout};
 
 /// The length of chunks in new databases.
@@ -72,7 +75,9 @@ impl Store {
         let conn = connect(path)?;
         let config = Config::read(path, &conn)?;
         let follows = follows(&conn, config.epoch)?;
-        Self::over(conn, path, config, follows, lock)
+        let mut store = Self::over(conn, path, config, follows, lock)?;
+        store.adopt_loose()?;
+        Ok(store)
     }
 
     fn over(
@@ -82,6 +87,7 @@ impl Store {
         follows: Follows,
         lock: File,
     ) -> Result<Self, StoreError> {
+        let room = Room::on(super::disk(path));
         Ok(Self {
             chunk_size: config.chunk_size,
             base: config.base,
@@ -90,25 +96,31 @@ impl Store {
             copies: Copies::default(),
             next_ino: last_ino(&conn)? + 1,
             any: rare(&conn)?,
-            journal: Journal::new(conn, path.to_owned(), follows),
+            journal: Journal::new(conn, path.to_owned(), follows, room.unit()),
             path: path.to_owned(),
-            _lock: lock,
+            room,
+            lock,
         })
     }
 
-    /// Brings the database to rest: everything in one file, free space given back.
+    /// Brings the database to rest: everything in one file, free space given back. On a full disk
+    /// large files stay beside it, and it stays larger than it could be.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.commit()?;
-        // From here on the database has everything; what fails leaves it larger than it could be.
+        // From here on the database has everything. First what is held is given back.
+        let cut = self.pragma("wal_checkpoint(TRUNCATE)");
         let settled = self.settle_loose();
         let vacuumed = self.give_back();
-        let cut = self.pragma("wal_checkpoint(TRUNCATE)");
+        let cut_again = self.pragma("wal_checkpoint(TRUNCATE)");
         let path = self.path.clone();
-        let Self { journal, _lock: lock, .. } = self;
+        let Self { journal, lock, .. } = self;
         drop(journal);
         let _ = std::fs::remove_file(beside(&path, "-redo"));
         drop(lock);
-        settled.and(vacuumed).and(cut)
+        [cut, settled, vacuumed, cut_again].into_iter().try_for_each(|done| match done {
+            Err(error) if error.errno() == Errno::NOSPC => Ok(()),
+            other => other,
+        })
     }
 }
 
@@ -289,5 +301,9 @@ fn root_of(base: Option<&Path>) -> io::Result<(u32, u32, u32, u64, Time)> {
 
 /// The state that a redo log would have to follow.
 pub(super) fn follows(conn: &Connection, epoch: u64) -> rusqlite::Result<Follows> {
-    Ok(Follows { epoch, last_ino: last_ino(conn)? })
+    let last_ino = match last_ino_before(conn, epoch)? {
+        Some(before) => before,
+        None => last_ino(conn)?,
+    };
+    Ok(Follows { epoch, last_ino })
 }

@@ -6,37 +6,24 @@ use std::path::Path;
 use rusqlite::Connection;
 use rustix::io::Errno;
 
-use super::journal::replay;
-use super::open::follows;
 use super::redo::{self, Follows};
-use super::statement::Statement;
-use super::{Store, StoreError, beside};
+use super::{Store, StoreError, beside, open, pieces};
 
 /// Runs the redo log, if it follows the state that the database is in; gives back the next state.
 pub(super) fn redo(conn: &Connection, path: &Path, epoch: u64) -> Result<Follows, StoreError> {
-    let log = redo::read(&beside(path, "-redo"), follows(conn, epoch)?)?;
-    if log.is_empty() {
-        return Ok(follows(conn, epoch)?);
+    let follows = open::follows(conn, epoch)?;
+    let log = redo::read(&beside(path, "-redo"), follows)?;
+    if !log.is_empty() {
+        pieces::commit(conn, &log, follows, &mut 0)?;
+        return Ok(open::follows(conn, epoch + 1)?);
     }
-    conn.execute_batch("BEGIN IMMEDIATE")?;
-    let done = replay(conn, &log).and_then(|()| {
-        conn.execute(Statement::PutEpoch.sql(), [(epoch + 1).to_string()])?;
-        conn.execute_batch("COMMIT")
-    });
-    if let Err(error) = done {
-        if !conn.is_autocommit() {
-            conn.execute_batch("ROLLBACK")?;
-        }
-        return Err(error.into());
-    }
-    Ok(follows(conn, epoch + 1)?)
+    Ok(follows)
 }
 
 impl Store {
     pub(super) fn recover(&mut self) -> Result<(), StoreError> {
-        let rows = self.numbers("SELECT ino FROM sandbox_loose")?;
         let found = self.loose.found()?;
-        self.loose.adopt(rows.iter().copied());
+        let rows = self.adopt_loose()?;
         for ino in found.into_iter().filter(|ino| !rows.contains(ino)) {
             self.loose.doom(ino);
         }
@@ -50,6 +37,13 @@ impl Store {
         }
     }
 
+    /// Takes the loose files over that the database speaks of.
+    pub(super) fn adopt_loose(&mut self) -> Result<Vec<u64>, StoreError> {
+        let rows = self.numbers("SELECT ino FROM sandbox_loose")?;
+        self.loose.adopt(rows.iter().copied());
+        Ok(rows)
+    }
+
     fn bury_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
         self.drop_orphan(ino)?;
         if let Some(inode) = self.inode(ino)?.filter(|inode| inode.nlink == 0) {
@@ -59,13 +53,20 @@ impl Store {
         Ok(())
     }
 
-    /// Takes all loose files in, then deletes them.
+    /// Takes all loose files in for which there is room, then deletes them.
     pub(super) fn settle_loose(&mut self) -> Result<(), StoreError> {
         for ino in self.all_loose() {
             let Some(mut inode) = self.inode(ino)? else {
                 self.forget_loose(ino)?;
                 continue;
             };
+            let (size, blocks) = self.loose_size(ino)?;
+            if !self.fits(blocks) {
+                // It stays where it is, and is served from there.
+                inode.size = size;
+                self.put_inode(ino, &inode)?;
+                continue;
+            }
             let taken = self.take_in(ino).and_then(|size| {
                 inode.size = size;
                 self.put_inode(ino, &inode)?;
@@ -82,13 +83,16 @@ impl Store {
             self.sync()?;
         }
         self.commit()?;
-        self.loose.remove_dir();
+        if self.all_loose().is_empty() {
+            self.loose.remove_dir();
+        }
         Ok(())
     }
 
     /// Undoes what was taken in of a file; it is still there.
     fn leave_loose(&mut self, ino: u64) {
         let _ = self.take_back(0);
+        let _ = self.cut_stale(ino, 0);
         self.loose.adopt([ino]);
         let _ = self.loosen(ino);
         let _ = self.commit();

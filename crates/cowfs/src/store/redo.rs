@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::room::hold;
+
 const MAGIC: u64 = u64::from_le_bytes(*b"asbredo1");
 const HEADER: usize = 40;
 /// Memory for a record that is kept for the next one.
@@ -57,9 +59,14 @@ impl Redo {
         (self.epoch, self.last_ino, self.end) = (follows.epoch, follows.last_ino, 0);
     }
 
-    /// Gives the room of what is obsolete back.
-    pub(crate) fn cut(&self) -> io::Result<()> {
-        self.file.set_len(self.end)
+    /// Holds room for so many bytes.
+    pub(crate) fn hold(&self, bytes: u64) -> io::Result<()> {
+        hold(&self.file, 0, bytes)
+    }
+
+    /// Waits until the disk has it.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 
     /// Appends statements, then more of them: all or none are read back.

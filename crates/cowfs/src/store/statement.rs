@@ -99,6 +99,8 @@ statements! {
     DropOrphan = 30 "DELETE FROM sandbox_orphan WHERE ino=?1"
     /// Which redo log belongs to this state of the database.
     PutEpoch = 31 "INSERT OR REPLACE INTO fs_config (key, value) VALUES ('sandbox_epoch', ?1)"
+    /// Which pieces of a redo log the database has.
+    PutPart = 41 "INSERT OR REPLACE INTO fs_config (key, value) VALUES ('sandbox_part', ?1)"
     DropSomeChunks = 40 "DELETE FROM fs_data WHERE ino=?1 AND chunk_index>=?2 AND chunk_index<?3"
     PutUnlinked = 32 "INSERT OR REPLACE INTO sandbox_unlinked (base_ino, names) VALUES (?1,?2)"
 }

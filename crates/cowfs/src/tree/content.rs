@@ -68,8 +68,12 @@ impl State {
             file.write_all_at(bytes, 0).or_errno()?;
         }
         self.store.loosen(ino).or_errno()?;
+        let file = Arc::new(file);
+        if !self.node(id)?.fresh {
+            self.store.must_sync(ino, &file);
+        }
         let node = self.node_mut(id)?;
-        (node.body, node.fresh) = (Body::Loose(Arc::new(file)), false);
+        (node.body, node.fresh) = (Body::Loose(file), false);
         self.mark = self.store.mark();
         Ok(())
     }

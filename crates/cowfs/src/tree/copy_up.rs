@@ -100,8 +100,10 @@ impl State {
             let file = self.store.new_loose(ino).or_errno()?;
             copy(&*content, &file, size).or_errno()?;
             self.store.loosen(ino).or_errno()?;
+            let file = Arc::new(file);
+            self.store.must_sync(ino, &file);
             if open {
-                self.node_mut(id)?.body = Body::Loose(Arc::new(file));
+                self.node_mut(id)?.body = Body::Loose(file);
             }
             return Ok(());
         }

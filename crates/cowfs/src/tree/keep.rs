@@ -1,5 +1,6 @@
 //! Keeping what happened: writing changed inodes, commits in the background, the end of a mount.
 
+use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -16,53 +17,43 @@ const DELETED: Duration = Duration::from_secs(1);
 const LOG: u64 = 128 << 20;
 const LOG_AT_REST: u64 = 4 << 20;
 const RESTED: u32 = 50;
-/// So many changes are committed together when there is little room: each may touch a few pages.
-const FEW: u32 = 32;
-/// The disk is asked for free space after as many bytes.
-const ASK: u64 = 256 << 10;
+/// What a change may need in the database, names and attributes.
+const CHANGE: u64 = 4096;
 
 /// Whether the disk has room, as far as known.
 #[derive(Debug, Default)]
 pub(super) struct Room {
+    /// Nothing that grows is accepted.
     full: bool,
-    /// The last commit failed.
+    /// The last commit failed: nothing is accepted at all.
     stuck: bool,
-    /// Changes since the last try of a commit.
-    changes: u32,
-    /// Bytes written since the disk was asked.
+    /// Bytes accepted since the disk was asked.
     used: u64,
     buried: Option<Instant>,
     /// How often in a row there was nothing to do.
     rested: u32,
 }
 
-impl Room {
-    /// Whether what room is left is for the next commit, and not for the log.
-    pub(super) fn is_short(&self) -> bool {
-        self.full || self.stuck
-    }
-}
-
 impl Tree {
     /// What is to be done every `PATIENCE`: commits, now and then more. A full disk is no news to
     /// anybody here: whoever writes next is told, and the next commit tries again.
     pub fn tick(&self) {
+        // Here nobody waits for it; the commit has little left to wait for.
+        let unsynced = self.lock().store.unsynced();
+        for file in unsynced {
+            drop(file.sync_data());
+        }
         let mut state = self.lock();
         if state.is_idle() && !state.room.full {
             state.rest();
             return;
         }
         state.room.rested = 0;
-        let done = state.commit();
+        let _ = state.commit();
         let late = state.room.buried.is_none_or(|buried| buried.elapsed() > DELETED);
         if (late || state.room.full) && state.store.has_doomed() {
             state.room.buried = Some(Instant::now());
             let _ = state.store.sync();
-        }
-        state.room.full = done.is_err() || state.store.is_full();
-        state.room.used = 0;
-        if !state.room.full {
-            state.store.set_aside();
         }
         let limit = if state.room.full { 0 } else { LOG };
         let _ = state.store.checkpoint(limit);
@@ -135,41 +126,28 @@ impl State {
     /// was written to a file that is still open waits for its close, unless the change was about
     /// that file: its length must not speak of content that is not there.
     pub(super) fn keep(&mut self) -> Result<()> {
-        if self.store.is_large() || self.log().is_err() || self.is_getting_full() {
+        if self.store.is_large() || self.log().is_err() {
             return self.commit();
         }
         self.unlogged.clear();
         Ok(())
     }
 
-    /// Looks at the disk after a few changes. Others fill it too, the large files of this view among
-    /// them; what waits must never need more room than is left.
-    fn is_getting_full(&mut self) -> bool {
-        self.room.changes += 1;
-        self.room.changes >= FEW && {
-            self.room.changes = 0;
-            self.store.is_full()
-        }
-    }
-
-    /// Commits a few changes at a time: that needs little room, where one commit for all that is
-    /// deleted on a full disk would need more than there is.
-    pub(super) fn trickle(&mut self) -> Result<()> {
-        self.room.changes += 1;
-        if self.room.changes < FEW {
-            return Ok(());
-        }
-        self.commit()?;
-        self.store.checkpoint(0).or_errno()
-    }
-
+    /// Commits, and asks whether there is room for more.
     fn commit(&mut self) -> Result<()> {
-        self.room.changes = 0;
         let done = self.settle().and_then(|()| self.store.commit().or_errno());
         self.room.stuck = done.is_err();
-        // It may have taken the room that was set aside, which the log must leave alone.
-        self.room.full |= self.store.is_full();
+        self.room.full = done.is_err() || !self.store.has_room();
+        self.room.used = 0;
         done
+    }
+
+    /// What is accepted must have a place: no more than there is room for waits for a commit.
+    pub(super) fn make_room(&mut self) -> Result<()> {
+        if self.room.stuck || self.room.used > self.store.enough() {
+            return self.commit();
+        }
+        Ok(())
     }
 
     fn log(&mut self) -> Result<()> {
@@ -210,15 +188,20 @@ impl State {
 
     /// Refuses what would need room that the disk does not have.
     pub(super) fn need_room(&mut self) -> Result<()> {
-        self.need_room_for(4096)
+        self.need_room_for(CHANGE)
     }
 
     pub(super) fn need_room_for(&mut self, bytes: u64) -> Result<()> {
         self.room.used += bytes;
-        if self.room.used > ASK {
-            self.room.used = 0;
-            self.room.full = self.store.is_full();
-        }
         if self.room.full { Err(Errno::NOSPC) } else { Ok(()) }
+    }
+
+    /// The same for taking a name away, which needs room only where the base has it too.
+    pub(super) fn need_room_to_hide(&mut self, parent: u64, name: &OsStr) -> Result<()> {
+        if self.room.full && self.below(parent, name)?.is_some() {
+            return Err(Errno::NOSPC);
+        }
+        self.room.used += CHANGE;
+        Ok(())
     }
 }

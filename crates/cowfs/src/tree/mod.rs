@@ -147,9 +147,9 @@ impl Tree {
         change: impl FnOnce(&mut State) -> Result<T>,
     ) -> Result<T> {
         let done = state.attempt(change)?;
-        // Only a full disk fails here. Then it is in memory, as it was promised room for, and the
-        // next commit tries again: a file must go away although nothing can be written.
-        let _ = if state.room.is_short() { state.trickle() } else { state.keep() };
+        // Only a full disk fails here. Then it is in memory, as it was promised room for, and
+        // nothing else is accepted until it can be kept.
+        let _ = state.keep();
         Ok(done)
     }
 
@@ -161,6 +161,7 @@ impl Tree {
 
 impl State {
     fn attempt<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.make_room()?;
         self.mark = self.store.mark();
         let result = change(self);
         if result.is_err() {

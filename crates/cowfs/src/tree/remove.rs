@@ -52,6 +52,7 @@ impl State {
     }
 
     fn remove(&mut self, parent: u64, name: &OsStr, id: u64) -> Result<()> {
+        self.need_room_to_hide(parent, name)?;
         let dir = self.own(parent)?;
         self.detach(parent, dir, name)?;
         self.lose_name(parent, name, id)?;

@@ -54,6 +54,7 @@ impl State {
             (Some(target), _) => self.check_replace(id, target)?,
             (None, _) => {}
         }
+        self.need_room_to_hide(from.parent, from.name)?;
         let ino = self.own(id)?;
         let (dir, new_dir) = (self.own(from.parent)?, self.own(to.parent)?);
         if let Some(target) = target {
