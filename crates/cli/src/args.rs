@@ -149,6 +149,11 @@ pub(crate) struct Flags {
           global = true, help_heading = "Sandbox")]
     pub trust: bool,
 
+    /// End with 4 if something was refused although the command succeeded
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Sandbox")]
+    pub fail_on_blocked: bool,
+
     /// Print the bubblewrap command line instead of running it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
@@ -257,6 +262,8 @@ pub(crate) enum Command {
     Undo(Undo),
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
+    /// List what the last run here was refused, by whom, and what would allow it
+    Blocked,
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -327,7 +334,6 @@ const RESERVED: &[&str] = &[
     "secret",
     "usage",
     "host-command",
-    "blocked",
 ];
 
 /// What the words meant.
@@ -378,6 +384,7 @@ const SUBCOMMANDS: &[&str] = &[
     "discard",
     "undo",
     "proxy",
+    "blocked",
     "completions",
     "man",
     "help",
