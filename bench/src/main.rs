@@ -15,6 +15,7 @@ mod startup;
 mod cow;
 mod changes;
 mod init;
+mod proxy;
 
 use std::io;
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 enum BenchError {
     #[error(
-        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N]"
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N] | bench proxy [--rounds N]"
     )]
     Usage,
     #[error(
@@ -50,6 +51,7 @@ const ROUNDS: usize = 60;
 const COW_ROUNDS: usize = 5;
 const COW_QUICK_ROUNDS: usize = 3;
 const CHANGES_ROUNDS: usize = 10;
+const PROXY_ROUNDS: usize = 5;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -74,6 +76,11 @@ fn main() -> ExitCode {
         ["changes"] => changes::run(CHANGES_ROUNDS),
         ["changes", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => changes::run(rounds),
+            _ => Err(BenchError::Usage),
+        },
+        ["proxy"] => proxy::run(PROXY_ROUNDS),
+        ["proxy", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => proxy::run(rounds),
             _ => Err(BenchError::Usage),
         },
         [cow::INSIDE, task, amount] => amount

@@ -47,6 +47,20 @@ const CREDENTIAL_WORDS: &[&str] = &[
     "cookie",
 ];
 
+/// What nearly every request has: not worth a search for words.
+const HARMLESS: &[&str] = &[
+    "host",
+    "accept",
+    "user-agent",
+    "content-type",
+    "content-length",
+    "accept-encoding",
+    "accept-language",
+    "anthropic-version",
+    "anthropic-beta",
+    "connection",
+];
+
 /// Headers that name another host, method or path than the request does, or speak of who asks. Those of a
 /// WebSocket's handshake are set anew where there is one.
 const MISLEADING: &[&str] = &[
@@ -93,6 +107,9 @@ pub(crate) fn is_connection_bound(name: &HeaderName) -> bool {
 /// Whether a request's header could be a credential.
 pub fn is_credential(name: &HeaderName) -> bool {
     let name = name.as_str();
+    if HARMLESS.contains(&name) || name.starts_with("x-stainless-") {
+        return false;
+    }
     CREDENTIALS.contains(&name) || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
 }
 

@@ -13,6 +13,8 @@ struct Rule {
     /// `None`: every method.
     method: Option<Method>,
     path: GlobMatcher,
+    /// Whether the path has no wildcard, so that it is compared as it is.
+    plain: bool,
 }
 
 /// Why a text is no rule.
@@ -41,8 +43,7 @@ impl Routes {
     pub fn allow(&self, method: &Method, plain_path: &str) -> bool {
         let asked = if method == Method::HEAD { &Method::GET } else { method };
         self.0.iter().any(|rule| {
-            rule.method.as_ref().is_none_or(|method| method == asked)
-                && rule.path.is_match(plain_path)
+            rule.method.as_ref().is_none_or(|method| method == asked) && rule.covers(plain_path)
         })
     }
 }
@@ -68,7 +69,14 @@ fn rule(text: &str) -> Result<Rule, RouteError> {
     };
     let glob = GlobBuilder::new(path).literal_separator(true).build();
     let glob = glob.map_err(|error| RouteError::Pattern(text.to_owned(), error))?;
-    Ok(Rule { method, path: glob.compile_matcher() })
+    let plain = !path.contains(['*', '?', '[', '{', '\\']);
+    Ok(Rule { method, path: glob.compile_matcher(), plain })
+}
+
+impl Rule {
+    fn covers(&self, path: &str) -> bool {
+        if self.plain { self.path.glob().glob() == path } else { self.path.is_match(path) }
+    }
 }
 
 #[cfg(test)]

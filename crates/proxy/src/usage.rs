@@ -5,6 +5,7 @@
 //! name. Counts within one answer grow, so the largest one holds: a made-up count can only be added.
 
 use std::ops::AddAssign;
+use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
@@ -93,9 +94,10 @@ impl Counter {
 
     /// Notes every entry whose name begins before `end`.
     fn scan(&mut self, bytes: &[u8], end: usize) {
-        for name_end in ENDS {
-            for at in Finder::new(name_end).find_iter(bytes) {
-                let quote = at + name_end.len() - 1;
+        static FINDERS: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ENDS.map(Finder::new));
+        for finder in FINDERS.iter() {
+            for at in finder.find_iter(bytes) {
+                let quote = at + finder.needle().len() - 1;
                 if let Some((name, number)) =
                     entry(bytes, quote).filter(|(name, _)| name.start <= end)
                 {

@@ -125,6 +125,10 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "AGENT_SANDBOX_MOUNTS",
         "\"bwrap\" leaves all mounts to bubblewrap. \"doctor\" says what does not hold then.",
     ),
+    (
+        "AGENT_SANDBOX_PROXY_ADMIN_TOKEN",
+        "What the admin interface of \"proxy --admin-listen\" asks for.",
+    ),
     ("HOME", "The home directory, which is read-only inside."),
     ("PATH", "Where bwrap and the ruled commands are looked for."),
     ("XDG_CONFIG_HOME", "Where the user's configuration is; ~/.config by default."),

@@ -109,6 +109,7 @@ async fn run(
     }
 }
 
+/// Each way to speak is in a box of its own: what a connection holds for its whole life is what it uses.
 async fn serve(stream: Socket, guest: Guest, place: Arc<Place>) -> io::Result<()> {
     match stream {
         Socket::Tcp(stream) => {
@@ -116,16 +117,20 @@ async fn serve(stream: Socket, guest: Guest, place: Arc<Place>) -> io::Result<()
             let stream = TcpStream::from_std(stream)?;
             let peer = stream.peer_addr().ok().map(|peer| peer.port());
             match tokio::time::timeout(limits::HEAD_TIMEOUT, first_bytes(&stream)).await?? {
-                First::Http2 => speak_http2(stream, guest, place, peer).await,
-                First::Socks if guest.door().exit().is_some() => socks(stream, &guest).await,
-                First::Socks | First::Other => speak_http1(stream, guest, place, peer).await,
+                First::Http2 => Box::pin(speak_http2(stream, guest, place, peer)).await,
+                First::Socks if guest.door().exit().is_some() => {
+                    Box::pin(socks(stream, &guest)).await
+                }
+                First::Socks | First::Other => {
+                    Box::pin(speak_http1(stream, guest, place, peer)).await
+                }
                 First::Nothing => Ok(()),
             }
         }
         Socket::Unix(stream) => {
             let stream = UnixStream::from_std(stream)?;
             tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
-            speak_http1(stream, guest, place, None).await
+            Box::pin(speak_http1(stream, guest, place, None)).await
         }
     }
 }
@@ -175,7 +180,8 @@ async fn speak_http1(
 ) -> io::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        // In a box, which is gone when the answer begins; hyper keeps room for what is not.
+        Box::pin(async move { Ok::<_, Infallible>(answer.await) })
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -196,7 +202,8 @@ async fn speak_http2(
 ) -> io::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        // In a box, which is gone when the answer begins; hyper keeps room for what is not.
+        Box::pin(async move { Ok::<_, Infallible>(answer.await) })
     });
     http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
