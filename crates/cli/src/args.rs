@@ -5,6 +5,7 @@ pub(crate) mod fs;
 pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
+pub(crate) mod secret;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -251,6 +252,11 @@ pub(crate) enum Command {
     Discard(Discard),
     /// Take the last apply back
     Undo(Undo),
+    /// Keep secrets, encrypted, for the proxy to use
+    Secret {
+        #[command(subcommand)]
+        command: Option<secret::Secret>,
+    },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
     /// Print completions for a shell
@@ -320,7 +326,6 @@ const RESERVED: &[&str] = &[
     "restart",
     "inspect",
     "serve",
-    "secret",
     "usage",
     "host-command",
     "blocked",
@@ -373,6 +378,7 @@ const SUBCOMMANDS: &[&str] = &[
     "apply",
     "discard",
     "undo",
+    "secret",
     "proxy",
     "completions",
     "man",
