@@ -82,10 +82,14 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "FILE", global = true, help_heading = "Sandbox")]
     pub config: Option<PathBuf>,
 
-    /// Share the host's network; `=false` gives the command none [default: on]
+    /// Share the host's network; `=false` gives the command none, `=allow` only hosts by name [default: on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = network, global = true, help_heading = "Sandbox")]
     pub network: Option<Network>,
+
+    /// Let HOST be reached, by name, and nothing that is not allowed: `NAME`, `*.NAME`, `NAME:PORT`, `@npm`
+    #[arg(long, value_name = "HOST", global = true, help_heading = "Sandbox")]
+    pub allow_host: Vec<String>,
 
     /// Share the Docker daemon's socket, as good as root [default: off]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -413,6 +417,7 @@ const WITH_VALUE: &[&str] = &[
     "--exclude",
     "--cmd",
     "--env",
+    "--allow-host",
     "--color",
     "-s",
     "--session",
@@ -458,6 +463,7 @@ impl Flags {
             cwd: self.cwd.clone(),
             config: self.config.clone(),
             network: self.network,
+            hosts: self.allow_host.clone(),
             docker: self.docker,
             cow: self.cow.or(self.session.as_ref().map(|_| COW)),
             paths,

@@ -106,7 +106,7 @@ fn begin(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, Failed> {
 fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
     let renderings = exec::renderings(host);
     let mut reasons = Vec::new();
-    let ended = exec::run(plan, bwrap, &renderings, |reason| reasons.push(reason));
+    let ended = exec::run(plan, bwrap, &renderings, None, |reason| reasons.push(reason));
     if flags.debug {
         for reason in &reasons {
             debug::line("process", reason, io);
