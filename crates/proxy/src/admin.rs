@@ -106,7 +106,13 @@ fn admit(admission: &Admission, request: &Request<Incoming>) -> Result<(), Refus
 }
 
 fn health(proxy: &Proxy) -> Value {
-    json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION"), "sessions": proxy.registry.len() })
+    json!({
+        "status": "ok",
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "sessions": proxy.registry.len(),
+        "listening": proxy.listening.get(),
+    })
 }
 
 fn usage(proxy: &Proxy) -> Value {

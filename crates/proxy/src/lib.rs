@@ -31,7 +31,8 @@ pub mod client;
 pub mod server;
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use error::{ERROR_HEADER, Refusal};
 use session::Registry;
@@ -44,6 +45,8 @@ pub(crate) struct Proxy {
     pub audit: audit::Audit,
     /// The sandboxes that are there.
     attached: Mutex<HashSet<String>>,
+    /// Where clients come in that are no sandbox's.
+    pub listening: OnceLock<Vec<SocketAddr>>,
     /// Where trouble is told that no client can be told of.
     pub say: fn(&str),
 }

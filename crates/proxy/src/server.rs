@@ -112,6 +112,7 @@ pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), Se
         metrics: metrics::Metrics::default(),
         audit: Audit::open(&audit).map_err(|error| ServerError::Audit(audit, error))?,
         attached: std::sync::Mutex::default(),
+        listening: std::sync::OnceLock::new(),
         say: settings.say,
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -137,6 +138,7 @@ async fn serve(
     };
     serve_admin(&settings.place.admin(), proxy.clone())?;
     serve_attach(&settings.place.attach(), proxy.clone(), workers)?;
+    let _ = proxy.listening.set(listening.clone());
     started(&Running { listening, admin });
     until_the_end(&proxy, settings.on_demand).await.map_err(ServerError::Start)?;
     // Nobody new comes in while what there was is written down.
