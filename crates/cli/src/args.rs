@@ -150,6 +150,11 @@ pub(crate) struct Flags {
           global = true, help_heading = "Sandbox")]
     pub trust: bool,
 
+    /// End with 4 if something was refused although the command succeeded
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Sandbox")]
+    pub fail_on_blocked: bool,
+
     /// Print the bubblewrap command line instead of running it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
@@ -263,6 +268,8 @@ pub(crate) enum Command {
     },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
+    /// List what the last run here was refused, by whom, and what would allow it
+    Blocked,
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -332,7 +339,6 @@ const RESERVED: &[&str] = &[
     "serve",
     "usage",
     "host-command",
-    "blocked",
 ];
 
 /// What the words meant.
@@ -384,6 +390,7 @@ const SUBCOMMANDS: &[&str] = &[
     "undo",
     "secret",
     "proxy",
+    "blocked",
     "completions",
     "man",
     "help",

@@ -16,6 +16,8 @@ use zeroize::Zeroizing;
 
 use crate::Proxy;
 use crate::data::{Door, Scope, Workers};
+pub use crate::egress::Egress;
+use crate::egress::Sockets;
 use crate::error::chain;
 use crate::listen::{self, Listener};
 use crate::session::Registration;
@@ -31,7 +33,7 @@ pub struct Attach {
     pub sandbox_id: String,
     /// Where it may go by name.
     #[serde(default)]
-    pub egress: Option<Value>,
+    pub egress: Option<Egress>,
     /// Its sessions, bound to this listener.
     #[serde(default)]
     pub sessions: Vec<Registration>,
@@ -104,21 +106,22 @@ async fn begin(
     let (message, descriptors) = receive(stream).await?;
     let attach: Attach = serde_json::from_slice(&message)?;
     let sandbox = attach.sandbox_id;
-    if attach.egress.is_some() {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "this proxy does not go out by name",
-        ));
-    }
+    let exit = attach.egress.map(Egress::exit).transpose()?;
     let presence = Presence::new(proxy, &sandbox)?;
     for mut session in attach.sessions {
         session.terms.sandbox_id = Some(sandbox.clone());
         proxy.registry.register(session, true).map_err(io::Error::other)?;
     }
-    let door = Door::new(Scope::Sandbox(sandbox));
+    let door = Door::with_exit(Scope::Sandbox(sandbox), exit.clone());
     let mut listeners = JoinSet::new();
-    for descriptor in descriptors {
-        listeners.spawn(listen::serve(Listener::adopt(descriptor)?, door.clone(), workers.clone()));
+    let mut descriptors = descriptors.into_iter();
+    if let Some(first) = descriptors.next() {
+        listeners.spawn(listen::serve(Listener::adopt(first)?, door, workers.clone()));
+    }
+    // Where the ports of names and of the web could be opened, all of them were.
+    let others: Result<[OwnedFd; 4], _> = descriptors.collect::<Vec<_>>().try_into();
+    if let (Some(exit), Ok(others)) = (&exit, others) {
+        Sockets::adopt(others)?.serve(exit, &mut listeners);
     }
     proxy.save();
     Ok(Attached { _presence: presence, listeners })

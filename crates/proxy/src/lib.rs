@@ -21,6 +21,7 @@ mod scrub;
 mod error;
 pub mod upstream;
 mod data;
+mod egress;
 mod listen;
 mod audit;
 mod metrics;

@@ -2,6 +2,8 @@
 
 pub(crate) mod multicall;
 pub(crate) mod exec;
+pub(crate) mod gateway;
+pub(crate) mod blocked;
 pub(crate) mod cow;
 pub(crate) mod summary;
 pub(crate) mod sessions;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_linux::enclosure::{self, Ids};
 use sandbox_linux::root::Failure;
-use sandbox_linux::{channel, namespace};
+use sandbox_linux::{channel, namespace, process};
 
 use crate::network::PROXY_PORT;
 
@@ -47,12 +47,18 @@ pub(super) fn send(sender: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// For a rendering that makes no network of its own: moves this process into a new one, and opens
-/// the sockets there. What follows keeps none of the powers that this takes.
+/// the sockets there. bubblewrap refuses to start with powers that an ordinary user should not
+/// have; as root it needs them, and takes them from the command.
 pub(super) fn make(ids: &Ids, sender: BorrowedFd<'_>) -> Result<(), Failure> {
-    let made = namespace::own_network(ids).and_then(|()| enclosure::raise_loopback());
-    made.and_then(|()| send(sender))
-        .and_then(|()| enclosure::clear_capabilities())
-        .map_err(|error| Failure { what: "open the way out".into(), error })
+    let opened = namespace::own_network(ids)
+        .and_then(|()| enclosure::raise_loopback())
+        .and_then(|()| send(sender));
+    let done = if process::uid() == 0 {
+        opened
+    } else {
+        opened.and_then(|()| enclosure::clear_capabilities())
+    };
+    done.map_err(|error| Failure { what: "open the way out".into(), error })
 }
 
 /// The sockets, and who serves them at the moment.

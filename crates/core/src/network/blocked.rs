@@ -48,8 +48,9 @@ fn dir(host: &Host) -> Option<PathBuf> {
 }
 
 impl Journal {
-    /// Begins the file of a run; the oldest ones go.
-    pub fn begin(host: &Host, id: &str, run: &Run) -> io::Result<Self> {
+    /// Begins the file of a run, that many nanoseconds after the second in which it started; the
+    /// oldest ones go.
+    pub fn begin(host: &Host, id: &str, run: &Run, nanoseconds: u32) -> io::Result<Self> {
         let dir = dir(host).ok_or(io::ErrorKind::NotFound)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         for old in files(&dir)?.into_iter().rev().skip(KEPT - 1) {
@@ -57,7 +58,7 @@ impl Journal {
             let _ = fs::remove_file(old);
         }
         // In the order of their beginning.
-        let path = dir.join(format!("{:012}-{id}.jsonl", run.started));
+        let path = dir.join(format!("{:012}.{nanoseconds:09}-{id}.jsonl", run.started));
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
         file.write_all(format!("{}\n", serde_json::to_string(run)?).as_bytes())?;
         Ok(Self { path })
@@ -106,12 +107,12 @@ mod tests {
         let host = Host { home: Some(home.path().into()), env: [].into(), ..Host::read() };
         let run = |started, cwd: &str| Run { started, cwd: cwd.into(), program: "npm".into() };
         assert_eq!(Journal::last(&host, Path::new("/a")).unwrap(), None);
-        let old = Journal::begin(&host, "x", &run(1, "/a")).unwrap();
+        let old = Journal::begin(&host, "x", &run(1, "/a"), 0).unwrap();
         for number in 2..=60 {
-            Journal::begin(&host, "y", &run(number, "/b")).unwrap();
+            Journal::begin(&host, "y", &run(number, "/b"), 0).unwrap();
         }
         assert!(!old.path().try_exists().unwrap(), "only the newest are kept");
-        let last = Journal::begin(&host, "z", &run(61, "/a")).unwrap();
+        let last = Journal::begin(&host, "a", &run(60, "/a"), 7).unwrap();
         let refusal =
             Refusal { host: "c.io".into(), port: None, rule: "r".into(), allow_with: None };
         let blocked = Blocked { at: 7, by: Some("curl".into()), refusal };
@@ -122,6 +123,6 @@ mod tests {
         )
         .unwrap();
         assert_eq!(Journal::last(&host, Path::new("/a")).unwrap(), Some(last.clone()));
-        assert_eq!(last.read().unwrap(), (run(61, "/a"), vec![blocked]));
+        assert_eq!(last.read().unwrap(), (run(60, "/a"), vec![blocked]));
     }
 }

@@ -78,12 +78,6 @@ pub enum PlanError {
         /// The setting.
         origin: Origin,
     },
-    /// Hosts by name, which nobody lets through.
-    #[error("{origin}: `network`: hosts by name are not enforced by this version yet")]
-    NotServed {
-        /// The setting.
-        origin: Origin,
-    },
     /// Hosts by name, in a sandbox whose network is somebody else's.
     #[error("{origin}: inside a sandbox there is no way out that a list of hosts could narrow")]
     NestedEgress {

@@ -301,7 +301,7 @@ fn egress(host: &Host, config: &Config) -> Result<Option<EgressPolicy>, PlanErro
     if host.inside {
         return Err(PlanError::NestedEgress { origin });
     }
-    Err(PlanError::NotServed { origin })
+    Ok(Some(config.hosts.policy()))
 }
 
 pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {

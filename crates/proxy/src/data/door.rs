@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::egress::Exit;
 use crate::limits;
 use crate::session::Session;
 
@@ -19,12 +20,23 @@ pub(crate) enum Scope {
 #[derive(Debug)]
 pub(crate) struct Door {
     scope: Scope,
+    /// The way out by name, if there is one.
+    exit: Option<Arc<Exit>>,
     connections: AtomicUsize,
 }
 
 impl Door {
     pub(crate) fn new(scope: Scope) -> Arc<Self> {
-        Arc::new(Self { scope, connections: AtomicUsize::new(0) })
+        Self::with_exit(scope, None)
+    }
+
+    /// One through which a sandbox also gets out.
+    pub(crate) fn with_exit(scope: Scope, exit: Option<Arc<Exit>>) -> Arc<Self> {
+        Arc::new(Self { scope, exit, connections: AtomicUsize::new(0) })
+    }
+
+    pub(super) fn exit(&self) -> Option<&Arc<Exit>> {
+        self.exit.as_ref()
     }
 
     pub(crate) fn scope(&self) -> &Scope {

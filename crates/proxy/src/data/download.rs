@@ -30,6 +30,8 @@ pub(crate) enum Body {
     Whole(Option<Bytes>),
     /// A server's.
     Download(Box<Download>),
+    /// That of a server which a sandbox reaches by name.
+    Passed(Incoming),
 }
 
 /// A server's answer.
@@ -148,6 +150,7 @@ impl HttpBody for Body {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Download(download) => download.poll(cx),
+            Self::Passed(body) => Pin::new(body).poll_frame(cx).map_err(DownloadError::Server),
         }
     }
 
@@ -157,6 +160,7 @@ impl HttpBody for Body {
             Self::Download(download) => {
                 download.ended || (download.body.is_end_stream() && download.scrubber.held() == 0)
             }
+            Self::Passed(body) => body.is_end_stream(),
         }
     }
 
@@ -167,6 +171,7 @@ impl HttpBody for Body {
             }
             // Scrubbing changes no length, and nothing is held before the first piece.
             Self::Download(download) => download.body.size_hint(),
+            Self::Passed(body) => body.size_hint(),
         }
     }
 }

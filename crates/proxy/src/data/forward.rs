@@ -13,6 +13,7 @@ use super::exchange::{Exchange, Outcome};
 use super::{check, rewrite, send, tunnel};
 use crate::Proxy;
 use crate::credential::Shown;
+use crate::egress::is_for_exit;
 use crate::error::Refusal;
 use crate::session::Session;
 use crate::upstream::{Pool, Sent};
@@ -24,12 +25,16 @@ pub(super) struct Place {
     pub pool: Arc<Pool>,
 }
 
-/// Answers a request, whatever happens.
+/// Answers a request, whatever happens. `peer` is the port that the client has.
 pub(super) async fn answer(
     place: Arc<Place>,
     door: Arc<Door>,
+    peer: Option<u16>,
     request: Request<Incoming>,
 ) -> Response<Body> {
+    if let Some(exit) = door.exit().filter(|_| is_for_exit(&request)) {
+        return exit.http(request, peer).await;
+    }
     let mut exchange =
         Exchange::new(place.proxy.clone(), request.method().clone(), request.uri().path());
     match forward(&place, &door, request, &mut exchange).await {

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use super::door::Guest;
 use super::forward::{self, Place};
 use crate::Proxy;
+use crate::egress::SOCKS;
 use crate::limits;
 use crate::upstream::Pool;
 
@@ -113,23 +114,34 @@ async fn serve(stream: Socket, guest: Guest, place: Arc<Place>) -> io::Result<()
         Socket::Tcp(stream) => {
             stream.set_nodelay(true)?;
             let stream = TcpStream::from_std(stream)?;
+            let peer = stream.peer_addr().ok().map(|peer| peer.port());
             match tokio::time::timeout(limits::HEAD_TIMEOUT, first_bytes(&stream)).await?? {
-                First::Http2 => speak_http2(stream, guest, place).await,
-                First::Other => speak_http1(stream, guest, place).await,
+                First::Http2 => speak_http2(stream, guest, place, peer).await,
+                First::Socks if guest.door().exit().is_some() => socks(stream, &guest).await,
+                First::Socks | First::Other => speak_http1(stream, guest, place, peer).await,
                 First::Nothing => Ok(()),
             }
         }
         Socket::Unix(stream) => {
             let stream = UnixStream::from_std(stream)?;
             tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
-            speak_http1(stream, guest, place).await
+            speak_http1(stream, guest, place, None).await
         }
+    }
+}
+
+/// A client that speaks SOCKS wants out, whatever it is.
+async fn socks(stream: TcpStream, guest: &Guest) -> io::Result<()> {
+    match guest.door().exit() {
+        Some(exit) => exit.socks(stream).await,
+        None => Ok(()),
     }
 }
 
 /// What a client begins with.
 enum First {
     Http2,
+    Socks,
     Other,
     Nothing,
 }
@@ -148,6 +160,7 @@ async fn first_bytes(stream: &TcpStream) -> io::Result<First> {
         match &seen[..count] {
             [] => return Ok(First::Nothing),
             PREFACE => return Ok(First::Http2),
+            [SOCKS, ..] => return Ok(First::Socks),
             begun if PREFACE.starts_with(begun) => tokio::time::sleep(PATIENCE).await,
             _ => return Ok(First::Other),
         }
@@ -158,9 +171,10 @@ async fn speak_http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     guest: Guest,
     place: Arc<Place>,
+    peer: Option<u16>,
 ) -> io::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = forward::answer(place.clone(), guest.door().clone(), request);
+        let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
     http1::Builder::new()
@@ -178,9 +192,10 @@ async fn speak_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     guest: Guest,
     place: Arc<Place>,
+    peer: Option<u16>,
 ) -> io::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = forward::answer(place.clone(), guest.door().clone(), request);
+        let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
     http2::Builder::new(TokioExecutor::new())
