@@ -329,17 +329,8 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &[
-    "up",
-    "down",
-    "attach",
-    "logs",
-    "restart",
-    "inspect",
-    "serve",
-    "usage",
-    "host-command",
-];
+const RESERVED: &[&str] =
+    &["up", "down", "attach", "logs", "restart", "inspect", "serve", "usage", "host-command"];
 
 /// What the words meant.
 #[derive(Debug)]

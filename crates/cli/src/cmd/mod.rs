@@ -20,6 +20,7 @@ pub(crate) mod config;
 pub(crate) mod fs;
 pub(crate) mod image;
 pub(crate) mod secret;
+pub(crate) mod credentials;
 pub(crate) mod proxy;
 pub(crate) mod manual;
 
