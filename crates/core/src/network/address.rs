@@ -38,8 +38,9 @@ impl fmt::Display for AddressClass {
 }
 
 /// Clouds hand out credentials at these: AWS, Azure, Google and others share the first.
-const METADATA_V4: [Ipv4Addr; 4] = [
+const METADATA_V4: [Ipv4Addr; 5] = [
     Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(192, 0, 0, 192),
     Ipv4Addr::new(169, 254, 170, 2),
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(100, 100, 100, 200),
@@ -61,12 +62,12 @@ fn v4(address: Ipv4Addr) -> AddressClass {
     let [a, b, c, _] = address.octets();
     match (a, b) {
         _ if METADATA_V4.contains(&address) => AddressClass::Metadata,
-        // `0.0.0.0` is this machine to `connect(2)`.
-        (0 | 127, _) => AddressClass::Loopback,
+        (127, _) => AddressClass::Loopback,
         (10, _) | (192, 168) | (172, 16..=31) | (100, 64..=127) => AddressClass::Private,
         (169, 254) => AddressClass::LinkLocal,
+        // `0.0.0.0` is this machine to `connect(2)`, and nobody's address.
+        (0 | 224..=255, _) | (198, 18 | 19) => AddressClass::Special,
         (192, 0) if c == 0 || c == 2 => AddressClass::Special,
-        (198, 18 | 19) | (224..=255, _) => AddressClass::Special,
         (198, 51) if c == 100 => AddressClass::Special,
         (203, 0) if c == 113 => AddressClass::Special,
         _ => AddressClass::Public,
@@ -77,10 +78,11 @@ fn v6(address: Ipv6Addr) -> AddressClass {
     let first = address.segments()[0];
     match first {
         _ if METADATA_V6.contains(&address) => AddressClass::Metadata,
-        _ if address.is_loopback() || address.is_unspecified() => AddressClass::Loopback,
+        _ if address.is_loopback() => AddressClass::Loopback,
         0xfc00..=0xfdff | 0xfec0..=0xfeff => AddressClass::Private,
         0xfe80..=0xfebf => AddressClass::LinkLocal,
-        0x2001 if address.segments()[1] == 0x0db8 => AddressClass::Special,
+        // Documentation, and tunnels whose end nobody knows.
+        0x2001 if matches!(address.segments()[1], 0 | 0x0db8) => AddressClass::Special,
         0x2000..=0x3fff => AddressClass::Public,
         _ => AddressClass::Special,
     }

@@ -1,19 +1,10 @@
 //! Which addresses a server may have.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+
+use sandbox_core::network::{AddressClass, class};
 
 use super::Target;
-
-/// How far an address reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// The internet.
-    Public,
-    /// This machine, or the network around it.
-    Private,
-    /// Where clouds keep credentials, or nowhere that a server is.
-    Forbidden,
-}
 
 /// Whether a target may be reached at this address. A name that the user chose may lead into a private
 /// network; to a metadata service only an address does that the user wrote out.
@@ -21,67 +12,10 @@ pub(super) fn allowed(target: &Target, address: IpAddr) -> bool {
     if target.named && target.address() == Some(address) {
         return true;
     }
-    match reach(address) {
-        Reach::Public => true,
-        Reach::Private => target.named,
-        Reach::Forbidden => false,
-    }
-}
-
-fn reach(address: IpAddr) -> Reach {
-    match address {
-        IpAddr::V4(address) => reach_v4(address),
-        IpAddr::V6(address) => reach_v6(address),
-    }
-}
-
-fn reach_v4(address: Ipv4Addr) -> Reach {
-    let [a, b, c, d] = address.octets();
-    match (a, b, c, d) {
-        // Link-local, which is where metadata services are; and the two that are elsewhere.
-        (169, 254, ..) | (100, 100, 100, 200) | (168, 63, 129, 16) | (192, 0, 0, 192) => {
-            Reach::Forbidden
-        }
-        (10 | 127, ..) | (172, 16..=31, ..) | (192, 168, ..) | (100, 64..=127, ..) => {
-            Reach::Private
-        }
-        // "This network", protocol assignments, documentation, benchmarks, multicast, reserved.
-        (0 | 224.., ..)
-        | (192, 0, 0 | 2, _)
-        | (198, 18 | 19, ..)
-        | (198, 51, 100, _)
-        | (203, 0, 113, _) => Reach::Forbidden,
-        _ => Reach::Public,
-    }
-}
-
-fn reach_v6(address: Ipv6Addr) -> Reach {
-    if let Some(inner) = embedded(address) {
-        return reach_v4(inner);
-    }
-    let segments = address.segments();
-    match segments[0] {
-        _ if address.is_loopback() => Reach::Private,
-        // Amazon's metadata service.
-        0xfd00 if segments[1] == 0x0ec2 => Reach::Forbidden,
-        0xfc00..=0xfdff => Reach::Private,
-        0x2001 if segments[1] == 0x0db8 || segments[1] == 0 => Reach::Forbidden,
-        0x2000..=0x3fff => Reach::Public,
-        _ => Reach::Forbidden,
-    }
-}
-
-/// The IPv4 address inside: mapped, compatible, NAT64 or 6to4.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let segments = address.segments();
-    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
-    match segments {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            Some(v4(high, low))
-        }
-        [0, 0, 0, 0, 0, 0, high, low] if !address.is_loopback() => Some(v4(high, low)),
-        [0x2002, high, low, ..] => Some(v4(high, low)),
-        _ => None,
+    match class(address) {
+        AddressClass::Public => true,
+        AddressClass::Private | AddressClass::Loopback => target.named,
+        AddressClass::LinkLocal | AddressClass::Metadata | AddressClass::Special => false,
     }
 }
 

@@ -151,3 +151,41 @@ with zipfile.ZipFile('../www/files.pythonhosted.org/' + name, 'w') as whl:
     install("@pypi").succeeds();
     assert!(internet.world.has("project/site/tiny.py"));
 }
+
+/// The toolchain that built this test fetches a crate.
+#[test]
+fn cargo_fetches_from_its_registry() {
+    let bin = std::path::Path::new(env!("CARGO")).parent().expect("it lies in a directory");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let world = World::new()
+        .file("crate/tiny-1.0.0/Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"1.0.0\"\nedition = \"2021\"\n")
+        .file("crate/tiny-1.0.0/src/lib.rs", "")
+        .dir("www/static.crates.io/crates/tiny/1.0.0")
+        .file("www/index.crates.io/config.json", "{\"dl\":\"https://static.crates.io/crates\"}")
+        .file(
+            "project/Cargo.toml",
+            "[package]\nname = \"user\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[dependencies]\ntiny = \"1\"\n",
+        )
+        .file("project/src/lib.rs", "");
+    let publish = "file=../www/static.crates.io/crates/tiny/1.0.0/download
+        tar -czf $file -C ../crate tiny-1.0.0; mkdir -p ../www/index.crates.io/ti/ny
+        printf '{\"name\":\"tiny\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"%s\",\"features\":{},\"yanked\":false}\\n' \
+          \"$(sha256sum < $file | cut -d' ' -f1)\" > ../www/index.crates.io/ti/ny/tiny";
+    world.host(sh(publish)).succeeds();
+    let internet = Internet::with(world);
+    let fetch = |host: &str| {
+        let authority = internet.world.path("project/authority.pem");
+        let world = internet
+            .world
+            .clone()
+            .env("CARGO_HOME", internet.world.path("project/cargo-home").as_os_str());
+        let world = world
+            .env("CARGO_HTTP_CAINFO", authority.as_os_str())
+            .env("CARGO_NET_RETRY", "0")
+            .env("PATH", &path);
+        world.run(["--allow-host", host, "cargo", "fetch", "--quiet"])
+    };
+    fetch("static.crates.io").fails().stderr_contains("403");
+    fetch("@crates").succeeds();
+    assert!(internet.world.has("project/Cargo.lock"));
+}
