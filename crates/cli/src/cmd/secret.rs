@@ -71,7 +71,13 @@ pub(crate) fn sources(host: &Host) -> Result<Sources, SecretError> {
     Ok(Sources::new(store(host)?, home))
 }
 
-pub(crate) fn run(flags: &Flags, command: &Secret, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+pub(crate) fn run(
+    flags: &Flags,
+    command: Option<&Secret>,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Outcome {
+    let Some(command) = command else { return Ok(super::help_of("secret", io)) };
     if host.inside {
         return Err(SecretError::Inside.into());
     }

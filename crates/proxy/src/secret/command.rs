@@ -13,9 +13,9 @@ const LARGEST: u64 = 64 << 10;
 
 /// What the program says, without the line's end.
 pub(super) fn ask(argv: &[String]) -> io::Result<Zeroizing<String>> {
-    let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let (program, words) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = Command::new(program)
-        .args(args)
+        .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // What it complains of may have the secret in it, too.

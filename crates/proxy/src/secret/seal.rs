@@ -55,18 +55,18 @@ mod tests {
 
     #[test]
     fn sealed_opens_only_with_its_key_its_name_and_all_its_bytes() {
-        let sealer = Sealer::new(&[1; KEY]).unwrap();
-        let sealed = sealer.seal("one", "text").unwrap();
-        assert_eq!(sealer.open("one", &sealed).unwrap().as_str(), "text");
-        assert!(sealer.open("two", &sealed).is_none(), "another name");
+        let key = Sealer::new(&[1; KEY]).unwrap();
+        let sealed = key.seal("one", "text").unwrap();
+        assert_eq!(key.open("one", &sealed).unwrap().as_str(), "text");
+        assert!(key.open("two", &sealed).is_none(), "another name");
         assert!(Sealer::new(&[2; KEY]).unwrap().open("one", &sealed).is_none(), "another key");
         for at in 0..sealed.len() {
             let mut changed = sealed.clone();
             changed[at] ^= 1;
-            assert!(sealer.open("one", &changed).is_none(), "byte {at}");
-            assert!(sealer.open("one", &sealed[..at]).is_none(), "cut at {at}");
+            assert!(key.open("one", &changed).is_none(), "byte {at}");
+            assert!(key.open("one", &sealed[..at]).is_none(), "cut at {at}");
         }
-        assert_ne!(sealed, sealer.seal("one", "text").unwrap(), "each time anew");
+        assert_ne!(sealed, key.seal("one", "text").unwrap(), "each time anew");
         assert!(!sealed.windows(4).any(|four| four == b"text"));
     }
 }

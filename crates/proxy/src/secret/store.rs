@@ -164,15 +164,14 @@ impl Store {
             return Err(StoreError::Empty);
         }
         let _alone = self.lock()?;
-        let (mut content, sealer) = match self.read()? {
+        let (mut content, key) = match self.read()? {
             Some(content) => {
-                let sealer = self.sealer(content.key)?;
-                (content, sealer)
+                let key = self.sealer(content.key)?;
+                (content, key)
             }
             None => self.begin()?,
         };
-        let sealed =
-            sealer.seal(name.as_str(), secret.expose()).map_err(self.failed("seal for"))?;
+        let sealed = key.seal(name.as_str(), secret.expose()).map_err(self.failed("seal for"))?;
         content.secrets.insert(name.clone(), Entry { sealed: hex(&sealed), since: now() });
         self.write(&content)?;
         Ok(content.key)
@@ -197,7 +196,7 @@ impl Store {
     /// Lets go of a secret.
     pub fn remove(&self, name: &Name) -> Result<(), StoreError> {
         let missing = || StoreError::Missing(name.clone());
-        if !self.file().exists() {
+        if self.read()?.is_none() {
             return Err(missing());
         }
         let _alone = self.lock()?;
@@ -219,8 +218,11 @@ impl Store {
     fn begin(&self) -> Result<(Content, Sealer), StoreError> {
         let file = self.key_file();
         // Left by somebody who was killed before there was anything to open with it.
-        if file.exists() {
-            fs::remove_file(&file).map_err(self.failed("replace the key of"))?;
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.failed("replace the key of")(error));
+            }
+            _ => {}
         }
         let (place, key) = keyring::make(&file).map_err(self.failed("make a key for"))?;
         let sealer = Sealer::new(&key).map_err(self.failed("make a key for"))?;
