@@ -17,8 +17,8 @@ pub(super) struct Provider {
 
 impl Provider {
     pub(super) fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
         let seen = Arc::<Mutex<Vec<String>>>::default();
         let heads = seen.clone();
         std::thread::spawn(move || {
@@ -32,7 +32,7 @@ impl Provider {
 
     /// The heads of the requests that came.
     pub(super) fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().expect("nobody panics with it").clone()
     }
 
     /// A world whose project uses this provider by the proxy.
@@ -67,7 +67,7 @@ fn answer(stream: &TcpStream, heads: &Mutex<Vec<String>>) {
             return;
         }
         let taken = head.contains(KEY);
-        heads.lock().unwrap().push(head);
+        heads.lock().expect("nobody panics with it").push(head);
         let (status, text) =
             if taken { ("200 OK", "taken") } else { ("401 Unauthorized", "refused") };
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len());

@@ -1,20 +1,20 @@
 //! Secrets of a run, in both modes.
 
-use testkit::World;
+use std::ffi::OsString;
+
+use testkit::{Run, World};
 
 use super::provider::{KEY, Provider};
 
-const POLICY: [&str; 2] = ["-c", "~/policy.toml"];
 /// Asks the provider as an SDK does.
 const ASK: &str = "curl -sS -H \"x-api-key: $ANTHROPIC_API_KEY\" \"$ANTHROPIC_BASE_URL/v1/models\"";
 
-fn policy(world: &World) -> [String; 2] {
-    POLICY.map(|word| word.replace('~', world.path("home").to_str().unwrap()))
+fn policy(world: &World) -> [OsString; 2] {
+    ["-c".into(), world.path("home/policy.toml").into()]
 }
 
-fn sh(world: &World, script: &str) -> testkit::Run {
-    let [flag, file] = policy(world);
-    world.run([flag.as_str(), &file, "sh", "-c", script])
+fn sh(world: &World, script: &str) -> Run {
+    world.run(policy(world).into_iter().chain(["sh", "-c", script].map(OsString::from)))
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn a_new_key_is_used_without_a_new_run() {
     let provider = Provider::new();
     let world = provider.world("");
     world.run_with_input("sk-old-0123456789", ["secret", "set", "anthropic"]).succeeds();
-    let [flag, file] = policy(&world);
     let script = format!("{ASK}; echo; read go; {ASK}");
-    let mut running = world.spawn([flag.as_str(), &file, "sh", "-c", &script]);
+    let mut running =
+        world.spawn(policy(&world).into_iter().chain(["sh", "-c", &script].map(OsString::from)));
     running.wait_for("refused");
     world.run_with_input(KEY, ["secret", "set", "anthropic"]).succeeds();
     running.send("go\n");
