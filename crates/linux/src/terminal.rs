@@ -15,9 +15,10 @@ const LONGEST: usize = 64 << 10;
 /// gives up by ^C, ^D or ^Z.
 pub fn hidden_line(prompt: &str) -> io::Result<Option<Vec<u8>>> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
-    terminal.write_all(prompt.as_bytes())?;
     let line = {
         let _quiet = Quiet::begin(terminal.as_fd())?;
+        // Not before: whoever sees the prompt begins to type.
+        (&terminal).write_all(prompt.as_bytes())?;
         line(&terminal)
     };
     terminal.write_all(b"\n")?;
