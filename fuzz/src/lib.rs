@@ -11,7 +11,10 @@ use std::path::{Component, Path};
 
 use sandbox_core::Host;
 use sandbox_core::config::file::{self, Syntax};
-use sandbox_core::config::{Access, Config, ConfigError, Network, Request, Tmp};
+use sandbox_core::config::{Access, Config, ConfigError, Request, Tmp};
+use sandbox_core::network::dns::{self, Answer};
+use sandbox_core::network::hello::{self, Hello};
+use sandbox_core::network::{EgressPolicy, HostName, HostPattern, HostPort, HostRule};
 use sandbox_core::path::pattern::Pattern;
 use sandbox_core::preset::git::config;
 use sandbox_core::wrapper::CommandRule;
@@ -21,13 +24,14 @@ use sandbox_core::wrapper::git::{Asked, Env, Globals, RepoView, Verdict, judge, 
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("config_json", config_json),
     ("config_toml", config_toml),
     ("project_file", project_file),
     ("git_judge", git_judge),
     ("git_config", git_config),
     ("pattern", pattern),
+    ("network", network),
 ];
 
 /// Any text as JSONC.
@@ -112,7 +116,6 @@ pub fn project_file(data: &[u8]) {
 fn assert_no_wider(config: &Config, cwd: &Path) {
     assert!(!config.docker.value);
     assert_eq!(config.tmp.value, Tmp::Private);
-    assert!(matches!(config.network.value, Network::On | Network::Off));
     assert!(config.sockets.is_empty() && config.mounts.is_empty() && config.env.is_empty());
     assert_ne!(config.commands.get("git").map(|rule| &rule.value), Some(&CommandRule::Raw));
     let presets = sandbox_core::preset::Presets::of(&config.presets);
@@ -246,4 +249,60 @@ pub fn pattern(data: &[u8]) {
     };
     let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
     assert!(base.is_absolute() && base.components().all(plain), "{text:?} is {}", base.display());
+}
+
+/// What a sandbox says to its way out: names, the greeting of TLS, questions to the name server.
+pub fn network(data: &[u8]) {
+    let (first, rest) = data.split_first().unwrap_or((&0, &[]));
+    match first % 3 {
+        0 => host(rest),
+        1 => greeting(rest),
+        _ => question(rest),
+    }
+}
+
+/// A host has one spelling, and no text is allowed that the list does not allow.
+fn host(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(host) = text.parse::<HostName>() {
+        assert_eq!(host.to_string().parse(), Ok(host), "{text:?}");
+    }
+    let pattern = |text: &str| text.parse::<HostPattern>().expect("a pattern");
+    let rules = ["*.example.com", "example.org:443"].map(|text| HostRule::new(pattern(text), ""));
+    let policy = EgressPolicy { allowed: rules.to_vec(), denied: Vec::new() };
+    if let Ok(asked) = text.parse::<HostPort>()
+        && policy.check(&asked).is_ok()
+    {
+        let text = text.to_ascii_lowercase();
+        let host = text.rsplit_once(':').map_or("", |(host, _)| host);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        assert!(host.bytes().all(plain), "{text:?}");
+        assert!(host.ends_with(".example.com") || text == "example.org:443", "{text:?}");
+    }
+    match text.parse::<HostPattern>() {
+        Ok(pattern) => assert_eq!(pattern.to_string().parse(), Ok(pattern), "{text:?}"),
+        Err(error) => assert_plain(&error.to_string()),
+    }
+}
+
+/// More bytes never turn a name into another one.
+fn greeting(data: &[u8]) {
+    let all = hello::read(data);
+    for end in [data.len() / 2, data.len().saturating_sub(1)] {
+        match hello::read(&data[..end]) {
+            Hello::Incomplete => {}
+            some => assert_eq!(some, all, "{end}"),
+        }
+    }
+}
+
+/// An answer repeats the question, and tells nothing but loopback.
+fn question(data: &[u8]) {
+    let Some(question) = dns::read(data) else { return };
+    for answer in [Answer::Here, Answer::Unknown] {
+        let message = question.answer(answer);
+        assert_eq!(message[..2], data[..2]);
+        assert!(message.len() <= data.len() + 16);
+        assert!(message[7] == 0 || message.ends_with(&[127, 0, 0, 1]));
+    }
 }

@@ -4,6 +4,7 @@ pub(crate) mod agentfs;
 pub(crate) mod fs;
 pub(crate) mod image;
 mod changes;
+pub(crate) mod proxy;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -80,10 +81,14 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "FILE", global = true, help_heading = "Sandbox")]
     pub config: Option<PathBuf>,
 
-    /// Share the host's network; `=false` gives the command none [default: on]
+    /// Share the host's network; `=false` gives the command none, `=allow` only hosts by name [default: on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = network, global = true, help_heading = "Sandbox")]
     pub network: Option<Network>,
+
+    /// Let HOST be reached, by name, and nothing that is not allowed: `NAME`, `*.NAME`, `NAME:PORT`, `@npm`
+    #[arg(long, value_name = "HOST", global = true, help_heading = "Sandbox")]
+    pub allow_host: Vec<String>,
 
     /// Share the Docker daemon's socket, as good as root [default: off]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -143,6 +148,11 @@ pub(crate) struct Flags {
           value_parser = boolean, value_name = "BOOL", hide_possible_values = true, hide_default_value = true,
           global = true, help_heading = "Sandbox")]
     pub trust: bool,
+
+    /// End with 4 if something was refused although the command succeeded
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Sandbox")]
+    pub fail_on_blocked: bool,
 
     /// Print the bubblewrap command line instead of running it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
@@ -250,6 +260,10 @@ pub(crate) enum Command {
     Discard(Discard),
     /// Take the last apply back
     Undo(Undo),
+    /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
+    Proxy(proxy::Proxy),
+    /// List what the last run here was refused, by whom, and what would allow it
+    Blocked,
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -318,10 +332,8 @@ const RESERVED: &[&str] = &[
     "inspect",
     "serve",
     "secret",
-    "proxy",
     "usage",
     "host-command",
-    "blocked",
 ];
 
 /// What the words meant.
@@ -371,6 +383,8 @@ const SUBCOMMANDS: &[&str] = &[
     "apply",
     "discard",
     "undo",
+    "proxy",
+    "blocked",
     "completions",
     "man",
     "help",
@@ -404,6 +418,7 @@ const WITH_VALUE: &[&str] = &[
     "--exclude",
     "--cmd",
     "--env",
+    "--allow-host",
     "--color",
     "-s",
     "--session",
@@ -449,6 +464,7 @@ impl Flags {
             cwd: self.cwd.clone(),
             config: self.config.clone(),
             network: self.network,
+            hosts: self.allow_host.clone(),
             docker: self.docker,
             cow: self.cow.or(self.session.as_ref().map(|_| COW)),
             paths,

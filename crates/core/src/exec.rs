@@ -6,6 +6,7 @@
 //! process number first, and lets the signals through again.
 
 pub(crate) mod enclosed;
+mod exit;
 mod sandbox;
 mod start;
 
@@ -24,6 +25,7 @@ use crate::backend::find::{Bwrap, FindError};
 use crate::backend::own::Veiling;
 use crate::host::{Host, RUNTIME_BINARY};
 use crate::plan::{CopyOnWrite, Plan};
+pub use exit::Gateway;
 use sandbox::{Sandbox, Waited};
 pub use start::{START, start};
 
@@ -99,11 +101,13 @@ fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { what, source }
 }
 
-/// Runs the plan's command to its end. `debug` hears why a stronger rendering was not used.
+/// Runs the plan's command to its end. `gateway` serves the way out, where hosts are reached by
+/// name; without one there is none. `debug` hears why a stronger rendering was not used.
 pub fn run(
     plan: &Plan,
     bwrap: &Bwrap,
     renderings: &[Rendering],
+    mut gateway: Option<&mut (dyn Gateway + '_)>,
     mut debug: impl FnMut(String),
 ) -> Result<Ended, StartError> {
     if let Some(number) = (0..3).find(|number| fd::kind(*number) == fd::Kind::Directory) {
@@ -120,7 +124,7 @@ pub fn run(
         // Our own mounts pass over a socket that has gone since the plan was made; bubblewrap gives up.
         let current = (rendering == Rendering::Plain).then(|| without_gone_sockets(plan));
         let plan = current.as_ref().unwrap_or(plan);
-        match attempt(plan, bwrap, rendering, &signals)? {
+        match attempt(plan, bwrap, rendering, gateway.as_deref_mut(), &signals)? {
             Waited::Ended(code, why) => return Ok(Ended { code, why, rendering }),
             Waited::Impossible(why) | Waited::Refused(why) if why.starts_with(root::APART) => {
                 return Err(StartError::Apart(why));
@@ -143,10 +147,11 @@ fn attempt(
     plan: &Plan,
     bwrap: &Bwrap,
     rendering: Rendering,
+    gateway: Option<&mut (dyn Gateway + '_)>,
     signals: &Signals,
 ) -> Result<Waited, StartError> {
     match Sandbox::start(plan, bwrap, rendering) {
-        Ok(mut sandbox) => sandbox.wait(plan, signals),
+        Ok(mut sandbox) => sandbox.wait(plan, gateway, signals),
         Err(error) if rendering != Rendering::Plain && is_impossible(&error) => {
             Ok(Waited::Impossible(format!("make namespaces: {error}")))
         }

@@ -52,6 +52,7 @@
 //! `examples/plan.rs` prints the plan for a directory.
 
 pub mod host;
+pub mod network;
 pub mod config;
 pub mod preset;
 pub mod path;

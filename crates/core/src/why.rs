@@ -64,7 +64,7 @@ pub enum WhyError {
         /// What was typed.
         text: String,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: String,
     },
     /// The sandbox around left no description that can be read.
     #[error("the sandbox around this process left no description at `{}`", path.display())]
@@ -168,9 +168,9 @@ impl<'a> Explainer<'a> {
 
     /// About a host on the network.
     pub fn host(&self, name: &str) -> Result<Explained<NetworkAnswer>, WhyError> {
-        network::check(name)?;
+        let asked = network::check(name)?;
         let levels = 0..self.levels.len();
-        Ok(self.strictest(levels.map(|level| network::answer(self, level, name)).collect()))
+        Ok(self.strictest(levels.map(|level| network::answer(self, level, &asked)).collect()))
     }
 
     /// About a command, by its name.
@@ -214,10 +214,10 @@ impl<'a> Explainer<'a> {
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf, WhyError> {
-        let refuse = |problem| WhyError::Question {
+        let refuse = |problem: &str| WhyError::Question {
             what: "the path",
             text: path.to_string_lossy().into_owned(),
-            problem,
+            problem: problem.to_owned(),
         };
         if path.as_os_str().is_empty() {
             return Err(refuse("is empty"));

@@ -76,6 +76,11 @@ fn pattern_is_absolute_for_any_text() {
     run("pattern");
 }
 
+#[test]
+fn network_names_one_host_for_any_bytes() {
+    run("network");
+}
+
 /// What git obeys must not be hidden from us by an odd spelling: every file that git reads is read the same way.
 #[test]
 fn git_config_reads_what_git_reads() {

@@ -21,7 +21,7 @@ pub struct Message {
 }
 
 /// How many descriptors one message can carry.
-const MOST: usize = 3;
+const MOST: usize = 5;
 
 /// A connected pair: messages written on the second arrive on the first with their sender.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -67,7 +67,7 @@ pub fn send(sender: BorrowedFd<'_>, text: &[u8]) -> io::Result<()> {
     rustix::io::write(sender, text).map(drop).map_err(Into::into)
 }
 
-/// Sends one message with descriptors, at most three.
+/// Sends one message with descriptors, at most five.
 pub fn send_with(
     sender: BorrowedFd<'_>,
     text: &[u8],

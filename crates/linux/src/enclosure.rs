@@ -92,6 +92,12 @@ pub fn drop_capabilities() -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+    clear_capabilities()
+}
+
+/// Gives up the capabilities that a process was started with. None can come back where no program
+/// gains privileges by being executed.
+pub fn clear_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };

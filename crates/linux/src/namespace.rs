@@ -19,6 +19,12 @@ pub fn own_user_and_mounts() -> io::Result<()> {
     ids.map()
 }
 
+/// Moves this process into a new user and network namespace in which it has these ids.
+pub fn own_network(ids: &Ids) -> io::Result<()> {
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
+    ids.map()
+}
+
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: no flag given here shares or splits the descriptor table, which Rust objects rely on.
     unsafe { unshare_unsafe(flags)? };

@@ -33,6 +33,20 @@ impl Namespace {
         holder.go()
     }
 
+    /// The same ids as outside, and a network of its own: nothing but loopback, whose addresses the
+    /// script chooses with `ip`. Every port can be listened on.
+    #[track_caller]
+    pub fn with_network(world: &World, script: &str) -> Self {
+        let script = format!(
+            "ip() {{ {} ip \"$@\"; }}\nip link set lo up
+            echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start\n{script}",
+            need("busybox").display()
+        );
+        let holder = Self::start(world, &["--user", "--mount", "--net"], &script);
+        map_ids(holder.pid(), world.uid(), world.uid());
+        holder.go()
+    }
+
     /// A mount namespace only, which root alone can make.
     #[track_caller]
     pub fn of_root(world: &World, script: &str) -> Self {

@@ -72,6 +72,7 @@ pub(super) fn network(word: &str) -> Result<Network, String> {
     match (word, boolean(word)) {
         ("host", _) | (_, Ok(true)) => Ok(Network::On),
         ("none", _) | (_, Ok(false)) => Ok(Network::Off),
-        _ => Err("use true (or host) or false (or none)".into()),
+        ("allow", _) => Ok(Network::Allow),
+        _ => Err("use true (or host), false (or none), or allow".into()),
     }
 }

@@ -82,6 +82,10 @@ fn merge(plan: &Plan, io: &mut Stdio<'_>) {
         format!("launcher {:?} ({})", config.launcher.value, config.launcher.origin),
         format!("cow {:?} ({})", config.cow.value.engine, config.cow.origin),
     ];
+    for entry in &config.hosts.entries {
+        let list = entry.value.list.key();
+        texts.push(format!("{list} {} ({})", entry.value.pattern, entry.origin));
+    }
     for preset in &config.presets {
         texts.push(format!("preset {} ({})", preset.value, preset.origin));
     }

@@ -100,6 +100,11 @@ fn beyond(plan: &Plan) -> String {
             "# - an overlay on {dir} hides {missing} more paths that do not exist yet, and every socket in it"
         );
     }
+    if plan.egress.is_some() {
+        text.push_str(
+            "# - the proxy serves port 3128 of the sandbox's own loopback: only the allowed hosts are reached\n",
+        );
+    }
     for root in plan.cow.iter().flat_map(|cow| &cow.roots) {
         let place = quote(root.target.as_os_str());
         let _ = writeln!(

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 
 use sandbox_core::Host;
 use sandbox_core::backend::find::{Bwrap, find};
-use sandbox_core::exec::{self, StartError};
+use sandbox_core::exec::{self, Gateway, StartError};
 use sandbox_core::first_run::FirstRun;
 use sandbox_core::guard::{self, GuardInput, Known};
 use sandbox_core::plan::{Draft, Plan};
 
 use super::cow::{self, Kept};
+use super::gateway::Way;
 use super::{debug, dry_run, report};
 use crate::args::Flags;
 use crate::run::{Failed, Outcome};
@@ -47,8 +48,10 @@ pub(crate) fn run(
     plan.describe();
     let bwrap = find(host, Some(&plan)).map_err(StartError::from).map_err(start_failed)?;
     let kept = Kept::begin(&mut plan, flags, host, started, io)?;
+    let mut way = Way::of(&plan, host, started)?;
     let run = begin(host, &plan)?;
-    let ended = enforce(&plan, &bwrap, host, flags, io);
+    let ended = enforce(&plan, &bwrap, host, way.as_mut(), flags, io);
+    let ended = after(way.as_ref(), ended, flags, io);
     if let Some(run) = run {
         report::print(&run.finish(), "this run", io);
     }
@@ -103,10 +106,24 @@ fn begin(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, Failed> {
     guard::begin(host, &input).map(Some).map_err(guard_failed)
 }
 
-fn enforce(plan: &Plan, bwrap: &Bwrap, host: &Host, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
+/// What was refused on the way out is told, and may count.
+fn after(way: Option<&Way>, ended: Outcome, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
+    let refused = way.map_or(0, |way| way.tell(io));
+    ended.map(|code| if code == 0 && refused > 0 && flags.fail_on_blocked { 4 } else { code })
+}
+
+fn enforce(
+    plan: &Plan,
+    bwrap: &Bwrap,
+    host: &Host,
+    way: Option<&mut Way>,
+    flags: &Flags,
+    io: &mut Stdio<'_>,
+) -> Outcome {
     let renderings = exec::renderings(host);
+    let gateway = way.map(|way| way as &mut dyn Gateway);
     let mut reasons = Vec::new();
-    let ended = exec::run(plan, bwrap, &renderings, |reason| reasons.push(reason));
+    let ended = exec::run(plan, bwrap, &renderings, gateway, |reason| reasons.push(reason));
     if flags.debug {
         for reason in &reasons {
             debug::line("process", reason, io);

@@ -2,6 +2,8 @@
 
 pub(crate) mod multicall;
 pub(crate) mod exec;
+pub(crate) mod gateway;
+pub(crate) mod blocked;
 pub(crate) mod cow;
 pub(crate) mod summary;
 pub(crate) mod sessions;
@@ -17,6 +19,7 @@ pub(crate) mod trust;
 pub(crate) mod config;
 pub(crate) mod fs;
 pub(crate) mod image;
+pub(crate) mod proxy;
 pub(crate) mod manual;
 
 use std::ffi::OsString;

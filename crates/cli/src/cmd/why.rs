@@ -43,6 +43,7 @@ fn shapes(request: &Request) -> bool {
         || !request.commands.is_empty()
         || !request.env.is_empty()
         || request.network.is_some()
+        || !request.hosts.is_empty()
         || request.docker.is_some()
         || request.config.is_some()
 }
@@ -245,16 +246,25 @@ fn decided(answer: &PathAnswer, page: &mut Page<'_, '_>) {
 }
 
 fn network_answer(answer: &NetworkAnswer, page: &mut Page<'_, '_>) {
-    let (tone, verdict) = match answer.network {
-        Network::On => (Tone::Good, "the network is on"),
-        Network::Off => (Tone::Bad, "the network is off"),
+    let (tone, verdict) = match (answer.network, answer.reachable) {
+        (Network::On, _) => (Tone::Good, "the network is on"),
+        (Network::Allow, true) => (Tone::Good, "can be reached"),
+        (Network::Allow, false) => (Tone::Bad, "cannot be reached"),
+        (Network::Off, _) => (Tone::Bad, "the network is off"),
     };
     page.verdict(&visible(&answer.host), tone, verdict);
-    page.line("decided by", &visible(&answer.origin));
+    let unlisted = format!("no rule of `allowed_hosts`; hosts are told apart ({})", answer.origin);
+    let decided = match (answer.network, &answer.rule) {
+        (Network::Allow, None) => &unlisted,
+        (_, rule) => rule.as_ref().unwrap_or(&answer.origin),
+    };
+    page.line("decided by", &visible(decided));
     page.notes(&answer.notes);
     page.changes(&answer.changes, |to| match to {
         "on" => "to turn it on",
-        _ => "to turn it off",
+        "off" => "to turn it off",
+        "reachable" => "to let it be reached, and nothing that is not allowed",
+        _ => "to refuse it",
     });
 }
 

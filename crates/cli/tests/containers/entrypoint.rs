@@ -1,5 +1,8 @@
 //! The entrypoint as PID 1 of real containers.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
 use testkit::{Docker, Run};
 
 use crate::images;
@@ -59,6 +62,24 @@ fn command_and_arguments_come_from_variables_first() {
             vec!["a"],
             "x y\n",
         ),
+        (
+            "blanks alone are no arguments, but they are set",
+            vec!["--env", "AGENT_COMMAND=echo", "--env", "AGENT_ARGS=  "],
+            vec!["a"],
+            "\n",
+        ),
+        (
+            "quotes are nothing but characters",
+            vec!["--env", print, "--env", r#"AGENT_ARGS=[%s] a "b c" d"#],
+            vec![],
+            r#"[a]["b][c"][d]"#,
+        ),
+        (
+            "a path is relative to the workspace",
+            vec!["--env", "AGENT_WORKDIR=/bin"],
+            vec!["./echo", "a"],
+            "a\n",
+        ),
         ("for any command", vec!["--env", "AGENT_ARGS=x y"], vec!["echo", "a"], "x y\n"),
         (
             "blanks survive as JSON",
@@ -108,6 +129,38 @@ fn an_unknown_user_is_a_warning_or_fatal_when_one_is_required() {
     run(&strict, &["id", "-u"]).code(1).stdout("");
 }
 
+#[test]
+fn the_user_is_the_first_whole_line_of_that_name() {
+    for (why, passwd, expected, warned) in [
+        ("short lines are none", "agent:x:1\nagent:x:7:8::/:\nagent:x:9:9::/:\n", "7\n8\n", ""),
+        ("a number that is none", "agent:x:one:1::/:\n", "0\n0\n", "[entrypoint] warning: "),
+    ] {
+        let docker = Docker::new();
+        docker.world().write("passwd", passwd);
+        let volume = format!("{}:/etc/passwd:ro", docker.world().path("passwd").display());
+        let label = format!("why={why}");
+        let flags = ["--label", &label, "--volume", &volume, images::entrypoint(&docker)];
+        let run = docker.once(flags.into_iter().chain(["sh", "-c", "id -u; id -g"]));
+        run.succeeds().stdout(expected).stderr_contains(warned);
+    }
+}
+
+#[test]
+fn a_file_is_run_only_when_the_agent_may_and_the_kernel_can() {
+    let docker = Docker::new();
+    let volume = format!("{}:/files:ro", docker.world().path("files").display());
+    let run = |mode: u32, content: &str| {
+        docker.world().write("files/agent", content);
+        let file = docker.world().path("files/agent");
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        docker.once(["--volume", &volume, images::entrypoint(&docker), "/files/agent"])
+    };
+    run(0o755, "#!/bin/sh\necho ran\n").succeeds().stdout("ran\n");
+    run(0o644, "#!/bin/sh\necho ran\n").code(1).stdout("").stderr_contains("[entrypoint] error: ");
+    run(0o700, "#!/bin/sh\necho ran\n").code(1).stdout("").stderr_contains("[entrypoint] error: ");
+    run(0o755, "echo ran\n").code(1).stdout("").stderr_contains("[entrypoint] error: ");
+}
+
 /// What the kernel says about the agent's powers.
 const POWERS: [&str; 3] =
     ["sh", "-c", "grep -E '^(Uid|Cap|NoNewPrivs)' /proc/self/status | tr -s '\\t' ' '"];
@@ -141,6 +194,8 @@ fn what_cannot_be_done_is_fatal_with_1() {
         ("no command", vec![], vec![]),
         ("not found", vec![], vec!["no-such-program"]),
         ("no program", vec![], vec!["/etc/passwd"]),
+        ("nowhere to look", vec!["--env", "PATH="], vec!["echo", "a"]),
+        ("only here", vec!["--env", "PATH=.", "--env", "AGENT_WORKDIR=/bin"], vec!["echo", "a"]),
         ("root that may not change", vec!["--cap-drop", "ALL"], vec!["id", "-u"]),
     ] {
         let run = run(&[&["--label", &format!("why={why}")], &flags[..]].concat(), &words);

@@ -8,6 +8,7 @@ mod filesystem;
 mod commands;
 mod git;
 mod network;
+mod egress;
 mod signals;
 mod nested;
 mod why;

@@ -177,7 +177,7 @@ fn key_that_nothing_carries_out_is_refused() {
     for (text, key) in [
         ("image = 'x'\n", "image"),
         ("secrets.a = { env_var = 'A' }\n", "secrets"),
-        ("network = { mode = 'allow', allowed_hosts = ['example.com'] }\n", "network"),
+        ("network = 'bridge'\n", "network"),
     ] {
         world(text).run(["--trust", "true"]).code(125).stderr_contains(key);
     }

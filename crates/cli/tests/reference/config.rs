@@ -54,6 +54,9 @@ fn config_page_lists_every_key_of_the_schema() {
                     format!("{meaning} For now {reason}."),
                 ]);
             }
+            Some(_) if top == "network" => {
+                enforced.push([code(&path), value, default, meaning]);
+            }
             Some(reason) => refused.push([code(&path), value, default, meaning, reason.to_owned()]),
             None => enforced.push([code(&path), value, default, meaning]),
         }

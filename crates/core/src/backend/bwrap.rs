@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
+use crate::network::RESOLVER_CONFIGURATION;
 use crate::plan::{AGENT_ID, Identity, Mount, Plan, Proc, Store, Through, View};
 use crate::why::POLICY_FILE;
 use crate::wrapper::{Cover, CoverBy, Package};
@@ -59,7 +60,7 @@ pub(crate) fn enclosure(proc: &Proc, as_agent: bool) -> Arguments {
 /// The whole plan, up to and without the command.
 pub fn arguments(plan: &Plan) -> Arguments {
     let mut bwrap = enclosure(&plan.runtime.proc, plan.runtime.identity.is_some());
-    if plan.config.network.value == Network::Off {
+    if plan.config.network.value != Network::On {
         bwrap.flags(["--unshare-net"]);
     }
     if !plan.runtime.nested {
@@ -201,6 +202,11 @@ impl Arguments {
             self.flags(["--perms", "0444", "--ro-bind-data"]);
             self.data(path, content.to_vec());
             self.flags([path]);
+        }
+        if let Some(resolver) = &runtime.resolver {
+            self.flags(["--perms", "0444", "--ro-bind-data"]);
+            self.data("the name server to ask", RESOLVER_CONFIGURATION.into());
+            self.words.push(Word::Text(resolver.target.clone().into()));
         }
         for name in RUNTIME_DIRS {
             self.path(["--chmod", "0111"], &dir.join(name));

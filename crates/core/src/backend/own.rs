@@ -9,9 +9,11 @@ use sandbox_linux::root::{Base, Hidden, Step, Taken};
 use super::bwrap::{RUNTIME_DIRS, joined};
 use crate::config::{Network, Tmp};
 use crate::host::{RUNTIME_BINARY, RUNTIME_DIR};
+use crate::network::RESOLVER_CONFIGURATION;
 use crate::path::Kind;
 use crate::plan::{
-    AGENT_ID, Identity, Layers, Mount, Plan, Proc, Store, Through, Veil, View, has_below, nearest,
+    AGENT_ID, Identity, Layers, Mount, Plan, Proc, ResolverFile, Store, Through, Veil, View,
+    has_below, nearest,
 };
 use crate::why::POLICY_FILE;
 use crate::wrapper::{CoverBy, Package};
@@ -47,7 +49,7 @@ pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
     steps.runtime(plan);
     steps.files(plan, veil);
     steps.seals(plan, veil);
-    let network = plan.config.network.value == Network::Off;
+    let network = plan.config.network.value != Network::On;
     Root {
         enclosure: enclosure(&plan.runtime.proc, network),
         // Root outside, an ordinary user inside: without capabilities root could not make the
@@ -298,6 +300,22 @@ impl Steps {
         {
             self.stand_in(&format!("identity-{index}"), 0o444, content, Path::new(path));
         }
+        if let Some(resolver) = &runtime.resolver {
+            self.resolver(resolver);
+        }
+    }
+
+    fn resolver(&mut self, file: &ResolverFile) {
+        let content = RESOLVER_CONFIGURATION.as_bytes();
+        if !file.create {
+            return self.stand_in("resolver", 0o444, content, &file.target);
+        }
+        let ancestors: Vec<_> = file.target.ancestors().skip(1).collect();
+        for ancestor in ancestors.into_iter().rev().filter(|path| path.parent().is_some()) {
+            self.dir(ancestor, 0o755);
+        }
+        let (target, content) = (file.target.clone(), content.to_vec());
+        self.list.push(Step::File { target, mode: 0o444, content });
     }
 
     /// A program that saves a file by replacing it needs a directory to do that in, and the one

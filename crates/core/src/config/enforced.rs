@@ -14,7 +14,7 @@ pub(super) struct SessionKey {
 /// Keys that are refused, and what they wait for. The part that carries a key out takes its line away;
 /// a key of sessions is from then on skipped by the local sandbox.
 pub const NOT_YET: &[(&str, &str)] = &[
-    ("network", "the local sandbox knows `true`, `false`, `\"host\"` and `\"none\"`"),
+    ("network", "the local sandbox knows `true`, `false`, `\"host\"`, `\"none\"` and `\"allow\"`"),
     ("backend", "there are no container sessions"),
     ("image", "there are no container sessions"),
     ("agent", "there are no sessions"),
@@ -106,9 +106,13 @@ mod tests {
         for (key, asks, does_not) in [
             ("network", "network = 'bridge'", Some("network = 'host'")),
             ("network", "network = 'my-net'", Some("network = 'none'")),
-            ("network", "network = { mode = 'allow' }", Some("network = { mode = 'none' }")),
-            ("network", "network = { allowed_hosts = [] }", Some("network = { mode = 'host' }")),
-            ("network", "network = { mode = 'none', denied_hosts = ['a'] }", None),
+            ("network", "network = { mode = 'my-net' }", Some("network = { mode = 'none' }")),
+            (
+                "network",
+                "network = { mode = 'bridge', allowed_hosts = ['a.io'] }",
+                Some("network = 'allow'"),
+            ),
+            ("network", "network = { mode = 'bridge' }", Some("network = { allowed_hosts = [] }")),
             ("backend", "backend = 'docker'", Some("backend = 'bwrap'")),
             ("image", "image = 'x'", None),
             ("agent", "agent = { command = 'x' }", None),

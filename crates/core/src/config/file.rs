@@ -26,7 +26,7 @@ pub use session::{
     Agent, AgentInit, Cpus, Dockerd, Home, HostCommands, Memory, Proxy, Resources, Secret,
     SecretMode, Services, Transport, Workspace,
 };
-pub use word::{CommandName, EnvName, Invalid, PRESETS, PathText, PresetToggle};
+pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
 
 use super::text::{did_you_mean, shown};
 use node::Lines;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layer::{Origin, Sourced};
 use super::place::Place;
 use super::values::Values;
-use super::{Config, Cow, CowEngine, Launcher, Network, PathRule, Tmp};
+use super::{Config, Cow, CowEngine, Hosts, Launcher, Network, PathRule, Tmp};
 use crate::wrapper::{Builtin, CommandRule};
 
 /// The layer that is always there.
@@ -21,6 +21,7 @@ pub(super) fn builtin(place: &Place) -> Config {
         unruled: Vec::new(),
         commands: BTreeMap::from([("git".to_owned(), git)]),
         network: default(Network::On),
+        hosts: Hosts::default(),
         docker: default(false),
         tmp: default(Tmp::Private),
         launcher: default(Launcher::Binary),
@@ -43,6 +44,7 @@ pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
     config.mounts.extend(values.mounts.into_iter().map(|(_, mount)| mount));
     config.env.extend(values.env);
     replace(&mut config.network, values.network);
+    config.hosts.apply(values.hosts);
     replace(&mut config.docker, values.docker);
     replace(&mut config.tmp, values.tmp);
     replace(&mut config.launcher, values.launcher);

@@ -10,6 +10,7 @@ pub mod layer;
 mod place;
 mod enforced;
 mod values;
+mod hosts;
 mod merge;
 pub mod trust;
 mod error;
@@ -28,6 +29,7 @@ pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use enforced::NOT_YET;
 pub use error::ConfigError;
 pub use file::CowEngine;
+pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
 pub use place::Place;
 pub use values::Values;
@@ -69,7 +71,12 @@ fn read(
     let values = Values::of_file(&file, found, place)?;
     let trusted = found.named || found.layer != Layer::Project || request.trust;
     if !trusted {
-        let widenings = trust::widenings(below, &values, place);
+        let mut below = below.clone();
+        // Whoever names hosts on the command line expects those, not those of a stranger's file.
+        if request.narrows_network() && below.network.value == Network::On {
+            below.network.value = Network::Allow;
+        }
+        let widenings = trust::widenings(&below, &values, place);
         if !widenings.is_empty() && !trust::is_trusted(host, &found.path, &bytes) {
             let digest = trust::Digest::of(&bytes);
             return Err(ConfigError::Untrusted { file: found.path.clone(), digest, widenings });
@@ -103,6 +110,8 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// `--network`.
     pub network: Option<Network>,
+    /// `--allow-host`.
+    pub hosts: Vec<String>,
     /// `--docker`.
     pub docker: Option<bool>,
     /// `--cow`.
@@ -117,6 +126,12 @@ pub struct Request {
     pub trust: bool,
     /// The command and its arguments.
     pub command: Vec<OsString>,
+}
+
+impl Request {
+    fn narrows_network(&self) -> bool {
+        !self.hosts.is_empty() || self.network == Some(Network::Allow)
+    }
 }
 
 /// What a path rule asks for. The order is the strictness.
@@ -151,14 +166,27 @@ pub struct PathRule {
     pub pattern: String,
 }
 
-/// What the command may reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What the command may reach. The order is the strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
     /// The host's network.
     On,
+    /// Hosts by their names, through the proxy.
+    Allow,
     /// A network namespace of its own, with nothing but loopback.
     Off,
+}
+
+impl Network {
+    /// The word used for it in answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Allow => "allow",
+            Self::Off => "off",
+        }
+    }
 }
 
 /// Whose `/tmp` the command sees.
@@ -236,6 +264,8 @@ pub struct Config {
     pub commands: BTreeMap<String, Sourced<CommandRule>>,
     /// Network.
     pub network: Sourced<Network>,
+    /// Lists of hosts, which count while the network is by name.
+    pub hosts: Hosts,
     /// Docker socket.
     pub docker: Sourced<bool>,
     /// `/tmp`.

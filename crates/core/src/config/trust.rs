@@ -20,7 +20,7 @@ use super::merge::unmarked;
 use super::place::Place;
 use super::text::shown;
 use super::values::{Values, written};
-use super::{Access, Config, Network, PathRule, Tmp};
+use super::{Access, Config, HostList, Network, PathRule, Tmp};
 use crate::wrapper::CommandRule;
 
 /// One thing that a file opens.
@@ -54,6 +54,7 @@ pub fn widenings(before: &Config, values: &Values, place: &Place) -> Vec<Widenin
         values.commands.iter().filter_map(|(name, rule)| command(before, name, rule, place)),
     );
     found.extend(switches(before, values));
+    found.extend(hosts(before, values));
     found.extend(lists(before, values));
     found.sort_by(|one, other| one.origin.cmp(&other.origin));
     found
@@ -115,7 +116,7 @@ fn switches(before: &Config, values: &Values) -> Vec<Widening> {
     }
     if let Some(network) = &values.network
         && network.value == Network::On
-        && before.network.value == Network::Off
+        && before.network.value > Network::On
     {
         found.push(Widening::new("network", "turns the network on", &network.origin));
     }
@@ -131,6 +132,28 @@ fn switches(before: &Config, values: &Values) -> Vec<Widening> {
         found.push(Widening::new("cow", "writes straight into the tree", &cow.origin));
     }
     found
+}
+
+/// Lines about hosts. Where everything could be reached before, a list only narrows.
+fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
+    if before.network.value == Network::On {
+        return Vec::new();
+    }
+    let is_new = |list: HostList, line: &str| {
+        before.network.value == Network::Off || !before.hosts.allow(list, line)
+    };
+    let widening = |(list, line): &(HostList, Sourced<String>)| {
+        let text = line.value.as_str();
+        let detail = match (list, text.starts_with('!')) {
+            (HostList::Denied, true) => format!("takes back {}", shown(unmarked(text))),
+            (HostList::Allowed | HostList::Private, false) if is_new(*list, text) => {
+                format!("lets {} be reached", shown(text))
+            }
+            _ => return None,
+        };
+        Some(Widening::new(format!("network.{}", list.key()), detail, &line.origin))
+    };
+    values.hosts.iter().filter_map(widening).collect()
 }
 
 /// Lists and maps whose every line opens something.

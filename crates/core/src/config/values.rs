@@ -8,14 +8,15 @@ use super::discover::Found;
 use super::enforced;
 use super::error::ConfigError;
 use super::file::{
-    At, CommandName, EnvName, EnvValue, FileConfig, FileError, Invalid, MountMode, PathText,
-    Position, PresetToggle, Problem,
+    At, CommandName, EnvName, EnvValue, FileConfig, FileError, HostText, Invalid, MountMode,
+    NetworkText, PathText, Position, PresetToggle, Problem,
 };
 use super::layer::{Origin, Sourced};
 use super::place::Place;
 use super::text::shown;
 use super::{
-    Access, BindMount, Cow, CowEngine, CowScope, Launcher, Network, PathRule, Request, Tmp,
+    Access, BindMount, Cow, CowEngine, CowScope, HostList, Launcher, Network, PathRule, Request,
+    Tmp,
 };
 use crate::wrapper::{Builtin, CommandRule};
 
@@ -26,6 +27,7 @@ pub struct Values {
     pub(super) paths: Vec<Sourced<PathRule>>,
     pub(super) commands: Vec<(String, Sourced<CommandRule>)>,
     pub(super) network: Option<Sourced<Network>>,
+    pub(super) hosts: Vec<(HostList, Sourced<String>)>,
     pub(super) docker: Option<Sourced<bool>>,
     pub(super) tmp: Option<Sourced<Tmp>>,
     pub(super) launcher: Option<Sourced<Launcher>>,
@@ -76,6 +78,22 @@ impl Source<'_> {
         lists
             .into_iter()
             .flat_map(|(access, list)| list.iter().map(move |at| rule(access, at)))
+            .collect()
+    }
+
+    fn hosts(&self, file: &FileConfig) -> Vec<(HostList, Sourced<String>)> {
+        let Some(At { value: NetworkText::Table(table), .. }) = &file.network else {
+            return Vec::new();
+        };
+        let lists = [
+            (HostList::Allowed, &table.allowed_hosts),
+            (HostList::Private, &table.private_hosts),
+            (HostList::Denied, &table.denied_hosts),
+        ];
+        let line = |at: &At<HostText>| self.at(at, |text| text.as_str().to_owned());
+        lists
+            .into_iter()
+            .flat_map(|(list, lines)| lines.iter().flatten().map(move |at| (list, line(at))))
             .collect()
     }
 
@@ -147,6 +165,7 @@ impl Values {
             paths: source.paths(file),
             commands: source.commands(file)?,
             network,
+            hosts: source.hosts(file),
             docker: source.copy(file.docker.as_ref()),
             tmp: source.copy(file.tmp.as_ref()),
             launcher: source.copy(file.launcher.as_ref()),
@@ -164,10 +183,7 @@ impl Values {
     /// The flags' values.
     pub(super) fn of_request(request: &Request, place: &Place) -> Result<Self, ConfigError> {
         let mut values = Self {
-            network: request.network.map(|network| {
-                let flag = if network == Network::On { "--network" } else { "--network=false" };
-                Sourced::new(network, Origin::Flag(flag.to_owned()))
-            }),
+            network: network(request)?,
             docker: request.docker.map(|docker| {
                 let flag = if docker { "--docker" } else { "--docker=false" };
                 Sourced::new(docker, Origin::Flag(flag.to_owned()))
@@ -175,6 +191,12 @@ impl Values {
             cow: request.cow.map(|cow| Sourced::new(cow, Origin::Flag(cow_flag(cow)))),
             ..Self::default()
         };
+        for host in &request.hosts {
+            let flag = format!("--allow-host {host}");
+            let text = flagged(&flag, HostText::new(host.as_str()))?;
+            let line = Sourced::new(text.as_str().to_owned(), Origin::Flag(flag));
+            values.hosts.push((HostList::Allowed, line));
+        }
         for (access, pattern) in &request.paths {
             let flag = format!("--{} {pattern}", access.word());
             let text = flagged(&flag, PathText::new(pattern.as_str()))?;
@@ -195,6 +217,26 @@ impl Values {
         }
         Ok(values)
     }
+}
+
+/// `--network`, or what `--allow-host` says about it: only by name.
+fn network(request: &Request) -> Result<Option<Sourced<Network>>, ConfigError> {
+    let by_host = request.hosts.first().map(|host| format!("--allow-host {host}"));
+    let (network, flag) = match (request.network, by_host) {
+        (Some(Network::Allow), _) => (Network::Allow, "--network=allow".to_owned()),
+        (None, None) => return Ok(None),
+        (None, Some(flag)) => (Network::Allow, flag),
+        (Some(Network::On), None) => (Network::On, "--network".to_owned()),
+        (Some(Network::Off), None) => (Network::Off, "--network=false".to_owned()),
+        (Some(network), Some(flag)) => {
+            let all = if network == Network::On { "everything" } else { "nothing" };
+            let problem =
+                Invalid::new(format!("`--network` lets {all} through, so this does nothing"))
+                    .hint("leave `--network` out");
+            return Err(ConfigError::Flag { flag, problem });
+        }
+    };
+    Ok(Some(Sourced::new(network, Origin::Flag(flag))))
 }
 
 fn cow_flag(cow: Cow) -> String {

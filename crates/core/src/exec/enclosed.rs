@@ -13,7 +13,7 @@ use sandbox_linux::seccomp::CgroupNamespaces;
 use sandbox_linux::{channel, fd, signal};
 
 use super::start::become_command;
-use super::{confine, report};
+use super::{confine, exit, report};
 use crate::backend::own::Root;
 use crate::plan::Plan;
 
@@ -80,6 +80,9 @@ impl First<'_> {
     /// Returns the exit code of the command.
     fn run(&self, entry: &Entry) -> Result<i32, Failure> {
         entry.build(self.own, &self.plan.config.cwd)?;
+        if self.plan.egress.is_some() {
+            exit::send(self.sender.as_fd()).map_err(failed("open the way out"))?;
+        }
         let watched = !self.plan.watched.is_empty();
         let inside = watched.then(Inside::own).transpose().map_err(failed("look at the mounts"))?;
         entry.close(self.plan.cgroups)?;

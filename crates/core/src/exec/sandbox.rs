@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sandbox_linux::channel::{Awaited, Message};
+use sandbox_linux::enclosure::Ids;
 use sandbox_linux::namespace::Inside;
 use sandbox_linux::process::{Change, Child, ProcessHandle};
 use sandbox_linux::root::Failure;
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, memory, process};
 
+use super::exit::{self, Exit, Gateway};
 use super::{Rendering, StartError, cannot, concrete, confine, enclosed, follow, program, report};
 use crate::backend::find::Bwrap;
 use crate::backend::{bwrap, own};
@@ -57,6 +59,8 @@ pub(super) struct Sandbox {
     /// The first process of the sandbox's own PID namespace, which ends last, when it is not `child`.
     first: Option<ProcessHandle>,
     watch: Option<Watch>,
+    /// The way out, where hosts are reached by name.
+    exit: Option<Exit>,
     /// What the watched files were before the sandbox was made.
     watched: Identities,
     asked: Option<Instant>,
@@ -85,6 +89,7 @@ impl Sandbox {
             command: None,
             first: None,
             watch: None,
+            exit: None,
             watched,
             asked: None,
             settled: false,
@@ -92,7 +97,12 @@ impl Sandbox {
     }
 
     /// Waits for the end, passing on what the caller and the command say to each other.
-    pub(super) fn wait(&mut self, plan: &Plan, signals: &Signals) -> Result<Waited, StartError> {
+    pub(super) fn wait(
+        &mut self,
+        plan: &Plan,
+        mut gateway: Option<&mut (dyn Gateway + '_)>,
+        signals: &Signals,
+    ) -> Result<Waited, StartError> {
         loop {
             if self.pause(signals)?
                 && let Some(watch) = &mut self.watch
@@ -100,6 +110,9 @@ impl Sandbox {
                 watch.look();
             }
             self.hear(plan)?;
+            if let (Some(exit), Some(gateway)) = (&mut self.exit, &mut gateway) {
+                exit.serve(&mut **gateway);
+            }
             while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
                 self.pass_on(arrived);
             }
@@ -125,12 +138,19 @@ impl Sandbox {
     fn pause(&mut self, signals: &Signals) -> Result<bool, StartError> {
         let mut fds = vec![(signals.as_fd(), Awaited::Data)];
         fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
+        let server = self.exit.as_ref().and_then(Exit::awaited);
+        fds.extend(server.map(|server| (server, Awaited::Data)));
         let others = fds.len();
         fds.extend(self.watch.iter().flat_map(Watch::awaited));
-        let left = self.time_left();
-        let limit = if self.settled { left } else { Some(left.unwrap_or(u64::MAX).min(SETTLED)) };
+        let settled = if self.settled { None } else { Some(SETTLED) };
+        let limits = [self.time_left(), self.exit.as_ref().and_then(Exit::time_left), settled];
+        let limit = limits.into_iter().flatten().min();
         let ready = channel::wait(&fds, limit).map_err(cannot("wait"))?;
         let changed = ready[others..].contains(&true);
+        let lost = server.is_some() && ready[others - 1];
+        if let Some(exit) = self.exit.as_mut().filter(|_| lost) {
+            exit.lose();
+        }
         if !self.settled && !ready.contains(&true) {
             self.settled = true;
             memory::release_code();
@@ -154,6 +174,7 @@ impl Sandbox {
     fn take(&mut self, plan: &Plan, message: Message) {
         match message.text.split_first() {
             Some((b'S', _)) => self.begin(plan, message),
+            Some((b'N', _)) => self.exit = Some(Exit::new(message.pid, message.attached)),
             Some((b'T', [signal, ..])) => self.stop_too(i32::from(*signal)),
             Some((b'X', why)) => self.why = Some(String::from_utf8_lossy(why).into_owned()),
             _ => self.failure = Some(message.text),
@@ -290,11 +311,19 @@ fn stop(signal: i32) {
 
 /// Starts bubblewrap, which does all the rest.
 fn start_bwrap(plan: &Plan, bwrap: &Bwrap, sender: &OwnedFd) -> io::Result<Child> {
-    let (words, data) = concrete(&bwrap::arguments(plan))?;
+    let (mut words, data) = concrete(&bwrap::arguments(plan))?;
+    let network = plan.egress.as_ref().map(|_| Ids::own(None));
+    if network.is_some() {
+        // It is made already, and what listens in it is ours.
+        words.retain(|word| word != "--unshare-net");
+    }
     let (file, program) = (open_program(bwrap)?, program(plan, words, sender)?);
     let parent = process::pid();
     process::fork(|| {
-        let prepared = follow(parent).and_then(|()| confine(None, data.iter().chain([sender])));
+        let prepared = network
+            .map_or(Ok(()), |ids| exit::make(&ids, sender.as_fd()))
+            .and_then(|()| follow(parent))
+            .and_then(|()| confine(None, data.iter().chain([sender])));
         let failure = match prepared {
             Ok(()) => {
                 Failure { what: "start bwrap".into(), error: program.exec_file(file.as_fd()) }

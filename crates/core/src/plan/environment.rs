@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use crate::config::{Config, Origin, Tmp};
+use crate::config::{Config, Network, Origin, Sourced, Tmp};
 use crate::host::{Host, RUNTIME_DIR};
+use crate::network::proxy_variables;
 use crate::preset::{self, Hidden, Presets};
 
 /// The variables of the command.
@@ -20,7 +21,7 @@ pub struct Environment {
     pub hidden: Vec<HiddenVariable>,
     /// What differs from the caller's environment because the sandbox sets it.
     #[serde(skip)]
-    pub own: BTreeMap<String, OsString>,
+    pub own: BTreeMap<String, Sourced<OsString>>,
 }
 
 /// A variable that is not passed on.
@@ -61,7 +62,7 @@ pub(super) fn decide(
         }
     }
     let own = own(host, config);
-    set.extend(own.iter().map(|(name, value)| (OsString::from(name), value.clone())));
+    set.extend(own.iter().map(|(name, own)| (OsString::from(name), own.value.clone())));
     for (name, rule) in &config.env {
         if let Some(value) = &rule.value {
             set.insert(name.into(), value.clone());
@@ -79,7 +80,7 @@ fn leads_to(value: &OsStr, sockets: &[PathBuf]) -> bool {
     sockets.iter().any(|socket| Path::new(value) == socket)
 }
 
-fn own(host: &Host, config: &Config) -> BTreeMap<String, OsString> {
+fn own(host: &Host, config: &Config) -> BTreeMap<String, Sourced<OsString>> {
     let path = host.var("PATH").unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
     let mut search = OsString::from(RUNTIME_DIR);
     if !path.is_empty() {
@@ -87,14 +88,23 @@ fn own(host: &Host, config: &Config) -> BTreeMap<String, OsString> {
         search.push(path);
     }
     let inside = path.to_string_lossy().split(':').any(|dir| dir == RUNTIME_DIR);
+    let always =
+        |name: &str, value: OsString| (name.to_owned(), Sourced::new(value, Origin::Default));
     let mut own = BTreeMap::from([
-        ("PATH".to_owned(), if inside { path.to_owned() } else { search }),
+        always("PATH", if inside { path.to_owned() } else { search }),
         // A repository may begin above the working directory, where other mounts are.
-        ("GIT_DISCOVERY_ACROSS_FILESYSTEM".to_owned(), "1".into()),
-        ("XDG_RUNTIME_DIR".to_owned(), format!("/run/user/{}", host.uid).into()),
+        always("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1".into()),
+        always("XDG_RUNTIME_DIR", format!("/run/user/{}", host.uid).into()),
     ]);
     if config.tmp.value == Tmp::Private {
-        own.insert("TMPDIR".to_owned(), "/tmp".into());
+        own.extend([always("TMPDIR", "/tmp".into())]);
+    }
+    if config.network.value == Network::Allow {
+        let origin = &config.network.origin;
+        own.extend(
+            proxy_variables()
+                .map(|(name, value)| (name.to_owned(), Sourced::new(value.into(), origin.clone()))),
+        );
     }
     own
 }
@@ -109,7 +119,7 @@ fn names<S: Serializer>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Request, Sourced};
+    use crate::config::Request;
     use Hidden::{Credential, Injecting, Socket};
 
     fn decided(

@@ -78,6 +78,12 @@ pub enum PlanError {
         /// The setting.
         origin: Origin,
     },
+    /// Hosts by name, in a sandbox whose network is somebody else's.
+    #[error("{origin}: inside a sandbox there is no way out that a list of hosts could narrow")]
+    NestedEgress {
+        /// The setting.
+        origin: Origin,
+    },
     /// The home directory of `@base` is not there.
     #[error("the home directory `{}` is not a directory", .0.display())]
     Home(PathBuf),
@@ -104,6 +110,10 @@ impl PlanError {
             Self::CowEverything { .. } => {
                 Some("drop the rule `rw /`, or pass `--cow=false`".into())
             }
+            Self::NestedEgress { .. } => Some(
+                "`--network` shares the network of the sandbox around, which stays as narrow as it is"
+                    .into(),
+            ),
             Self::CwdIsTmp => Some("work in a directory below it, or set `tmp = \"host\"`".into()),
             Self::NoDocker { .. } => {
                 Some("start the daemon, or set `DOCKER_HOST` to its socket".into())

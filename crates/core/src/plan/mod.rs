@@ -20,9 +20,10 @@ use sandbox_linux::seccomp::CgroupNamespaces;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Access, Config, Origin, PathRule, Request, Sourced};
+use crate::config::{Access, Config, Network, Origin, PathRule, Request, Sourced};
 use crate::guard::Known;
 use crate::host::Host;
+use crate::network::EgressPolicy;
 use crate::path::resolve::{Place, Resolver};
 use crate::path::{Kind, Resolved};
 use crate::preset::git::GitProtection;
@@ -51,6 +52,9 @@ pub struct Plan {
     pub root_writable: bool,
     /// Mounts on top of the read-only root, parents first.
     pub mounts: Vec<Mount>,
+    /// Which hosts can be reached, where the network is by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<EgressPolicy>,
     /// The home directory, when hiding in it can be done by one overlay, and what else that
     /// overlay hides: paths that do not exist yet.
     pub veil: Option<Veil>,
@@ -158,9 +162,21 @@ pub struct Runtime {
     pub identity: Option<Identity>,
     /// Which `/proc` it sees.
     pub proc: Proc,
+    /// The file that says which name server to ask, where that is the sandbox's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<ResolverFile>,
     /// What is left for `why` inside; empty until [`Plan::describe`].
     #[serde(skip)]
     pub policy: Vec<u8>,
+}
+
+/// A file that stands in for the host's `/etc/resolv.conf`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ResolverFile {
+    /// Where a lookup of that name ends.
+    pub target: PathBuf,
+    /// Whether nothing is there, because it lies in a directory of ours.
+    pub create: bool,
 }
 
 impl Plan {
@@ -227,6 +243,7 @@ impl Draft {
         let Self { config, presets, home, mut rules, mut resolver, mut notes } = self;
         let roots = mounts::writable_roots(&rules);
         let commands = wrapper::resolve(host, &config)?;
+        let egress = egress(host, &config)?;
         let git = mounts::git(host, &presets, &roots, known, &mut rules)?;
         mounts::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
         let decisions = decide(rules);
@@ -235,13 +252,18 @@ impl Draft {
         notes.extend(notes::lost_flags(&decisions));
         notes.extend(notes::read_only_cwd(&presets, &config.cwd, &decisions));
         notes.extend(notes::skipped_keys(&config));
+        notes.extend(notes::nothing_allowed(egress.as_ref()));
         let mut opened = sockets::opened(host, &config, &mut resolver)?;
         opened.extend(sockets::docker(host, &config, &mut resolver)?);
         let root_writable =
             decisions.at(Path::new("/")).is_some_and(|d| d.rule.access == Access::Rw);
         let cow = cow::decide(&config, root_writable, &mounts)?;
+        let resolver_file = egress
+            .as_ref()
+            .and_then(|_| mounts::resolver_file(&config, root_writable, &mounts, &mut resolver));
         Ok(Plan {
             cow,
+            egress,
             sockets: sockets::listening(&mounts, &opened),
             veil: veil::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
             root_writable,
@@ -255,6 +277,7 @@ impl Draft {
                 user_dir: format!("/run/user/{}", host.uid).into(),
                 identity: Identity::of(host),
                 proc: Proc::of(host),
+                resolver: resolver_file,
                 policy: Vec::new(),
             },
             environment: environment::decide(host, &config, &presets, &opened),
@@ -267,6 +290,18 @@ impl Draft {
             config,
         })
     }
+}
+
+/// The hosts that can be reached, where the network is by name.
+fn egress(host: &Host, config: &Config) -> Result<Option<EgressPolicy>, PlanError> {
+    if config.network.value != Network::Allow {
+        return Ok(None);
+    }
+    let origin = config.network.origin.clone();
+    if host.inside {
+        return Err(PlanError::NestedEgress { origin });
+    }
+    Ok(Some(config.hosts.policy()))
 }
 
 pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
@@ -324,10 +359,11 @@ fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::O
 
 /// Variables are left out: their values are the user's own.
 fn settings<S: serde::Serializer>(config: &Config, serializer: S) -> Result<S::Ok, S::Error> {
-    let Config { cwd, network, docker, tmp, launcher, .. } = config;
-    let mut map = serializer.serialize_struct("Config", 5)?;
+    let Config { cwd, network, hosts, docker, tmp, launcher, .. } = config;
+    let mut map = serializer.serialize_struct("Config", 6)?;
     map.serialize_field("cwd", cwd)?;
     map.serialize_field("network", network)?;
+    map.serialize_field("hosts", hosts)?;
     map.serialize_field("docker", docker)?;
     map.serialize_field("tmp", tmp)?;
     map.serialize_field("launcher", launcher)?;

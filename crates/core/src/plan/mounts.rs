@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Ground, Guarded, Mount, PlanError, View, sockets};
+use super::{Ground, Guarded, Mount, PlanError, ResolverFile, View, sockets};
 use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
 use crate::guard::Known;
 use crate::host::Host;
@@ -72,6 +72,24 @@ pub(super) fn build(
     }
     builder.resolver_configuration(config.network.value, resolver);
     Ok(builder.finish())
+}
+
+/// Where a lookup of `/etc/resolv.conf` ends, for a file of our own.
+pub(super) fn resolver_file(
+    config: &Config,
+    ground_writable: bool,
+    mounts: &[Mount],
+    resolver: &mut Resolver,
+) -> Option<ResolverFile> {
+    let mounts = mounts.iter().map(|mount| (mount.target.clone(), mount.clone())).collect();
+    let builder = Builder { tmp: config.tmp.value, ground_writable, mounts };
+    let path = Path::new("/etc/resolv.conf");
+    if let Some(target) = builder.first_empty(path) {
+        return Some(ResolverFile { target, create: true });
+    }
+    // Where there is no such file, programs ask loopback anyway: resolv.conf(5).
+    let end = resolver.place(path);
+    (end.kind == Kind::File).then_some(ResolverFile { target: end.path, create: false })
 }
 
 impl Builder {
@@ -219,9 +237,7 @@ impl Builder {
     fn resolver_configuration(&mut self, network: Network, resolver: &mut Resolver) {
         let path = Path::new("/etc/resolv.conf");
         let end = resolver.place(path);
-        if network == Network::Off
-            || end.kind != Kind::File
-            || self.state(&end.path) != State::Empty
+        if network != Network::On || end.kind != Kind::File || self.state(&end.path) != State::Empty
         {
             return;
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::config::{Access, Config, Layer, Origin};
 use crate::guard::Known;
+use crate::network::EgressPolicy;
 use crate::path::Matched;
 use crate::preset::Presets;
 use crate::preset::git::GitProtection;
@@ -63,6 +64,13 @@ pub(super) fn lost_flags(decisions: &Decisions) -> Vec<String> {
         ))
     };
     decisions.iter().filter_map(lost).collect()
+}
+
+/// A list that allows nothing is obeyed, and seldom what was meant.
+pub(super) fn nothing_allowed(egress: Option<&EgressPolicy>) -> Option<String> {
+    egress.filter(|egress| egress.allowed.is_empty()).map(|_| {
+        "no host can be reached: `allowed_hosts` is empty; `--allow-host NAME` adds one".to_owned()
+    })
 }
 
 pub(super) fn skipped_keys(config: &Config) -> impl Iterator<Item = String> {

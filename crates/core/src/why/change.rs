@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::judge::State;
 use super::policy::{Bind, Line, Policy};
 use crate::config::{Access, Config, Layer, Network, Origin, Request, Sourced, Tmp};
+use crate::network::HostRule;
 use crate::path::Matched;
 use crate::plan::View;
 use crate::wrapper::CommandRule;
@@ -51,6 +52,10 @@ pub(super) enum Step {
     Command(String, CommandRule),
     /// `--network`.
     Network(Network),
+    /// `--allow-host NAME`.
+    AllowHost(String),
+    /// A line of `denied_hosts`.
+    DenyHost(String),
     /// `--env NAME`.
     Env(String),
 }
@@ -77,9 +82,20 @@ impl Step {
             Self::Add(access, text, _) => request.paths.push((*access, text.clone())),
             Self::Docker => request.docker = Some(true),
             Self::Command(name, rule) => request.commands.push((name.clone(), rule.clone())),
-            Self::Network(network) => request.network = Some(*network),
+            Self::Network(network) => {
+                request.network = Some(*network);
+                request.hosts.clear();
+            }
+            Self::AllowHost(host) => {
+                request.network = None;
+                request.hosts.push(host.clone());
+            }
             Self::Env(name) => request.env.push((name.clone(), None)),
-            Self::PresetOff(_) | Self::Mode(..) | Self::HostTmp | Self::Socket(..) => {}
+            Self::PresetOff(_)
+            | Self::Mode(..)
+            | Self::HostTmp
+            | Self::Socket(..)
+            | Self::DenyHost(_) => {}
         }
     }
 
@@ -92,6 +108,7 @@ impl Step {
             }
             Self::HostTmp => config.tmp = Sourced::new(Tmp::Host, origin()),
             Self::Socket(text, _) => config.sockets.push(Sourced::new(text.clone(), origin())),
+            Self::DenyHost(host) => config.hosts.deny(host),
             Self::Mode(at, access) => {
                 let mounts = config.mounts.iter_mut();
                 mounts
@@ -134,6 +151,13 @@ impl Step {
                 policy.covers = covered.flat_map(|ruling| ruling.targets.clone()).collect();
             }
             Self::Network(network) => policy.network.value = *network,
+            Self::AllowHost(host) => {
+                policy.network.value = Network::Allow;
+                policy.egress.get_or_insert_default().allowed.extend(host_rule(host));
+            }
+            Self::DenyHost(host) => {
+                policy.egress.get_or_insert_default().denied.extend(host_rule(host));
+            }
             Self::Env(name) => policy.variables.retain(|variable| variable.name != *name),
         }
     }
@@ -150,11 +174,14 @@ impl Step {
             }
             Self::Network(Network::On) => vec!["--network".into()],
             Self::Network(Network::Off) => vec!["--network=false".into()],
+            Self::Network(Network::Allow) => vec!["--network=allow".into()],
+            Self::AllowHost(host) => vec!["--allow-host".into(), host.clone()],
             Self::Env(name) => vec!["--env".into(), name.clone()],
             Self::Drop(_)
             | Self::PresetOff(_)
             | Self::Mode(..)
             | Self::HostTmp
+            | Self::DenyHost(_)
             | Self::Socket(..) => Vec::new(),
         }
     }
@@ -174,7 +201,12 @@ impl Step {
             Self::Socket(text, _) => (vec!["sockets".into()], json!([text])),
             Self::Docker => (vec!["docker".into()], json!(true)),
             Self::Command(name, rule) => (vec!["commands".into(), name.clone()], json!(rule)),
+            Self::Network(Network::Allow) => (vec!["network".into()], json!("allow")),
             Self::Network(network) => (vec!["network".into()], json!(*network == Network::On)),
+            Self::AllowHost(host) => {
+                (vec!["network".into(), "allowed_hosts".into()], json!([host]))
+            }
+            Self::DenyHost(host) => (vec!["network".into(), "denied_hosts".into()], json!([host])),
             Self::Env(name) => (vec!["env".into(), name.clone()], json!(true)),
             Self::Drop(_) | Self::Mode(..) => return None,
         })
@@ -209,6 +241,11 @@ fn flag(access: Access, text: &str, path: &Path) -> Line {
         layer: Layer::Flags,
         origin: format!("flag --{} {text}", access.word()),
     }
+}
+
+/// The rule that a line about a host makes.
+fn host_rule(text: &str) -> Option<HostRule> {
+    Some(HostRule::new(text.parse().ok()?, format!("flag --allow-host {text}")))
 }
 
 /// A rule as it is typed.

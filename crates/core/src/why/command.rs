@@ -98,7 +98,11 @@ pub(super) fn check(name: &str) -> Result<(), WhyError> {
         name if name.contains(char::is_control) => "holds a control character",
         _ => return Ok(()),
     };
-    Err(WhyError::Question { what: "the command", text: name.to_owned(), problem })
+    Err(WhyError::Question {
+        what: "the command",
+        text: name.to_owned(),
+        problem: problem.to_owned(),
+    })
 }
 
 pub(super) fn answer(explainer: &Explainer<'_>, level: usize, name: &str) -> CommandAnswer {

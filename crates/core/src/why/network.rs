@@ -1,20 +1,27 @@
-//! `why --host NAME`.
+//! `why --host NAME`, also with a port.
 
 use serde::Serialize;
 
 use super::change::{Change, Step};
+use super::policy::Policy;
 use super::{Answer, Explainer, WhyError};
 use crate::config::Network;
+use crate::network::{HostName, HostPort, Verdict};
 
 /// Whether a host can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NetworkAnswer {
     /// The host that was asked about.
     pub host: String,
-    /// Whether the network is there. Names are not told apart.
+    /// Whether it can be reached.
+    pub reachable: bool,
+    /// Whether the network is there, and whether hosts are told apart.
     pub network: Network,
     /// Who says so.
     pub origin: String,
+    /// The rule about this host, and where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// What else there is to know.
     pub notes: Vec<String>,
     /// What would change it.
@@ -23,7 +30,12 @@ pub struct NetworkAnswer {
 
 impl Answer for NetworkAnswer {
     fn strictness(&self) -> usize {
-        usize::from(self.network == Network::Off)
+        match (self.network, self.reachable) {
+            (Network::On, _) => 0,
+            (Network::Allow, true) => 1,
+            (Network::Allow, false) => 2,
+            (Network::Off, _) => 3,
+        }
     }
 
     fn changes(&mut self) -> &mut Vec<Change> {
@@ -31,54 +43,119 @@ impl Answer for NetworkAnswer {
     }
 
     fn allows(&self, to: &str) -> bool {
-        to == word(Network::Off) || self.network == Network::On
+        match to {
+            "on" => self.network == Network::On,
+            "reachable" => self.reachable,
+            _ => true,
+        }
     }
 }
 
-fn word(network: Network) -> &'static str {
-    match network {
-        Network::On => "on",
-        Network::Off => "off",
+/// What was asked about.
+pub(super) struct Asked {
+    text: String,
+    host: HostName,
+    port: Option<u16>,
+}
+
+/// A host, alone or with a port.
+pub(super) fn check(text: &str) -> Result<Asked, WhyError> {
+    let alone = text.parse::<HostName>();
+    let asked = alone.map(|host| (host, None)).or_else(|alone| {
+        let with_port = text.parse::<HostPort>().map(|asked| (asked.host, Some(asked.port)));
+        with_port.map_err(|_| alone)
+    });
+    match asked {
+        Ok((host, port)) => Ok(Asked { text: text.to_owned(), host, port }),
+        Err(problem) => Err(WhyError::Question {
+            what: "the host",
+            text: text.to_owned(),
+            problem: problem.to_string(),
+        }),
     }
 }
 
-/// The longest name of the DNS, and of a file in `/etc/hosts`.
-const LONGEST: usize = 253;
-
-pub(super) fn check(name: &str) -> Result<(), WhyError> {
-    let bad = |c: char| c.is_control() || c.is_whitespace();
-    let problem = match name {
-        "" => "is empty",
-        name if name.contains(bad) => "holds a character that no host's name can have",
-        name if name.contains(['/', '@', '?', '#', '\\']) => "is not the name of a host alone",
-        name if name.len() > LONGEST => "is longer than any host's name",
-        _ => return Ok(()),
-    };
-    Err(WhyError::Question { what: "the host", text: name.to_owned(), problem })
-}
-
-pub(super) fn answer(explainer: &Explainer<'_>, level: usize, name: &str) -> NetworkAnswer {
-    let now = &explainer.levels[level].network;
-    let other = if now.value == Network::On { Network::Off } else { Network::On };
-    let steps = [Step::Network(other)];
-    let works = explainer.attempt(level, &steps).is_some_and(|then| then.network.value == other);
-    let changes = works.then(|| Change::of(word(other), &steps)).flatten();
+pub(super) fn answer(explainer: &Explainer<'_>, level: usize, asked: &Asked) -> NetworkAnswer {
+    let policy = &explainer.levels[level];
+    let (reachable, rule) = judge(policy, asked);
     NetworkAnswer {
-        host: name.to_owned(),
-        network: now.value,
-        origin: now.origin.clone(),
-        notes: vec![note(now.value, name).to_owned()],
-        changes: changes.into_iter().collect(),
+        host: asked.text.clone(),
+        reachable,
+        network: policy.network.value,
+        origin: policy.network.origin.clone(),
+        rule,
+        notes: notes(policy, asked),
+        changes: changes(explainer, level, asked),
     }
 }
 
-fn note(network: Network, name: &str) -> &'static str {
-    let loopback = matches!(name, "localhost" | "::1" | "[::1]")
-        || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
-    match (network, loopback) {
+/// Whether it can be reached, and the rule that says so.
+fn judge(policy: &Policy, asked: &Asked) -> (bool, Option<String>) {
+    let egress = match policy.network.value {
+        Network::On => return (true, None),
+        Network::Off => return (false, None),
+        Network::Allow => policy.egress.clone().unwrap_or_default(),
+    };
+    let verdict = match asked.port {
+        Some(port) => egress.judge(&HostPort { host: asked.host.clone(), port }),
+        None => egress.judge_host(&asked.host),
+    };
+    match verdict {
+        Verdict::Allowed(rule) => (true, Some(format!("allowed {rule}"))),
+        Verdict::Denied(rule) => (false, Some(format!("denied {rule}"))),
+        Verdict::Unlisted => (false, None),
+    }
+}
+
+/// What can be typed: the mode, or a line about this host.
+fn changes(explainer: &Explainer<'_>, level: usize, asked: &Asked) -> Vec<Change> {
+    let policy = &explainer.levels[level];
+    let (reachable, rule) = judge(policy, asked);
+    let host = || Step::AllowHost(asked.text.clone());
+    let offers = match policy.network.value {
+        Network::On => vec![("off", Step::Network(Network::Off))],
+        Network::Off => vec![("on", Step::Network(Network::On)), ("reachable", host())],
+        Network::Allow if reachable => vec![("refused", Step::DenyHost(asked.text.clone()))],
+        Network::Allow if rule.is_none() => vec![("reachable", host())],
+        Network::Allow => return denied_by(policy, asked).into_iter().collect(),
+    };
+    let works = |to: &str, step: &Step| {
+        let then = explainer.attempt(level, std::slice::from_ref(step));
+        then.is_some_and(|then| match to {
+            "on" => then.network.value == Network::On,
+            "off" => then.network.value == Network::Off,
+            "reachable" => judge(&then, asked).0,
+            _ => !judge(&then, asked).0,
+        })
+    };
+    let offers = offers.into_iter().filter(|(to, step)| works(to, step));
+    offers.filter_map(|(to, step)| Change::of(to, &[step])).collect()
+}
+
+/// A line that denies is taken back where it stands.
+fn denied_by(policy: &Policy, asked: &Asked) -> Option<Change> {
+    let denied = &policy.egress.as_ref()?.denied;
+    let rule = denied.iter().find(|rule| rule.pattern.matches_host(&asked.host))?;
+    let edit = vec![format!("take `{}` out of {}", rule.pattern, rule.origin)];
+    Some(Change { to: "reachable", flags: Vec::new(), config: None, edit })
+}
+
+fn notes(policy: &Policy, asked: &Asked) -> Vec<String> {
+    let loopback = match &asked.host {
+        HostName::Ip(address) => address.is_loopback(),
+        HostName::Dns(name) => name == "localhost",
+    };
+    let note = match (policy.network.value, loopback) {
         (Network::On, true) => "the host's own services on loopback can be reached too",
         (Network::On, false) => "hosts are not told apart: all of them or none",
+        (Network::Allow, true) => {
+            "loopback is the sandbox's own: only programs that ask the proxy reach the host's services"
+        }
+        (Network::Allow, false) => {
+            "by name, through the proxy; addresses of private networks must be named themselves"
+        }
         (Network::Off, true) => "loopback is the sandbox's own: the host's services are not on it",
         (Network::Off, false) => "there is nothing but a loopback of the sandbox's own",
-    }
+    };
+    vec![note.to_owned()]
 }

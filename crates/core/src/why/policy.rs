@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::config::{Access, Layer, Network, Origin, Tmp};
+use crate::network::EgressPolicy;
 use crate::path::{Kind, Matched, Resolved};
 use crate::plan::{Mount, Plan, View};
 use crate::specificity::Decision;
@@ -157,6 +158,9 @@ pub struct Policy {
     pub commands: Vec<Ruling>,
     /// Network.
     pub network: Said<Network>,
+    /// Which hosts, where the network is by name.
+    #[serde(default)]
+    pub egress: Option<EgressPolicy>,
     /// Whose `/tmp`.
     pub tmp: Said<Tmp>,
     /// Variables that are hidden, set or passed on purpose.
@@ -198,6 +202,7 @@ impl Policy {
             copies: identity.map(|(path, _)| PathBuf::from(path)).collect(),
             commands: commands.collect(),
             network: Said::new(config.network.value, &config.network.origin),
+            egress: plan.egress.clone(),
             tmp: Said::new(config.tmp.value, &config.tmp.origin),
             variables: variables(plan),
         }
@@ -273,11 +278,11 @@ fn variables(plan: &Plan) -> Vec<Variable> {
         fate: if rule.value.is_some() { Fate::Set } else { Fate::Passed },
         origin: rule.origin.to_string(),
     });
-    let own = plan.environment.own.keys().filter(|name| !plan.config.env.contains_key(*name));
-    let own = own.map(|name| Variable {
+    let own = plan.environment.own.iter().filter(|(name, _)| !plan.config.env.contains_key(*name));
+    let own = own.map(|(name, own)| Variable {
         name: name.clone(),
         fate: Fate::Set,
-        origin: Origin::Default.to_string(),
+        origin: own.origin.to_string(),
     });
     hidden.chain(asked).chain(own).collect()
 }

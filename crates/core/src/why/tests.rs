@@ -42,6 +42,7 @@ fn policy(rules: Vec<Line>) -> Policy {
             outer: false,
         }],
         network: said(Network::On),
+        egress: None,
         tmp: said(Tmp::Private),
         variables: vec![Variable {
             name: "TOKEN".into(),
@@ -230,7 +231,8 @@ fn the_strictest_sandbox_decides_when_there_are_several() {
     let network = explainer.host("example.com").unwrap();
     assert_eq!((network.sandboxes, network.decided_by), (2, 2));
     assert_eq!(network.answer.network, Network::Off);
-    assert_eq!(network.answer.changes.len(), 1, "the inner one has nothing against it");
+    let to: Vec<_> = network.answer.changes.iter().map(|change| change.to).collect();
+    assert_eq!(to, ["on", "reachable"], "the inner one has nothing against it");
     let path = explainer.path("/h/.ssh/id".as_ref()).unwrap();
     assert_eq!((path.decided_by, path.answer.state), (1, State::Hidden));
     let to: Vec<_> = path.answer.changes.iter().map(|change| change.to).collect();
@@ -254,10 +256,21 @@ fn questions_without_sense_are_refused() {
     let host = host();
     let explainer = Explainer::left_in(&host, dir.path()).unwrap();
     let long = "a".repeat(300);
-    for name in ["", "a b", "a\0", "a\n", "\u{7f}", "http://a", "u@a", &long] {
+    for name in [
+        "",
+        "a b",
+        "a\0",
+        "a\n",
+        "\u{7f}",
+        "http://a",
+        "u@a",
+        "bücher.example",
+        "fe80::1%eth0",
+        &long,
+    ] {
         assert_eq!(explainer.host(name).unwrap_err().exit_code(), 2, "{name:?}");
     }
-    for name in ["example.com", "::1", "[::1]", "10.0.0.1", "bücher.example", "fe80::1%eth0"] {
+    for name in ["example.com", "::1", "[::1]", "10.0.0.1", "example.com:8443", "[::1]:80"] {
         assert!(explainer.host(name).is_ok(), "{name:?}");
     }
     for name in ["", ".", "..", "a/b", "@git", "a\0"] {

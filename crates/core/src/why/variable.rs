@@ -61,7 +61,11 @@ pub(super) fn check(name: &str) -> Result<(), WhyError> {
         name if name.contains(bad) => "holds a character that no variable's name can have",
         _ => return Ok(()),
     };
-    Err(WhyError::Question { what: "the variable", text: name.to_owned(), problem })
+    Err(WhyError::Question {
+        what: "the variable",
+        text: name.to_owned(),
+        problem: problem.to_owned(),
+    })
 }
 
 pub(super) fn answer(explainer: &Explainer<'_>, level: usize, name: &str) -> VariableAnswer {

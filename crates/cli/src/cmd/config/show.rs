@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandbox_core::Host;
-use sandbox_core::config::{Access, Network, Origin, Tmp};
+use sandbox_core::config::{Access, HostList, Origin, Tmp};
 use sandbox_core::path::Kind;
 use sandbox_core::plan::{Plan, View};
 use sandbox_core::preset::{Hidden, NAMES};
@@ -47,6 +47,7 @@ fn section(title: &str, rows: &Rows, io: &Stdio<'_>) -> String {
 fn sections(plan: &Plan) -> Vec<(&'static str, Rows)> {
     vec![
         ("settings", settings(plan)),
+        ("hosts", hosts(plan)),
         ("presets", presets(plan)),
         ("commands", commands(plan)),
         ("writable", paths(plan, Access::Rw)),
@@ -69,7 +70,7 @@ fn row(first: impl Into<String>, second: impl Into<String>, origin: &Origin) -> 
 
 fn settings(plan: &Plan) -> Rows {
     let config = &plan.config;
-    let network = if config.network.value == Network::On { "on" } else { "off" };
+    let network = config.network.value.word();
     let tmp = if config.tmp.value == Tmp::Private { "private" } else { "host" };
     let docker = if config.docker.value { "on" } else { "off" };
     let launcher = format!("{:?}", config.launcher.value).to_lowercase();
@@ -88,6 +89,21 @@ fn settings(plan: &Plan) -> Rows {
         row("cow", cow, &config.cow.origin),
     ]);
     rows
+}
+
+/// Which hosts can be reached; without a list of them there is nothing to say.
+fn hosts(plan: &Plan) -> Rows {
+    let entries = plan.config.hosts.entries.iter().filter(|_| plan.egress.is_some());
+    let rows = entries.map(|entry| {
+        let list = match entry.value.list {
+            HostList::Allowed => "allowed",
+            HostList::Private => "allowed, also private addresses",
+            HostList::Denied => "denied",
+        };
+        let preset = entry.value.preset.map(|name| format!(", {name}")).unwrap_or_default();
+        row(entry.value.pattern.to_string(), format!("{list}{preset}"), &entry.origin)
+    });
+    rows.collect()
 }
 
 /// The last word about a preset: its own, or that of a preset which stands for several.
@@ -190,8 +206,8 @@ fn mounts(plan: &Plan) -> Rows {
 }
 
 fn variables(plan: &Plan) -> Rows {
-    let own = plan.environment.own.keys().filter(|name| !plan.config.env.contains_key(*name));
-    let own = own.map(|name| row(name, "set", &Origin::Default));
+    let own = plan.environment.own.iter().filter(|(name, _)| !plan.config.env.contains_key(*name));
+    let own = own.map(|(name, own)| row(name, "set", &own.origin));
     let asked = plan.config.env.iter().map(|(name, rule)| {
         row(name, if rule.value.is_some() { "set" } else { "passed on" }, &rule.origin)
     });
@@ -244,6 +260,7 @@ fn as_json(plan: &Plan) -> Value {
         "cwd": text(&config.cwd),
         "files": config.loaded.iter().map(|(layer, path)| json!({ "layer": layer, "path": text(path) })).collect::<Vec<_>>(),
         "network": config.network,
+        "hosts": config.hosts,
         "docker": config.docker,
         "tmp": config.tmp,
         "launcher": config.launcher,

@@ -48,22 +48,27 @@ pub(crate) fn is_id(word: &OsStr) -> bool {
         && bytes.len() <= 128
         && !bytes.starts_with(b"-")
         && !bytes.starts_with(b".")
-        && !bytes.ends_with(b".db")
         && bytes.iter().all(plain)
 }
 
 /// Where the database that a word means is, or would be.
 pub(crate) fn place(word: &OsStr, here: &Path) -> Result<PathBuf, Failed> {
-    let bytes = word.as_bytes();
-    if bytes.contains(&b'/') || (bytes.ends_with(b".db") && bytes.len() > 3) {
+    let mut name = word.to_owned();
+    name.push(".db");
+    let named = here.join(FOLDER).join(name);
+    if is_path(word) && !(is_id(word) && named.is_file()) {
         return Ok(here.join(word));
     }
     if !is_id(word) {
         return Err(TargetError::NoId(word.into()).into());
     }
-    let mut name = word.to_owned();
-    name.push(".db");
-    Ok(here.join(FOLDER).join(name))
+    Ok(named)
+}
+
+/// An ID may end like a file, too: then it is one only where a database goes by it.
+fn is_path(word: &OsStr) -> bool {
+    let bytes = word.as_bytes();
+    bytes.contains(&b'/') || (bytes.ends_with(b".db") && bytes.len() > 3)
 }
 
 /// The database that a word means, which must be there.
@@ -81,7 +86,7 @@ pub(crate) fn existing(word: &OsStr, here: &Path) -> Result<PathBuf, Failed> {
         let what = "this: its files lie plain in `upper`, and a mount shows the whole";
         return Err(overlay::OverlayError::Cannot(what).into());
     }
-    if is_id(word) {
+    if !is_path(word) && is_id(word) {
         let id = word.to_string_lossy().into_owned();
         return Err(TargetError::Missing { id, known: known(here) }.into());
     }

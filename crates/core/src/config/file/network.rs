@@ -7,10 +7,12 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess};
 
+use super::at::At;
+use super::word::{HostText, Invalid};
 use crate::config::Network;
 
 /// `network`, in any of its forms.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(untagged)]
 pub enum NetworkText {
     /// `true` is the host's network, `false` none.
@@ -37,15 +39,18 @@ pub enum NetworkMode {
 }
 
 /// The long form of `network`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct NetworkTable {
     /// The mode; `allow` as soon as a list is given.
     pub mode: Option<NetworkMode>,
-    /// Names that can be reached. An empty list allows nothing.
-    pub allowed_hosts: Option<Vec<String>>,
-    /// Names that cannot be reached, whatever is allowed.
-    pub denied_hosts: Option<Vec<String>>,
+    /// Hosts that can be reached: `NAME`, `*.NAME` for all below it, an address, each with `:PORT` if
+    /// only that one is meant; `@npm` and other presets; `!` takes a line back. An empty list allows nothing.
+    pub allowed_hosts: Option<Vec<At<HostText>>>,
+    /// Hosts that can be reached although they lead into a private network or to this machine.
+    pub private_hosts: Option<Vec<At<HostText>>>,
+    /// Hosts that cannot be reached, whatever is allowed.
+    pub denied_hosts: Option<Vec<At<HostText>>>,
 }
 
 impl NetworkText {
@@ -54,11 +59,32 @@ impl NetworkText {
         match self {
             Self::Switch(true) | Self::Mode(NetworkMode::Host) => Some(Network::On),
             Self::Switch(false) | Self::Mode(NetworkMode::None) => Some(Network::Off),
-            Self::Table(NetworkTable { mode, allowed_hosts: None, denied_hosts: None }) => {
-                mode.clone().and_then(|mode| Self::Mode(mode).local())
-            }
-            Self::Mode(_) | Self::Table(_) => None,
+            Self::Table(NetworkTable { mode: Some(mode), .. }) => Self::Mode(mode.clone()).local(),
+            Self::Mode(NetworkMode::Allow) | Self::Table(_) => Some(Network::Allow),
+            Self::Mode(NetworkMode::Bridge | NetworkMode::Named(_)) => None,
         }
+    }
+}
+
+impl NetworkTable {
+    fn has_lists(&self) -> bool {
+        [&self.allowed_hosts, &self.private_hosts, &self.denied_hosts]
+            .iter()
+            .any(|list| list.is_some())
+    }
+
+    /// Lists beside a mode that does not look at them would be a promise that nobody keeps.
+    fn check(&self) -> Result<(), Invalid> {
+        let mode = match self.mode {
+            Some(NetworkMode::None) => "none",
+            Some(NetworkMode::Host) => "host",
+            _ => return Ok(()),
+        };
+        if !self.has_lists() {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("the mode `{mode}` does not look at lists of hosts"))
+            .hint("leave the mode out: with a list it is `allow`"))
     }
 }
 
@@ -119,12 +145,10 @@ impl<'de> Deserialize<'de> for NetworkText {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NetworkText, A::Error> {
                 let table = NetworkTable::deserialize(MapAccessDeserializer::new(map))?;
-                if table.mode.is_none()
-                    && table.allowed_hosts.is_none()
-                    && table.denied_hosts.is_none()
-                {
+                if table.mode.is_none() && !table.has_lists() {
                     return Err(de::Error::missing_field("mode"));
                 }
+                table.check().map_err(Invalid::into_serde)?;
                 Ok(NetworkText::Table(table))
             }
         }

@@ -132,7 +132,7 @@ fn parse_lifts_the_keys_when_they_stand_under_sandbox() {
 
 #[test]
 fn parse_takes_every_documented_form_of_network() {
-    use crate::config::Network::{Off, On};
+    use crate::config::Network::{Allow, Off, On};
     for (text, expected) in [
         ("true", Some(On)),
         ("false", Some(Off)),
@@ -143,11 +143,29 @@ fn parse_takes_every_documented_form_of_network() {
         ("{ mode = 'none' }", Some(Off)),
         ("{ mode = 'host' }", Some(On)),
         ("{ mode = 'my-net' }", None),
-        ("{ allowed_hosts = [] }", None),
-        ("{ mode = 'host', denied_hosts = ['a'] }", None),
+        ("'allow'", Some(Allow)),
+        ("{ allowed_hosts = [] }", Some(Allow)),
+        (
+            "{ mode = 'allow', allowed_hosts = ['a.io', '*.b.io:443', '@npm', '!c.io'] }",
+            Some(Allow),
+        ),
+        ("{ private_hosts = ['db.corp.example'], denied_hosts = ['10.0.0.1'] }", Some(Allow)),
+        ("{ mode = 'bridge', denied_hosts = ['a'] }", None),
     ] {
         let network = toml(&format!("network = {text}")).unwrap().network.unwrap().value;
         assert_eq!(network.local(), expected, "{text}");
+    }
+    for (text, said) in [
+        ("{ mode = 'host', denied_hosts = ['a'] }", "does not look at lists"),
+        ("{ mode = 'none', allowed_hosts = [] }", "does not look at lists"),
+        ("{ allowed_hosts = ['*'] }", "too wide"),
+        ("{ allowed_hosts = ['*.com'] }", "too wide"),
+        ("{ allowed_hosts = ['https://a.io'] }", "`https://a.io`"),
+        ("{ allowed_hosts = ['@nmp'] }", "unknown preset of hosts"),
+        ("{ denied_hosts = ['a.io.'] }", "ends with a dot"),
+    ] {
+        let error = toml(&format!("network = {text}")).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
     }
 }
 

@@ -8,6 +8,7 @@ use serde::de::{self, Deserializer};
 use thiserror::Error;
 
 use crate::config::text::{did_you_mean, shown};
+use crate::network::{HOST_PRESETS, HostPattern, host_preset};
 
 /// The presets of `filesystem.presets`; each can be taken back by `!`.
 pub const PRESETS: [&str; 11] = [
@@ -62,6 +63,11 @@ pub struct PresetToggle(String);
 #[schemars(transparent)]
 pub struct PathText(String);
 
+/// A line of a list of hosts: a pattern or a preset, or `!` and the one to take back.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct HostText(String);
+
 /// The name of a command, as it is searched in `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
 #[schemars(transparent)]
@@ -109,6 +115,25 @@ impl PathText {
     }
 }
 
+impl HostText {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let host = text.strip_prefix('!').unwrap_or(text);
+        if !host.starts_with('@') {
+            let pattern = host.parse::<HostPattern>();
+            return pattern
+                .map(drop)
+                .map_err(|error| Invalid { message: error.to_string(), hint: error.hint() });
+        }
+        if host_preset(host).is_some() {
+            return Ok(());
+        }
+        let known = || HOST_PRESETS.iter().map(|preset| preset.name);
+        let all = || format!("the presets of hosts are {}", known().collect::<Vec<_>>().join(" "));
+        Err(Invalid::new(format!("unknown preset of hosts {}", shown(text)))
+            .hint(did_you_mean(host, known()).unwrap_or_else(all)))
+    }
+}
+
 impl CommandName {
     fn check(name: &str) -> Result<(), Invalid> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
@@ -152,7 +177,7 @@ macro_rules! word {
     )*};
 }
 
-word!(PresetToggle PathText CommandName EnvName);
+word!(PresetToggle PathText HostText CommandName EnvName);
 
 /// `true`, `false` or a word.
 pub(super) enum Scalar {

@@ -21,6 +21,32 @@ const CASES: &[(&str, &str, &str)] = &[
     ("", "docker = true", "docker = false"),
     ("network = false", "network = true", "network = false"),
     ("network = false", "network = 'host'", "network = 'none'"),
+    (
+        "network = false",
+        "network = { allowed_hosts = ['a.io'] }",
+        "network = { allowed_hosts = [] }",
+    ),
+    ("network.allowed_hosts = ['@npm']", "network = true", "network = false"),
+    (
+        "network.allowed_hosts = ['a.io']",
+        "network.allowed_hosts = ['b.io']",
+        "network.allowed_hosts = ['a.io:443']",
+    ),
+    (
+        "network.allowed_hosts = ['*.a.io']",
+        "network.allowed_hosts = ['a.io']",
+        "network.allowed_hosts = ['!*.a.io', 'b.a.io']",
+    ),
+    (
+        "network.allowed_hosts = ['a.io']",
+        "network.private_hosts = ['a.io']",
+        "network.denied_hosts = ['a.io']",
+    ),
+    (
+        "network.denied_hosts = ['a.io']",
+        "network.denied_hosts = ['!a.io']",
+        "network.denied_hosts = ['b.io']",
+    ),
     ("", "tmp = 'host'", "tmp = 'private'"),
     ("", "sockets = ['/run/x']", "sockets = ['!/run/x']"),
     ("", "env.A = '1'", "env = {}"),

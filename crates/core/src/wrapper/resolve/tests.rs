@@ -92,6 +92,7 @@ fn config(cwd: PathBuf) -> Config {
         unruled: Vec::new(),
         commands: BTreeMap::new(),
         network: by_default(Network::On),
+        hosts: crate::config::Hosts::default(),
         docker: by_default(false),
         tmp: by_default(Tmp::Private),
         launcher: by_default(Launcher::Binary),

@@ -1,0 +1,62 @@
+//! `blocked`: what the last run here was refused, by whom, and what would allow it.
+
+use sandbox_core::Host;
+use sandbox_core::network::blocked::{Blocked, Journal, Run};
+use serde::Serialize;
+
+use crate::args::Flags;
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    run: Run,
+    blocked: Vec<Blocked>,
+}
+
+/// Prints the refusals of the last run in this directory.
+pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let request = super::request(flags, Vec::new(), host)?;
+    let cwd = sandbox_core::config::locate(host, &request)?.cwd;
+    let failed = |error: std::io::Error| Failed { error: Box::new(error), hint: None, code: 1 };
+    let last = Journal::last(host, &cwd).map_err(failed)?;
+    let Some((run, blocked)) = last.map(|journal| journal.read()).transpose().map_err(failed)?
+    else {
+        if flags.json {
+            super::json(&serde_json::Value::Null, io);
+        } else {
+            io.say("no run here has had a list of hosts; `--allow-host NAME` makes one");
+        }
+        return Ok(0);
+    };
+    if flags.json {
+        super::json(&Report { run, blocked }, io);
+        return Ok(0);
+    }
+    if blocked.is_empty() {
+        io.say(&format!("nothing was refused to `{}`", visible(&run.program)));
+        return Ok(0);
+    }
+    let rows: Vec<[String; 4]> = blocked.iter().map(row).collect();
+    let head = ["HOST", "BY", "RULE", "ALLOW WITH"].map(str::to_owned);
+    let rows: Vec<_> = [head].into_iter().chain(rows).collect();
+    let text = super::columns(&rows, |column, text, row| match column {
+        0 if row[0] != "HOST" => io.tone(Tone::Bad, text),
+        _ if row[0] == "HOST" => io.tone(Tone::Quiet, text),
+        _ => text.to_owned(),
+    });
+    io.data(&text);
+    Ok(0)
+}
+
+fn row(blocked: &Blocked) -> [String; 4] {
+    let refusal = &blocked.refusal;
+    let port = refusal.port.map(|port| format!(":{port}")).unwrap_or_default();
+    [
+        visible(&format!("{}{port}", refusal.host)),
+        visible(blocked.by.as_deref().unwrap_or("-")),
+        visible(&refusal.rule),
+        visible(refusal.allow_with.as_deref().unwrap_or("-")),
+    ]
+}

@@ -1,0 +1,7 @@
+//! Hosts by name: a sandbox, the proxy, and a small internet of its own.
+
+mod internet;
+mod clients;
+mod attacks;
+mod settings;
+mod life;

@@ -1,0 +1,103 @@
+//! What an address leads to. A name that somebody else owns may lead anywhere: to this machine, to
+//! the network it stands in, to the place where a cloud hands out credentials.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of place an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AddressClass {
+    /// Anywhere on the internet.
+    Public,
+    /// A private network.
+    Private,
+    /// This machine.
+    Loopback,
+    /// The same wire.
+    LinkLocal,
+    /// Where a cloud hands out credentials.
+    Metadata,
+    /// Nothing that can be talked to: multicast, documentation, the future.
+    Special,
+}
+
+impl fmt::Display for AddressClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Public => "a public address",
+            Self::Private => "an address of a private network",
+            Self::Loopback => "an address of this machine",
+            Self::LinkLocal => "an address of the local link",
+            Self::Metadata => "the address of a cloud's metadata",
+            Self::Special => "a special address",
+        })
+    }
+}
+
+/// Clouds hand out credentials at these: AWS, Azure, Google and others share the first.
+const METADATA_V4: [Ipv4Addr; 5] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(192, 0, 0, 192),
+    Ipv4Addr::new(169, 254, 170, 2),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(100, 100, 100, 200),
+];
+const METADATA_V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254),
+    Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254),
+];
+
+/// The class of an address. One of IPv4 inside one of IPv6 counts as what it leads to.
+pub fn class(address: IpAddr) -> AddressClass {
+    match address.to_canonical() {
+        IpAddr::V4(address) => v4(address),
+        IpAddr::V6(address) => embedded(address).map_or_else(|| v6(address), v4),
+    }
+}
+
+fn v4(address: Ipv4Addr) -> AddressClass {
+    let [a, b, c, _] = address.octets();
+    match (a, b) {
+        _ if METADATA_V4.contains(&address) => AddressClass::Metadata,
+        (127, _) => AddressClass::Loopback,
+        (10, _) | (192, 168) | (172, 16..=31) | (100, 64..=127) => AddressClass::Private,
+        (169, 254) => AddressClass::LinkLocal,
+        // `0.0.0.0` is this machine to `connect(2)`, and nobody's address.
+        (0 | 224..=255, _) | (198, 18 | 19) => AddressClass::Special,
+        (192, 0) if c == 0 || c == 2 => AddressClass::Special,
+        (198, 51) if c == 100 => AddressClass::Special,
+        (203, 0) if c == 113 => AddressClass::Special,
+        _ => AddressClass::Public,
+    }
+}
+
+fn v6(address: Ipv6Addr) -> AddressClass {
+    let first = address.segments()[0];
+    match first {
+        _ if METADATA_V6.contains(&address) => AddressClass::Metadata,
+        _ if address.is_loopback() => AddressClass::Loopback,
+        0xfc00..=0xfdff | 0xfec0..=0xfeff => AddressClass::Private,
+        0xfe80..=0xfebf => AddressClass::LinkLocal,
+        // Documentation, and tunnels whose end nobody knows.
+        0x2001 if matches!(address.segments()[1], 0 | 0x0db8) => AddressClass::Special,
+        0x2000..=0x3fff => AddressClass::Public,
+        _ => AddressClass::Special,
+    }
+}
+
+/// The IPv4 address that a gateway would go on to: NAT64 and 6to4.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let part = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match address.segments() {
+        [0x0064, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low]
+            if !address.is_loopback() && !address.is_unspecified() =>
+        {
+            Some(part(high, low))
+        }
+        [0x2002, high, low, ..] => Some(part(high, low)),
+        _ => None,
+    }
+}

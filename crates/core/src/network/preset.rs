@@ -1,0 +1,111 @@
+//! Hosts that are wanted together, as data. Each is on port 443 unless the tool needs another.
+
+/// A name for some hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostPreset {
+    /// The name, with its `@`.
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// The patterns.
+    pub hosts: &'static [&'static str],
+}
+
+/// All of them. What takes uploads from everybody, such as gists, is in none.
+pub const HOST_PRESETS: &[HostPreset] = &[
+    HostPreset {
+        name: "@anthropic",
+        about: "the API of Anthropic",
+        hosts: &["api.anthropic.com:443"],
+    },
+    HostPreset {
+        name: "@openai",
+        about: "the API of OpenAI, and the login of Codex",
+        hosts: &["api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443"],
+    },
+    HostPreset { name: "@npm", about: "packages of npm", hosts: &["registry.npmjs.org:443"] },
+    HostPreset {
+        name: "@pypi",
+        about: "packages of Python",
+        hosts: &["pypi.org:443", "files.pythonhosted.org:443"],
+    },
+    HostPreset {
+        name: "@crates",
+        about: "crates of Rust",
+        hosts: &["crates.io:443", "index.crates.io:443", "static.crates.io:443"],
+    },
+    HostPreset { name: "@rust", about: "toolchains of Rust", hosts: &["static.rust-lang.org:443"] },
+    HostPreset {
+        name: "@go",
+        about: "modules of Go",
+        hosts: &["proxy.golang.org:443", "sum.golang.org:443"],
+    },
+    HostPreset {
+        name: "@maven",
+        about: "artifacts of Maven Central",
+        hosts: &["repo.maven.apache.org:443", "repo1.maven.org:443"],
+    },
+    HostPreset {
+        name: "@rubygems",
+        about: "gems of Ruby",
+        hosts: &["rubygems.org:443", "index.rubygems.org:443"],
+    },
+    HostPreset {
+        name: "@github",
+        about: "repositories, releases and the API of GitHub",
+        hosts: &[
+            "github.com:443",
+            "api.github.com:443",
+            "codeload.github.com:443",
+            "raw.githubusercontent.com:443",
+            "objects.githubusercontent.com:443",
+            "release-assets.githubusercontent.com:443",
+        ],
+    },
+    HostPreset {
+        name: "@gitlab",
+        about: "repositories of gitlab.com",
+        hosts: &["gitlab.com:443", "registry.gitlab.com:443"],
+    },
+    HostPreset {
+        name: "@debian",
+        about: "packages of Debian",
+        hosts: &[
+            "deb.debian.org:80",
+            "deb.debian.org:443",
+            "security.debian.org:80",
+            "security.debian.org:443",
+        ],
+    },
+    HostPreset {
+        name: "@ubuntu",
+        about: "packages of Ubuntu",
+        hosts: &[
+            "archive.ubuntu.com:80",
+            "archive.ubuntu.com:443",
+            "security.ubuntu.com:80",
+            "security.ubuntu.com:443",
+            "ports.ubuntu.com:80",
+            "ports.ubuntu.com:443",
+        ],
+    },
+    HostPreset {
+        name: "@alpine",
+        about: "packages of Alpine",
+        hosts: &["dl-cdn.alpinelinux.org:80", "dl-cdn.alpinelinux.org:443"],
+    },
+    HostPreset {
+        name: "@docker",
+        about: "images of Docker Hub",
+        hosts: &[
+            "registry-1.docker.io:443",
+            "auth.docker.io:443",
+            "production.cloudflare.docker.com:443",
+        ],
+    },
+];
+
+/// A preset by its name, `@` included.
+pub fn host_preset(name: &str) -> Option<&'static HostPreset> {
+    HOST_PRESETS.iter().find(|preset| preset.name == name)
+}

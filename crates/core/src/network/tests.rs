@@ -1,0 +1,452 @@
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::dns::{self, Answer};
+use super::hello::{self, Hello};
+use super::*;
+
+fn pattern(text: &str) -> HostPattern {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn policy(allowed: &[&str], denied: &[&str]) -> EgressPolicy {
+    let rules = |texts: &[&str]| {
+        texts.iter().map(|text| HostRule::new(pattern(text), "here")).collect::<Vec<_>>()
+    };
+    EgressPolicy { allowed: rules(allowed), denied: rules(denied) }
+}
+
+fn allows(policy: &EgressPolicy, asked: &str) -> bool {
+    policy.check(&asked.parse().unwrap()).is_ok()
+}
+
+#[test]
+fn host_is_refused_when_programs_could_read_it_differently() {
+    use HostError::{
+        Character, Empty, Ipv6, Label, NotAscii, OddAddress, TooLong, TrailingDot, UserInfo,
+    };
+    let long = ["a".repeat(63).as_str(); 4].join(".");
+    for (text, problem) in [
+        ("", Empty),
+        ("a.com\0.evil.io", Character),
+        ("a.com\r\nHost: evil.io", Character),
+        ("a.com\n", Character),
+        ("a com", Character),
+        ("a.com/x", Character),
+        ("a.com%2eevil.io", Character),
+        ("a.com#", Character),
+        ("a.com\\x", Character),
+        ("a.com:80", Character),
+        ("user@a.com", UserInfo),
+        ("a.com:x@evil.io", UserInfo),
+        ("a.com.", TrailingDot),
+        (".", TrailingDot),
+        ("exаmple.com", NotAscii),
+        ("bücher.de", NotAscii),
+        ("a。com", NotAscii),
+        ("a..com", Label),
+        (".a.com", Label),
+        ("-a.com", Label),
+        ("a-.com", Label),
+        (&format!("{}.com", "a".repeat(64)), Label),
+        (&long, TooLong),
+        ("2130706433", OddAddress),
+        ("0x7f000001", OddAddress),
+        ("0x7f.0.0.1", OddAddress),
+        ("0177.0.0.1", OddAddress),
+        ("127.1", OddAddress),
+        ("127.0.0.1.1", OddAddress),
+        ("256.0.0.1", OddAddress),
+        ("a.0x1", OddAddress),
+        ("a.1", OddAddress),
+        ("[::1", Ipv6),
+        ("[127.0.0.1]", Ipv6),
+        ("[fe80::1%eth0]", Ipv6),
+        ("[::1]x", Ipv6),
+        ("fe80::1%25eth0", Character),
+    ] {
+        assert_eq!(text.parse::<HostName>(), Err(problem), "{text:?}");
+    }
+}
+
+#[test]
+fn host_has_one_spelling() {
+    for (text, shown) in [
+        ("API.GitHub.com", "api.github.com"),
+        ("xn--bcher-kva.de", "xn--bcher-kva.de"),
+        ("my_bucket.s3.amazonaws.com", "my_bucket.s3.amazonaws.com"),
+        ("localhost", "localhost"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[0:0:0:0:0:0:0:1]", "[::1]"),
+        ("::1", "[::1]"),
+        ("[::ffff:127.0.0.1]", "127.0.0.1"),
+        ("::ffff:7f00:1", "127.0.0.1"),
+    ] {
+        let host: HostName = text.parse().unwrap();
+        assert_eq!(host.to_string(), shown, "{text}");
+        assert_eq!(shown.parse(), Ok(host), "{text}");
+    }
+}
+
+#[test]
+fn port_is_plain_digits() {
+    for (text, port) in [("a.com:443", 443), ("[::1]:80", 80), ("10.0.0.1:65535", 65535)] {
+        assert_eq!(text.parse::<HostPort>().map(|asked| asked.port), Ok(port), "{text}");
+    }
+    for text in
+        ["a.com", "a.com:", "a.com:0", "a.com:+1", "a.com: 1", "a.com:080", "a.com:65536", "::1:80"]
+    {
+        assert!(text.parse::<HostPort>().is_err(), "{text}");
+    }
+    assert_eq!(HostPort::with_default("a.com", 80).unwrap().to_string(), "a.com:80");
+    assert_eq!(HostPort::with_default("[::1]", 443).unwrap().to_string(), "[::1]:443");
+}
+
+#[test]
+fn pattern_matches_label_by_label() {
+    for (text, asked, expected) in [
+        ("a.com", "a.com:443", true),
+        ("a.com", "A.COM:80", true),
+        ("a.com", "b.a.com:443", false),
+        ("a.com", "evila.com:443", false),
+        ("a.com", "a.com.evil.io:443", false),
+        ("*.a.com", "b.a.com:443", true),
+        ("*.a.com", "c.b.a.com:443", true),
+        ("*.a.com", "a.com:443", false),
+        ("*.a.com", "evila.com:443", false),
+        ("*.a.com", "b.a.com.evil.io:443", false),
+        ("a.com:443", "a.com:443", true),
+        ("a.com:443", "a.com:80", false),
+        ("*.a.com:8443", "b.a.com:8443", true),
+        ("127.0.0.1", "127.0.0.1:1", true),
+        ("127.0.0.1", "[::ffff:127.0.0.1]:1", true),
+        ("[::1]:80", "[::1]:80", true),
+        ("::1", "[::1]:80", true),
+    ] {
+        assert_eq!(pattern(text).matches(&asked.parse().unwrap()), expected, "{text} {asked}");
+        assert_eq!(pattern(&pattern(text).to_string()), pattern(text), "{text}");
+    }
+}
+
+#[test]
+fn n13_pattern_is_refused_when_it_is_too_wide() {
+    for text in [
+        "*",
+        "*:443",
+        "*.com",
+        "*.co.uk",
+        "*.github.io",
+        "*.internal",
+        "*.com:443",
+        "*.s3.amazonaws.com",
+    ] {
+        assert!(matches!(text.parse::<HostPattern>(), Err(PatternError::TooWide(_))), "{text}");
+    }
+    for text in ["a*.com", "*a.com", "a.*.com", "**.a.com", "*.*.a.com", "*.127.0.0.1", "*.[::1]"] {
+        assert!(text.parse::<HostPattern>().is_err(), "{text}");
+    }
+    for text in ["*.example.com", "*.me.github.io", "*.corp.internal", "com", "localhost"] {
+        pattern(text);
+    }
+}
+
+#[test]
+fn pattern_covers_what_it_means() {
+    for (wide, narrow, expected) in [
+        ("a.com", "a.com", true),
+        ("a.com", "a.com:443", true),
+        ("a.com:443", "a.com", false),
+        ("*.a.com", "b.a.com", true),
+        ("*.a.com", "*.b.a.com", true),
+        ("*.a.com", "*.a.com:443", true),
+        ("*.b.a.com", "*.a.com", false),
+        ("*.a.com", "a.com", false),
+        ("a.com", "*.a.com", false),
+    ] {
+        assert_eq!(pattern(wide).covers(&pattern(narrow)), expected, "{wide} {narrow}");
+    }
+}
+
+#[test]
+fn address_has_the_class_of_where_it_leads() {
+    use AddressClass::{LinkLocal, Loopback, Metadata, Private, Public, Special};
+    for (text, expected) in [
+        ("93.184.216.34", Public),
+        ("2606:2800:220:1:248:1893:25c8:1946", Public),
+        ("127.0.0.1", Loopback),
+        ("127.255.0.9", Loopback),
+        ("0.0.0.0", Special),
+        ("2001:0:1::1", Special),
+        ("192.0.0.192", Metadata),
+        ("::1", Loopback),
+        ("::", Special),
+        ("::ffff:127.0.0.1", Loopback),
+        ("::127.0.0.1", Loopback),
+        ("64:ff9b::7f00:1", Loopback),
+        ("2002:7f00:1::", Loopback),
+        ("10.1.2.3", Private),
+        ("172.31.0.1", Private),
+        ("172.32.0.1", Public),
+        ("192.168.1.1", Private),
+        ("100.64.0.1", Private),
+        ("fd12::1", Private),
+        ("169.254.1.1", LinkLocal),
+        ("fe80::1", LinkLocal),
+        ("169.254.169.254", Metadata),
+        ("::ffff:169.254.169.254", Metadata),
+        ("64:ff9b::a9fe:a9fe", Metadata),
+        ("100.100.100.200", Metadata),
+        ("fd00:ec2::254", Metadata),
+        ("224.0.0.1", Special),
+        ("255.255.255.255", Special),
+        ("203.0.113.5", Special),
+        ("ff02::1", Special),
+        ("2001:db8::1", Special),
+    ] {
+        assert_eq!(class(text.parse().unwrap()), expected, "{text}");
+    }
+}
+
+#[test]
+fn check_address_passes_what_is_public_or_named() {
+    let named = policy(&["a.com", "10.0.0.9:5432", "169.254.169.254", "localhost"], &["1.1.1.1"]);
+    let mut private = policy(&["db.corp.example"], &[]);
+    private.allowed[0].private = true;
+    for (policy, asked, address, expected) in [
+        (&named, "a.com:443", "93.184.216.34", true),
+        (&named, "a.com:443", "127.0.0.1", false),
+        (&named, "a.com:443", "::ffff:10.0.0.1", false),
+        (&named, "a.com:443", "1.1.1.1", false),
+        (&named, "a.com:5432", "10.0.0.9", true),
+        (&named, "a.com:5433", "10.0.0.9", false),
+        (&named, "a.com:80", "169.254.169.254", true),
+        (&named, "localhost:80", "::1", true),
+        (&private, "db.corp.example:5432", "10.0.0.9", true),
+        (&private, "db.corp.example:5432", "127.0.0.1", true),
+        (&private, "db.corp.example:80", "169.254.169.254", false),
+        (&private, "db.corp.example:80", "169.254.1.1", false),
+        (&private, "db.corp.example:80", "224.0.0.1", false),
+    ] {
+        let address: IpAddr = address.parse().unwrap();
+        let checked = policy.check_address(&asked.parse().unwrap(), address);
+        assert_eq!(checked.is_ok(), expected, "{asked} {address}: {checked:?}");
+    }
+}
+
+#[test]
+fn refusal_names_host_rule_and_remedy() {
+    let policy = policy(&["a.com"], &["*.b.com"]);
+    let said = |asked: &str| policy.check(&asked.parse().unwrap()).unwrap_err().to_string();
+    assert_eq!(
+        said("c.com:443"),
+        "agent-sandbox refuses c.com:443: no rule of `allowed_hosts` allows it; \
+         to allow it: agent-sandbox --allow-host c.com …"
+    );
+    assert_eq!(
+        said("c.com:8080").split("to allow it: ").nth(1),
+        Some("agent-sandbox --allow-host c.com:8080 …")
+    );
+    assert_eq!(
+        said("x.b.com:443"),
+        "agent-sandbox refuses x.b.com:443: `*.b.com` (here) denies it"
+    );
+}
+
+#[test]
+fn presets_are_patterns_and_name_no_public_place() {
+    for preset in HOST_PRESETS {
+        assert!(preset.name.starts_with('@') && !preset.hosts.is_empty(), "{}", preset.name);
+        for host in preset.hosts {
+            assert!(pattern(host).single().is_some(), "{host}");
+        }
+    }
+    assert_eq!(host_preset("@npm").unwrap().hosts, ["registry.npmjs.org:443"]);
+}
+
+/// A greeting as TLS clients send it, with these extensions.
+fn greeting(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    body.extend([0, 0, 2, 0x13, 0x01, 1, 0]);
+    let mut list = Vec::new();
+    for (kind, content) in extensions {
+        list.extend(kind.to_be_bytes());
+        list.extend(u16::try_from(content.len()).unwrap().to_be_bytes());
+        list.extend(content);
+    }
+    body.extend(u16::try_from(list.len()).unwrap().to_be_bytes());
+    body.extend(list);
+    let mut message = vec![1, 0];
+    message.extend(u16::try_from(body.len()).unwrap().to_be_bytes());
+    message.extend(body);
+    message
+}
+
+fn server_name(name: &[u8]) -> (u16, Vec<u8>) {
+    let length = u16::try_from(name.len()).unwrap();
+    let list = [&(length + 3).to_be_bytes()[..], &[0], &length.to_be_bytes(), name].concat();
+    (0, list)
+}
+
+/// The message in records of so many bytes.
+fn records(message: &[u8], size: usize) -> Vec<u8> {
+    let record = |part: &[u8]| {
+        [&[22, 3, 1][..], &u16::try_from(part.len()).unwrap().to_be_bytes(), part].concat()
+    };
+    message.chunks(size).flat_map(record).collect()
+}
+
+#[test]
+fn hello_finds_the_name_however_it_is_cut() {
+    let message =
+        greeting(&[(43, vec![2, 3, 4]), server_name(b"API.example.com"), (16, vec![0; 900])]);
+    let expected = Hello::Greeting(Some("api.example.com".parse().unwrap()));
+    for size in [1, 7, 100, 16384] {
+        let bytes = records(&message, size);
+        assert_eq!(hello::read(&bytes), expected, "{size}");
+        for end in 0..bytes.len() {
+            assert_eq!(hello::read(&bytes[..end]), Hello::Incomplete, "{size} {end}");
+        }
+    }
+    assert_eq!(hello::read(&records(&greeting(&[]), 100)), Hello::Greeting(None));
+}
+
+#[test]
+fn hello_is_broken_when_the_name_is_not_one() {
+    let two = [&[0, 14][..], &[0, 0, 4], b"a.io", &[0, 0, 4], b"b.io"].concat();
+    for (why, extensions) in [
+        ("NUL", vec![server_name(b"a.com\0.evil.io")]),
+        ("dot", vec![server_name(b"a.com.")]),
+        ("empty", vec![server_name(b"")]),
+        ("twice", vec![server_name(b"a.com"), server_name(b"b.com")]),
+        ("two in one", vec![(0, two)]),
+        ("cut", vec![(0, vec![0, 9, 0, 0, 9, b'a'])]),
+    ] {
+        assert_eq!(hello::read(&records(&greeting(&extensions), 16384)), Hello::Broken, "{why}");
+    }
+    assert_eq!(hello::read(&[0x80, 0x2e, 1, 3, 1]), Hello::Broken);
+    assert_eq!(hello::read(&[22, 3, 1, 0, 4, 2, 0, 0, 0]), Hello::Broken, "another message");
+    assert_eq!(hello::read(&[22, 3, 1, 0, 0]), Hello::Broken, "an empty record");
+    assert_eq!(hello::read(b"SSH-2.0-x\r\n"), Hello::Other);
+    assert_eq!(hello::read(b"GET / HTTP/1.1\r\n"), Hello::Other);
+}
+
+fn question(name: &[&[u8]], kind: u16) -> Vec<u8> {
+    let mut packet = vec![0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name {
+        packet.push(u8::try_from(label.len()).unwrap());
+        packet.extend_from_slice(label);
+    }
+    packet.push(0);
+    packet.extend(kind.to_be_bytes());
+    packet.extend([0, 1]);
+    packet
+}
+
+#[test]
+fn dns_answers_with_loopback_or_nothing() {
+    let packet = question(&[b"api", b"example", b"com"], 1);
+    let asked = dns::read(&packet).unwrap();
+    assert_eq!(asked.name, Ok("api.example.com".parse().unwrap()));
+    let here = asked.answer(Answer::Here);
+    assert_eq!(here[..8], [0xab, 0xcd, 0x81, 0x80, 0, 1, 0, 1]);
+    assert_eq!(here[here.len() - 4..], [127, 0, 0, 1]);
+    let unknown = asked.answer(Answer::Unknown);
+    assert_eq!((unknown[3] & 15, unknown[7], unknown.len()), (3, 0, packet.len()));
+    let text = question(&[b"example", b"com"], 16);
+    assert_eq!(dns::read(&text).unwrap().answer(Answer::Here)[7], 0, "no text record");
+}
+
+#[test]
+fn dns_names_that_are_none_are_told() {
+    let odd = question(&[b"a\0", b"com"], 1);
+    assert!(dns::read(&odd).unwrap().name.is_err());
+    let empty = question(&[], 1);
+    assert!(dns::read(&empty).unwrap().name.is_err());
+    let good = question(&[b"a", b"com"], 1);
+    let mut response = good.clone();
+    response[2] |= 0x80;
+    let mut pointer = good.clone();
+    pointer[12] = 0xc0;
+    for (why, packet) in [
+        ("a response", response),
+        ("a pointer", pointer),
+        ("a dot in a part", question(&[b"a.b", b"com"], 1)),
+        ("cut", good[..good.len() - 1].to_vec()),
+        ("nothing", Vec::new()),
+    ] {
+        assert_eq!(dns::read(&packet), None, "{why}");
+    }
+}
+
+fn a_host() -> impl Strategy<Value = String> {
+    "[a-c]{1,2}(\\.[a-c]{1,2}){0,3}\\.(com|org)"
+}
+
+fn a_pattern() -> impl Strategy<Value = String> {
+    (any::<bool>(), a_host(), prop_oneof![Just(""), Just(":443"), Just(":80")])
+        .prop_map(|(below, host, port)| format!("{}{host}{port}", if below { "*." } else { "" }))
+}
+
+fn patterns() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(a_pattern(), 0..6)
+}
+
+fn of(allowed: &[String], denied: &[String]) -> EgressPolicy {
+    fn texts(list: &[String]) -> Vec<&str> {
+        list.iter().map(String::as_str).collect()
+    }
+    policy(&texts(allowed), &texts(denied))
+}
+
+proptest! {
+    #[test]
+    fn n12_empty_list_allows_nothing(host in a_host(), port in 1..u16::MAX, denied in patterns()) {
+        let empty = of(&[], &denied);
+        let asked = format!("{host}:{port}");
+        prop_assert!(!allows(&empty, &asked));
+        prop_assert!(!empty.knows(&host.parse().unwrap()));
+    }
+
+    #[test]
+    fn denying_one_more_never_allows(
+        host in a_host(), allowed in patterns(), mut denied in patterns(), more in a_pattern(),
+    ) {
+        let asked = format!("{host}:443");
+        let before = allows(&of(&allowed, &denied), &asked);
+        denied.push(more);
+        prop_assert!(before || !allows(&of(&allowed, &denied), &asked));
+    }
+
+    #[test]
+    fn order_means_nothing(
+        host in a_host(), allowed in patterns(), denied in patterns(),
+    ) {
+        let asked = format!("{host}:443");
+        let mut turned = (allowed.clone(), denied.clone());
+        turned.0.reverse();
+        turned.1.reverse();
+        prop_assert_eq!(
+            allows(&of(&allowed, &denied), &asked),
+            allows(&of(&turned.0, &turned.1), &asked)
+        );
+    }
+
+    #[test]
+    fn covered_pattern_allows_nothing_more(
+        wide in a_pattern(), narrow in a_pattern(), host in a_host(), port in 440..446_u16,
+    ) {
+        let asked = format!("{host}:{port}");
+        let (wide, narrow) = (pattern(&wide), pattern(&narrow));
+        let asked = asked.parse().unwrap();
+        prop_assert!(!wide.covers(&narrow) || !narrow.matches(&asked) || wide.matches(&asked));
+    }
+
+    #[test]
+    fn parser_takes_what_it_shows(text in "\\PC{0,40}") {
+        if let Ok(host) = text.parse::<HostName>() {
+            prop_assert_eq!(host.to_string().parse::<HostName>(), Ok(host));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What happened, one JSON object a line. Never what was said: no bodies, no queries, no headers.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::usage::Tokens;
+
+/// A longer log begins anew; the one before it stays as `.1`.
+const LONGEST: u64 = 32 << 20;
+
+/// The log.
+#[derive(Debug)]
+pub(crate) struct Audit(Mutex<Log>);
+
+#[derive(Debug)]
+struct Log {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+/// One exchange.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line<'l> {
+    pub session: Option<&'l str>,
+    pub sandbox: Option<&'l str>,
+    pub provider: &'static str,
+    pub method: &'l str,
+    pub path: &'l str,
+    pub status: u16,
+    pub outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u64>,
+    pub ms: u64,
+    pub tokens: Tokens,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+#[derive(Serialize)]
+struct Stamped<'l> {
+    time: &'l str,
+    #[serde(flatten)]
+    line: &'l Line<'l>,
+}
+
+impl Audit {
+    /// One in a file that only its owner reads.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(Mutex::new(Log::open(path)?)))
+    }
+
+    /// Writes a line at once: what was done is on record even if the proxy is killed next.
+    pub(crate) fn write(&self, line: &Line<'_>) {
+        let time = rfc3339(SystemTime::now());
+        let Ok(mut text) = serde_json::to_vec(&Stamped { time: &time, line }) else { return };
+        text.push(b'\n');
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk must not stop what is being logged; the gap shows in the log itself.
+        let _ = log.append(&text);
+    }
+}
+
+impl Log {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, length })
+    }
+
+    fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.length > LONGEST {
+            std::fs::rename(&self.path, self.path.with_extension("jsonl.1"))?;
+            *self = Self::open(&self.path.clone())?;
+        }
+        self.length += text.len() as u64;
+        self.file.write_all(text)
+    }
+}
+
+/// UTC with milliseconds, as RFC 3339 writes it.
+fn rfc3339(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86400, since.as_secs() % 86400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        since.subsec_millis()
+    )
+}
+
+/// The date of a day since 1970. Years begin in March here, so that leap days come last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let civil = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + u64::from(civil <= 2), civil, day - (153 * month + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn time_is_written_as_everybody_reads_it() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199, "2024-02-29T23:59:59.000Z"),
+            (1_794_787_200, "2026-11-16T00:00:00.000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
+}

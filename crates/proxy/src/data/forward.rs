@@ -1,0 +1,163 @@
+//! One request: checked, given the real key, sent to the session's server, and its answer handed back.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Request, Response, StatusCode, Version};
+
+use super::authenticate;
+use super::door::Door;
+use super::download::{Back, Body, Download};
+use super::exchange::{Exchange, Outcome};
+use super::{check, rewrite, send, tunnel};
+use crate::Proxy;
+use crate::credential::Shown;
+use crate::egress::is_for_exit;
+use crate::error::Refusal;
+use crate::session::Session;
+use crate::upstream::{Pool, Sent};
+
+/// What every request on a worker shares.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub proxy: Arc<Proxy>,
+    pub pool: Arc<Pool>,
+}
+
+/// Answers a request, whatever happens. `peer` is the port that the client has.
+pub(super) async fn answer(
+    place: Arc<Place>,
+    door: Arc<Door>,
+    peer: Option<u16>,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    if let Some(exit) = door.exit().filter(|_| is_for_exit(&request)) {
+        return exit.http(request, peer).await;
+    }
+    let mut exchange =
+        Exchange::new(place.proxy.clone(), request.method().clone(), request.uri().path());
+    match forward(&place, &door, request, &mut exchange).await {
+        Ok(Answer { head, body, secrets, back }) => {
+            let download = Download::new(body, secrets, exchange, back);
+            Response::from_parts(head, Body::Download(Box::new(download)))
+        }
+        Err(Ended::Refused(refusal)) => {
+            exchange.begins(refusal.status.as_u16());
+            exchange.outcome = Outcome::Refused(refusal.code);
+            refusal.response().map(Body::from)
+        }
+        Err(Ended::Tunnelled(response)) => tunnel::begin(*response, exchange),
+    }
+}
+
+/// An answer that streams.
+struct Answer {
+    head: hyper::http::response::Parts,
+    body: Incoming,
+    secrets: Arc<Shown>,
+    back: Option<Back>,
+}
+
+/// What else can come of a request.
+enum Ended {
+    Refused(Refusal),
+    Tunnelled(Box<tunnel::Accepted>),
+}
+
+impl From<Refusal> for Ended {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+async fn forward(
+    place: &Place,
+    door: &Door,
+    request: Request<Incoming>,
+    exchange: &mut Exchange,
+) -> Result<Answer, Ended> {
+    let (mut head, body) = request.into_parts();
+    check::form(&head)?;
+    let known =
+        authenticate::authenticate(&place.proxy.registry, door, &head.headers, head.uri.query())?;
+    let session = known.session.clone();
+    exchange.session = Some(session.clone());
+    check::path(&session, &known, &head)?;
+    exchange.permit = Some(session.admit()?);
+    let body = check::body(&session, &head, body, exchange).await?;
+    let secrets = session.shown().await?;
+    let upgrade = tunnel::wanted(&mut head)?;
+    if upgrade.is_some() && session.limits.models.is_some() {
+        return Err(no_upgrade().into());
+    }
+    rewrite::rewrite(&mut head, &known, &secrets, upgrade.is_some())?;
+    let request = Request::from_parts(head, body);
+    let sent = match &upgrade {
+        Some(_) => send::send_alone(place, &session, request, exchange).await?,
+        None => send::send(place, &session, request, exchange).await?,
+    };
+    receive(place, &session, sent, secrets, upgrade, exchange)
+}
+
+fn receive(
+    place: &Place,
+    session: &Session,
+    sent: Sent,
+    secrets: Arc<Shown>,
+    upgrade: Option<tunnel::Client>,
+    exchange: &mut Exchange,
+) -> Result<Answer, Ended> {
+    let Sent { mut answer, lease } = sent;
+    let status = answer.status();
+    exchange.begins(status.as_u16());
+    if status == StatusCode::UNAUTHORIZED {
+        session.key_refused();
+    }
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        let client = upgrade
+            .ok_or_else(|| send::unreachable("it changes the protocol without being asked"))?;
+        return Err(Ended::Tunnelled(Box::new(tunnel::Accepted { client, answer, secrets })));
+    }
+    let headers = answer.headers_mut();
+    check_encoding(headers)?;
+    crate::headers::strip_answer(headers, &secrets.scrubbed);
+    exchange.streams = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let (mut head, body) = answer.into_parts();
+    head.extensions.clear();
+    head.version = Version::HTTP_11;
+    let back = upgrade.is_none().then(|| Back {
+        pool: place.pool.clone(),
+        target: session.target.clone(),
+        lease,
+    });
+    Ok(Answer { head, body, secrets, back })
+}
+
+/// What is packed cannot be looked through, and nobody asked for it.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let plain =
+        |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    if headers.get_all(CONTENT_ENCODING).iter().all(plain) {
+        return Ok(());
+    }
+    let hint = "ask the provider for plain answers; the key cannot be looked for in packed ones";
+    Err(Refusal::new(
+        StatusCode::BAD_GATEWAY,
+        "answer_encoded",
+        "the server sent a packed answer",
+        hint,
+    ))
+}
+
+fn no_upgrade() -> Refusal {
+    let hint = "use plain requests, or drop `models` of the secret";
+    Refusal::new(
+        StatusCode::FORBIDDEN,
+        "upgrade_denied",
+        "a list of models cannot be held to in a WebSocket",
+        hint,
+    )
+}

@@ -1,0 +1,87 @@
+//! The head of a request as the server sees it.
+
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::http::uri::PathAndQuery;
+use hyper::{StatusCode, Uri, Version};
+
+use super::authenticate::{self, Known};
+use super::tunnel;
+use crate::credential::Shown;
+use crate::error::Refusal;
+use crate::session::Session;
+
+/// One credential, and nothing that belongs to this side.
+pub(super) fn rewrite(
+    head: &mut Parts,
+    known: &Known,
+    secrets: &Shown,
+    upgrade: bool,
+) -> Result<(), Refusal> {
+    let session = &known.session;
+    let websocket = if upgrade { tunnel::keep(&head.headers) } else { Vec::new() };
+    crate::headers::strip_request(&mut head.headers, &known.token);
+    head.headers.extend(websocket.into_iter().map(|(name, value)| (Some(name), value)));
+    for (name, value) in session.headers.iter().chain(&secrets.extra) {
+        set(&mut head.headers, name, value);
+    }
+    if let Some((name, value)) = &secrets.header {
+        head.headers.insert(name.clone(), value.clone());
+    }
+    head.headers.insert(HOST, session.host.clone());
+    head.uri = target(&head.uri, session, known, secrets)?;
+    head.version = Version::HTTP_11;
+    head.extensions.clear();
+    Ok(())
+}
+
+/// Sets a header; a list that the client sent keeps what it has.
+fn set(headers: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
+    const LISTS: [&str; 1] = ["anthropic-beta"];
+    if !LISTS.contains(&name.as_str()) {
+        headers.insert(name.clone(), value.clone());
+        return;
+    }
+    let mut items: Vec<&[u8]> = Vec::new();
+    let sent: Vec<_> = headers.get_all(name).iter().cloned().collect();
+    for item in
+        sent.iter().chain([value]).flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+    {
+        let item = item.trim_ascii();
+        if !item.is_empty() && !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    if let Ok(merged) = HeaderValue::from_bytes(&items.join(&b","[..])) {
+        headers.insert(name.clone(), merged);
+    }
+}
+
+/// The raw path behind the server's own, and the query without what was meant for us.
+fn target(asked: &Uri, session: &Session, known: &Known, secrets: &Shown) -> Result<Uri, Refusal> {
+    let ours = |pair: &&str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        authenticate::is_key_parameter(name, value) || pair.contains(known.token.as_str())
+    };
+    let query = asked.query();
+    let clean = query.is_none_or(|query| !query.split('&').any(|pair| ours(&pair)));
+    let same = session.target.base.is_empty() && secrets.query.is_none() && clean;
+    if let Some(asked) = asked.path_and_query().filter(|_| same) {
+        return Ok(Uri::from(asked.clone()));
+    }
+    let mut text = format!("{}{}", session.target.base, asked.path());
+    let kept = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !ours(pair));
+    let pairs: Vec<&str> = kept.chain(secrets.query.as_ref().map(|pair| pair.as_str())).collect();
+    if !pairs.is_empty() {
+        text.push('?');
+        text.push_str(&pairs.join("&"));
+    }
+    PathAndQuery::try_from(text).map(Uri::from).map_err(|_| {
+        Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "path",
+            "the path cannot be forwarded",
+            "ask for a shorter one",
+        )
+    })
+}

@@ -1,0 +1,149 @@
+//! Sending a request to the session's server, on a connection that is there or on a new one.
+
+use std::time::Duration;
+
+use hyper::header::HOST;
+use hyper::http::uri::PathAndQuery;
+use hyper::{Request, StatusCode, Uri, Version};
+
+use super::check;
+use super::exchange::Exchange;
+use super::forward::Place;
+use super::upload::{Progress, Upload};
+use crate::error::{Refusal, chain};
+use crate::limits;
+use crate::session::Session;
+use crate::upstream::{DialError, Dialer, Lease, NotSent, Sent};
+
+const DIALER: Dialer = Dialer { timeout: limits::CONNECT_TIMEOUT };
+
+/// Sends on a connection that is there, or else on a new one.
+pub(super) async fn send(
+    place: &Place,
+    session: &Session,
+    mut request: Request<Upload>,
+    exchange: &Exchange,
+) -> Result<Sent, Refusal> {
+    while let Some(lease) = place.pool.reuse(&session.target).await {
+        match attempt(lease, request, session, exchange).await? {
+            Attempt::Sent(sent) => return Ok(sent),
+            // The server had closed it meanwhile, and has seen nothing of the request.
+            Attempt::Unused(unused) => request = *unused,
+        }
+    }
+    let lease =
+        place.pool.open(&session.target, DIALER).await.map_err(|error| not_dialled(&error))?;
+    match attempt(lease, request, session, exchange).await? {
+        Attempt::Sent(sent) => Ok(sent),
+        Attempt::Unused(_) => Err(unreachable("it closes new connections at once")),
+    }
+}
+
+/// Sends on a connection of its own, which may be taken over.
+pub(super) async fn send_alone(
+    place: &Place,
+    session: &Session,
+    request: Request<Upload>,
+    exchange: &Exchange,
+) -> Result<Sent, Refusal> {
+    let lease = place
+        .pool
+        .open_alone(&session.target, DIALER)
+        .await
+        .map_err(|error| not_dialled(&error))?;
+    match attempt(lease, request, session, exchange).await? {
+        Attempt::Sent(sent) => Ok(sent),
+        Attempt::Unused(_) => Err(unreachable("it closes new connections at once")),
+    }
+}
+
+enum Attempt {
+    Sent(Sent),
+    Unused(Box<Request<Upload>>),
+}
+
+async fn attempt(
+    lease: Lease,
+    mut request: Request<Upload>,
+    session: &Session,
+    exchange: &Exchange,
+) -> Result<Attempt, Refusal> {
+    if lease.is_http2() {
+        for_http2(&mut request, session)?;
+    }
+    match first_byte(lease.send(request), &exchange.upload).await {
+        Some(Ok(sent)) => Ok(Attempt::Sent(sent)),
+        Some(Err(NotSent::Unused(request))) => Ok(Attempt::Unused(request)),
+        Some(Err(NotSent::Failed(error))) => Err(match exchange.upload.failed() {
+            Some(why) => check::upload_failed(why, session.limits.body()),
+            None => unreachable(&chain(&error)),
+        }),
+        None => Err(Refusal::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "first_byte_timeout",
+            format!(
+                "the server did not begin to answer within {} seconds",
+                limits::FIRST_BYTE_TIMEOUT.as_secs()
+            ),
+            "try again, or ask for a stream",
+        )),
+    }
+}
+
+/// HTTP/2 names the server in the request's line, not in a header.
+fn for_http2(request: &mut Request<Upload>, session: &Session) -> Result<(), Refusal> {
+    request.headers_mut().remove(HOST);
+    let uri = Uri::builder()
+        .scheme("https")
+        .authority(session.target.authority())
+        .path_and_query(request.uri().path_and_query().map_or("/", PathAndQuery::as_str))
+        .build()
+        .map_err(|_| unreachable("its name cannot be written as HTTP/2 wants it"))?;
+    *request.uri_mut() = uri;
+    *request.version_mut() = Version::HTTP_2;
+    Ok(())
+}
+
+/// Waits for the head of an answer. Time in which the body still moves does not count.
+async fn first_byte<T>(answer: impl Future<Output = T>, upload: &Progress) -> Option<T> {
+    let mut answer = std::pin::pin!(answer);
+    let wait: Duration = limits::FIRST_BYTE_TIMEOUT;
+    let mut sent = upload.bytes();
+    loop {
+        if let Ok(done) = tokio::time::timeout(wait, answer.as_mut()).await {
+            return Some(done);
+        }
+        let now = upload.bytes();
+        if std::mem::replace(&mut sent, now) == now {
+            return None;
+        }
+    }
+}
+
+pub(super) fn unreachable(why: &str) -> Refusal {
+    let hint = "look whether the provider works; the proxy's audit log has the details";
+    Refusal::new(
+        StatusCode::BAD_GATEWAY,
+        "upstream_failed",
+        format!("no answer from the server: {why}"),
+        hint,
+    )
+    .retry(1)
+}
+
+fn not_dialled(error: &DialError) -> Refusal {
+    let (code, hint) = match error {
+        DialError::Forbidden(..) => {
+            ("address_denied", "name the address in `upstream_url` of the secret, if it is meant")
+        }
+        DialError::Tls(..) => {
+            ("upstream_tls", "for an authority of your own, start the proxy with `SSL_CERT_FILE`")
+        }
+        DialError::Timeout(_) => {
+            ("connect_timeout", "look whether this machine reaches the provider")
+        }
+        _ => ("upstream_unreachable", "look whether this machine reaches the provider"),
+    };
+    let refusal = Refusal::new(StatusCode::BAD_GATEWAY, code, chain(error), hint);
+    if matches!(error, DialError::Forbidden(..)) { refusal } else { refusal.retry(1) }
+}

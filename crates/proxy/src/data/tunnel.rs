@@ -1,0 +1,166 @@
+//! WebSockets: the request that asks for one is checked and swapped like any other; after that, bytes
+//! go both ways, and the server's still without the key.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::Incoming;
+use hyper::header::{
+    CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::http::request::Parts;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+
+use super::download::Body;
+use super::exchange::{Exchange, Outcome};
+use crate::credential::Shown;
+use crate::error::Refusal;
+use crate::scrub::Scrubber;
+use crate::usage::{Counter, Counting};
+
+/// The client's side of a connection that is about to change.
+pub(super) struct Client(OnUpgrade);
+
+/// A change that the server agreed to.
+pub(super) struct Accepted {
+    pub client: Client,
+    pub answer: Response<Incoming>,
+    pub secrets: Arc<Shown>,
+}
+
+/// Whether the request asks for a WebSocket. Nothing else can be changed to.
+pub(super) fn wanted(head: &mut Parts) -> Result<Option<Client>, Refusal> {
+    let Some(protocol) = head.headers.get(UPGRADE) else { return Ok(None) };
+    let asked = head.headers.get_all(CONNECTION).iter().any(|value| {
+        value
+            .as_bytes()
+            .split(|byte| *byte == b',')
+            .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+    });
+    if !asked || head.version != Version::HTTP_11 {
+        return Ok(None);
+    }
+    if !protocol.as_bytes().eq_ignore_ascii_case(b"websocket") {
+        let hint = "ask for a WebSocket, or for no upgrade";
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "upgrade",
+            "this protocol cannot be changed to",
+            hint,
+        ));
+    }
+    Ok(head.extensions.remove::<OnUpgrade>().map(Client))
+}
+
+/// The headers of a handshake that pass. Extensions do not: what is packed cannot be looked through.
+pub(super) fn keep(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    let mut kept = vec![
+        (CONNECTION, HeaderValue::from_static("Upgrade")),
+        (UPGRADE, HeaderValue::from_static("websocket")),
+    ];
+    for name in [SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION] {
+        kept.extend(headers.get(&name).map(|value| (name, value.clone())));
+    }
+    let protocols: Vec<&str> = headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|item| !item.is_empty() && !item.contains("api-key") && !item.contains("session-"))
+        .collect();
+    if let Some(value) =
+        HeaderValue::from_str(&protocols.join(", ")).ok().filter(|value| !value.is_empty())
+    {
+        kept.push((SEC_WEBSOCKET_PROTOCOL, value));
+    }
+    kept
+}
+
+/// Answers the client, and joins both sides when it has read the answer.
+pub(super) fn begin(accepted: Accepted, mut exchange: Exchange) -> Response<Body> {
+    let Accepted { client, mut answer, secrets } = accepted;
+    let accept = answer.headers().get(SEC_WEBSOCKET_ACCEPT).cloned();
+    let protocol = answer.headers().get(SEC_WEBSOCKET_PROTOCOL).cloned();
+    let server = hyper::upgrade::on(&mut answer);
+    exchange.counter = Counter::new(Counting::Conversation);
+    tokio::spawn(async move {
+        // Until both sides have changed over, the client counts as gone.
+        if let Ok((client, server)) = tokio::try_join!(client.0, server) {
+            join(client, server, &secrets, exchange).await;
+        }
+    });
+    let mut response = Response::new(Body::Whole(None));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    for (name, value) in [(SEC_WEBSOCKET_ACCEPT, accept), (SEC_WEBSOCKET_PROTOCOL, protocol)] {
+        headers.extend(value.map(|value| (name, value)));
+    }
+    response
+}
+
+/// Until one side ends: then the other does too.
+async fn join(client: Upgraded, server: Upgraded, secrets: &Shown, mut exchange: Exchange) {
+    let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
+    let (from_server, to_server) = tokio::io::split(TokioIo::new(server));
+    exchange.outcome = Outcome::Complete;
+    let mut up = std::pin::pin!(upwards(from_client, to_server));
+    let mut down = std::pin::pin!(downwards(
+        from_server,
+        to_client,
+        Scrubber::new(&secrets.scrubbed),
+        &mut exchange
+    ));
+    tokio::select! {
+        () = &mut up => {}
+        () = &mut down => {}
+    }
+}
+
+const PIECE: usize = 16 << 10;
+
+async fn upwards(mut from: ReadHalf<TokioIo<Upgraded>>, mut to: WriteHalf<TokioIo<Upgraded>>) {
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.clear();
+        buffer.reserve(PIECE);
+        match from.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) if to.write_all(&buffer).await.is_err() => return,
+            Ok(_) => {}
+        }
+    }
+    // What the client said last is delivered before the connection ends.
+    let _ = to.shutdown().await;
+}
+
+async fn downwards(
+    mut from: ReadHalf<TokioIo<Upgraded>>,
+    mut to: WriteHalf<TokioIo<Upgraded>>,
+    mut scrubber: Scrubber,
+    exchange: &mut Exchange,
+) {
+    loop {
+        let mut buffer = BytesMut::with_capacity(PIECE);
+        let read = from.read_buf(&mut buffer).await;
+        let piece: Bytes = match read {
+            Ok(0) | Err(_) => scrubber.rest(),
+            Ok(count) => {
+                exchange.bytes_out += count as u64;
+                exchange.counter.see(&buffer);
+                scrubber.pass(buffer.freeze())
+            }
+        };
+        let written = to.write_all(&piece).await;
+        if matches!(read, Ok(0) | Err(_)) || written.is_err() {
+            let _ = to.shutdown().await;
+            return;
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Workers: each has a thread, a runtime of that one thread, and connections of its own, so that an
+//! exchange never changes threads and never waits for another's lock.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
+
+use super::door::Guest;
+use super::forward::{self, Place};
+use crate::Proxy;
+use crate::egress::SOCKS;
+use crate::limits;
+use crate::upstream::Pool;
+
+/// A connection that was let in.
+pub(crate) struct Accepted {
+    pub stream: Socket,
+    pub guest: Guest,
+}
+
+/// Its socket, not yet on any worker.
+pub(crate) enum Socket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// The threads that serve connections.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    each: Vec<Worker>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    queue: mpsc::UnboundedSender<Accepted>,
+    load: Arc<AtomicUsize>,
+}
+
+/// More do not help: a proxy waits for others most of the time.
+const MOST: usize = 4;
+/// How often idle connections to servers are looked at.
+const SWEEP: Duration = Duration::from_secs(10);
+
+impl Workers {
+    /// Starts them.
+    pub(crate) fn start(proxy: &Arc<Proxy>) -> io::Result<Self> {
+        let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST);
+        let each =
+            (0..count).map(|number| Worker::start(number, proxy)).collect::<io::Result<_>>()?;
+        Ok(Self { each })
+    }
+
+    /// Gives a connection to the worker that has the fewest.
+    pub(crate) fn serve(&self, accepted: Accepted) {
+        let idlest = self.each.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed));
+        if let Some(worker) = idlest {
+            worker.load.fetch_add(1, Ordering::Relaxed);
+            // A worker ends only with the process.
+            let _ = worker.queue.send(accepted);
+        }
+    }
+}
+
+impl Worker {
+    fn start(number: usize, proxy: &Arc<Proxy>) -> io::Result<Self> {
+        let (queue, accepted) = mpsc::unbounded_channel();
+        let load = Arc::new(AtomicUsize::new(0));
+        let pool = Arc::new(Pool::new(proxy.metrics.connections.clone()));
+        let place = Arc::new(Place { proxy: proxy.clone(), pool });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let of_worker = load.clone();
+        std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+            runtime.block_on(run(accepted, place, of_worker));
+        })?;
+        Ok(Self { queue, load })
+    }
+}
+
+async fn run(
+    mut accepted: mpsc::UnboundedReceiver<Accepted>,
+    place: Arc<Place>,
+    load: Arc<AtomicUsize>,
+) {
+    let pool = place.pool.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            pool.sweep();
+        }
+    });
+    while let Some(Accepted { stream, guest }) = accepted.recv().await {
+        let (place, load) = (place.clone(), load.clone());
+        tokio::spawn(async move {
+            // A client that goes away in the middle is its own business.
+            let _ = serve(stream, guest, place).await;
+            load.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+async fn serve(stream: Socket, guest: Guest, place: Arc<Place>) -> io::Result<()> {
+    match stream {
+        Socket::Tcp(stream) => {
+            stream.set_nodelay(true)?;
+            let stream = TcpStream::from_std(stream)?;
+            let peer = stream.peer_addr().ok().map(|peer| peer.port());
+            match tokio::time::timeout(limits::HEAD_TIMEOUT, first_bytes(&stream)).await?? {
+                First::Http2 => speak_http2(stream, guest, place, peer).await,
+                First::Socks if guest.door().exit().is_some() => socks(stream, &guest).await,
+                First::Socks | First::Other => speak_http1(stream, guest, place, peer).await,
+                First::Nothing => Ok(()),
+            }
+        }
+        Socket::Unix(stream) => {
+            let stream = UnixStream::from_std(stream)?;
+            tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
+            speak_http1(stream, guest, place, None).await
+        }
+    }
+}
+
+/// A client that speaks SOCKS wants out, whatever it is.
+async fn socks(stream: TcpStream, guest: &Guest) -> io::Result<()> {
+    match guest.door().exit() {
+        Some(exit) => exit.socks(stream).await,
+        None => Ok(()),
+    }
+}
+
+/// What a client begins with.
+enum First {
+    Http2,
+    Socks,
+    Other,
+    Nothing,
+}
+
+/// How HTTP/2 begins when both sides know that they speak it.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Looks at the first bytes and leaves them where they are. Until there are some, a connection costs
+/// next to nothing.
+async fn first_bytes(stream: &TcpStream) -> io::Result<First> {
+    /// The rest of a preface that came in pieces is on its way.
+    const PATIENCE: Duration = Duration::from_millis(5);
+    let mut seen = [0; PREFACE.len()];
+    loop {
+        let count = stream.peek(&mut seen).await?;
+        match &seen[..count] {
+            [] => return Ok(First::Nothing),
+            PREFACE => return Ok(First::Http2),
+            [SOCKS, ..] => return Ok(First::Socks),
+            begun if PREFACE.starts_with(begun) => tokio::time::sleep(PATIENCE).await,
+            _ => return Ok(First::Other),
+        }
+    }
+}
+
+async fn speak_http1(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    guest: Guest,
+    place: Arc<Place>,
+    peer: Option<u16>,
+) -> io::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_TIMEOUT)
+        .max_header_size(limits::HEADERS)
+        .max_buf_size(limits::BUFFER)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await
+        .map_err(io::Error::other)
+}
+
+async fn speak_http2(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    guest: Guest,
+    place: Arc<Place>,
+    peer: Option<u16>,
+) -> io::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::STREAMS)
+        .max_header_list_size(limits::HEADERS_AS_U32)
+        .keep_alive_interval(limits::HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+        .map_err(io::Error::other)
+}

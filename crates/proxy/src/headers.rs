@@ -1,0 +1,274 @@
+//! Which headers pass, in each direction.
+//!
+//! A request keeps what describes it. Everything that could be a credential goes, by name: a second
+//! one beside ours would let the sandbox choose whose account is used. So does everything that
+//! belongs to one connection, that speaks to proxies, or that asks a server to read another method
+//! or path than the one the rules saw.
+
+use hyper::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// Credentials by name. What only contains such a word is in [`CREDENTIAL_WORDS`].
+const CREDENTIALS: &[&str] = &[
+    "private-token",
+    "job-token",
+    "deploy-token",
+    "ocp-apim-subscription-key",
+    "x-subscription-token",
+    "x-auth-key",
+    "x-auth-email",
+    "x-user-token",
+    "x-vault-token",
+    "x-amz-security-token",
+    "x-gitlab-token",
+    "x-github-token",
+    "x-token",
+    "token",
+    "x-csrf-token",
+    "x-xsrf-token",
+];
+
+const CREDENTIAL_WORDS: &[&str] = &[
+    "authorization",
+    "authenticate",
+    "authentication",
+    "api-key",
+    "apikey",
+    "api_key",
+    "auth-token",
+    "access-token",
+    "session-token",
+    "id-token",
+    "secret",
+    "password",
+    "credential",
+    "cookie",
+];
+
+/// Headers that name another host, method or path than the request does, or speak of who asks.
+const MISLEADING: &[&str] = &[
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-host",
+    "x-original-url",
+    "x-original-host",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "http2-settings",
+    "expect",
+    "alt-used",
+];
+
+/// What an answer says about the account, or would make a client do elsewhere.
+const ANSWER_DROPPED: &[&str] = &[
+    "alt-svc",
+    "strict-transport-security",
+    "openai-organization",
+    "openai-project",
+    "anthropic-organization-id",
+    "public-key-pins",
+    "clear-site-data",
+    "refresh",
+    "nel",
+    "report-to",
+    "reporting-endpoints",
+];
+
+/// Whether a header belongs to one connection alone (RFC 9110, 7.6.1), or is set by whoever sends.
+pub(crate) fn is_connection_bound(name: &HeaderName) -> bool {
+    [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HOST, CONTENT_LENGTH].contains(name)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+/// Whether a request's header could be a credential.
+pub fn is_credential(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    CREDENTIALS.contains(&name) || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+}
+
+fn is_for_proxies(name: &str) -> bool {
+    name.starts_with("proxy-") || name.starts_with("x-forwarded-") || MISLEADING.contains(&name)
+}
+
+/// Names that `Connection` lists: they belong to the connection too.
+fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
+        .collect()
+}
+
+/// Takes out of a request what does not pass. `token` is what it was authenticated with: a header
+/// that carries it anywhere goes too.
+pub fn strip_request(headers: &mut HeaderMap, token: &str) {
+    let listed = nominated(headers);
+    retain(headers, |name, value| {
+        let text = name.as_str();
+        let dropped = (is_connection_bound(name) && *name != CONTENT_LENGTH)
+            || *name == ACCEPT_ENCODING
+            || is_credential(name)
+            || is_for_proxies(text)
+            || listed.contains(name)
+            || (!token.is_empty()
+                && memchr::memmem::find(value.as_bytes(), token.as_bytes()).is_some());
+        !dropped
+    });
+    // The answer is looked through for the key, which works on plain text only.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+}
+
+/// Takes out of an answer what does not pass, and the key where a value repeats it.
+pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[impl AsRef<[u8]>]) {
+    let listed = nominated(headers);
+    retain(headers, |name, _| {
+        let text = name.as_str();
+        let dropped = (is_connection_bound(name) && *name != CONTENT_LENGTH)
+            || text.starts_with("set-cookie")
+            || text.starts_with("proxy-")
+            || ANSWER_DROPPED.contains(&text)
+            || listed.contains(name);
+        !dropped
+    });
+    scrub_values(headers, secrets);
+}
+
+/// Replaces values that repeat a secret.
+pub(crate) fn scrub_values(headers: &mut HeaderMap, secrets: &[impl AsRef<[u8]>]) {
+    for value in headers.values_mut() {
+        let leaks = |secret: &[u8]| memchr::memmem::find(value.as_bytes(), secret).is_some();
+        if secrets.iter().any(|secret| leaks(secret.as_ref())) {
+            *value = HeaderValue::from_static("[scrubbed]");
+        }
+    }
+}
+
+/// Removes in one go, with a second look at the names only when there is something to remove.
+fn retain(headers: &mut HeaderMap, keep: impl Fn(&HeaderName, &HeaderValue) -> bool) {
+    let gone: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(name, value)| !keep(name, value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in gone {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        headers
+    }
+
+    #[test]
+    fn request_keeps_what_describes_it_and_nothing_that_speaks_for_somebody() {
+        const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+        for (name, passes) in [
+            ("content-type", true),
+            ("content-length", true),
+            ("accept", true),
+            ("user-agent", true),
+            ("anthropic-version", true),
+            ("anthropic-beta", true),
+            ("openai-beta", true),
+            ("idempotency-key", true),
+            ("x-stainless-lang", true),
+            ("traceparent", true),
+            ("authorization", false),
+            ("proxy-authorization", false),
+            ("x-api-key", false),
+            ("api-key", false),
+            ("X-Goog-Api-Key", false),
+            ("anthropic-api-key", false),
+            ("x-auth-token", false),
+            ("cookie", false),
+            ("cookie2", false),
+            ("x-amz-security-token", false),
+            ("x-client-secret", false),
+            ("forwarded", false),
+            ("x-forwarded-for", false),
+            ("x-forwarded-host", false),
+            ("x-original-url", false),
+            ("x-http-method-override", false),
+            ("via", false),
+            ("connection", false),
+            ("keep-alive", false),
+            ("te", false),
+            ("trailer", false),
+            ("transfer-encoding", false),
+            ("upgrade", false),
+            ("host", false),
+        ] {
+            let mut headers = map(&[(name, "value")]);
+            strip_request(&mut headers, TOKEN);
+            assert_eq!(headers.contains_key(name.to_ascii_lowercase()), passes, "{name}");
+            assert_eq!(headers[ACCEPT_ENCODING], "identity");
+        }
+    }
+
+    #[test]
+    fn request_loses_what_connection_names_and_what_repeats_the_token() {
+        const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+        let mut headers = map(&[
+            ("connection", "close, X-Hop"),
+            ("connection", "x-other"),
+            ("x-hop", "1"),
+            ("x-other", "1"),
+            ("x-note", "my token is session-0123456789abcdef0123456789abcdef"),
+            ("x-kept", "1"),
+            ("accept-encoding", "gzip"),
+        ]);
+        strip_request(&mut headers, TOKEN);
+        let names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["x-kept", "accept-encoding"]);
+    }
+
+    #[test]
+    fn answer_loses_cookies_accounts_and_the_key() {
+        let mut headers = map(&[
+            ("content-type", "text/event-stream"),
+            ("content-length", "3"),
+            ("request-id", "req_1"),
+            ("set-cookie", "a=b"),
+            ("anthropic-organization-id", "org"),
+            ("alt-svc", "h3"),
+            ("connection", "x-hop"),
+            ("x-hop", "1"),
+            ("x-echo", "Bearer sk-secret-key, again"),
+            ("location", "https://elsewhere.example/"),
+        ]);
+        strip_answer(&mut headers, &[b"sk-secret-key"]);
+        let mut left: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        left.sort_unstable();
+        assert_eq!(
+            left,
+            [
+                ("content-length", "3"),
+                ("content-type", "text/event-stream"),
+                ("location", "https://elsewhere.example/"),
+                ("request-id", "req_1"),
+                ("x-echo", "[scrubbed]"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! The credential proxy of agent-sandbox.
+//!
+//! A sandbox holds a token that is worth nothing elsewhere. It sends the token where a key would go; the
+//! proxy puts the real key in its place and forwards the request to the one server that the session
+//! names, and streams both ways as bytes arrive.
+//!
+//! Data flow: [`session`] (what is registered) → `data` (accept, authenticate, swap, forward) → `upstream`
+//! (connections to servers). `admin` is the other side: who registers sessions.
+
+pub mod token;
+pub mod credential;
+pub mod provider;
+pub mod path;
+pub mod route;
+pub mod headers;
+pub mod session;
+pub mod usage;
+mod limits;
+mod scrub;
+mod error;
+pub mod upstream;
+mod data;
+mod egress;
+mod listen;
+mod audit;
+mod metrics;
+mod admin;
+pub mod attach;
+pub mod place;
+pub mod client;
+pub mod server;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub use error::{ERROR_HEADER, Refusal};
+use session::Registry;
+
+/// What every part of a proxy shares.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub registry: Registry,
+    pub metrics: metrics::Metrics,
+    pub audit: audit::Audit,
+    /// The sandboxes that are there.
+    attached: Mutex<HashSet<String>>,
+    /// Where clients come in that are no sandbox's.
+    pub listening: OnceLock<Vec<SocketAddr>>,
+    /// Where trouble is told that no client can be told of.
+    pub say: fn(&str),
+}
+
+impl Proxy {
+    pub(crate) fn attached(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody needs it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.registry.is_empty() && self.attached().is_empty()
+    }
+
+    /// Writes the sessions down; a failure is told, and what runs goes on.
+    pub(crate) fn save(&self) {
+        if let Err(error) = self.registry.save() {
+            (self.say)(&error::chain(&error));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Listeners: those we open, and those that a sandbox hands over.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::sockopt::{socket_acceptconn, socket_domain};
+use rustix::net::{AddressFamily, SocketType};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::data::{Accepted, Door, Socket, Workers};
+
+/// Where connections come from.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Takes over a descriptor, if it is a listening stream socket.
+    pub(crate) fn adopt(fd: OwnedFd) -> io::Result<Self> {
+        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
+        let kind = rustix::net::sockopt::socket_type(fd.as_fd())?;
+        if kind != SocketType::STREAM || !socket_acceptconn(fd.as_fd())? {
+            return Err(wrong("the descriptor is no listening stream socket"));
+        }
+        match socket_domain(fd.as_fd())? {
+            AddressFamily::INET | AddressFamily::INET6 => {
+                let listener = std::net::TcpListener::from(fd);
+                listener.set_nonblocking(true)?;
+                Ok(Self::Tcp(TcpListener::from_std(listener)?))
+            }
+            AddressFamily::UNIX => {
+                let listener = std::os::unix::net::UnixListener::from(fd);
+                listener.set_nonblocking(true)?;
+                Ok(Self::Unix(UnixListener::from_std(listener)?))
+            }
+            _ => Err(wrong("the descriptor is a socket of another family")),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(listener) => Socket::Tcp(listener.accept().await?.0.into_std()?),
+            Self::Unix(listener) => Socket::Unix(listener.accept().await?.0.into_std()?),
+        })
+    }
+}
+
+/// Lets connections in for as long as it is polled.
+pub(crate) async fn serve(listener: Listener, door: Arc<Door>, workers: Arc<Workers>) {
+    /// Out of descriptors: waiting is all that helps, and those who wait keep their place in the queue.
+    const PAUSE: Duration = Duration::from_millis(50);
+    loop {
+        match listener.accept().await {
+            Ok(stream) => {
+                // One too many is closed at once; those that are there are not disturbed.
+                if let Some(guest) = door.enter() {
+                    workers.serve(Accepted { stream, guest });
+                }
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}

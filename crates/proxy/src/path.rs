@@ -1,0 +1,168 @@
+//! Paths: forwarded byte for byte, or refused.
+//!
+//! Whoever decodes a path and builds it anew changes what it means. So nothing is decoded on the way
+//! through. A path that a server could read in two ways does not pass: dot segments never, in no
+//! spelling; the rest not where rules decide by path.
+
+use thiserror::Error;
+
+/// Why a path is not forwarded.
+#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
+pub enum PathError {
+    /// It climbs.
+    #[error("the path has a `.` or `..` segment")]
+    Dots,
+    /// Servers cut or end the path there.
+    #[error("the path has a backslash, a control character or an encoded zero byte")]
+    Characters,
+    /// A `%` that encodes nothing.
+    #[error("the path has a `%` without two hexadecimal digits")]
+    Encoding,
+    /// Servers disagree about what it names.
+    #[error(
+        "the path has `//`, `;`, or an encoded slash or percent sign, and rules decide by path here"
+    )]
+    Ambiguous,
+}
+
+/// How often a path is decoded in the search for dots: some servers stand behind others that decode too.
+const LAYERS: usize = 4;
+
+/// Looks at a raw path, as it stands in the request.
+pub fn check(raw: &str) -> Result<(), PathError> {
+    if raw.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
+        return Err(PathError::Characters);
+    }
+    let mut seen = raw.as_bytes().to_vec();
+    for layer in 0..LAYERS {
+        if has_dot_segment(&seen) {
+            return Err(PathError::Dots);
+        }
+        let decoded = decode(&seen);
+        if layer == 0 && (decoded.broken || decoded.bytes.contains(&0)) {
+            return Err(if decoded.broken { PathError::Encoding } else { PathError::Characters });
+        }
+        if decoded.bytes == seen {
+            return Ok(());
+        }
+        seen = decoded.bytes;
+    }
+    // Still encoded after so many layers: nobody means that.
+    Err(PathError::Encoding)
+}
+
+/// The path that rules are compared with: one that every server reads in the same way.
+pub fn plain(raw: &str) -> Result<String, PathError> {
+    check(raw)?;
+    let decoded = decode(raw.as_bytes());
+    let encoded_separator = raw.to_ascii_lowercase();
+    let ambiguous = raw.contains("//")
+        || decoded.bytes.contains(&b';')
+        || ["%2f", "%5c", "%25"].iter().any(|code| encoded_separator.contains(code));
+    if ambiguous {
+        return Err(PathError::Ambiguous);
+    }
+    String::from_utf8(decoded.bytes).map_err(|_| PathError::Encoding)
+}
+
+struct Decoded {
+    bytes: Vec<u8>,
+    broken: bool,
+}
+
+fn decode(raw: &[u8]) -> Decoded {
+    let (mut bytes, mut broken, mut at) = (Vec::with_capacity(raw.len()), false, 0);
+    while let Some(&byte) = raw.get(at) {
+        let value = (byte == b'%').then(|| hex(raw.get(at + 1)).zip(hex(raw.get(at + 2))));
+        match value {
+            Some(Some((high, low))) => {
+                bytes.push(high << 4 | low);
+                at += 3;
+            }
+            other => {
+                broken |= other.is_some();
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Decoded { bytes, broken }
+}
+
+fn hex(digit: Option<&u8>) -> Option<u8> {
+    char::from(*digit?).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// `..;x` counts too: some servers cut parameters off each segment first.
+fn has_dot_segment(path: &[u8]) -> bool {
+    path.split(|byte| matches!(byte, b'/' | b'\\')).any(|segment| {
+        let name = segment.split(|byte| *byte == b';').next().unwrap_or(segment);
+        name == b"." || name == b".."
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn path_is_refused_when_it_could_climb_or_be_cut() {
+        for (raw, expected) in [
+            ("/v1/messages", Ok(())),
+            ("/", Ok(())),
+            ("/v1/models/org%2Fname", Ok(())),
+            ("/a%3Fb%23c", Ok(())),
+            ("/v1/...", Ok(())),
+            ("/v1/.well-known/..a", Ok(())),
+            ("/caf%C3%A9", Ok(())),
+            ("/100%25", Ok(())),
+            ("/..", Err(PathError::Dots)),
+            ("/a/../b", Err(PathError::Dots)),
+            ("/a/./b", Err(PathError::Dots)),
+            ("/a/%2e%2E/b", Err(PathError::Dots)),
+            ("/a/.%2e", Err(PathError::Dots)),
+            ("/a/..%2fb", Err(PathError::Dots)),
+            ("/a/..%5Cb", Err(PathError::Dots)),
+            ("/a/%252e%252e/b", Err(PathError::Dots)),
+            ("/a/%25252e./b", Err(PathError::Dots)),
+            ("/a/..;x=1/b", Err(PathError::Dots)),
+            ("/a\\b", Err(PathError::Characters)),
+            ("/a%00b", Err(PathError::Characters)),
+            ("/a%zz", Err(PathError::Encoding)),
+            ("/a%2", Err(PathError::Encoding)),
+        ] {
+            assert_eq!(check(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn plain_path_is_refused_when_servers_could_disagree() {
+        for (raw, expected) in [
+            ("/v1/messages", Ok("/v1/messages")),
+            ("/v1/%6Dessages", Ok("/v1/messages")),
+            ("/v1//messages", Err(PathError::Ambiguous)),
+            ("/v1/messages;x", Err(PathError::Ambiguous)),
+            ("/v1/messages%3bx", Err(PathError::Ambiguous)),
+            ("/v1%2Ffiles", Err(PathError::Ambiguous)),
+            ("/v1/%2566iles", Err(PathError::Ambiguous)),
+            ("/v1/%ff", Err(PathError::Encoding)),
+            ("/v1/..", Err(PathError::Dots)),
+        ] {
+            assert_eq!(plain(raw).as_deref().map_err(|error| *error), expected, "{raw}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_decoding_of_an_accepted_path_has_dots(raw in "(/|%2[eEfF]|%25|\\.|;|[a-z%2e]){0,12}") {
+            if check(&raw).is_ok() {
+                let mut seen = raw.into_bytes();
+                for _ in 0..6 {
+                    prop_assert!(!has_dot_segment(&seen));
+                    seen = decode(&seen).bytes;
+                }
+            }
+        }
+    }
+}

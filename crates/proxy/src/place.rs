@@ -1,0 +1,79 @@
+//! Where a user's proxy has its sockets and its files.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use sandbox_core::Host;
+
+/// The directories of one user's proxy. No sandbox sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    sockets: PathBuf,
+    state: PathBuf,
+}
+
+impl Place {
+    /// That of the user: sockets below `$XDG_RUNTIME_DIR` where there is one, files in the state directory.
+    pub fn of(host: &Host) -> Option<Self> {
+        let state = host.state_dir()?.join("proxy");
+        let runtime =
+            host.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let sockets = runtime.map_or_else(|| state.clone(), |dir| dir.join("agent-sandbox/proxy"));
+        Some(Self { sockets, state })
+    }
+
+    /// One in a directory of its own.
+    pub fn at(dir: &Path) -> Self {
+        Self { sockets: dir.to_owned(), state: dir.to_owned() }
+    }
+
+    /// The socket that sessions are registered at.
+    pub fn admin(&self) -> PathBuf {
+        self.sockets.join("admin")
+    }
+
+    /// The socket that sandboxes hand their listeners to.
+    pub fn attach(&self) -> PathBuf {
+        self.sockets.join("attach")
+    }
+
+    /// Sessions that a restart must not lose.
+    pub fn sessions(&self) -> PathBuf {
+        self.state.join("sessions.json")
+    }
+
+    /// What happened.
+    pub fn audit(&self) -> PathBuf {
+        self.state.join("audit.jsonl")
+    }
+
+    /// What a proxy in the background says.
+    pub fn log(&self) -> PathBuf {
+        self.state.join("log")
+    }
+
+    /// Held by the one proxy that runs.
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("lock")
+    }
+
+    /// Makes the directories, for their owner alone.
+    pub fn prepare(&self) -> io::Result<()> {
+        private_dir(&self.state)?;
+        private_dir(&self.sockets)
+    }
+}
+
+fn private_dir(dir: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let found = std::fs::symlink_metadata(dir)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        let wrong = format!("`{}` is no directory of yours", dir.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, wrong));
+    }
+    if found.mode() & 0o077 != 0 {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Which methods and paths a session may use.
+
+use globset::{GlobBuilder, GlobMatcher};
+use hyper::Method;
+use thiserror::Error;
+
+/// A list of rules; what none of them names is refused.
+#[derive(Debug, Clone)]
+pub struct Routes(Vec<Rule>);
+
+#[derive(Debug, Clone)]
+struct Rule {
+    /// `None`: every method.
+    method: Option<Method>,
+    path: GlobMatcher,
+}
+
+/// Why a text is no rule.
+#[derive(Debug, Error)]
+pub enum RouteError {
+    /// Not two words, or one that is a path.
+    #[error("`{0}` is no rule: write `METHOD /path`, `/path`, or `*` for everything")]
+    Shape(String),
+    /// The path is no glob.
+    #[error("`{0}` is no pattern of a path")]
+    Pattern(String, #[source] globset::Error),
+}
+
+impl Routes {
+    /// Reads `METHOD /path`, `* /path`, `/path` and `*`. `*` in a path stays within a segment, `**` does not.
+    pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, RouteError> {
+        texts.into_iter().map(rule).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether everything is allowed, so that no path needs to be looked at.
+    pub fn is_everything(&self) -> bool {
+        self.0.iter().any(|rule| rule.method.is_none() && rule.path.glob().glob() == "/**")
+    }
+
+    /// Whether a rule allows this. `HEAD` is what `GET` is, without the answer's body.
+    pub fn allow(&self, method: &Method, plain_path: &str) -> bool {
+        let asked = if method == Method::HEAD { &Method::GET } else { method };
+        self.0.iter().any(|rule| {
+            rule.method.as_ref().is_none_or(|method| method == asked)
+                && rule.path.is_match(plain_path)
+        })
+    }
+}
+
+fn rule(text: &str) -> Result<Rule, RouteError> {
+    let wrong = || RouteError::Shape(text.to_owned());
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (method, path) = match words[..] {
+        ["*"] => ("*", "/**"),
+        [path] => ("*", path),
+        [method, path] => (method, path),
+        _ => return Err(wrong()),
+    };
+    if !path.starts_with('/') {
+        return Err(wrong());
+    }
+    let method = match method {
+        "*" => None,
+        name if name.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+            Some(Method::from_bytes(name.as_bytes()).map_err(|_| wrong())?)
+        }
+        _ => return Err(wrong()),
+    };
+    let glob = GlobBuilder::new(path).literal_separator(true).build();
+    let glob = glob.map_err(|error| RouteError::Pattern(text.to_owned(), error))?;
+    Ok(Rule { method, path: glob.compile_matcher() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_allow_what_a_rule_names_and_nothing_else() {
+        let routes =
+            Routes::parse(["POST /v1/messages", "GET /v1/models/*", "/v1/audio/**"]).unwrap();
+        for (method, path, allowed) in [
+            (Method::POST, "/v1/messages", true),
+            (Method::GET, "/v1/messages", false),
+            (Method::POST, "/v1/messages/batches", false),
+            (Method::GET, "/v1/models/a", true),
+            (Method::HEAD, "/v1/models/a", true),
+            (Method::GET, "/v1/models/a/b", false),
+            (Method::GET, "/v1/models", false),
+            (Method::DELETE, "/v1/audio/x/y", true),
+            (Method::GET, "/v1/files", false),
+            (Method::GET, "/V1/MODELS/a", false),
+        ] {
+            assert_eq!(routes.allow(&method, path), allowed, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_allows_nothing_and_a_star_everything() {
+        assert!(!Routes::parse([]).unwrap().allow(&Method::GET, "/"));
+        let all = Routes::parse(["*"]).unwrap();
+        assert!(all.is_everything() && all.allow(&Method::DELETE, "/a/b"));
+        assert!(!Routes::parse(["GET /**"]).unwrap().is_everything());
+    }
+
+    #[test]
+    fn rule_is_refused_when_it_is_none() {
+        for text in ["", "GET", "get /x", "GET x", "GET /a /b", "GET /[", "v1/messages"] {
+            assert!(Routes::parse([text]).is_err(), "{text}");
+        }
+    }
+}

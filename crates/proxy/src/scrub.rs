@@ -1,0 +1,161 @@
+//! Overwrites secrets in what streams past, also when they arrive in pieces.
+//!
+//! A secret is overwritten by as many stars, so that lengths which were announced stay true. Only
+//! bytes that may be the beginning of a secret wait for the next piece; all others go at once.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memmem::Finder;
+use zeroize::Zeroizing;
+
+/// A stream's scrubber.
+pub(crate) struct Scrubber {
+    secrets: Vec<Pattern>,
+    /// What may be the beginning of a secret, held back.
+    held: BytesMut,
+}
+
+struct Pattern {
+    text: Zeroizing<Vec<u8>>,
+    finder: Finder<'static>,
+}
+
+impl std::fmt::Debug for Scrubber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scrubber")
+    }
+}
+
+impl Scrubber {
+    pub(crate) fn new(secrets: &[Zeroizing<Vec<u8>>]) -> Self {
+        let pattern = |text: &Zeroizing<Vec<u8>>| Pattern {
+            finder: Finder::new(text.as_slice()).into_owned(),
+            text: text.clone(),
+        };
+        Self { secrets: secrets.iter().map(pattern).collect(), held: BytesMut::new() }
+    }
+
+    /// What may go on of this piece, with what was held back before it. May be empty.
+    pub(crate) fn pass(&mut self, piece: Bytes) -> Bytes {
+        let mut whole = if self.held.is_empty() {
+            // The usual case: nothing is copied unless there is something to overwrite.
+            if self.secrets.iter().all(|secret| secret.finder.find(&piece).is_none()) {
+                return self.without_tail(piece);
+            }
+            BytesMut::from(piece)
+        } else {
+            let mut whole = self.held.split();
+            whole.extend_from_slice(&piece);
+            whole
+        };
+        for secret in &self.secrets {
+            while let Some(at) = secret.finder.find(&whole) {
+                whole[at..at + secret.text.len()].fill(b'*');
+            }
+        }
+        self.without_tail(whole.freeze())
+    }
+
+    /// What was held back, at the end of the stream: half a secret is none.
+    pub(crate) fn rest(&mut self) -> Bytes {
+        self.held.split().freeze()
+    }
+
+    /// How much is held back.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn without_tail(&mut self, mut piece: Bytes) -> Bytes {
+        let tail =
+            self.secrets.iter().map(|secret| overlap(&piece, &secret.text)).max().unwrap_or(0);
+        if tail > 0 {
+            self.held.extend_from_slice(&piece[piece.len() - tail..]);
+            piece.truncate(piece.len() - tail);
+        }
+        piece
+    }
+}
+
+/// How many bytes at the end of the piece are the beginning of the secret, but not all of it.
+fn overlap(piece: &[u8], secret: &[u8]) -> usize {
+    let Some((first, longest)) = secret.first().zip(secret.len().checked_sub(1)) else { return 0 };
+    let from = piece.len().saturating_sub(longest);
+    let tail = &piece[from..];
+    memchr::memchr_iter(*first, tail)
+        .find(|at| secret.starts_with(&tail[*at..]))
+        .map_or(0, |at| tail.len() - at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn scrubber(secrets: &[&str]) -> Scrubber {
+        let secrets: Vec<_> =
+            secrets.iter().map(|text| Zeroizing::new(text.as_bytes().to_vec())).collect();
+        Scrubber::new(&secrets)
+    }
+
+    fn through(secrets: &[&str], pieces: &[&[u8]]) -> Vec<u8> {
+        let mut scrubber = scrubber(secrets);
+        let mut all = Vec::new();
+        for piece in pieces {
+            all.extend_from_slice(&scrubber.pass(Bytes::copy_from_slice(piece)));
+        }
+        all.extend_from_slice(&scrubber.rest());
+        all
+    }
+
+    #[test]
+    fn secret_is_overwritten_however_it_arrives() {
+        for pieces in [
+            &[b"key sk-secret-1 and sk-secret-1!".as_slice()][..],
+            &[b"key sk-sec", b"ret-1 and sk-secret-1!"],
+            &[b"key s", b"k", b"-secret-", b"1 and sk-secret-", b"1!"],
+        ] {
+            assert_eq!(through(&["sk-secret-1"], pieces), b"key *********** and ***********!");
+        }
+        let single: Vec<&[u8]> = b"sk-sk-secret-1".chunks(1).collect();
+        assert_eq!(through(&["sk-secret-1"], &single), b"sk-***********");
+    }
+
+    #[test]
+    fn only_what_may_become_the_secret_waits() {
+        let mut scrubber = scrubber(&["sk-secret-1"]);
+        assert_eq!(scrubber.pass(Bytes::from_static(b"data: hello\n\n")), "data: hello\n\n");
+        assert_eq!(scrubber.pass(Bytes::from_static(b"ends in sk-s")), "ends in ");
+        assert_eq!(scrubber.held(), 4);
+        assert_eq!(scrubber.pass(Bytes::from_static(b"o it went")), "sk-so it went");
+        assert_eq!(scrubber.pass(Bytes::from_static(b"s")), "");
+        assert_eq!(scrubber.rest(), "s");
+    }
+
+    #[test]
+    fn pieces_without_a_secret_are_passed_on_as_they_are() {
+        let mut scrubber = scrubber(&["sk-secret-1"]);
+        let piece = Bytes::from(vec![b'x'; 1000]);
+        assert_eq!(scrubber.pass(piece.clone()).as_ptr(), piece.as_ptr());
+        assert_eq!(through(&[], &[b"nothing to hide"]), b"nothing to hide");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(text in "[ab]{0,60}", cuts in proptest::collection::vec(1usize..7, 1..40)) {
+            let secrets = ["abab", "bba"];
+            let mut pieces = Vec::new();
+            let mut rest = text.as_bytes();
+            for cut in cuts {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = after;
+            }
+            pieces.push(rest);
+            let scrubbed = through(&secrets, &pieces);
+            prop_assert_eq!(scrubbed.len(), text.len());
+            for secret in secrets {
+                prop_assert!(memchr::memmem::find(&scrubbed, secret.as_bytes()).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! A proxy from its start to its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use crate::admin::{self, Admission};
+use crate::attach;
+use crate::audit::Audit;
+use crate::credential::Source;
+use crate::data::{Door, Scope, Workers};
+use crate::listen::{self, Listener};
+use crate::place::Place;
+use crate::session::{Registry, StoreError};
+use crate::token::Token;
+use crate::{Proxy, metrics};
+
+/// How a proxy is to run.
+#[derive(Debug)]
+pub struct Settings {
+    /// Its sockets and files.
+    pub place: Place,
+    /// Addresses where clients with tokens come in.
+    pub listen: Vec<SocketAddr>,
+    /// An address for the admin interface, and the token that it asks for.
+    pub admin: Option<(SocketAddr, Token)>,
+    /// Whether it ends when nobody needs it any more.
+    pub on_demand: bool,
+    /// Where keys come from that are not handed over.
+    pub source: Arc<dyn Source>,
+    /// Where trouble is told.
+    pub say: fn(&str),
+}
+
+/// Why a proxy does not run.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// No place for sockets and files.
+    #[error("cannot make the proxy's directories")]
+    Place(#[source] io::Error),
+    /// There is one.
+    #[error("another proxy runs already")]
+    Running,
+    /// Sessions cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A socket or an address cannot be had.
+    #[error("cannot listen at `{0}`")]
+    Listen(String, #[source] io::Error),
+    /// The log cannot be written.
+    #[error("cannot open the log `{}`", .0.display())]
+    Audit(PathBuf, #[source] io::Error),
+    /// No threads, no timers.
+    #[error("cannot start")]
+    Start(#[source] io::Error),
+}
+
+impl ServerError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Running => {
+                Some("use it, or end it first; there is one proxy for each user".into())
+            }
+            Self::Store(error) => Some(error.hint()),
+            Self::Listen(..) => Some("choose another port, or end the program that has it".into()),
+            Self::Place(_) | Self::Audit(..) => {
+                Some("look at the owner and the mode of that directory".into())
+            }
+            Self::Start(_) => None,
+        }
+    }
+}
+
+/// Where a proxy that runs can be reached.
+#[derive(Debug)]
+pub struct Running {
+    /// The addresses of its listeners, in the order in which they were asked for.
+    pub listening: Vec<SocketAddr>,
+    /// The address of its admin interface.
+    pub admin: Option<SocketAddr>,
+}
+
+/// How long a proxy on demand waits for the first sandbox, and for the next one.
+const FIRST: Duration = Duration::from_secs(20);
+const NEXT: Duration = Duration::from_secs(2);
+/// How long a sandbox may take to come back after a restart.
+const ORPHANED: Duration = Duration::from_secs(60);
+/// How often sessions are looked at, and what they used is written down.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Runs a proxy until a signal ends it, or nobody needs it. `started` is called when it can be used.
+pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), ServerError> {
+    settings.place.prepare().map_err(ServerError::Place)?;
+    let _alone = lock(&settings.place)?;
+    if settings.on_demand {
+        // The keys of the terminal that it was started from are not for it.
+        let _ = rustix::process::setsid();
+    }
+    guard_memory();
+    let audit = settings.place.audit();
+    let proxy = Arc::new(Proxy {
+        registry: Registry::open(settings.place.sessions(), settings.source.clone())?,
+        metrics: metrics::Metrics::default(),
+        audit: Audit::open(&audit).map_err(|error| ServerError::Audit(audit, error))?,
+        attached: std::sync::Mutex::default(),
+        listening: std::sync::OnceLock::new(),
+        say: settings.say,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ServerError::Start)?;
+    runtime.block_on(serve(settings, proxy, started))
+}
+
+async fn serve(
+    settings: &Settings,
+    proxy: Arc<Proxy>,
+    started: impl FnOnce(&Running),
+) -> Result<(), ServerError> {
+    let workers = Arc::new(Workers::start(&proxy).map_err(ServerError::Start)?);
+    let mut listening = Vec::new();
+    for address in &settings.listen {
+        listening.push(open_door(*address, &workers).await?);
+    }
+    let admin = match &settings.admin {
+        Some((address, token)) => Some(open_admin(*address, token, &proxy).await?),
+        None => None,
+    };
+    serve_admin(&settings.place.admin(), proxy.clone())?;
+    serve_attach(&settings.place.attach(), proxy.clone(), workers)?;
+    let _ = proxy.listening.set(listening.clone());
+    started(&Running { listening, admin });
+    until_the_end(&proxy, settings.on_demand).await.map_err(ServerError::Start)?;
+    // Nobody new comes in while what there was is written down.
+    for socket in [settings.place.attach(), settings.place.admin()] {
+        let _ = std::fs::remove_file(socket);
+    }
+    proxy.save();
+    Ok(())
+}
+
+async fn open_door(address: SocketAddr, workers: &Arc<Workers>) -> Result<SocketAddr, ServerError> {
+    let failed = |error| ServerError::Listen(address.to_string(), error);
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    tokio::spawn(listen::serve(Listener::Tcp(listener), Door::new(Scope::Open), workers.clone()));
+    Ok(bound)
+}
+
+async fn open_admin(
+    address: SocketAddr,
+    token: &Token,
+    proxy: &Arc<Proxy>,
+) -> Result<SocketAddr, ServerError> {
+    let failed = |error| ServerError::Listen(address.to_string(), error);
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let (proxy, admission) = (proxy.clone(), Admission::Bearer(Arc::new(token.hash())));
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    drop(tokio::spawn(admin::serve(stream, proxy.clone(), admission.clone())));
+                }
+                Err(_) => sleep(TICK).await,
+            }
+        }
+    });
+    Ok(bound)
+}
+
+fn serve_admin(path: &Path, proxy: Arc<Proxy>) -> Result<(), ServerError> {
+    let listener = private_socket(path)?;
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) if is_ours(&stream) => {
+                    tokio::spawn(admin::serve(stream, proxy.clone(), Admission::Owner));
+                }
+                Ok(_) => {}
+                Err(_) => sleep(TICK).await,
+            }
+        }
+    });
+    Ok(())
+}
+
+fn serve_attach(path: &Path, proxy: Arc<Proxy>, workers: Arc<Workers>) -> Result<(), ServerError> {
+    let listener = private_socket(path)?;
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) if is_ours(&stream) => {
+                    tokio::spawn(attach::serve(stream, proxy.clone(), workers.clone()));
+                }
+                Ok(_) => {}
+                Err(_) => sleep(TICK).await,
+            }
+        }
+    });
+    Ok(())
+}
+
+/// A socket for its owner alone. The lock is ours, so one that is there belongs to nobody any more.
+fn private_socket(path: &Path) -> Result<UnixListener, ServerError> {
+    let failed = |error| ServerError::Listen(path.display().to_string(), error);
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// The directory and the mode say so already; the kernel says it once more.
+fn is_ours(stream: &tokio::net::UnixStream) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
+}
+
+/// Until a signal comes, or nobody needs the proxy.
+async fn until_the_end(proxy: &Proxy, on_demand: bool) -> io::Result<()> {
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut watch = Watch::new(on_demand);
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+            () = sleep(TICK) => if watch.tick(proxy) { return Ok(()) },
+        }
+    }
+}
+
+/// What is looked at once in a while.
+struct Watch {
+    started: Instant,
+    /// When an idle proxy ends; `None` when it never does.
+    ends: Option<Instant>,
+    on_demand: bool,
+    requests: u64,
+}
+
+impl Watch {
+    fn new(on_demand: bool) -> Self {
+        let started = Instant::now();
+        Self { started, ends: on_demand.then(|| started + FIRST), on_demand, requests: 0 }
+    }
+
+    /// Ends sessions, writes down what was used. Returns whether the proxy is to end.
+    fn tick(&mut self, proxy: &Proxy) -> bool {
+        let mut gone = proxy.registry.revoke_expired();
+        if self.started.elapsed() > ORPHANED {
+            gone += proxy.registry.revoke_orphaned();
+        }
+        let requests = proxy.metrics.ended();
+        if gone > 0 || std::mem::replace(&mut self.requests, requests) != requests {
+            proxy.save();
+        }
+        if self.on_demand && !proxy.is_idle() {
+            self.ends = Some(Instant::now() + NEXT);
+        }
+        self.ends.is_some_and(|end| end <= Instant::now())
+    }
+}
+
+/// Held for as long as the proxy runs.
+fn lock(place: &Place) -> Result<std::fs::File, ServerError> {
+    /// One that is about to end may still hold it.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(place.lock())
+        .map_err(ServerError::Place)?;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if std::time::Instant::now() < deadline => {
+                // While it answers, it is not about to end.
+                if crate::client::Client::new(place).health().is_ok() {
+                    return Err(ServerError::Running);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(ServerError::Running),
+            Err(error) => return Err(ServerError::Place(error.into())),
+        }
+    }
+}
+
+/// Keys are in this memory: it is neither dumped nor read by others. As many descriptors as allowed are for
+/// connections.
+fn guard_memory() {
+    use rustix::process::{
+        DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+    };
+    // A kernel that refuses leaves the directory's mode and the user's id as the walls.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let files = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
+}

@@ -1,0 +1,229 @@
+//! What somebody says about a new session, and how it becomes one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::key::Key;
+use super::{Limits, Session, State};
+use crate::credential::{Placement, PlacementError, Secret, SecretRef, Source, SourceError};
+use crate::headers;
+use crate::provider::{PROVIDERS, Provider, UnknownProvider};
+use crate::route::{RouteError, Routes};
+use crate::token::{Token, TokenHash};
+use crate::upstream::{Target, TargetError};
+
+/// A session that is to be. `token`, `api_key` and the terms stand side by side in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct Registration {
+    /// What the sandbox will hold.
+    pub token: Token,
+    /// The key itself; or `terms.secret` says where it is.
+    pub api_key: Option<Secret>,
+    /// The rest, which is kept on disk.
+    pub terms: Terms,
+}
+
+/// Everything about a session that is no secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// A name from the table of providers.
+    pub provider: String,
+    /// Where the key is to be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SecretRef>,
+    /// The server, where it is not the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_url: Option<String>,
+    /// Whose session it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<String>,
+    /// Where the key goes, where it is not the provider's usual place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Placement>,
+    /// Headers that every request gets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Which methods and paths may be used, where it is not the provider's list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Vec<String>>,
+    /// How much may be done.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Why there is no such session.
+#[derive(Debug, Error)]
+pub enum RegistrationError {
+    /// No such provider.
+    #[error(transparent)]
+    Provider(#[from] UnknownProvider),
+    /// No server.
+    #[error("the provider `{0}` has no server of its own")]
+    NoUpstream(String),
+    /// Not a server.
+    #[error("`upstream_url` cannot be used")]
+    Upstream(#[from] TargetError),
+    /// No key, or two.
+    #[error("a session needs one of `api_key` and `secret`")]
+    Key,
+    /// The key cannot be sent.
+    #[error("the key is empty or has characters that no header can carry")]
+    KeyText,
+    /// The reference means nothing.
+    #[error("the secret cannot be used")]
+    Source(#[from] SourceError),
+    /// The key would go nowhere.
+    #[error("`credential` cannot be used")]
+    Placement(#[from] PlacementError),
+    /// Not a header that can be set.
+    #[error("`headers` has `{0}`, which the proxy does not set")]
+    Header(String),
+    /// Not a rule.
+    #[error("`routes` cannot be used")]
+    Route(#[from] RouteError),
+    /// Would be a path or a control character elsewhere.
+    #[error("a sandbox's id has 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
+    SandboxId,
+}
+
+impl RegistrationError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Provider(_) => {
+                let names: Vec<_> = PROVIDERS.iter().map(|provider| provider.name).collect();
+                format!("known are {}", names.join(", "))
+            }
+            Self::NoUpstream(_) => "give an `upstream_url`".into(),
+            Self::Upstream(_) => "write the server's address, such as `https://api.example.com`".into(),
+            Self::Key => "send the key as `api_key`, or say where it is as `secret`".into(),
+            Self::KeyText => "look for a line break or a blank at the end of the key".into(),
+            Self::Source(error) => error.hint.clone(),
+            Self::Placement(_) => "write `{\"header\": {\"name\": \"x-key\", \"format\": \"Token {}\"}}`, `query` or `basic`".into(),
+            Self::Header(_) => "credentials go by `credential`; headers of the connection are the proxy's own".into(),
+            Self::Route(_) => "write rules such as `POST /v1/messages`".into(),
+            Self::SandboxId => "use the id that the sandbox was started with".into(),
+        }
+    }
+}
+
+impl TryFrom<Map<String, Value>> for Registration {
+    type Error = String;
+
+    fn try_from(mut map: Map<String, Value>) -> Result<Self, String> {
+        let token = map.remove("token").ok_or("`token` is missing")?;
+        let token = serde_json::from_value(token).map_err(|error| error.to_string())?;
+        let api_key =
+            map.remove("api_key").map(serde_json::from_value::<Option<Secret>>).transpose();
+        // The error of a value that is no text would repeat it.
+        let api_key = api_key.map_err(|_| "`api_key` is no text")?.flatten();
+        let terms =
+            serde_json::from_value(Value::Object(map)).map_err(|error| error.to_string())?;
+        Ok(Self { token, api_key, terms })
+    }
+}
+
+impl Registration {
+    /// The message that hands it over. It has the key in it.
+    pub fn to_json(&self) -> Result<Value, serde_json::Error> {
+        let mut value = serde_json::to_value(&self.terms)?;
+        value["token"] = Value::String(self.token.text().to_string());
+        if let Some(key) = &self.api_key {
+            value["api_key"] = Value::String(key.expose().to_owned());
+        }
+        Ok(value)
+    }
+}
+
+impl Session {
+    /// Makes a session of what was said about it.
+    pub(super) fn new(
+        hash: TokenHash,
+        terms: &Terms,
+        key: Option<Secret>,
+        bound: bool,
+        state: Arc<State>,
+        source: &Arc<dyn Source>,
+    ) -> Result<Self, RegistrationError> {
+        let provider = Provider::named(&terms.provider)?;
+        let target = target(provider, terms)?;
+        check_id(terms)?;
+        if let Some(placement) = &terms.credential {
+            placement.check()?;
+        }
+        let needs_key =
+            terms.credential.clone().unwrap_or_else(|| provider.placement()) != Placement::None;
+        let key = Key::new(key, terms.secret.clone(), needs_key, source)?;
+        let routes = match &terms.routes {
+            Some(routes) => Routes::parse(routes.iter().map(String::as_str))?,
+            None => Routes::parse(provider.routes.iter().copied())?,
+        };
+        let session = Self {
+            hash,
+            id: hash.short(),
+            provider,
+            host: target.host_header().ok_or_else(|| TargetError::Url(target.url()))?,
+            target: Arc::new(target),
+            sandbox: terms.sandbox_id.clone(),
+            bound,
+            routes,
+            limits: terms.limits.clone(),
+            headers: set_headers(&terms.headers)?,
+            placement: terms.credential.clone(),
+            key,
+            state,
+        };
+        session.key.check(&session)?;
+        Ok(session)
+    }
+
+    /// Where the key goes, and the headers that it needs.
+    pub(super) fn shape(&self, key: &str) -> (Placement, &'static [(&'static str, &'static str)]) {
+        let provider = self.provider.for_key(key);
+        (self.placement.clone().unwrap_or_else(|| provider.placement()), provider.headers)
+    }
+}
+
+fn target(provider: &Provider, terms: &Terms) -> Result<Target, RegistrationError> {
+    match &terms.upstream_url {
+        Some(url) => Ok(Target::named(url)?),
+        None if provider.upstream.is_empty() => {
+            Err(RegistrationError::NoUpstream(provider.name.into()))
+        }
+        // Its usual place is this machine: that is as good as named.
+        None if provider.is_local() => Ok(Target::named(provider.upstream)?),
+        None => Ok(Target::public(provider.upstream)?),
+    }
+}
+
+fn check_id(terms: &Terms) -> Result<(), RegistrationError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    let fits = |id: &String| (1..=128).contains(&id.len()) && id.bytes().all(plain);
+    if terms.sandbox_id.as_ref().is_none_or(fits) {
+        Ok(())
+    } else {
+        Err(RegistrationError::SandboxId)
+    }
+}
+
+fn set_headers(
+    wanted: &BTreeMap<String, String>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, RegistrationError> {
+    let mut set = Vec::new();
+    for (name, value) in wanted {
+        let wrong = || RegistrationError::Header(name.clone());
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        if headers::is_connection_bound(&name) || headers::is_credential(&name) {
+            return Err(wrong());
+        }
+        set.push((name, HeaderValue::from_str(value).map_err(|_| wrong())?));
+    }
+    Ok(set)
+}

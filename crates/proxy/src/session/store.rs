@@ -1,0 +1,103 @@
+//! Sessions on disk, so that a restart of the proxy loses none. Only hashes of tokens and references
+//! to secrets are written.
+
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Counts;
+use super::registration::Terms;
+use crate::token::TokenHash;
+
+const VERSION: u32 = 1;
+
+/// A session as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stored {
+    pub token_sha256: TokenHash,
+    #[serde(default)]
+    pub bound: bool,
+    pub terms: Terms,
+    #[serde(default)]
+    pub usage: Counts,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct File {
+    version: u32,
+    sessions: Vec<Stored>,
+}
+
+/// Why sessions cannot be kept.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Cannot be read.
+    #[error("cannot read the sessions in `{}`", .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// Is not what we wrote.
+    #[error("the sessions in `{}` make no sense", .0.display())]
+    Content(PathBuf, #[source] serde_json::Error),
+    /// Comes from another version.
+    #[error("the sessions in `{}` are of version {found}, and this proxy knows {VERSION}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Cannot be written.
+    #[error("cannot write the sessions to `{}`", .0.display())]
+    Write(PathBuf, #[source] io::Error),
+}
+
+impl StoreError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Read(..) | Self::Write(..) => {
+                "look at the owner and the mode of that directory".into()
+            }
+            Self::Content(path, _) | Self::Version { path, .. } => {
+                format!("move `{}` away; sandboxes that run register again", path.display())
+            }
+        }
+    }
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<Stored>, StoreError> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::Read(path.to_owned(), error)),
+    };
+    let file: File = serde_json::from_slice(&text)
+        .map_err(|error| StoreError::Content(path.to_owned(), error))?;
+    if file.version != VERSION {
+        return Err(StoreError::Version { path: path.to_owned(), found: file.version });
+    }
+    Ok(file.sessions)
+}
+
+/// The file has the old content or the new one, whatever happens meanwhile.
+pub(super) fn write(path: &Path, sessions: &[Stored]) -> Result<(), StoreError> {
+    let failed = |error| StoreError::Write(path.to_owned(), error);
+    let file = File { version: VERSION, sessions: sessions.to_vec() };
+    let text = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
+    replace(path, &text).map_err(failed)
+}
+
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)
+}

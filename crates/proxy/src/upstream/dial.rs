@@ -1,0 +1,175 @@
+//! New connections: resolve once, look at the addresses, dial those.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+
+use super::{Target, address, tls};
+
+/// Why there is no connection.
+#[derive(Debug, Error)]
+pub(crate) enum DialError {
+    #[error("the name `{0}` cannot be resolved")]
+    Resolve(String, #[source] io::Error),
+    #[error("`{0}` is at {1}, where this session may not go")]
+    Forbidden(String, String),
+    #[error("cannot connect to `{0}`")]
+    Connect(String, #[source] io::Error),
+    #[error("`{0}` does not answer a connection in time")]
+    Timeout(String),
+    #[error("no TLS with `{0}`")]
+    Tls(String, #[source] io::Error),
+    #[error("`{0}` did not begin to speak HTTP")]
+    Handshake(String, #[source] hyper::Error),
+}
+
+/// How connections are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dialer {
+    /// For name, connection and TLS together.
+    pub timeout: Duration,
+}
+
+/// A connection, and whether the server wants HTTP/2 on it.
+#[derive(Debug)]
+pub(crate) struct Dialled {
+    pub stream: Stream,
+    pub http2: bool,
+}
+
+/// What is spoken on a new connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speak {
+    /// What the server prefers.
+    Any,
+    /// HTTP/1.1, which alone can be upgraded.
+    Http1,
+}
+
+impl Dialer {
+    pub(crate) async fn dial(self, target: &Target, speak: Speak) -> Result<Dialled, DialError> {
+        match timeout(self.timeout, dial(target, speak)).await {
+            Ok(done) => done,
+            Err(_) => Err(DialError::Timeout(target.url())),
+        }
+    }
+}
+
+async fn dial(target: &Target, speak: Speak) -> Result<Dialled, DialError> {
+    let tcp = connect(target, &addresses(target).await?).await?;
+    // Every event of a stream is to leave at once.
+    tcp.set_nodelay(true).map_err(|error| DialError::Connect(target.url(), error))?;
+    if !target.tls {
+        return Ok(Dialled { stream: Stream::Plain(tcp), http2: false });
+    }
+    let failed = |error| DialError::Tls(target.url(), error);
+    let settings = tls::settings().map_err(failed)?;
+    let config = if speak == Speak::Any { &settings.any } else { &settings.http1 };
+    let name = ServerName::try_from(target.host.clone())
+        .map_err(|error| failed(io::Error::other(error)))?;
+    let connector = tokio_rustls::TlsConnector::from(config.clone());
+    let stream = connector.connect(name, tcp).await.map_err(failed)?;
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    Ok(Dialled { stream: Stream::Tls(Box::new(stream)), http2 })
+}
+
+/// The addresses that may be dialled. One that may not be is left out; when none is left, that is said.
+async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, DialError> {
+    let found: Vec<SocketAddr> = match target.address() {
+        Some(address) => vec![SocketAddr::new(address, target.port)],
+        None => tokio::net::lookup_host((target.host.as_str(), target.port))
+            .await
+            .map_err(|error| DialError::Resolve(target.host.clone(), error))?
+            .collect(),
+    };
+    let (good, bad): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|found| address::allowed(target, found.ip()));
+    match (good.is_empty(), bad.first()) {
+        (false, _) => Ok(good),
+        (true, Some(bad)) => Err(DialError::Forbidden(target.host.clone(), bad.ip().to_string())),
+        (true, None) => {
+            let none = io::Error::new(io::ErrorKind::NotFound, "no address");
+            Err(DialError::Resolve(target.host.clone(), none))
+        }
+    }
+}
+
+/// Tries one address after the other; one that swallows packets does not use up the time of all.
+async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
+    const EACH: Duration = Duration::from_secs(4);
+    let mut last = io::Error::from(io::ErrorKind::TimedOut);
+    for address in addresses {
+        match timeout(EACH, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(DialError::Connect(target.url(), last))
+}
+
+/// A connection to a server, with or without TLS.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// The same call on whichever stream it is.
+macro_rules! either {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream.get_mut() {
+            Stream::Plain($inner) => $call,
+            Stream::Tls($inner) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self, inner => Pin::new(inner).poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, inner => Pin::new(inner).poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, inner => Pin::new(inner).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, inner => Pin::new(inner).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, inner => Pin::new(inner).poll_shutdown(cx))
+    }
+}

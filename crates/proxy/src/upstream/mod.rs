@@ -1,0 +1,11 @@
+//! The servers behind the proxy: which one a session talks to, and connections to it.
+
+mod target;
+mod address;
+mod tls;
+mod dial;
+mod pool;
+
+pub(crate) use dial::{DialError, Dialer};
+pub(crate) use pool::{Lease, NotSent, Pool, Sent};
+pub use target::{Target, TargetError};

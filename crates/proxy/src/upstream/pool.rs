@@ -1,0 +1,223 @@
+//! Connections that are used again. Each worker has a pool of its own, so none is ever waited for.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+
+use super::dial::{Dialled, Speak};
+use super::{DialError, Dialer, Target};
+use crate::data::Upload;
+
+/// Servers close idle connections after a minute or so; one that they are about to close is not used.
+const IDLE: Duration = Duration::from_secs(50);
+/// More idle connections than this to one server are closed.
+const KEPT: usize = 256;
+/// How long a connection may take to become free that has just answered.
+const SETTLING: Duration = Duration::from_millis(20);
+/// Servers allow about a hundred streams on a connection.
+const STREAMS: usize = 90;
+
+/// Connections of one worker.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    places: Mutex<HashMap<Arc<Target>, Place>>,
+    /// How many connections were opened, of all workers.
+    opened: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    idle: Vec<(http1::SendRequest<Upload>, Instant)>,
+    shared: Vec<Shared>,
+}
+
+/// A connection that carries many requests at once.
+#[derive(Debug, Clone)]
+struct Shared {
+    sender: http2::SendRequest<Upload>,
+    streams: Arc<()>,
+}
+
+/// The right to use a connection for one request.
+#[derive(Debug)]
+pub(crate) enum Lease {
+    /// The whole connection.
+    Http1(http1::SendRequest<Upload>),
+    /// A part of it. The count of streams goes with it.
+    Http2(
+        http2::SendRequest<Upload>,
+        #[allow(dead_code, reason = "counted by being there")] Arc<()>,
+    ),
+}
+
+/// An answer, with the connection it comes on.
+pub(crate) struct Sent {
+    pub answer: Response<Incoming>,
+    pub lease: Lease,
+}
+
+/// A request that did not reach the server.
+pub(crate) enum NotSent {
+    /// It was never written: another connection may take it.
+    Unused(Box<Request<Upload>>),
+    /// Some of it may have been read.
+    Failed(hyper::Error),
+}
+
+impl Pool {
+    pub(crate) fn new(opened: Arc<AtomicUsize>) -> Self {
+        Self { places: Mutex::default(), opened }
+    }
+
+    fn with<T>(&self, target: &Arc<Target>, act: impl FnOnce(&mut Place) -> T) -> T {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        match places.get_mut(target) {
+            Some(place) => act(place),
+            None => act(places.entry(target.clone()).or_default()),
+        }
+    }
+
+    /// A connection that is there already.
+    pub(crate) async fn reuse(&self, target: &Arc<Target>) -> Option<Lease> {
+        if let Some(lease) = self.with(target, Place::shared) {
+            return Some(lease);
+        }
+        while let Some(mut sender) = self.with(target, Place::idle) {
+            if sender.is_ready() {
+                return Some(Lease::Http1(sender));
+            }
+            if let Ok(Ok(())) = tokio::time::timeout(SETTLING, sender.ready()).await {
+                return Some(Lease::Http1(sender));
+            }
+        }
+        None
+    }
+
+    /// A new connection.
+    pub(crate) async fn open(
+        &self,
+        target: &Arc<Target>,
+        dialer: Dialer,
+    ) -> Result<Lease, DialError> {
+        let Dialled { stream, http2 } = dialer.dial(target, Speak::Any).await?;
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        if http2 {
+            return self.open_shared(target, stream).await;
+        }
+        Ok(Lease::Http1(handshake(target, stream).await?))
+    }
+
+    /// A connection of its own for a request that may take it over.
+    pub(crate) async fn open_alone(
+        &self,
+        target: &Target,
+        dialer: Dialer,
+    ) -> Result<Lease, DialError> {
+        let Dialled { stream, .. } = dialer.dial(target, Speak::Http1).await?;
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(Lease::Http1(handshake(target, stream).await?))
+    }
+
+    async fn open_shared(
+        &self,
+        target: &Arc<Target>,
+        stream: super::dial::Stream,
+    ) -> Result<Lease, DialError> {
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(20))
+            .keep_alive_while_idle(false)
+            .max_header_list_size(crate::limits::HEADERS_AS_U32)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| DialError::Handshake(target.url(), error))?;
+        tokio::spawn(connection);
+        let shared = Shared { sender, streams: Arc::new(()) };
+        let lease = Lease::Http2(shared.sender.clone(), shared.streams.clone());
+        self.with(target, |place| place.shared.push(shared));
+        Ok(lease)
+    }
+
+    /// Takes a connection back whose answer is complete.
+    pub(crate) fn give_back(&self, target: &Arc<Target>, lease: Lease) {
+        if let Lease::Http1(sender) = lease {
+            self.with(target, |place| {
+                if place.idle.len() < KEPT && !sender.is_closed() {
+                    place.idle.push((sender, Instant::now()));
+                }
+            });
+        }
+    }
+
+    /// Closes what has not been used for a while. Returns how many connections are left.
+    pub(crate) fn sweep(&self) -> usize {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.retain(|_, place| {
+            place.idle.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE);
+            place.shared.retain(|shared| !shared.sender.is_closed());
+            !place.idle.is_empty() || !place.shared.is_empty()
+        });
+        places.values().map(|place| place.idle.len() + place.shared.len()).sum()
+    }
+}
+
+impl Place {
+    fn idle(&mut self) -> Option<http1::SendRequest<Upload>> {
+        while let Some((sender, since)) = self.idle.pop() {
+            if !sender.is_closed() && since.elapsed() < IDLE {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    fn shared(&mut self) -> Option<Lease> {
+        self.shared.retain(|shared| !shared.sender.is_closed());
+        let free =
+            self.shared.iter().find(|shared| Arc::strong_count(&shared.streams) <= STREAMS)?;
+        Some(Lease::Http2(free.sender.clone(), free.streams.clone()))
+    }
+}
+
+async fn handshake(
+    target: &Target,
+    stream: super::dial::Stream,
+) -> Result<http1::SendRequest<Upload>, DialError> {
+    let (sender, connection) = http1::Builder::new()
+        .max_header_size(crate::limits::HEADERS)
+        .max_buf_size(crate::limits::BUFFER)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| DialError::Handshake(target.url(), error))?;
+    tokio::spawn(connection.with_upgrades());
+    Ok(sender)
+}
+
+impl Lease {
+    /// Sends a request on this connection.
+    pub(crate) async fn send(mut self, request: Request<Upload>) -> Result<Sent, NotSent> {
+        let sent = match &mut self {
+            Self::Http1(sender) => sender.try_send_request(request).await,
+            Self::Http2(sender, _) => sender.try_send_request(request).await,
+        };
+        match sent {
+            Ok(answer) => Ok(Sent { answer, lease: self }),
+            Err(mut error) => Err(match error.take_message() {
+                Some(request) => NotSent::Unused(Box::new(request)),
+                None => NotSent::Failed(error.into_error()),
+            }),
+        }
+    }
+
+    /// Whether requests on it are written as HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self, Self::Http2(..))
+    }
+}

@@ -1,0 +1,228 @@
+//! Counts tokens in what streams past, without holding a byte back.
+//!
+//! Providers write counts as numbers with known names, in JSON and in events alike. Text that a
+//! model produces stands inside strings, where quotes are escaped, so it cannot look like such a
+//! name. Counts within one answer grow, so the largest one holds: a made-up count can only be added.
+
+use std::ops::AddAssign;
+
+use memchr::memmem::Finder;
+use serde::{Deserialize, Serialize};
+
+/// Tokens that were used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Read by the model.
+    pub input: u64,
+    /// Written by it.
+    pub output: u64,
+    /// Read from, or written to, the provider's cache, where they are counted apart.
+    pub cached: u64,
+}
+
+impl Tokens {
+    /// What a budget is compared with.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output).saturating_add(self.cached)
+    }
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, more: Self) {
+        self.input = self.input.saturating_add(more.input);
+        self.output = self.output.saturating_add(more.output);
+        self.cached = self.cached.saturating_add(more.cached);
+    }
+}
+
+/// The ends of the names, with the quote that closes them.
+const ENDS: [&str; 3] = ["_tokens\"", "eval_count\"", "TokenCount\""];
+/// The longest name, its quotes, a colon, some blanks and a number.
+const WINDOW: usize = 96;
+
+/// How counts in one stream belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// One answer: later counts include earlier ones.
+    Answer,
+    /// Many answers on one connection: each is added.
+    Conversation,
+}
+
+/// Looks for counts in a stream.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    counting: Counting,
+    tokens: Tokens,
+    cache: [u64; 2],
+    /// The end of what came before, in which a name may have begun.
+    tail: Vec<u8>,
+    seen: bool,
+}
+
+impl Counter {
+    pub(crate) fn new(counting: Counting) -> Self {
+        Self { counting, tokens: Tokens::default(), cache: [0; 2], tail: Vec::new(), seen: false }
+    }
+
+    /// Looks at the next piece.
+    pub(crate) fn see(&mut self, piece: &[u8]) {
+        if self.tail.is_empty() {
+            self.scan(piece, piece.len());
+            self.tail.extend_from_slice(unfinished(piece));
+            return;
+        }
+        let mut joint = std::mem::take(&mut self.tail);
+        let old = joint.len();
+        joint.extend_from_slice(&piece[..piece.len().min(WINDOW)]);
+        if piece.len() <= WINDOW {
+            self.scan(&joint, joint.len());
+            self.tail.extend_from_slice(unfinished(&joint));
+        } else {
+            // What began in the tail ends within a window of the piece.
+            self.scan(&joint, old);
+            self.scan(piece, piece.len());
+            self.tail.extend_from_slice(unfinished(piece));
+        }
+    }
+
+    /// What was found, unless nothing was.
+    pub(crate) fn tokens(&self) -> Option<Tokens> {
+        self.seen.then_some(self.tokens)
+    }
+
+    /// Notes every entry whose name begins before `end`.
+    fn scan(&mut self, bytes: &[u8], end: usize) {
+        for name_end in ENDS {
+            for at in Finder::new(name_end).find_iter(bytes) {
+                let quote = at + name_end.len() - 1;
+                if let Some((name, number)) =
+                    entry(bytes, quote).filter(|(name, _)| name.start <= end)
+                {
+                    self.note(&bytes[name], number);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, name: &[u8], number: u64) {
+        let place = match name {
+            b"input_tokens" | b"prompt_tokens" | b"prompt_eval_count" | b"promptTokenCount" => {
+                &mut self.tokens.input
+            }
+            b"output_tokens" | b"completion_tokens" | b"eval_count" | b"candidatesTokenCount" => {
+                &mut self.tokens.output
+            }
+            b"cache_creation_input_tokens" => &mut self.cache[0],
+            b"cache_read_input_tokens" => &mut self.cache[1],
+            _ => return,
+        };
+        self.seen = true;
+        match self.counting {
+            Counting::Answer => *place = (*place).max(number),
+            Counting::Conversation => *place = place.saturating_add(number),
+        }
+        self.tokens.cached = self.cache[0].saturating_add(self.cache[1]);
+    }
+}
+
+/// The name that ends at this quote, and the whole number after it. A number that may go on in the
+/// next piece is none yet.
+fn entry(bytes: &[u8], quote: usize) -> Option<(std::ops::Range<usize>, u64)> {
+    let begin = memchr::memrchr(b'"', &bytes[quote.saturating_sub(WINDOW)..quote])?;
+    let begin = quote.saturating_sub(WINDOW) + begin + 1;
+    let mut rest = skip_blanks(&bytes[quote + 1..]).strip_prefix(b":")?;
+    rest = skip_blanks(rest);
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 || digits == rest.len() || digits > 15 {
+        return None;
+    }
+    let number = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    Some((begin..quote, number))
+}
+
+/// The end of a piece in which an entry has begun: `"name` or `"name": 12`, which may go on.
+fn unfinished(bytes: &[u8]) -> &[u8] {
+    let window = &bytes[bytes.len().saturating_sub(WINDOW)..];
+    let before = |bytes: &[u8], is: fn(&u8) -> bool| {
+        bytes.iter().rposition(|byte| !is(byte)).map_or(0, |at| at + 1)
+    };
+    let blank = |byte: &u8| byte.is_ascii_whitespace();
+    let letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    let mut end = before(window, u8::is_ascii_digit);
+    end = before(&window[..end], blank);
+    end -= usize::from(window[..end].ends_with(b":"));
+    end = before(&window[..end], blank);
+    let closed = end - usize::from(window[..end].ends_with(b"\""));
+    let name = before(&window[..closed], letter);
+    let quoted = window[..name].ends_with(b"\"");
+    match () {
+        // A name that is closed, or one that still goes on.
+        () if quoted && (closed < end || end == window.len()) => &window[name - 1..],
+        // A quote that may open one.
+        () if closed < end && end == window.len() => &window[closed..],
+        () => &[],
+    }
+}
+
+fn skip_blanks(bytes: &[u8]) -> &[u8] {
+    let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    &bytes[blanks..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(text: &str, size: usize) -> Option<Tokens> {
+        let mut counter = Counter::new(Counting::Answer);
+        text.as_bytes().chunks(size).for_each(|piece| counter.see(piece));
+        counter.tokens()
+    }
+
+    const STREAM: &str = concat!(
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,",
+        "\"cache_creation_input_tokens\":7,\"cache_read_input_tokens\":3,\"output_tokens\":1}}}\n\n",
+        "event: content_block_delta\ndata: {\"delta\":{\"text\":\"\\\"output_tokens\\\": 99999, it said\"}}\n\n",
+        "event: message_delta\ndata: {\"usage\":{\"output_tokens\": 15}}\n\n",
+    );
+
+    #[test]
+    fn counts_are_found_in_every_dialect_and_however_it_is_cut() {
+        let tokens = |input, output, cached| Some(Tokens { input, output, cached });
+        for (text, expected) in [
+            (STREAM, tokens(25, 15, 10)),
+            (
+                r#"{"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21,"prompt_tokens_details":{"cached_tokens":4}}}"#,
+                tokens(9, 12, 0),
+            ),
+            (r#"{"usage" : { "input_tokens" : 3 , "output_tokens" : 4 } }"#, tokens(3, 4, 0)),
+            (
+                r#"{"done":true,"prompt_eval_count":26,"eval_count":298,"eval_duration":4709213000}"#,
+                tokens(26, 298, 0),
+            ),
+            (
+                r#"{"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":6,"totalTokenCount":11}}"#,
+                tokens(5, 6, 0),
+            ),
+            (r#"{"max_tokens":1024,"text":"no usage"}"#, None),
+            (r#"{"output_tokens":-5,"input_tokens":null}"#, None),
+            ("", None),
+        ] {
+            for size in (1..40).chain([100, 1000]) {
+                assert_eq!(count(text, size), expected, "{size}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_of_a_conversation_add_up() {
+        let mut counter = Counter::new(Counting::Conversation);
+        for _ in 0..3 {
+            counter.see(
+                br#"{"type":"response.completed","usage":{"input_tokens":5,"output_tokens":2}}"#,
+            );
+        }
+        assert_eq!(counter.tokens(), Some(Tokens { input: 15, output: 6, cached: 0 }));
+    }
+}
