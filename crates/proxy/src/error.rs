@@ -2,7 +2,7 @@
 //! people, and what to do about it. What happened inside is for the log.
 
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
 /// The header that says that the proxy answered, not the server.
@@ -57,6 +57,10 @@ impl Refusal {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ERROR_HEADER, HeaderValue::from_static(self.code));
+        if self.status == StatusCode::BAD_REQUEST {
+            // What comes behind a request that was not understood is not understood either.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         match self.retry_after {
             Some(seconds) => headers.insert(RETRY_AFTER, HeaderValue::from(seconds)),
             // The SDKs of Anthropic and OpenAI try again on their own unless they are told not to.

@@ -47,7 +47,8 @@ const CREDENTIAL_WORDS: &[&str] = &[
     "cookie",
 ];
 
-/// Headers that name another host, method or path than the request does, or speak of who asks.
+/// Headers that name another host, method or path than the request does, or speak of who asks. Those of a
+/// WebSocket's handshake are set anew where there is one.
 const MISLEADING: &[&str] = &[
     "forwarded",
     "via",
@@ -96,7 +97,8 @@ pub fn is_credential(name: &HeaderName) -> bool {
 }
 
 fn is_for_proxies(name: &str) -> bool {
-    name.starts_with("proxy-") || name.starts_with("x-forwarded-") || MISLEADING.contains(&name)
+    const BEGINNINGS: [&str; 3] = ["proxy-", "x-forwarded-", "sec-websocket-"];
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || MISLEADING.contains(&name)
 }
 
 /// Names that `Connection` lists: they belong to the connection too.

@@ -12,6 +12,7 @@ use crate::limits;
 
 /// What a session's registration may limit. All of it is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     /// When it ends, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,73 @@
+//! P10: clients that want the proxy to wait, to hold, or to fall over.
+
+use serde_json::json;
+
+use crate::server::{Server, reply};
+use crate::stage::{KEY, Stage};
+
+/// Thousands of connections that say nothing, or half a line: the others are served, and memory stays small.
+#[test]
+fn p10_idle_and_half_open_connections_cost_little_and_disturb_nobody() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let token = stage.open_session(&server);
+    stage.get(&token, "/warm");
+    let before = stage.memory();
+    // As many as an ordinary user's limit of descriptors allows this test, and more than the proxy allows one listener.
+    let count = testkit::rounds(600, 900);
+    let silent: Vec<_> = (0..count).map(|_| stage.connect()).collect();
+    let half: Vec<_> = (0..50)
+        .map(|_| {
+            let mut connection = stage.connect();
+            connection.write(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api");
+            connection
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(stage.get(&token, "/x").status, 200);
+    }
+    let after = stage.memory();
+    assert!(after < before + (8 << 20), "{before} → {after}");
+    drop((silent, half));
+    assert_eq!(stage.get(&token, "/x").status, 200);
+}
+
+/// A body that never ends holds one request of one session, and no other.
+#[test]
+fn p10_one_session_does_not_use_up_the_others() {
+    let server = Server::new(|_, wire| reply(wire, "200 OK", "", b"ok"));
+    let stage = Stage::new();
+    let terms = |parallel: u32| json!({ "provider": "custom", "api_key": KEY, "upstream_url": server.url(), "limits": { "max_parallel": parallel } });
+    let (greedy, other) = (stage.register(terms(3)), stage.register(terms(3)));
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let mut connection = stage.connect();
+        connection.write(format!("POST /x HTTP/1.1\r\nhost: x\r\nx-api-key: {greedy}\r\ncontent-length: 100\r\n\r\nsome").as_bytes());
+        held.push(connection);
+    }
+    crate::stage::until("all three are under way", || {
+        (stage.metric("active_requests") > 2.5).then_some(())
+    });
+    assert_eq!(stage.get(&greedy, "/x").code(), "too_many_parallel");
+    assert_eq!(stage.get(&other, "/x").status, 200);
+}
+
+#[test]
+fn metadata_and_private_addresses_are_refused_unless_named() {
+    let stage = Stage::with_env(&[]);
+    // A name that leads to this machine is the user's choice; the provider's own name must not.
+    let named = Server::echo();
+    let url = format!("http://localhost:{}", named.address.port());
+    let token =
+        stage.register(json!({ "provider": "custom", "api_key": KEY, "upstream_url": url }));
+    assert_eq!(stage.get(&token, "/x").status, 200);
+    let mapped = format!("http://[::ffff:169.254.169.254]:{}", named.address.port());
+    assert_eq!(
+        stage
+            .try_register(
+                &crate::stage::new_token(),
+                json!({ "provider": "custom", "api_key": KEY, "upstream_url": mapped })
+            )
+            .status,
+        201
+    );
+}

@@ -1,0 +1,67 @@
+//! Starting, ending, and starting again.
+
+use sandbox_proxy::client::Client;
+use sandbox_proxy::place::Place;
+use serde_json::{Value, json};
+use testkit::{Signal, World};
+
+use crate::server::Server;
+use crate::stage::{KEY, Stage, until};
+
+#[test]
+fn sessions_survive_a_restart_and_their_keys_do_not_lie_on_the_disk() {
+    let (mut stage, server) = (Stage::new(), Server::echo());
+    let terms = json!({ "provider": "openai", "api_key": KEY, "upstream_url": server.url(), "limits": { "token_budget": 10_000 } });
+    let token = stage.register(terms.clone());
+    assert_eq!(stage.get(&token, "/v1/models").status, 200);
+    for signal in [Signal::TERM, Signal::KILL] {
+        until("what was used is written down", || {
+            let text = std::fs::read_to_string(stage.file("sessions.json")).unwrap();
+            let stored: Value = serde_json::from_str(&text).unwrap();
+            (stored["sessions"][0]["usage"]["requests"].as_u64() > Some(0)).then_some(())
+        });
+        stage.stop(signal);
+        let text = std::fs::read_to_string(stage.file("sessions.json")).unwrap();
+        assert!(!text.contains(KEY) && !text.contains(&token[8..]), "{text}");
+        stage.start();
+        let listed = stage.admin("GET", "/v1/sessions", None).json();
+        assert_eq!(
+            (&listed[0]["key_missing"], &listed[0]["token_budget"]),
+            (&json!(true), &json!(10_000))
+        );
+        assert!(listed[0]["usage"]["requests"].as_u64() > Some(0));
+        assert_eq!(stage.get(&token, "/v1/models").code(), "secret_missing");
+        assert_eq!(stage.try_register(&token, terms.clone()).status, 201);
+        assert_eq!(stage.get(&token, "/v1/models").status, 200);
+    }
+}
+
+#[test]
+fn there_is_one_proxy_for_each_user() {
+    let stage = Stage::new();
+    stage.world.run(["proxy"]).code(1).stderr_contains("another proxy runs already");
+    stage.world.run(["proxy", "--detach"]).succeeds();
+    assert_eq!(stage.admin("GET", "/v1/health", None).status, 200);
+}
+
+#[test]
+fn a_proxy_on_demand_ends_with_its_last_session() {
+    let world = World::unseen();
+    let (runtime, state) = (world.path("run"), world.path("state"));
+    let world = world.dir("run").env("XDG_RUNTIME_DIR", &runtime).env("XDG_STATE_HOME", &state);
+    let client = Client::new(&Place::at(&runtime.join("agent-sandbox/proxy")));
+    assert!(client.health().is_err());
+    world.run(["proxy", "--detach"]).succeeds().stdout("").stderr("");
+    let pid = client.health().unwrap()["pid"].clone();
+    let token = crate::stage::new_token();
+    let session = json!({ "token": token, "provider": "openai", "api_key": KEY });
+    client.register(&serde_json::from_value(session).unwrap()).unwrap();
+    assert_eq!(client.sessions().unwrap().as_array().unwrap().len(), 1);
+    client.revoke(&token).unwrap();
+    until("it ends", || (!is_alive(&pid)).then_some(()));
+    assert!(client.health().is_err());
+}
+
+fn is_alive(pid: &Value) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}

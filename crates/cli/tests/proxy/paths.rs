@@ -1,0 +1,83 @@
+//! Paths: the same bytes, or nothing.
+
+use serde_json::json;
+
+use crate::server::Server;
+use crate::stage::{KEY, Stage};
+
+#[test]
+fn the_raw_path_and_query_reach_the_server() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let token = stage.open_session(&server);
+    for path in [
+        "/",
+        "/a%3Fb",
+        "/a%23b",
+        "/a%2Fb",
+        "/a%20b?x=%26&y=a+b",
+        "/caf%C3%A9",
+        "//double",
+        "/a;b=c",
+        "/a?",
+        "/a?b=c?d",
+        "/%41",
+    ] {
+        assert_eq!(stage.get(&token, path).status, 200, "{path}");
+        assert_eq!(server.seen().pop().unwrap().target(), path);
+    }
+}
+
+/// P5: a path that climbs, in every spelling; and paths that servers read in two ways, where rules decide.
+#[test]
+fn p5_paths_that_climb_or_confuse_do_not_pass() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let open = stage.open_session(&server);
+    for path in [
+        "/a/../b",
+        "/..",
+        "/a/./b",
+        "/%2e%2e/b",
+        "/a/.%2E/b",
+        "/a%2f..%2fb",
+        "/a/..%5cb",
+        "/a/%252e%252e/b",
+        "/a/..;/b",
+        "/a%00b",
+        "/a%",
+    ] {
+        assert_eq!(stage.get(&open, path).code(), "path", "{path}");
+    }
+    let ruled = stage.session(&server);
+    for path in [
+        "/v1//models",
+        "/v1/models;x",
+        "/v1%2Fmodels",
+        "/v1/models/a%2F..%2F..%2Fb",
+        "/v1/models/%2561",
+    ] {
+        assert_eq!(stage.get(&ruled, path).code(), "path", "{path}");
+    }
+    assert!(server.seen().is_empty());
+    assert_eq!(stage.get(&ruled, "/v1/%6Dodels").status, 200);
+}
+
+#[test]
+fn a_session_reaches_only_its_routes() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let terms = json!({ "provider": "anthropic", "api_key": KEY, "upstream_url": server.url(), "routes": ["GET /v1/files/*"] });
+    let token = stage.register(terms);
+    assert_eq!(stage.get(&token, "/v1/files/a").status, 200);
+    assert_eq!(stage.get(&token, "/v1/models").code(), "route_denied");
+    assert_eq!(stage.post(&token, "/v1/files/a", "x").code(), "route_denied");
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[test]
+fn the_servers_own_path_comes_first() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let url = format!("{}/gateway/v2/", server.url());
+    let token =
+        stage.register(json!({ "provider": "openai", "api_key": KEY, "upstream_url": url }));
+    assert_eq!(stage.get(&token, "/v1/models?x=1").status, 200);
+    assert_eq!(server.only().target(), "/gateway/v2/v1/models?x=1");
+}
