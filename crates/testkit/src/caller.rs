@@ -50,6 +50,8 @@ fn package(tool: &str) -> &str {
         "busybox" => "busybox-static",
         "qemu-aarch64-static" => "qemu-user-static",
         "cc" => "gcc",
+        "node" => "nodejs",
+        "pip3" => "python3-pip",
         "ps" | "pgrep" => "procps",
         same => same,
     }

@@ -3,6 +3,7 @@ import errno
 import os
 import shutil
 import sys
+import threading
 import time
 
 
@@ -27,6 +28,8 @@ def read(path):
 
 
 put("kept", b"k" * 100_000)
+greedy = open("greedy", "wb", buffering=0)
+greedy.write(b"g" * 200_000)
 os.mkdir("many")
 count = 0
 while not full(f"many/{count}", b"m" * 3000):
@@ -41,7 +44,25 @@ assert read("old") == b"old\n"
 assert full("old", b"o" * (4 << 20)), "a base file grows on a full disk"
 if os.path.exists("large"):
     os.unlink("large")
+
+
+def take():
+    """Takes what is left of the disk, and whatever becomes free: it does not listen."""
+    while not enough.is_set():
+        try:
+            greedy.write(b"g" * 65536)
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+
+
+enough = threading.Event()
+other = threading.Thread(target=take)
+other.start()
 shutil.rmtree("many")
+enough.set()
+other.join()
+greedy.close()
+os.unlink("greedy")
 # What is stored as a whole gives its space back to the next small files within a moment, to large ones when it is mounted
 # anew.
 def soon(act, *words):

@@ -1,5 +1,6 @@
 //! `environment.md`: variables that are read, set and hidden.
 
+use sandbox_core::network::proxy_variables;
 use sandbox_core::preset::{Hidden, hidden_variables, provider_variables};
 
 use super::{code, table};
@@ -47,6 +48,12 @@ fn environment_page_lists_the_variables() {
          `*` stands for any text. `NODE_OPTIONS` is hidden only when it loads code.\n",
         described(READ),
         described(SET)
+    );
+    let proxy: Vec<&str> = proxy_variables().map(|(name, _)| name).collect();
+    text = text.replacen(
+        "\n## Hidden by",
+        &format!("\n### Where hosts are reached by name\n\nThey lead to the sandbox's own proxy.\n\n{}\n\n## Hidden by", list(&proxy)),
+        1,
     );
     for (why, names) in hidden_variables() {
         let heading = match why {

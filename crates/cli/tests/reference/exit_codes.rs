@@ -17,6 +17,18 @@ const CODES: &[(i32, &str, &[&str])] = &[
     (1, "a command that a rule blocks", &["--cmd", "id=false", "id"]),
     (1, "`diff`, `apply`, `undo` or `discard` that cannot do all it was asked", &["diff"]),
     (2, "the command line is wrong", &["--no-such-flag"]),
+    (
+        4,
+        "something was refused under `--fail-on-blocked`, although the command succeeded",
+        &[
+            "--fail-on-blocked",
+            "--allow-host",
+            "a.example.com",
+            "sh",
+            "-c",
+            "getent hosts b.example.com || true",
+        ],
+    ),
     (7, "the command's own code", &["sh", "-c", "exit 7"]),
     (125, "the sandbox could not be set up", &["--config", "missing.json", "true"]),
     (126, "the command cannot be executed", &["/etc/passwd"]),

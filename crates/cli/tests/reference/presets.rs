@@ -1,5 +1,6 @@
 //! `presets.md`: the tables that the presets are.
 
+use sandbox_core::network::HOST_PRESETS;
 use sandbox_core::preset::{NAMES, Table, tables};
 
 use super::{code, table};
@@ -26,6 +27,13 @@ These go by the repositories in reach, not by a list of paths. In every reposito
 - `@git-strict` also makes other branches and all tags read-only. Only the branch that is checked out can move.
 ";
 
+const HOSTS: &str = "
+## Hosts
+
+These stand in `network.allowed_hosts`, or behind `--allow-host`. None is on by default. What takes uploads from everybody is
+in none. See [hosts by name](../guide/network.md).
+";
+
 #[test]
 fn presets_page_lists_the_tables() {
     let names = NAMES.iter().map(|(name, about)| [code(name), (*about).to_owned()]);
@@ -41,5 +49,10 @@ fn presets_page_lists_the_tables() {
             text.push_str(GIT);
         }
     }
+    let hosts = HOST_PRESETS.iter().map(|preset| {
+        let hosts: Vec<_> = preset.hosts.iter().map(|host| code(host)).collect();
+        [code(preset.name), preset.about.to_owned(), hosts.join(" ")]
+    });
+    text.extend([format!("{HOSTS}\n{}", table(["preset", "what it is for", "hosts"], hosts))]);
     super::page("presets.md", &text);
 }

@@ -146,21 +146,16 @@ impl Store {
     /// Moves the write-ahead log into the database when it has grown large, and cuts it. On a small
     /// disk that is earlier: the database must have room to take it.
     pub(crate) fn checkpoint(&mut self, limit: u64) -> Result<(), StoreError> {
-        let limit = self.disk().map_or(limit, |(free, _)| limit.min(free / 8));
-        let size = self.journal.wal_size();
-        if size <= limit {
+        if self.journal.wal_size() <= limit.min(self.room.free() / 8) {
             return Ok(());
         }
         self.commit()?;
-        if limit == 0 && size <= self.room.wal() {
-            // What it holds of a full disk it would not get again.
-            self.pragma("wal_checkpoint(RESTART)")?;
-        } else {
-            self.pragma("wal_checkpoint(TRUNCATE)")?;
-            self.journal.was_cut();
+        if self.room.is_short() {
+            // What it holds of a full disk it would not get again; the next commit cuts it to that.
+            return self.pragma("wal_checkpoint(RESTART)");
         }
-        self.hold_again();
-        Ok(())
+        self.journal.was_cut();
+        self.pragma("wal_checkpoint(TRUNCATE)")
     }
 
     fn pragma(&self, pragma: &str) -> Result<(), StoreError> {

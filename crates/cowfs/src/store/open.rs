@@ -88,6 +88,7 @@ impl Store {
         lock: File,
     ) -> Result<Self, StoreError> {
         let room = Room::on(super::disk(path));
+        conn.pragma_update(None, "journal_size_limit", room.wal().cast_signed())?;
         Ok(Self {
             chunk_size: config.chunk_size,
             base: config.base,

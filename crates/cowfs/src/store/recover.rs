@@ -27,6 +27,7 @@ impl Store {
         for ino in found.into_iter().filter(|ino| !rows.contains(ino)) {
             self.loose.doom(ino);
         }
+        self.drop_filling()?;
         for ino in self.numbers("SELECT ino FROM sandbox_orphan")? {
             self.bury_orphan(ino)?;
         }

@@ -27,7 +27,9 @@ pub(super) struct Room {
     full: bool,
     /// The last commit failed: nothing is accepted at all.
     stuck: bool,
-    /// Bytes accepted since the disk was asked.
+    /// Whether the disk was ever asked: nobody asks before the first change.
+    asked: bool,
+    /// Bytes accepted since then.
     used: u64,
     buried: Option<Instant>,
     /// How often in a row there was nothing to do.
@@ -89,6 +91,10 @@ impl State {
         self.room.rested = self.room.rested.saturating_add(1);
         if self.room.rested == RESTED {
             let _ = self.store.checkpoint(LOG_AT_REST);
+        } else if self.room.asked && self.store.is_short() {
+            // Whoever fills the disk does not wait.
+            let _ = self.store.checkpoint(0);
+            self.room.full = !self.store.has_room();
         }
     }
 
@@ -138,14 +144,14 @@ impl State {
         let done = self.settle().and_then(|()| self.store.commit().or_errno());
         self.room.stuck = done.is_err();
         self.room.full = done.is_err() || !self.store.has_room();
-        self.room.used = 0;
+        (self.room.asked, self.room.used) = (true, 0);
         done
     }
 
     /// What is accepted must have a place: no more than there is room for waits for a commit.
     pub(super) fn make_room(&mut self) -> Result<()> {
-        if self.room.stuck || self.room.used > self.store.enough() {
-            return self.commit();
+        if !self.room.asked || self.room.stuck || self.room.used > self.store.enough() {
+            self.commit()?;
         }
         Ok(())
     }

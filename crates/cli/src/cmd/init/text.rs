@@ -31,7 +31,10 @@ pub(super) fn render(survey: &Survey) -> String {
     text.push_str(&lint(survey));
     text.push_str("  },\n\n");
     text.push_str(&commands(survey));
-    text.push_str("\n  // Without the network:\n  // \"network\": false,\n");
+    text.push_str("\n  // Without the network, or only these hosts:\n  // \"network\": false,\n");
+    text.push_str(
+        "  // \"network\": { \"allowed_hosts\": [\"api.anthropic.com\", \"@npm\", \"@github\"] },\n",
+    );
     text.push_str(&docker(survey));
     text.push_str("}\n");
     text
