@@ -5,6 +5,7 @@ pub(crate) mod fs;
 pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
+pub(crate) mod secret;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -260,6 +261,11 @@ pub(crate) enum Command {
     Discard(Discard),
     /// Take the last apply back
     Undo(Undo),
+    /// Keep secrets, encrypted, for the proxy to use
+    Secret {
+        #[command(subcommand)]
+        command: Option<secret::Secret>,
+    },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
     /// List what the last run here was refused, by whom, and what would allow it
@@ -323,18 +329,8 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &[
-    "up",
-    "down",
-    "attach",
-    "logs",
-    "restart",
-    "inspect",
-    "serve",
-    "secret",
-    "usage",
-    "host-command",
-];
+const RESERVED: &[&str] =
+    &["up", "down", "attach", "logs", "restart", "inspect", "serve", "usage", "host-command"];
 
 /// What the words meant.
 #[derive(Debug)]
@@ -383,6 +379,7 @@ const SUBCOMMANDS: &[&str] = &[
     "apply",
     "discard",
     "undo",
+    "secret",
     "proxy",
     "blocked",
     "completions",

@@ -158,6 +158,7 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
             no_sandbox(cmd::changes::discard::run(flags, &discard, host, io))
         }
         Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
+        Some(Command::Secret { command }) => cmd::secret::run(flags, command.as_ref(), host, io),
         Some(Command::Proxy(proxy)) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
         Some(Command::Blocked) => no_sandbox(cmd::blocked::run(flags, host, io)),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),

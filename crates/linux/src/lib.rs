@@ -22,6 +22,7 @@ pub mod file;
 #[cfg(target_os = "linux")]
 pub mod map;
 #[cfg(target_os = "linux")]
+pub mod terminal;
 pub mod tree;
 #[cfg(target_os = "linux")]
 pub mod walk;

@@ -9,6 +9,7 @@
 
 pub mod token;
 pub mod credential;
+pub mod secret;
 pub mod provider;
 pub mod path;
 pub mod route;

@@ -117,19 +117,12 @@ impl TryFrom<String> for TokenHash {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         const WRONG: &str = "not a SHA-256 in hexadecimal";
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
-            return Err(WRONG);
-        }
-        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| WRONG)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| WRONG)?;
-        }
-        Ok(Self(bytes))
+        let bytes = from_hex(&text).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(WRONG)
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -137,6 +130,13 @@ fn hex(bytes: &[u8]) -> String {
         text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
     text
+}
+
+/// The bytes that [`hex`] wrote.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 #[cfg(test)]

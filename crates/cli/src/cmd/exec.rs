@@ -10,6 +10,7 @@ use sandbox_core::guard::{self, GuardInput, Known};
 use sandbox_core::plan::{Draft, Plan};
 
 use super::cow::{self, Kept};
+use super::credentials::Credentials;
 use super::gateway::Way;
 use super::{debug, dry_run, report};
 use crate::args::Flags;
@@ -45,10 +46,11 @@ pub(crate) fn run(
     if flags.debug {
         debug::plan(&plan, host, io);
     }
+    let credentials = Credentials::begin(&mut plan, host)?;
     plan.describe();
     let bwrap = find(host, Some(&plan)).map_err(StartError::from).map_err(start_failed)?;
     let kept = Kept::begin(&mut plan, flags, host, started, io)?;
-    let mut way = Way::of(&plan, host, started)?;
+    let mut way = Way::of(&plan, credentials, host, started)?;
     let run = begin(host, &plan)?;
     let ended = enforce(&plan, &bwrap, host, way.as_mut(), flags, io);
     let ended = after(way.as_ref(), ended, flags, io);

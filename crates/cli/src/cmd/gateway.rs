@@ -14,6 +14,7 @@ use sandbox_proxy::client::{Client, ClientError};
 use sandbox_proxy::place::Place;
 use sandbox_proxy::token::Token;
 
+use super::credentials::Credentials;
 use crate::run::Failed;
 use crate::ui::{Stdio, Tone, visible};
 
@@ -22,18 +23,22 @@ pub(crate) struct Way {
     client: Client,
     program: PathBuf,
     id: String,
-    policy: EgressPolicy,
+    policy: Option<EgressPolicy>,
     journal: Journal,
+    credentials: Credentials,
 }
 
 impl Way {
     /// The way out of a plan, if it has one. A proxy that does not start is told before anything runs.
     pub(crate) fn of(
         plan: &Plan,
+        credentials: Credentials,
         host: &Host,
         started: (i64, u32),
     ) -> Result<Option<Self>, Failed> {
-        let Some(policy) = plan.egress.clone() else { return Ok(None) };
+        if plan.egress.is_none() && credentials.sessions.is_empty() {
+            return Ok(None);
+        }
         let no_home = || {
             Failed::new(io::Error::other("there is no home directory"), Some("set `HOME`".into()))
         };
@@ -52,7 +57,8 @@ impl Way {
             program: program.unwrap_or_default(),
         };
         let journal = Journal::begin(host, &id, &run, started.1).map_err(failed)?;
-        Ok(Some(Self { client, program: host.exe.clone(), id, policy, journal }))
+        let policy = plan.egress.clone();
+        Ok(Some(Self { client, program: host.exe.clone(), id, policy, journal, credentials }))
     }
 
     /// What was refused, told in one line; the number of refusals.
@@ -81,11 +87,16 @@ fn hosts(blocked: &[Blocked]) -> String {
 }
 
 impl Gateway for Way {
+    fn sockets(&mut self) -> Vec<OwnedFd> {
+        let listener = self.credentials.listener.as_ref();
+        listener.and_then(|listener| listener.try_clone().ok()).into_iter().collect()
+    }
+
     fn attach(&mut self, first: i32, sockets: &[OwnedFd]) -> io::Result<OwnedFd> {
         let record = Some(self.journal.path().to_owned());
-        let egress = Egress { policy: self.policy.clone(), first, record };
-        let attach =
-            Attach { sandbox_id: self.id.clone(), egress: Some(egress), sessions: Vec::new() };
+        let egress = self.policy.clone().map(|policy| Egress { policy, first, record });
+        let sessions = self.credentials.sessions.clone();
+        let attach = Attach { sandbox_id: self.id.clone(), egress, sessions };
         let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
         let attached = match self.client.attach(&attach, &sockets) {
             Err(ClientError::Unreachable(..)) => {

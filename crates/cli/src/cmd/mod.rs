@@ -19,6 +19,8 @@ pub(crate) mod trust;
 pub(crate) mod config;
 pub(crate) mod fs;
 pub(crate) mod image;
+pub(crate) mod secret;
+pub(crate) mod credentials;
 pub(crate) mod proxy;
 pub(crate) mod manual;
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use sandbox_core::Host;
 use sandbox_proxy::client::Client;
-use sandbox_proxy::credential::NoSource;
 use sandbox_proxy::place::Place;
 use sandbox_proxy::server::{self, Running, ServerError, Settings};
 use sandbox_proxy::token::{Token, TokenError};
@@ -65,7 +64,7 @@ pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
         admin: admin(proxy, host)?,
         listen: proxy.listen.clone(),
         on_demand: proxy.background,
-        source: Arc::new(NoSource),
+        source: Arc::new(super::secret::sources(host)?),
         say: complain,
         place: place.clone(),
     };

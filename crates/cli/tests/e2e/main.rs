@@ -9,6 +9,7 @@ mod commands;
 mod git;
 mod network;
 mod egress;
+mod secrets;
 mod signals;
 mod nested;
 mod why;

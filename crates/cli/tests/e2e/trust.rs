@@ -176,7 +176,7 @@ fn broken_and_ambiguous_files_are_refused_with_their_place() {
 fn key_that_nothing_carries_out_is_refused() {
     for (text, key) in [
         ("image = 'x'\n", "image"),
-        ("secrets.a = { env_var = 'A' }\n", "secrets"),
+        ("resources = { memory = '1g' }\n", "resources"),
         ("network = 'bridge'\n", "network"),
     ] {
         world(text).run(["--trust", "true"]).code(125).stderr_contains(key);

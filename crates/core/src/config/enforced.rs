@@ -23,8 +23,7 @@ pub const NOT_YET: &[(&str, &str)] = &[
     ("workspace", "there are no container sessions"),
     ("home", "there are no container sessions"),
     ("services", "there are no container sessions"),
-    ("secrets", "there is no credential proxy"),
-    ("proxy", "there is no credential proxy"),
+    ("proxy", "the local sandbox finds its proxy by itself"),
     ("host_commands", "there is no bridge to the host"),
 ];
 
@@ -49,11 +48,6 @@ pub(super) const SESSION_KEYS: &[SessionKey] = &[
         key: "services",
         widens: true,
         at: |file| at_if(file.services.as_ref(), |services| services.dockerd != Dockerd::Off),
-    },
-    SessionKey {
-        key: "secrets",
-        widens: true,
-        at: |file| file.secrets.values().next().map(|secret| secret.position),
     },
     SessionKey { key: "proxy", widens: true, at: |file| at(file.proxy.as_ref()) },
     SessionKey {
@@ -121,7 +115,6 @@ mod tests {
             ("workspace", "workspace = { path = '.' }", None),
             ("home", "home = { template = '/h' }", None),
             ("services", "services.dockerd = 'auto'", Some("services.dockerd = false")),
-            ("secrets", "secrets.a = { env_var = 'A' }", None),
             ("proxy", "proxy = { addr = ':1' }", None),
             (
                 "host_commands",

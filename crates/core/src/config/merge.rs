@@ -29,6 +29,7 @@ pub(super) fn builtin(place: &Place) -> Config {
         sockets: Vec::new(),
         mounts: Vec::new(),
         env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         skipped: Vec::new(),
         files: Vec::new(),
         loaded: Vec::new(),
@@ -43,6 +44,7 @@ pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
     config.commands.extend(values.commands);
     config.mounts.extend(values.mounts.into_iter().map(|(_, mount)| mount));
     config.env.extend(values.env);
+    config.secrets.extend(values.secrets);
     replace(&mut config.network, values.network);
     config.hosts.apply(values.hosts);
     replace(&mut config.docker, values.docker);

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use enforced::NOT_YET;
 pub use error::ConfigError;
-pub use file::CowEngine;
+pub use file::{CowEngine, Login, Secret, SecretMode};
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
 pub use place::Place;
@@ -249,6 +249,13 @@ pub struct BindMount {
     pub access: Access,
 }
 
+impl Config {
+    /// Whether a credential goes by the proxy.
+    pub fn uses_proxy(&self) -> bool {
+        self.secrets.values().any(|secret| secret.value.mode == SecretMode::Proxy)
+    }
+}
+
 /// The merged configuration: every value knows its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Config {
@@ -280,6 +287,8 @@ pub struct Config {
     pub mounts: Vec<Sourced<BindMount>>,
     /// Variables to set (`Some`) or to let through (`None`).
     pub env: BTreeMap<String, Sourced<Option<OsString>>>,
+    /// Credentials, by name: never their values.
+    pub secrets: BTreeMap<String, Sourced<Secret>>,
     /// Keys that only container sessions use, skipped here: (key, origin).
     pub skipped: Vec<Sourced<String>>,
     /// What the sandbox must not be able to write: the files that were read (a link and its target),

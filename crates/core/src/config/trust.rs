@@ -176,6 +176,13 @@ fn lists(before: &Config, values: &Values) -> Vec<Widening> {
         let verb = if value.value.is_some() { "sets" } else { "lets through" };
         found.push(Widening::new("env", format!("{verb} {}", shown(name)), &value.origin));
     }
+    for (name, secret) in &values.secrets {
+        if before.secrets.get(name).is_some_and(|old| old.value == secret.value) {
+            continue;
+        }
+        let detail = format!("uses a secret as {}", shown(secret.value.env_var.as_str()));
+        found.push(Widening::new(format!("secrets.{name}"), detail, &secret.origin));
+    }
     for (key, _) in values.session.iter().filter(|(_, widens)| *widens) {
         found.push(Widening::new(key.value.as_str(), "reaches beyond the sandbox", &key.origin));
     }

@@ -9,7 +9,7 @@ use super::enforced;
 use super::error::ConfigError;
 use super::file::{
     At, CommandName, EnvName, EnvValue, FileConfig, FileError, HostText, Invalid, MountMode,
-    NetworkText, PathText, Position, PresetToggle, Problem,
+    NetworkText, PathText, Position, PresetToggle, Problem, Secret,
 };
 use super::layer::{Origin, Sourced};
 use super::place::Place;
@@ -36,6 +36,7 @@ pub struct Values {
     /// Bind mounts, each with the key that it was written under.
     pub(super) mounts: Vec<(&'static str, Sourced<BindMount>)>,
     pub(super) env: Vec<(String, Sourced<Option<OsString>>)>,
+    pub(super) secrets: Vec<(String, Sourced<Secret>)>,
     /// Keys of sessions, and whether they widen.
     pub(super) session: Vec<(Sourced<String>, bool)>,
 }
@@ -110,6 +111,27 @@ impl Source<'_> {
         rules.collect()
     }
 
+    /// Secrets, with absolute paths: relative ones are relative to the file.
+    fn secrets(&self, file: &FileConfig) -> Result<Vec<(String, Sourced<Secret>)>, FileError> {
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        let expand = |path: &String| {
+            place_of(path, dir, self.place).map(|path| path.to_string_lossy().into_owned())
+        };
+        let secrets = file.secrets.iter().map(|(name, at)| {
+            let made = at.value.check().and_then(|()| {
+                Ok(Secret {
+                    from_file: at.value.from_file.as_ref().map(expand).transpose()?,
+                    from_env_file: at.value.from_env_file.as_ref().map(expand).transpose()?,
+                    ..at.value.clone()
+                })
+            });
+            let made = made
+                .map_err(|problem| self.error(at.position, &format!("secrets.{name}"), problem))?;
+            Ok((name.clone(), Sourced::new(made, self.origin(at.position))))
+        });
+        secrets.collect()
+    }
+
     fn mounts(
         &self,
         file: &FileConfig,
@@ -176,6 +198,7 @@ impl Values {
             sockets: file.sockets.iter().map(socket).collect(),
             mounts: source.mounts(file)?,
             env: file.env.iter().map(env).collect(),
+            secrets: source.secrets(file)?,
             session: session.collect(),
         })
     }
@@ -281,6 +304,13 @@ fn command(name: &CommandName, rule: CommandRule, place: &Place) -> Result<Comma
         }
         other => Ok(other),
     }
+}
+
+fn place_of(path: &str, dir: &Path, place: &Place) -> Result<PathBuf, Invalid> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Invalid::new(format!("{} is no path", shown(path))));
+    }
+    place.expand(path, dir)
 }
 
 /// A bind mount; `base` is what a relative host path is relative to, if it may be.

@@ -17,6 +17,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whoever serves the way out.
 pub trait Gateway {
+    /// Sockets that are open outside already, for a command that shares the host's network.
+    fn sockets(&mut self) -> Vec<OwnedFd> {
+        Vec::new()
+    }
+
     /// Takes the sockets over: the proxy's port, and, where they could be opened, the name server's
     /// (TCP, then UDP) and those of HTTPS and HTTP. `first` is the first process inside. What is
     /// returned can be read as soon as nobody serves them any more.

@@ -103,6 +103,10 @@ impl Sandbox {
         mut gateway: Option<&mut (dyn Gateway + '_)>,
         signals: &Signals,
     ) -> Result<Waited, StartError> {
+        let shared = gateway.as_mut().map(|gateway| gateway.sockets()).unwrap_or_default();
+        if !shared.is_empty() {
+            self.exit = Some(Exit::new(0, shared));
+        }
         loop {
             if self.pause(signals)?
                 && let Some(watch) = &mut self.watch

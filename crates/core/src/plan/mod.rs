@@ -252,7 +252,7 @@ impl Draft {
         notes.extend(notes::lost_flags(&decisions));
         notes.extend(notes::read_only_cwd(&presets, &config.cwd, &decisions));
         notes.extend(notes::skipped_keys(&config));
-        notes.extend(notes::nothing_allowed(egress.as_ref()));
+        notes.extend(notes::nothing_allowed(egress.as_ref().filter(|_| !config.uses_proxy())));
         let mut opened = sockets::opened(host, &config, &mut resolver)?;
         opened.extend(sockets::docker(host, &config, &mut resolver)?);
         let root_writable =
@@ -294,6 +294,10 @@ impl Draft {
 
 /// The hosts that can be reached, where the network is by name.
 fn egress(host: &Host, config: &Config) -> Result<Option<EgressPolicy>, PlanError> {
+    // Without a network, the proxy is still reached: by the same way, on which nothing else passes.
+    if config.network.value == Network::Off && config.uses_proxy() && !host.inside {
+        return Ok(Some(EgressPolicy::default()));
+    }
     if config.network.value != Network::Allow {
         return Ok(None);
     }

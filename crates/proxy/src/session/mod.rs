@@ -7,7 +7,7 @@ mod registry;
 mod store;
 
 pub use limits::Limits;
-pub(crate) use limits::Permit;
+pub(crate) use limits::{Permit, now};
 pub use registration::{Registration, RegistrationError, Terms};
 pub use registry::{Listed, Registry};
 pub use store::StoreError;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandbox_core::Host;
-use sandbox_core::config::{Access, HostList, Origin, Tmp};
+use sandbox_core::config::{Access, HostList, Origin, SecretMode, Tmp};
 use sandbox_core::path::Kind;
 use sandbox_core::plan::{Plan, View};
 use sandbox_core::preset::{Hidden, NAMES};
@@ -56,6 +56,7 @@ fn sections(plan: &Plan) -> Vec<(&'static str, Rows)> {
         ("hidden sockets, which somebody listens on", sockets(plan)),
         ("opened sockets", opened(plan)),
         ("mounts", mounts(plan)),
+        ("secrets", secrets(plan)),
         ("variables", variables(plan)),
         ("hidden variables", hidden_variables(plan)),
         ("taken back", taken_back(plan)),
@@ -89,6 +90,19 @@ fn settings(plan: &Plan) -> Rows {
         row("cow", cow, &config.cow.origin),
     ]);
     rows
+}
+
+/// Credentials: which variable gets one, and whether the command holds it.
+fn secrets(plan: &Plan) -> Rows {
+    let rows = plan.config.secrets.iter().map(|(name, secret)| {
+        let variable = secret.value.env_var.as_str();
+        let how = match secret.value.mode {
+            SecretMode::Inject => format!("the command holds it as {variable}"),
+            SecretMode::Proxy => format!("the proxy holds it; {variable} is a token"),
+        };
+        row(name.as_str(), how, &secret.origin)
+    });
+    rows.collect()
 }
 
 /// Which hosts can be reached; without a list of them there is nothing to say.

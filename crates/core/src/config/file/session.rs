@@ -3,15 +3,15 @@
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
 
 use super::schema::CowEngine;
 use super::word::{EnvName, Invalid, Scalar, scalar};
 use crate::config::text::shown;
 
 /// A credential: never its value, only how it is used.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct Secret {
     /// Whether the agent holds it, or a proxy adds it on the way; `"inject"` when left out.
@@ -19,14 +19,97 @@ pub struct Secret {
     pub mode: SecretMode,
     /// The variable that carries it, or its stand-in.
     pub env_var: EnvName,
-    /// Whose it is.
+    /// Whose it is: `"anthropic"`, `"openai"`, `"gemini"`, `"ollama"` or `"custom"`. Found by the
+    /// variable where it is left out.
     pub provider: Option<String>,
     /// Where the proxy sends requests that use it.
     pub upstream_url: Option<String>,
+    /// Takes it from the store, under this name. Without any `from_…`: from the store if it has one of
+    /// this secret's name, else from the caller's variable `env_var`.
+    pub from_store: Option<String>,
+    /// Takes it from this variable of the caller.
+    pub from_env: Option<EnvName>,
+    /// Takes it from this file, which holds nothing else.
+    pub from_file: Option<String>,
+    /// Takes it from the line `ENV_VAR=…` of this file.
+    pub from_env_file: Option<String>,
+    /// Takes it from what this command prints on the host: a program and its arguments.
+    pub from_command: Option<Vec<String>>,
+    /// How many seconds the answer of `from_command` is good for; 300 when left out.
+    pub lasting: Option<u64>,
+    /// Takes it from the login of an agent on this machine.
+    pub from_login: Option<Login>,
+    /// The variable that gets the proxy's address, for `provider = "custom"`.
+    pub base_url_var: Option<EnvName>,
+    /// The header that carries it, for `provider = "custom"`.
+    pub header: Option<String>,
+    /// What that header says; `{}` is the secret.
+    pub format: Option<String>,
+    /// The query parameter that carries it.
+    pub query: Option<String>,
+    /// The user of basic authentication; the secret is the password.
+    pub basic_user: Option<String>,
+    /// What may be asked for, such as `"POST /v1/messages"`; the provider's usual calls when left out.
+    pub routes: Option<Vec<String>>,
+    /// Requests in a minute.
+    pub requests_per_minute: Option<u32>,
+    /// Requests at a time.
+    pub max_parallel: Option<u32>,
+    /// Tokens in all, of one run.
+    pub token_budget: Option<u64>,
+    /// Models that may be asked; `*` stands for any text.
+    pub models: Option<Vec<String>>,
+}
+
+/// An agent whose login on this machine can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Login {
+    /// Claude Code's.
+    Claude,
+    /// Codex's.
+    Codex,
+}
+
+impl Secret {
+    /// Whether it says one thing about where it is, and nothing that its mode makes no use of.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        let sources = [
+            self.from_store.is_some(),
+            self.from_env.is_some(),
+            self.from_file.is_some(),
+            self.from_env_file.is_some(),
+            self.from_command.is_some(),
+            self.from_login.is_some(),
+        ];
+        if sources.into_iter().filter(|source| *source).count() > 1 {
+            return Err(
+                Invalid::new("a secret has one place").hint("keep one of the keys `from_…`")
+            );
+        }
+        if self.from_command.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Invalid::new("a command has at least a program")
+                .hint("write `from_command = [\"pass\", \"show\", \"key\"]`"));
+        }
+        let proxied = [
+            ("upstream_url", self.upstream_url.is_some()),
+            ("routes", self.routes.is_some()),
+            ("token_budget", self.token_budget.is_some()),
+            ("models", self.models.is_some()),
+            ("requests_per_minute", self.requests_per_minute.is_some()),
+            ("max_parallel", self.max_parallel.is_some()),
+            ("from_login", self.from_login.is_some()),
+        ];
+        let idle = proxied.into_iter().find(|(_, set)| *set && self.mode == SecretMode::Inject);
+        idle.map_or(Ok(()), |(key, _)| {
+            Err(Invalid::new(format!("`{key}` is the proxy's, and this secret does not go by it"))
+                .hint("add `mode = \"proxy\"`"))
+        })
+    }
 }
 
 /// How a credential reaches its use.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretMode {
     /// In the agent's environment.

@@ -3,8 +3,8 @@
 //! The same types take the words of files and of flags, so that both refuse the same things.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::text::{did_you_mean, shown};
@@ -74,7 +74,7 @@ pub struct HostText(String);
 pub struct CommandName(String);
 
 /// The name of an environment variable.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[schemars(transparent)]
 pub struct EnvName(String);
 

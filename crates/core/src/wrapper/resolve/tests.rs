@@ -99,6 +99,7 @@ fn config(cwd: PathBuf) -> Config {
         cow: by_default(crate::config::Cow::OFF),
         sockets: Vec::new(),
         mounts: Vec::new(),
+        secrets: BTreeMap::new(),
         env: BTreeMap::new(),
         skipped: Vec::new(),
         files: Vec::new(),

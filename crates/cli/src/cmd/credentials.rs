@@ -1,0 +1,307 @@
+//! The secrets of a run: what the command holds itself, and what the proxy holds for it.
+//!
+//! A secret in mode `inject` becomes a variable. One in mode `proxy` stays outside: its variable gets a
+//! token that is made for this secret of this run, and the provider's address becomes the proxy's.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use sandbox_core::Host;
+use sandbox_core::config::{self, Network, SecretMode, Sourced};
+use sandbox_core::network::PROXY_PORT;
+use sandbox_core::plan::Plan;
+use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
+use sandbox_proxy::provider::Provider;
+use sandbox_proxy::secret::{Lasting, Login, Name, Place, Sources, StoreError};
+use sandbox_proxy::session::{Limits, Registration, Terms};
+use sandbox_proxy::token::Token;
+use thiserror::Error;
+
+use super::secret::{sources, store};
+use crate::run::Failed;
+
+/// Which variable names a provider's address, and what stands behind the address there.
+const ADDRESSES: &[(&str, &[(&str, &str)])] = &[
+    ("anthropic", &[("ANTHROPIC_BASE_URL", "")]),
+    ("anthropic-subscription", &[("ANTHROPIC_BASE_URL", "")]),
+    ("openai", &[("OPENAI_BASE_URL", "/v1"), ("OPENAI_API_BASE", "/v1")]),
+    ("openai-subscription", &[]),
+    ("ollama", &[("OLLAMA_HOST", "")]),
+    ("gemini", &[("GOOGLE_GEMINI_BASE_URL", "")]),
+    ("custom", &[]),
+];
+
+/// Whose key a variable carries, where the configuration does not say.
+const BY_VARIABLE: &[(&str, &str)] = &[
+    ("ANTHROPIC_API_KEY", "anthropic"),
+    ("ANTHROPIC_AUTH_TOKEN", "anthropic"),
+    ("CLAUDE_CODE_OAUTH_TOKEN", "anthropic"),
+    ("OPENAI_API_KEY", "openai"),
+    ("CODEX_API_KEY", "openai"),
+    ("GEMINI_API_KEY", "gemini"),
+    ("GOOGLE_API_KEY", "gemini"),
+];
+
+#[derive(Debug, Error)]
+enum CredentialError {
+    #[error("the secret `{name}` cannot be had: {}", error.message)]
+    Source { name: String, error: SourceError },
+    #[error("the secret `{name}` cannot be used")]
+    Store {
+        name: String,
+        #[source]
+        error: StoreError,
+    },
+    #[error("nothing says whose the secret `{0}` is")]
+    NoProvider(String),
+    #[error("the secret `{0}` has no variable for the proxy's address")]
+    NoAddress(String),
+    #[error("the secret `{0}` has a NUL in it")]
+    Nul(String),
+    #[error("cannot listen for the command")]
+    Listen(#[source] io::Error),
+}
+
+impl From<CredentialError> for Failed {
+    fn from(error: CredentialError) -> Self {
+        let hint = match &error {
+            CredentialError::Source { error, .. } => Some(error.hint.clone()),
+            CredentialError::Store { error, .. } => error.hint(),
+            CredentialError::NoProvider(name) => {
+                Some(format!("write `secrets.{name}.provider`, such as \"anthropic\""))
+            }
+            CredentialError::NoAddress(name) => {
+                Some(format!("write `secrets.{name}.base_url_var`"))
+            }
+            CredentialError::Nul(_) | CredentialError::Listen(_) => None,
+        };
+        Self::new(error, hint)
+    }
+}
+
+/// What the proxy is told about a run.
+#[derive(Default)]
+pub(crate) struct Credentials {
+    /// The sessions, one for each secret.
+    pub sessions: Vec<Registration>,
+    /// Where the command finds the proxy, when it shares the host's network.
+    pub listener: Option<OwnedFd>,
+}
+
+impl Credentials {
+    /// Gives the plan's command the variables of its secrets. Inside a sandbox they are there already.
+    pub(crate) fn begin(plan: &mut Plan, host: &Host) -> Result<Self, Failed> {
+        let mut made = Self::default();
+        if plan.config.secrets.is_empty() || host.inside {
+            return Ok(made);
+        }
+        let sources = sources(host)?;
+        let address = made.address(plan)?;
+        for (name, secret) in plan.config.secrets.clone() {
+            match secret.value.mode {
+                SecretMode::Inject => inject(plan, &name, &secret, &sources, host)?,
+                SecretMode::Proxy => {
+                    let session = replace(plan, &name, &secret, &address, host)?;
+                    made.sessions.push(session);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// With a network of its own, the command finds the proxy where it finds the way out.
+    fn address(&mut self, plan: &Plan) -> Result<String, CredentialError> {
+        if !plan.config.uses_proxy() || plan.config.network.value != Network::On {
+            return Ok(format!("http://127.0.0.1:{PROXY_PORT}"));
+        }
+        let listen = || -> io::Result<_> {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            Ok((listener.local_addr()?, OwnedFd::from(listener)))
+        };
+        let (address, listener) = listen().map_err(CredentialError::Listen)?;
+        self.listener = Some(listener);
+        Ok(format!("http://{address}"))
+    }
+}
+
+fn inject(
+    plan: &mut Plan,
+    name: &str,
+    secret: &Sourced<config::Secret>,
+    sources: &Sources,
+    host: &Host,
+) -> Result<(), CredentialError> {
+    let value = match place(name, &secret.value, host)? {
+        Place::Env(variable) => variable_of(name, &variable, host)?,
+        place => {
+            let failed = |error| CredentialError::Source { name: name.to_owned(), error };
+            sources.at(&place).map_err(failed)?.value
+        }
+    };
+    if value.expose().contains('\0') {
+        return Err(CredentialError::Nul(name.to_owned()));
+    }
+    set(plan, secret.value.env_var.as_str(), value.expose().to_owned(), secret);
+    Ok(())
+}
+
+/// The session of one secret, and the token in its place.
+fn replace(
+    plan: &mut Plan,
+    name: &str,
+    secret: &Sourced<config::Secret>,
+    address: &str,
+    host: &Host,
+) -> Result<Registration, CredentialError> {
+    let provider = provider(name, &secret.value)?;
+    let (api_key, reference) = match place(name, &secret.value, host)? {
+        // What only this process knows is handed over; the rest is asked for where it is.
+        Place::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
+        place => (None, serde_json::to_value(&place).ok().map(SecretRef)),
+    };
+    if let Some(key) = &api_key {
+        hide(plan, key);
+    }
+    let token = Token::generate().map_err(CredentialError::Listen)?;
+    set(plan, secret.value.env_var.as_str(), token.text().to_string(), secret);
+    for (variable, behind) in addresses(name, &secret.value, provider)? {
+        set(plan, &variable, format!("{address}{behind}"), secret);
+    }
+    if provider.name == "openai" {
+        tell_codex(plan, address);
+    }
+    let terms = Terms {
+        provider: provider.name.to_owned(),
+        secret: reference,
+        upstream_url: secret.value.upstream_url.clone(),
+        credential: placement(&secret.value),
+        routes: secret.value.routes.clone(),
+        limits: Limits {
+            requests_per_minute: secret.value.requests_per_minute,
+            max_parallel: secret.value.max_parallel,
+            token_budget: secret.value.token_budget,
+            models: secret.value.models.clone(),
+            ..Limits::default()
+        },
+        ..Terms::default()
+    };
+    Ok(Registration { token, api_key, terms })
+}
+
+fn provider(name: &str, secret: &config::Secret) -> Result<&'static Provider, CredentialError> {
+    let by_variable = || {
+        let found = BY_VARIABLE.iter().find(|(variable, _)| *variable == secret.env_var.as_str());
+        found.map(|(_, provider)| *provider)
+    };
+    let word = match &secret.provider {
+        Some(provider) => Some(provider.as_str()),
+        None if secret.base_url_var.is_some() => Some("custom"),
+        None => by_variable(),
+    };
+    let unknown = || CredentialError::NoProvider(name.to_owned());
+    Provider::named(word.ok_or_else(unknown)?).map_err(|_| unknown())
+}
+
+fn addresses(
+    name: &str,
+    secret: &config::Secret,
+    provider: &Provider,
+) -> Result<Vec<(String, &'static str)>, CredentialError> {
+    let usual =
+        ADDRESSES.iter().find(|(known, _)| *known == provider.name).map_or(&[][..], |row| row.1);
+    let mut all: Vec<_> =
+        usual.iter().map(|(variable, behind)| ((*variable).to_owned(), *behind)).collect();
+    all.extend(secret.base_url_var.as_ref().map(|variable| (variable.as_str().to_owned(), "")));
+    if all.is_empty() && provider.name == "custom" {
+        return Err(CredentialError::NoAddress(name.to_owned()));
+    }
+    Ok(all)
+}
+
+fn placement(secret: &config::Secret) -> Option<Placement> {
+    let format = || secret.format.clone().unwrap_or_else(|| "{}".to_owned());
+    match (&secret.header, &secret.query, &secret.basic_user) {
+        (Some(name), _, _) => Some(Placement::Header { name: name.clone(), format: format() }),
+        (None, Some(name), _) => Some(Placement::Query { name: name.clone() }),
+        (None, None, Some(user)) => Some(Placement::Basic { user: user.clone() }),
+        (None, None, None) => {
+            let format = secret.format.clone()?;
+            Some(Placement::Header { name: "authorization".into(), format })
+        }
+    }
+}
+
+/// Codex has no variable for its server, but a setting that a flag can give.
+fn tell_codex(plan: &mut Plan, address: &str) {
+    let is_codex = plan
+        .command
+        .first()
+        .is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "codex"));
+    if is_codex {
+        let setting = format!("openai_base_url=\"{address}/v1\"");
+        plan.command.splice(1..1, [OsString::from("-c"), OsString::from(setting)]);
+    }
+}
+
+/// Where a secret is: as the configuration says, else in the store, else in the caller's environment.
+fn place(name: &str, secret: &config::Secret, host: &Host) -> Result<Place, CredentialError> {
+    let failed = |error| CredentialError::Store { name: name.to_owned(), error };
+    let variable = secret.env_var.as_str().to_owned();
+    Ok(match secret {
+        config::Secret { from_store: Some(name), .. } => {
+            Place::Store(Name::parse(name).map_err(failed)?)
+        }
+        config::Secret { from_env: Some(name), .. } => Place::Env(name.as_str().to_owned()),
+        config::Secret { from_file: Some(path), .. } => Place::File(path.into()),
+        config::Secret { from_env_file: Some(path), .. } => {
+            Place::EnvFile { path: path.into(), name: variable }
+        }
+        config::Secret { from_command: Some(argv), lasting, .. } => {
+            Place::Command { argv: argv.clone(), lasting: lasting.map(Lasting).unwrap_or_default() }
+        }
+        config::Secret { from_login: Some(login), .. } => Place::Login(match login {
+            config::Login::Claude => Login::Claude,
+            config::Login::Codex => Login::Codex,
+        }),
+        _ => match Name::parse(name) {
+            Ok(stored) if is_stored(&stored, host).map_err(failed)? => Place::Store(stored),
+            _ => Place::Env(variable),
+        },
+    })
+}
+
+fn is_stored(name: &Name, host: &Host) -> Result<bool, StoreError> {
+    store(host).map_or(Ok(false), |store| store.has(name))
+}
+
+fn variable_of(name: &str, variable: &str, host: &Host) -> Result<Secret, CredentialError> {
+    let value = host.var(variable).and_then(|value| value.to_str());
+    value.map(|value| Secret::from(value.to_owned())).ok_or_else(|| CredentialError::Source {
+        name: name.to_owned(),
+        error: SourceError {
+            message: format!("the variable `{variable}` is not set"),
+            hint: format!("store it: agent-sandbox secret set {name}"),
+        },
+    })
+}
+
+/// No other variable may carry what the command must not hold.
+fn hide(plan: &mut Plan, key: &Secret) {
+    // Shorter texts stand in other values by chance.
+    const SHORTEST: usize = 8;
+    let key = key.expose();
+    let holds = |value: &OsString| {
+        *value == *key || key.len() >= SHORTEST && value.to_string_lossy().contains(key)
+    };
+    plan.environment.set.retain(|_, value| !holds(value));
+}
+
+fn set(plan: &mut Plan, name: &str, value: String, secret: &Sourced<config::Secret>) {
+    let value = OsString::from(value);
+    plan.environment.set.insert(name.into(), value.clone());
+    plan.environment.hidden.retain(|hidden| hidden.name != name);
+    plan.environment.own.insert(name.to_owned(), Sourced::new(value, secret.origin.clone()));
+}

@@ -1,0 +1,6 @@
+//! Secrets: what is stored, what the command holds, and what the proxy holds for it.
+
+mod provider;
+mod stored;
+mod run;
+mod attacks;

@@ -1,0 +1,76 @@
+//! `secret`: kept encrypted, never shown.
+
+use testkit::World;
+
+use super::provider::{KEY, Provider};
+
+#[test]
+fn a_stored_secret_is_listed_and_never_shown() {
+    let world = World::new();
+    world.run(["secret", "list"]).succeeds().stdout("").stderr_contains("nothing is stored");
+    let stored = world.run_with_input(&format!("{KEY}\n"), ["secret", "set", "anthropic"]);
+    stored.succeeds().stdout("").stderr_contains("stored: `anthropic`, encrypted; its key is in");
+    let listed = world.run(["secret", "list"]).succeeds();
+    listed.stdout_contains("anthropic").stdout_lacks(KEY);
+    let json = world.run(["secret", "list", "--json"]).succeeds();
+    json.stdout_contains("\"name\": \"anthropic\"").stdout_lacks(KEY);
+    let found = world.host(["grep", "-r", KEY, world.path("home").to_str().unwrap()]);
+    found.code(1).stdout("");
+    world.run(["secret", "rm", "anthropic"]).succeeds();
+    world
+        .run(["secret", "rm", "anthropic"])
+        .code(1)
+        .stderr_contains("no stored secret `anthropic`");
+}
+
+#[test]
+fn a_secret_comes_from_a_variable_or_from_keys_that_are_not_shown() {
+    let world = World::new().env("MY_KEY", KEY);
+    world.run(["secret", "set", "one", "--from-env", "MY_KEY"]).succeeds();
+    world
+        .run(["secret", "set", "one", "--from-env", "NO_KEY"])
+        .code(1)
+        .stderr_contains("`NO_KEY` is not set");
+    let mut terminal = world.terminal(["secret", "set", "two"]);
+    terminal.wait_for("which is not shown");
+    terminal.enter("typed-in-secret");
+    let run = terminal.wait().succeeds();
+    run.stdout_contains("`two`, encrypted").stdout_lacks("typed-in-secret");
+    let mut terminal = world.terminal(["secret", "set", "three"]);
+    terminal.wait_for("which is not shown");
+    terminal.keys("half\u{3}");
+    terminal.wait().code(1).stdout_contains("nothing was typed");
+    let names = world.run(["secret", "list"]).succeeds();
+    names.stdout_contains("one").stdout_contains("two").stdout_lacks("three");
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused_and_changes_nothing() {
+    let world = World::new();
+    world
+        .run_with_input("value", ["secret", "set", "../x"])
+        .code(2)
+        .stderr_contains("no name for a secret");
+    world
+        .run_with_input("\n", ["secret", "set", "x"])
+        .code(1)
+        .stderr_contains("an empty secret is none");
+    let binary = world.binary().display().to_string();
+    let odd = format!(r"printf '\377' | {binary} secret set x");
+    world.host(["sh", "-c", &odd]).code(1).stderr_contains("no text");
+    world.run(["secret", "list"]).succeeds().stdout("");
+}
+
+#[test]
+fn a_provider_is_asked_whether_it_takes_a_secret() {
+    let provider = Provider::new();
+    let world = World::new();
+    world.run_with_input(KEY, ["secret", "set", "anthropic"]).succeeds();
+    let test = ["secret", "test", "anthropic", "--upstream-url", &provider.url];
+    world.run(test).succeeds().stderr_contains("anthropic takes `anthropic` (200)");
+    world.run_with_input("sk-wrong-0123456789", ["secret", "set", "anthropic"]).succeeds();
+    world.run(test).code(1).stderr_contains("anthropic says 401").stderr_lacks("sk-wrong");
+    world.run(["secret", "test", "other"]).code(1).stderr_contains("no stored secret `other`");
+    world.run_with_input(KEY, ["secret", "set", "other"]).succeeds();
+    world.run(["secret", "test", "other"]).code(1).stderr_contains("nothing says whose");
+}

@@ -1,0 +1,115 @@
+//! The key of the store: in the system's keyring, or in a file that only its owner can read.
+//!
+//! The keyring is reached by `secret-tool`, the keyring's own program: whoever has a keyring has it,
+//! or gets it from the distribution, and a static binary needs no D-Bus of its own.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::seal::{KEY, random};
+use crate::token::{from_hex, hex};
+
+/// Where the key of a store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyPlace {
+    /// In the keyring, which opens with the user's login.
+    Keyring,
+    /// In a file beside the store.
+    File,
+}
+
+/// A key in bytes.
+pub(super) type Key = Zeroizing<[u8; KEY]>;
+
+/// Makes a key and puts it where it is safest.
+pub(super) fn make(file: &Path) -> io::Result<(KeyPlace, Key)> {
+    let key = random::<KEY>()?;
+    let text = Zeroizing::new(hex(key.as_slice()));
+    if is_there()
+        && keep_in_keyring(file, &text).is_ok()
+        && from_keyring(file).ok() == Some(key.clone())
+    {
+        return Ok((KeyPlace::Keyring, key));
+    }
+    let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    out.write_all(text.as_bytes())?;
+    out.sync_all()?;
+    Ok((KeyPlace::File, key))
+}
+
+/// The key that [`make`] made.
+pub(super) fn read(place: KeyPlace, file: &Path) -> io::Result<Key> {
+    match place {
+        KeyPlace::Keyring => from_keyring(file),
+        KeyPlace::File => from_file(file),
+    }
+}
+
+fn from_file(file: &Path) -> io::Result<Key> {
+    let found = fs::symlink_metadata(file)?;
+    if !found.is_file() || found.mode() & 0o077 != 0 {
+        let wrong = format!("`{}` can be read by others", file.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, wrong));
+    }
+    parse(&Zeroizing::new(fs::read_to_string(file)?))
+}
+
+fn parse(text: &str) -> io::Result<Key> {
+    let bytes = from_hex(text.trim()).map(Zeroizing::new).ok_or(io::ErrorKind::InvalidData)?;
+    let mut key = Zeroizing::new([0; KEY]);
+    if bytes.len() != KEY {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    key.copy_from_slice(&bytes);
+    Ok(key)
+}
+
+/// A keyring is reached by the session's bus; without one, its program would wait for it.
+fn is_there() -> bool {
+    sandbox_core::Host::read().var("DBUS_SESSION_BUS_ADDRESS").is_some() && tool().is_some()
+}
+
+/// Only from where the system's programs are: an agent can write elsewhere.
+fn tool() -> Option<PathBuf> {
+    ["/usr/bin/secret-tool", "/bin/secret-tool"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+/// Each store has a key of its own.
+fn attributes(file: &Path) -> [String; 4] {
+    let store = file.display().to_string();
+    ["application".to_owned(), "agent-sandbox".to_owned(), "store".to_owned(), store]
+}
+
+fn keep_in_keyring(file: &Path, text: &str) -> io::Result<()> {
+    let mut child = start(&["store", "--label=agent-sandbox: key of the secret store"], file)?;
+    child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?.write_all(text.as_bytes())?;
+    if child.wait()?.success() { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
+}
+
+fn from_keyring(file: &Path) -> io::Result<Key> {
+    let output = start(&["lookup"], file)?.wait_with_output()?;
+    if !output.status.success() {
+        let why = "the keyring does not give the key; it may be locked";
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    }
+    let text = Zeroizing::new(String::from_utf8(output.stdout).unwrap_or_default());
+    parse(&text)
+}
+
+fn start(words: &[&str], file: &Path) -> io::Result<std::process::Child> {
+    let tool = tool()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "`secret-tool` is not installed"))?;
+    let mut command = Command::new(tool);
+    command.args(words).args(attributes(file));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+}

@@ -1,0 +1,72 @@
+//! Encryption at rest: AES-256-GCM, with a new nonce for each secret, bound to its name.
+
+use std::io;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use zeroize::Zeroizing;
+
+/// How long a key is.
+pub(super) const KEY: usize = 32;
+
+/// What seals and opens.
+pub(super) struct Sealer(LessSafeKey);
+
+impl Sealer {
+    pub(super) fn new(key: &[u8; KEY]) -> io::Result<Self> {
+        let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(Self(LessSafeKey::new(key)))
+    }
+
+    /// The nonce, then the sealed text and its tag.
+    pub(super) fn seal(&self, name: &str, text: &str) -> io::Result<Vec<u8>> {
+        let nonce = random::<NONCE_LEN>()?;
+        let mut bytes = Zeroizing::new(text.as_bytes().to_vec());
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(
+                Nonce::assume_unique_for_key(*nonce),
+                Aad::from(name.as_bytes()),
+                &mut bytes,
+            )
+            .map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok([nonce.as_slice(), &bytes, tag.as_ref()].concat())
+    }
+
+    /// `None` when the key is another, the name is another, or somebody changed the bytes.
+    pub(super) fn open(&self, name: &str, sealed: &[u8]) -> Option<Zeroizing<String>> {
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let mut bytes = Zeroizing::new(sealed.to_vec());
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let text = self.0.open_in_place(nonce, Aad::from(name.as_bytes()), &mut bytes).ok()?;
+        std::str::from_utf8(text).ok().map(|text| Zeroizing::new(text.to_owned()))
+    }
+}
+
+/// Bytes from the kernel.
+pub(super) fn random<const N: usize>() -> io::Result<Zeroizing<[u8; N]>> {
+    let mut bytes = Zeroizing::new([0; N]);
+    aws_lc_rs::rand::fill(bytes.as_mut_slice()).map_err(|_| io::ErrorKind::Other)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealed_opens_only_with_its_key_its_name_and_all_its_bytes() {
+        let key = Sealer::new(&[1; KEY]).unwrap();
+        let sealed = key.seal("one", "text").unwrap();
+        assert_eq!(key.open("one", &sealed).unwrap().as_str(), "text");
+        assert!(key.open("two", &sealed).is_none(), "another name");
+        assert!(Sealer::new(&[2; KEY]).unwrap().open("one", &sealed).is_none(), "another key");
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert!(key.open("one", &changed).is_none(), "byte {at}");
+            assert!(key.open("one", &sealed[..at]).is_none(), "cut at {at}");
+        }
+        assert_ne!(sealed, key.seal("one", "text").unwrap(), "each time anew");
+        assert!(!sealed.windows(4).any(|four| four == b"text"));
+    }
+}

@@ -1,0 +1,186 @@
+//! Going to where a secret is.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use zeroize::Zeroizing;
+
+use super::{Login, Place, Store, command, env_file, login};
+use crate::credential::{Resolved, Secret, SecretRef, Source, SourceError};
+
+/// No file of a secret is longer.
+const LARGEST: u64 = 64 << 10;
+/// What lies in a file may be replaced there at any time; it is looked at again after this.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The places of one user.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    store: Store,
+    home: PathBuf,
+}
+
+impl Sources {
+    /// Those of the user whose store and home these are.
+    pub fn new(store: Store, home: impl Into<PathBuf>) -> Self {
+        Self { store, home: home.into() }
+    }
+
+    /// The secret at a place. Variables belong to whoever starts a sandbox, not to a proxy.
+    pub fn at(&self, place: &Place) -> Result<Resolved, SourceError> {
+        match place {
+            Place::Store(name) => {
+                let secret = self.store.get(name).map_err(|error| {
+                    let hint = error.hint().unwrap_or_default();
+                    SourceError { message: crate::error::chain(&error), hint }
+                })?;
+                Ok(lasting(secret, Some(AGAIN)))
+            }
+            Place::Env(name) => Err(SourceError {
+                message: format!("{place} is not there"),
+                hint: format!("set `{name}`, or store the secret: agent-sandbox secret set"),
+            }),
+            Place::File(path) => {
+                let text = read(path).map_err(|error| unreadable(place, &error))?;
+                whole(text.trim_end_matches(['\n', '\r']), place, AGAIN)
+            }
+            Place::EnvFile { path, name } => {
+                let text = read(path).map_err(|error| unreadable(place, &error))?;
+                whole(
+                    &Zeroizing::new(env_file::value(&text, name).unwrap_or_default()),
+                    place,
+                    AGAIN,
+                )
+            }
+            Place::Command { argv, lasting } => {
+                let text = command::ask(argv).map_err(|error| unreadable(place, &error))?;
+                whole(&text, place, (*lasting).into())
+            }
+            Place::Login(which) => self.login(*which, place),
+        }
+    }
+
+    fn login(&self, which: Login, place: &Place) -> Result<Resolved, SourceError> {
+        let file = login::file(which, &self.home);
+        let wrong = |message: String| SourceError { message, hint: login::remedy(which).into() };
+        let text = read(&file).map_err(|error| wrong(format!("{place} is not there: {error}")))?;
+        let token =
+            login::token(which, &text).ok_or_else(|| wrong(format!("{place} has no token")))?;
+        if token.expires.is_some_and(|end| end <= SystemTime::now()) {
+            return Err(wrong(format!("{place} has ended")));
+        }
+        Ok(token)
+    }
+}
+
+impl Source for Sources {
+    fn check(&self, reference: &SecretRef) -> Result<(), SourceError> {
+        place(reference).map(drop)
+    }
+
+    fn resolve(&self, reference: &SecretRef) -> Result<Resolved, SourceError> {
+        self.at(&place(reference)?)
+    }
+}
+
+fn place(reference: &SecretRef) -> Result<Place, SourceError> {
+    serde_json::from_value(reference.0.clone()).map_err(|error| SourceError {
+        message: format!("it is no reference to a secret: {error}"),
+        hint: r#"write `{"store": "NAME"}`, `{"file": "PATH"}`, or send the key as `api_key`"#
+            .into(),
+    })
+}
+
+fn read(path: &Path) -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::new());
+    File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn lasting(value: Secret, lasting: Option<Duration>) -> Resolved {
+    let expires = lasting.map(|lasting| SystemTime::now() + lasting);
+    Resolved { value, headers: Vec::new(), expires }
+}
+
+fn whole(text: &str, place: &Place, good_for: Duration) -> Result<Resolved, SourceError> {
+    if text.is_empty() {
+        return Err(SourceError {
+            message: format!("{place} is empty"),
+            hint: "look at it there".into(),
+        });
+    }
+    Ok(lasting(Secret::from(text.to_owned()), Some(good_for)))
+}
+
+/// What a file or a program says of itself is not repeated: it could be the secret.
+fn unreadable(place: &Place, error: &io::Error) -> SourceError {
+    SourceError {
+        message: format!("{place} cannot be read: {error}"),
+        hint: "try it by hand".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_gives_its_secret_and_an_empty_one_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path().join("store"));
+        let name = super::super::Name::parse("one").unwrap();
+        store.set(&name, &Secret::from("stored".to_owned())).unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "in a file\n").unwrap();
+        let lines = dir.path().join(".env");
+        std::fs::write(&lines, "A=1\nB=in a line\nC=\n").unwrap();
+        let sources = Sources::new(store, dir.path());
+        let line = |name: &str| Place::EnvFile { path: lines.clone(), name: name.into() };
+        let said = |words: &[&str]| Place::Command {
+            argv: words.iter().map(|word| (*word).to_owned()).collect(),
+            lasting: super::super::Lasting::default(),
+        };
+        for (place, expected) in [
+            (Place::Store(name), Some("stored")),
+            (Place::File(file), Some("in a file")),
+            (line("B"), Some("in a line")),
+            (line("C"), None),
+            (line("D"), None),
+            (said(&["/bin/echo", "said"]), Some("said")),
+            (said(&["/bin/echo"]), None),
+            (said(&["/bin/false"]), None),
+            (said(&["/no/such/program"]), None),
+            (said(&[]), None),
+            (Place::File(dir.path().join("none")), None),
+            (Place::Env("X".into()), None),
+            (Place::Login(Login::Codex), None),
+        ] {
+            let found = sources.at(&place);
+            assert_eq!(found.as_ref().ok().map(|found| found.value.expose()), expected, "{place}");
+            if let Err(error) = found {
+                assert!(!error.hint.is_empty(), "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn references_are_read_as_they_are_written() {
+        let place = |text: &str| super::place(&SecretRef(serde_json::from_str(text).unwrap()));
+        for good in [
+            r#"{"store":"one"}"#,
+            r#"{"file":"/x"}"#,
+            r#"{"env_file":{"path":"/x","name":"A"}}"#,
+            r#"{"command":{"argv":["a","b"],"lasting":60}}"#,
+            r#"{"command":{"argv":["a"]}}"#,
+            r#"{"login":"codex"}"#,
+        ] {
+            let read = place(good).unwrap();
+            assert_eq!(place(&serde_json::to_string(&read).unwrap()).unwrap(), read);
+        }
+        for wrong in [r#""one""#, r#"{"store":"../x"}"#, r#"{"stor":"x"}"#, "{}", "7"] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Secrets that are kept here: one file, for its owner alone, each secret sealed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::keyring::{self, KeyPlace};
+use super::seal::Sealer;
+use crate::credential::Secret;
+use crate::session::now;
+use crate::token::{from_hex, hex};
+
+/// The name of a secret.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(String);
+
+impl Name {
+    /// A text that can be one.
+    pub fn parse(text: &str) -> Result<Self, StoreError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if begins && text.len() <= 64 && text.bytes().all(plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(StoreError::Name(text.to_owned()))
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = StoreError;
+
+    fn try_from(text: String) -> Result<Self, StoreError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why the store did not do it.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Not a name.
+    #[error("`{}` is no name for a secret", .0.escape_debug())]
+    Name(String),
+    /// Nothing there.
+    #[error("there is no stored secret `{0}`")]
+    Missing(Name),
+    /// Nothing to keep.
+    #[error("an empty secret is none")]
+    Empty,
+    /// The file cannot be used.
+    #[error("cannot {what} `{}`", path.display())]
+    Io {
+        /// What was to be done.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Not a store, or of another version.
+    #[error("`{}` is no store of secrets", .0.display())]
+    Format(PathBuf),
+    /// The key is not to be had.
+    #[error("the key of the store cannot be read")]
+    Key(KeyPlace, #[source] io::Error),
+    /// Somebody changed it, or the key is another.
+    #[error("the stored secret `{0}` cannot be opened")]
+    Sealed(Name),
+}
+
+impl StoreError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Name(_) => Some("use up to 64 letters, digits, `-`, `_` and `.`".into()),
+            Self::Missing(name) => Some(format!("store it: agent-sandbox secret set {name}")),
+            Self::Empty => Some("type it, or send it on standard input".into()),
+            Self::Format(path) => {
+                Some(format!("move `{}` away and store the secrets again", path.display()))
+            }
+            Self::Key(KeyPlace::Keyring, _) => Some("unlock the keyring, as a login does".into()),
+            Self::Key(KeyPlace::File, _) => {
+                Some("the key lies beside the store, with mode 0600".into())
+            }
+            Self::Sealed(name) => Some(format!("store it again: agent-sandbox secret set {name}")),
+            Self::Io { .. } => None,
+        }
+    }
+}
+
+/// What is kept, without the secrets themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Its name.
+    pub name: Name,
+    /// When it was stored, in seconds since 1970.
+    pub since: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: u32,
+    key: KeyPlace,
+    secrets: BTreeMap<Name, Entry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    sealed: String,
+    since: u64,
+}
+
+const VERSION: u32 = 1;
+
+/// A user's stored secrets.
+#[derive(Debug, Clone)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+impl Store {
+    /// The one in this directory, which need not be there yet.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join("secrets.json")
+    }
+
+    fn key_file(&self) -> PathBuf {
+        self.dir.join("key")
+    }
+
+    /// Keeps a secret, in the place of an older one of that name.
+    pub fn set(&self, name: &Name, secret: &Secret) -> Result<KeyPlace, StoreError> {
+        if secret.expose().is_empty() {
+            return Err(StoreError::Empty);
+        }
+        let _alone = self.lock()?;
+        let (mut content, key) = match self.read()? {
+            Some(content) => {
+                let key = self.sealer(content.key)?;
+                (content, key)
+            }
+            None => self.begin()?,
+        };
+        let sealed = key.seal(name.as_str(), secret.expose()).map_err(self.failed("seal for"))?;
+        content.secrets.insert(name.clone(), Entry { sealed: hex(&sealed), since: now() });
+        self.write(&content)?;
+        Ok(content.key)
+    }
+
+    /// A secret.
+    pub fn get(&self, name: &Name) -> Result<Secret, StoreError> {
+        let missing = || StoreError::Missing(name.clone());
+        let content = self.read()?.ok_or_else(missing)?;
+        let entry = content.secrets.get(name).ok_or_else(missing)?;
+        let sealed = from_hex(&entry.sealed).ok_or_else(|| StoreError::Format(self.file()))?;
+        let text = self.sealer(content.key)?.open(name.as_str(), &sealed);
+        text.map(|text| Secret::from(text.to_string()))
+            .ok_or_else(|| StoreError::Sealed(name.clone()))
+    }
+
+    /// Whether there is one of this name.
+    pub fn has(&self, name: &Name) -> Result<bool, StoreError> {
+        Ok(self.read()?.is_some_and(|content| content.secrets.contains_key(name)))
+    }
+
+    /// Lets go of a secret.
+    pub fn remove(&self, name: &Name) -> Result<(), StoreError> {
+        let missing = || StoreError::Missing(name.clone());
+        if self.read()?.is_none() {
+            return Err(missing());
+        }
+        let _alone = self.lock()?;
+        let mut content = self.read()?.ok_or_else(missing)?;
+        content.secrets.remove(name).ok_or_else(missing)?;
+        self.write(&content)
+    }
+
+    /// Everything that is kept, and where the key is; `None` before the first.
+    pub fn list(&self) -> Result<Option<(KeyPlace, Vec<Kept>)>, StoreError> {
+        let kept = |content: Content| {
+            let kept =
+                content.secrets.into_iter().map(|(name, entry)| Kept { name, since: entry.since });
+            (content.key, kept.collect())
+        };
+        Ok(self.read()?.map(kept))
+    }
+
+    fn begin(&self) -> Result<(Content, Sealer), StoreError> {
+        let file = self.key_file();
+        // Left by somebody who was killed before there was anything to open with it.
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.failed("replace the key of")(error));
+            }
+            _ => {}
+        }
+        let (place, key) = keyring::make(&file).map_err(self.failed("make a key for"))?;
+        let sealer = Sealer::new(&key).map_err(self.failed("make a key for"))?;
+        Ok((Content { version: VERSION, key: place, secrets: BTreeMap::new() }, sealer))
+    }
+
+    fn sealer(&self, place: KeyPlace) -> Result<Sealer, StoreError> {
+        let wrong = |error| StoreError::Key(place, error);
+        let key = keyring::read(place, &self.key_file()).map_err(wrong)?;
+        Sealer::new(&key).map_err(wrong)
+    }
+
+    fn read(&self) -> Result<Option<Content>, StoreError> {
+        let bytes = match fs::read(self.file()) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed("read")(error)),
+        };
+        let content: Content =
+            serde_json::from_slice(&bytes).map_err(|_| StoreError::Format(self.file()))?;
+        if content.version == VERSION {
+            Ok(Some(content))
+        } else {
+            Err(StoreError::Format(self.file()))
+        }
+    }
+
+    /// In one step: whoever reads meanwhile sees the old file or the new one.
+    fn write(&self, content: &Content) -> Result<(), StoreError> {
+        let write = || {
+            let new = self.dir.join("secrets.json.new");
+            let mut file =
+                File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&serde_json::to_vec(content)?)?;
+            file.sync_all()?;
+            fs::rename(&new, self.file())?;
+            File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(self.failed("write"))
+    }
+
+    /// Two that write at a time would lose one of the secrets.
+    fn lock(&self) -> Result<File, StoreError> {
+        let lock = || {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(self.dir.join("lock"))?;
+            file.lock()?;
+            Ok(file)
+        };
+        lock().map_err(self.failed("lock"))
+    }
+
+    fn failed(&self, what: &'static str) -> impl FnOnce(io::Error) -> StoreError {
+        let path = self.file();
+        move |source| StoreError::Io { what, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).unwrap()
+    }
+
+    fn secret(text: &str) -> Secret {
+        Secret::from(text.to_owned())
+    }
+
+    #[test]
+    fn secrets_are_kept_replaced_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path().join("secrets"));
+        assert_eq!(store.list().unwrap(), None);
+        assert!(matches!(store.get(&name("a")), Err(StoreError::Missing(_))));
+        store.set(&name("a"), &secret("first-value")).unwrap();
+        store.set(&name("b"), &secret("other-value")).unwrap();
+        store.set(&name("a"), &secret("second-value")).unwrap();
+        assert_eq!(store.get(&name("a")).unwrap().expose(), "second-value");
+        assert_eq!(store.get(&name("b")).unwrap().expose(), "other-value");
+        store.remove(&name("a")).unwrap();
+        assert!(matches!(store.remove(&name("a")), Err(StoreError::Missing(_))));
+        assert!(!store.has(&name("a")).unwrap() && store.has(&name("b")).unwrap());
+        assert!(matches!(store.set(&name("c"), &secret("")), Err(StoreError::Empty)));
+    }
+
+    #[test]
+    fn files_are_for_their_owner_and_hold_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path().join("secrets"));
+        store.set(&name("a"), &secret("clear-text")).unwrap();
+        for entry in fs::read_dir(dir.path().join("secrets")).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}", path.display());
+            let bytes = fs::read(&path).unwrap();
+            assert!(!bytes.windows(10).any(|part| part == b"clear-text"), "{}", path.display());
+        }
+        fs::set_permissions(store.key_file(), fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(store.get(&name("a")), Err(StoreError::Key(KeyPlace::File, _))));
+    }
+
+    #[test]
+    fn one_secret_cannot_take_the_place_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path());
+        store.set(&name("a"), &secret("value-of-a")).unwrap();
+        store.set(&name("b"), &secret("value-of-b")).unwrap();
+        let text = fs::read_to_string(store.file()).unwrap();
+        let swapped =
+            text.replace("\"a\"", "\"x\"").replace("\"b\"", "\"a\"").replace("\"x\"", "\"b\"");
+        fs::write(store.file(), swapped).unwrap();
+        assert!(matches!(store.get(&name("a")), Err(StoreError::Sealed(_))));
+        fs::write(store.file(), "{").unwrap();
+        assert!(matches!(store.get(&name("a")), Err(StoreError::Format(_))));
+    }
+
+    #[test]
+    fn many_writers_lose_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path());
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let store = store.clone();
+                scope.spawn(move || {
+                    store.set(&name(&format!("n{number}")), &secret("value")).unwrap()
+                });
+            }
+        });
+        assert_eq!(store.list().unwrap().unwrap().1.len(), 8);
+    }
+
+    #[test]
+    fn names_are_no_paths() {
+        for text in ["a", "openai", "GITHUB_TOKEN", "a.b-c"] {
+            assert!(Name::parse(text).is_ok(), "{text}");
+        }
+        for text in ["", ".", "../a", "a/b", "-a", "a b", "ä", "a\n", &"a".repeat(65)] {
+            assert!(Name::parse(text).is_err(), "{text}");
+        }
+    }
+}
