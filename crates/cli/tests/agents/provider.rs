@@ -70,8 +70,8 @@ fn serve(
     shown: &Mutex<Vec<String>>,
 ) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
-    let (path, length, head) = head(&mut reader)?;
-    shown.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+    let (path, length, all) = head(&mut reader)?;
+    shown.lock().unwrap_or_else(PoisonError::into_inner).push(all);
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
