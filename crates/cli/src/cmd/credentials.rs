@@ -171,7 +171,7 @@ fn replace(
         set(plan, &variable, format!("{address}{behind}"), secret);
     }
     if provider.name == "openai" {
-        tell_codex(plan, address);
+        tell_codex(plan, address, secret.value.env_var.as_str());
     }
     let terms = Terms {
         provider: provider.name.to_owned(),
@@ -234,16 +234,21 @@ fn placement(secret: &config::Secret) -> Option<Placement> {
     }
 }
 
-/// Codex has no variable for its server, but a setting that a flag can give.
-fn tell_codex(plan: &mut Plan, address: &str) {
+/// Codex has no variable for its server, and takes no key from a variable for its own provider. It
+/// does both for a provider that its settings describe, which flags can give.
+fn tell_codex(plan: &mut Plan, address: &str, variable: &str) {
     let is_codex = plan
         .command
         .first()
         .is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "codex"));
-    if is_codex {
-        let setting = format!("openai_base_url=\"{address}/v1\"");
-        plan.command.splice(1..1, [OsString::from("-c"), OsString::from(setting)]);
+    if !is_codex {
+        return;
     }
+    let provider = format!(
+        "model_providers.agent-sandbox={{name=\"OpenAI\",base_url=\"{address}/v1\",env_key=\"{variable}\",wire_api=\"responses\"}}"
+    );
+    let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
+    plan.command.splice(1..1, words);
 }
 
 /// Where a secret is: as the configuration says, else in the store, else in the caller's environment.

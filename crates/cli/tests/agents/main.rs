@@ -11,3 +11,4 @@ mod attack;
 mod claude;
 mod codex;
 mod first_run;
+mod proxied;

@@ -16,6 +16,7 @@ pub(crate) const LAST_WORDS: &str = "the stand-in has seen enough";
 pub(crate) struct Provider {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<String>>>,
+    heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Provider {
@@ -24,15 +25,16 @@ impl Provider {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
         let address = listener.local_addr().expect("a listener has an address");
         let bodies = Arc::<Mutex<Vec<String>>>::default();
-        let (heard, command) = (bodies.clone(), Arc::<str>::from(command));
+        let heads = Arc::<Mutex<Vec<String>>>::default();
+        let (heard, shown, command) = (bodies.clone(), heads.clone(), Arc::<str>::from(command));
         thread::spawn(move || {
             for stream in listener.incoming().filter_map(Result::ok) {
-                let (heard, command) = (heard.clone(), command.clone());
+                let (heard, shown, command) = (heard.clone(), shown.clone(), command.clone());
                 // An agent that hangs up in the middle of an answer does not want it.
-                thread::spawn(move || serve(&stream, &command, &heard).ok());
+                thread::spawn(move || serve(&stream, &command, &heard, &shown).ok());
             }
         });
-        Self { address, bodies }
+        Self { address, bodies, heads }
     }
 
     /// Where it listens, without a path.
@@ -43,6 +45,11 @@ impl Provider {
     /// Everything that agents have sent, as they sent it.
     pub(crate) fn heard(&self) -> String {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+
+    /// The headers of every request.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What came of the tool call.
@@ -56,9 +63,15 @@ impl Provider {
     }
 }
 
-fn serve(stream: &TcpStream, command: &str, heard: &Mutex<Vec<String>>) -> io::Result<()> {
+fn serve(
+    stream: &TcpStream,
+    command: &str,
+    heard: &Mutex<Vec<String>>,
+    shown: &Mutex<Vec<String>>,
+) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
-    let (path, length) = head(&mut reader)?;
+    let (path, length, all) = head(&mut reader)?;
+    shown.lock().unwrap_or_else(PoisonError::into_inner).push(all);
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
@@ -78,21 +91,22 @@ fn serve(stream: &TcpStream, command: &str, heard: &Mutex<Vec<String>>) -> io::R
     )
 }
 
-/// The path of a request and the length of its body.
-fn head(reader: &mut impl BufRead) -> io::Result<(String, usize)> {
+/// The path of a request, the length of its body, and all of its head.
+fn head(reader: &mut impl BufRead) -> io::Result<(String, usize, String)> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-    let mut length = 0;
+    let (mut length, mut head) = (0, line.clone());
     loop {
         line.clear();
         reader.read_line(&mut line)?;
+        head.push_str(&line);
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().map_err(io::Error::other)?;
         }
     }
-    Ok((path, length))
+    Ok((path, length, head))
 }
 
 /// Server-sent events, named by their type.

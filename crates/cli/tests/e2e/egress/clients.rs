@@ -24,6 +24,10 @@ fn curl_reaches_what_is_allowed_and_is_told_about_the_rest() {
         .stdout_contains("\"rule\":\"no rule of `allowed_hosts` allows it\"")
         .stdout_contains("agent-sandbox --allow-host other.example.net");
     internet.run(["curl", "-sS", "https://other.example.net/hello"]).fails().stderr_contains("403");
+    // A name of the machine's own list of hosts.
+    let listed = ["curl", "-sS", "http://listed.example.edu/hello"];
+    let run = internet.world.run(["--allow-host", "listed.example.edu"].into_iter().chain(listed));
+    run.succeeds().stdout("hello from the list\n");
     let port = ["--allow-host", "api.example.com:443", "curl", "-sS"];
     let to = |url| internet.world.run(port.into_iter().chain([url]));
     to("https://api.example.com/hello").succeeds().stdout("hello from api\n");

@@ -114,13 +114,16 @@ impl Internet {
         let world = world
             .file("www/api.example.com/hello", "hello from api\n")
             .file("www/other.example.net/hello", "hello from other\n")
+            .file("www/listed.example.edu/hello", "hello from the list\n")
+            .file("hosts", format!("127.0.0.1 localhost\n{PUBLIC} listed.example.edu\n"))
             .file("resolv.conf", "nameserver 127.0.0.53\n");
         make_authority(&world);
         let script = format!(
             "ip addr add {PUBLIC}/32 dev lo\nip addr add 10.9.8.7/32 dev lo\nip addr add 169.254.169.254/32 dev lo
             ip -6 addr add {PUBLIC_V6}/128 dev lo
-            mount --bind {} \"$(readlink -f /etc/resolv.conf)\"",
-            world.path("resolv.conf").display()
+            mount --bind {} \"$(readlink -f /etc/resolv.conf)\"; mount --bind {} /etc/hosts",
+            world.path("resolv.conf").display(),
+            world.path("hosts").display()
         );
         let network = Namespace::with_network(&world, &script);
         let authority = world.path("project/authority.pem");
