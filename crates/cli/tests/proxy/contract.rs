@@ -64,7 +64,7 @@ fn a_registration_that_makes_no_sense_is_refused_with_a_hint() {
         (json!({ "provider": "anthropic", "api_key": "" }), "key"),
         (json!({ "provider": "anthropic", "api_key": "a\nb" }), "key"),
         (json!({ "provider": "anthropic", "api_key": "k", "secret": { "store": "x" } }), "api_key"),
-        (json!({ "provider": "anthropic", "secret": { "store": "x" } }), "secret"),
+        (json!({ "provider": "anthropic", "secret": { "nowhere": "x" } }), "secret"),
         (json!({ "provider": "custom", "api_key": "k" }), "upstream_url"),
         (
             json!({ "provider": "anthropic", "api_key": "k", "upstream_url": "file:///etc/passwd" }),
