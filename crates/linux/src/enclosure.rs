@@ -124,9 +124,10 @@ pub fn raise_loopback() -> io::Result<()> {
         *at = libc::c_char::from_ne_bytes([*byte]);
     }
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
+    let (call, flags) = (libc::SYS_ioctl, libc::SIOCSIFFLAGS);
+    // The C libraries differ in the type of a request; the kernel has one.
     // SAFETY: the request takes a pointer to this structure, which outlives the call.
-    let done =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    let done = unsafe { libc::syscall(call, socket.as_raw_fd(), flags, &raw const request) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
