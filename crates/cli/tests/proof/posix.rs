@@ -101,10 +101,10 @@ fn read(text: &str) -> Verdicts {
     verdicts
 }
 
-/// Where `./dev test` installs it.
+/// Where `./dev test` installs it: in the folder of everything that is built, whatever it is built for.
 fn suite() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let mut places = test.ancestors().skip(2).take(2).map(|dir| dir.join("tools/bin/pjdfstest"));
+    let mut places = test.ancestors().skip(2).take(3).map(|dir| dir.join("tools/bin/pjdfstest"));
     places
         .find(|path| path.is_file())
         .expect("this test needs `pjdfstest`; start it with: ./dev test posix")
