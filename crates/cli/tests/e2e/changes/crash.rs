@@ -122,7 +122,7 @@ fn a_snapshot_of_the_kernels_overlay_that_is_killed_anywhere_is_there_or_is_not(
 
 #[test]
 fn a_snapshot_of_a_database_that_is_killed_anywhere_is_there_or_is_not() {
-    let kills = kill_snapshots("agentfs", rounds(3, 1));
+    let kills = kill_snapshots("agentfs", rounds(2, 1));
     assert!(kills > 5, "only {kills} points");
 }
 
