@@ -2,7 +2,8 @@
 
 use std::io;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::Zeroizing;
 
 /// How long a key is.
@@ -45,7 +46,7 @@ impl Sealer {
 /// Bytes from the kernel.
 pub(super) fn random<const N: usize>() -> io::Result<Zeroizing<[u8; N]>> {
     let mut bytes = Zeroizing::new([0; N]);
-    aws_lc_rs::rand::fill(bytes.as_mut_slice()).map_err(|_| io::ErrorKind::Other)?;
+    SystemRandom::new().fill(bytes.as_mut_slice()).map_err(|_| io::ErrorKind::Other)?;
     Ok(bytes)
 }
 

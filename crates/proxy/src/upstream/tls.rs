@@ -18,7 +18,7 @@ pub(super) fn settings() -> io::Result<&'static Settings> {
 }
 
 fn make() -> Result<Settings, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("cannot set TLS up: {error}"))?
