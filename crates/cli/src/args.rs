@@ -6,6 +6,7 @@ pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
 pub(crate) mod secret;
+pub(crate) mod sessions;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -190,6 +191,12 @@ pub(crate) enum Command {
     /// Run a command, even one that is called like a subcommand
     #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARGS]...")]
     Exec {
+        /// Pass standard input on to a session
+        #[arg(short, long)]
+        interactive: bool,
+        /// Give a command in a session a terminal of its own
+        #[arg(short, long)]
+        tty: bool,
         /// The command and its arguments
         #[arg(
             trailing_var_arg = true,
@@ -222,16 +229,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<image::Image>,
     },
-    /// List the sessions of copy-on-write
-    Ps,
-    /// Remove sessions
-    Rm {
-        /// Their names
-        #[arg(required = true, value_name = "SESSION")]
-        names: Vec<String>,
-    },
-    /// Remove sessions that change nothing, that are old, or whose base is gone
-    Prune(Prune),
+    #[command(flatten)]
+    Session(sessions::Command),
     /// Keep the present state of a session, to go back to
     Snapshot {
         /// What to call it; a number when left out
@@ -329,8 +328,7 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] =
-    &["up", "down", "attach", "logs", "restart", "inspect", "serve", "usage", "host-command"];
+const RESERVED: &[&str] = &["attach", "serve", "usage", "host-command"];
 
 /// What the words meant.
 #[derive(Debug)]
@@ -368,6 +366,11 @@ const SUBCOMMANDS: &[&str] = &[
     "config",
     "fs",
     "image",
+    "up",
+    "down",
+    "logs",
+    "restart",
+    "inspect",
     "ps",
     "rm",
     "prune",

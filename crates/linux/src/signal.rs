@@ -15,6 +15,12 @@ const STOPPING: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 pub const TERM: i32 = libc::SIGTERM;
 /// `SIGKILL`.
 pub const KILL: i32 = libc::SIGKILL;
+/// `SIGHUP`.
+pub const HUP: i32 = libc::SIGHUP;
+/// `SIGCONT`.
+pub const CONT: i32 = libc::SIGCONT;
+/// `SIGWINCH`.
+pub const WINCH: i32 = libc::SIGWINCH;
 
 /// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

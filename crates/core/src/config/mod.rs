@@ -102,7 +102,7 @@ pub fn schema() -> serde_json::Value {
 }
 
 /// What the command line asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Request {
     /// `--cwd`: the effective working directory.
     pub cwd: Option<PathBuf>,
@@ -200,22 +200,34 @@ pub enum Tmp {
 }
 
 /// Whether changes are kept apart until they are applied, by whom, and which.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cow {
     /// By whom, if they are.
+    #[serde(deserialize_with = "engine")]
     pub engine: CowEngine,
     /// Which.
     pub scope: CowScope,
 }
 
 /// Which writable places are kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CowScope {
     /// The working directory and what the user's own rules make writable.
     Work,
     /// Caches and agents' settings too.
     All,
+}
+
+/// An engine by the word that it is kept on record as, which no file uses.
+fn engine<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CowEngine, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "off" => Ok(CowEngine::Off),
+        "on" => Ok(CowEngine::On),
+        "overlay" => Ok(CowEngine::Overlay),
+        "agentfs" => Ok(CowEngine::Agentfs),
+        word => Err(serde::de::Error::custom(format!("`{word}` is no engine"))),
+    }
 }
 
 impl Cow {
