@@ -13,7 +13,7 @@ mod identity;
 mod notes;
 mod error;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::seccomp::CgroupNamespaces;
@@ -25,7 +25,7 @@ use crate::guard::Known;
 use crate::host::Host;
 use crate::network::EgressPolicy;
 use crate::path::resolve::{Place, Resolver};
-use crate::path::{Kind, Resolved};
+use crate::path::{Kind, Resolved, upward};
 use crate::preset::git::GitProtection;
 use crate::preset::{self, Presets};
 use crate::specificity::{Decisions, decide};
@@ -316,15 +316,18 @@ pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
 }
 
 /// The mount through which a path is seen: its own, or that of the nearest parent that has one.
-/// The list is sorted, parents first.
+/// The list is sorted by the bytes of the targets.
 pub fn nearest<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
-    let at = |path: &Path| mounts.binary_search_by(|mount| mount.target.as_path().cmp(path)).ok();
-    path.ancestors().find_map(at).map(|index| &mounts[index])
+    let at =
+        |path: &OsStr| mounts.binary_search_by(|mount| mount.target.as_os_str().cmp(path)).ok();
+    upward(path).find_map(at).map(|index| &mounts[index])
 }
 
 /// Whether something is mounted below a path.
 pub fn has_below(mounts: &[Mount], path: &Path) -> bool {
-    let after = mounts.partition_point(|mount| mount.target.as_path() <= path);
+    // `/a-b` stands between `/a` and `/a/b`.
+    let first = path.join("");
+    let after = mounts.partition_point(|mount| mount.target.as_os_str() <= first.as_os_str());
     mounts.get(after).is_some_and(|mount| mount.target.starts_with(path))
 }
 
