@@ -20,7 +20,9 @@ use sandbox_linux::seccomp::CgroupNamespaces;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Access, Config, Network, Origin, PathRule, Request, Sourced};
+use crate::config::{
+    Access, Config, ContainerNetwork, Network, Origin, PathRule, Request, Sourced,
+};
 use crate::guard::Known;
 use crate::host::Host;
 use crate::network::EgressPolicy;
@@ -209,6 +211,7 @@ pub struct Draft {
 impl Draft {
     /// Every `@name` is gone, and every path absolute and real.
     pub fn of(host: &Host, config: Config) -> Result<Self, PlanError> {
+        check_network(&config)?;
         let (presets, rules) = preset::expand(host, &config);
         let mut resolver = Resolver::default();
         let home = host.home.as_deref().map(|home| resolver.place(home));
@@ -289,6 +292,20 @@ impl Draft {
             presets,
             config,
         })
+    }
+}
+
+/// Networks that only containers have would be left out silently otherwise.
+fn check_network(config: &Config) -> Result<(), PlanError> {
+    match &config.session.network {
+        Some(Sourced {
+            value: mode @ (ContainerNetwork::Bridge | ContainerNetwork::Named(_)),
+            origin,
+        }) => Err(PlanError::ContainerNetwork {
+            origin: origin.clone(),
+            mode: mode.word().to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 
