@@ -11,6 +11,7 @@ mod place;
 mod enforced;
 mod values;
 mod hosts;
+mod session;
 mod merge;
 pub mod trust;
 mod error;
@@ -28,10 +29,14 @@ use serde::{Deserialize, Serialize};
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use enforced::NOT_YET;
 pub use error::ConfigError;
-pub use file::{CowEngine, Login, Secret, SecretMode};
+pub use file::{
+    Agent, AgentInit, Backend, CowEngine, Cpus, Dockerd, Home, HostCommands, Login, Memory,
+    Resources, Secret, SecretMode, Services, Transport, Workspace,
+};
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
 pub use place::Place;
+pub use session::{ContainerNetwork, SessionConfig};
 pub use values::Values;
 
 use crate::Host;
@@ -301,7 +306,10 @@ pub struct Config {
     pub env: BTreeMap<String, Sourced<Option<OsString>>>,
     /// Credentials, by name: never their values.
     pub secrets: BTreeMap<String, Sourced<Secret>>,
-    /// Keys that only container sessions use, skipped here: (key, origin).
+    /// The keys of sessions.
+    #[serde(skip)]
+    pub session: SessionConfig,
+    /// Keys that only sessions use, without effect on a single command: (key, origin).
     pub skipped: Vec<Sourced<String>>,
     /// What the sandbox must not be able to write: the files that were read (a link and its target),
     /// all project names whether they exist or not, and the user's own configuration and state directories.
