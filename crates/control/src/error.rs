@@ -101,7 +101,9 @@ impl ControlError {
             }
             Self::Ambiguous { .. } => Some("type more of the name or the id".into()),
             Self::NotUp(name) => Some(format!("start it: agent-sandbox up --name {name}")),
-            Self::NoBackend(_) => None,
+            Self::NoBackend(_) => {
+                Some("write `backend = \"bwrap\"` for a session without a container".into())
+            }
             Self::Backend(error) => error.hint.clone(),
             Self::Both { first, .. } => first.hint(),
             Self::File { source, path, .. } => full(source, path),

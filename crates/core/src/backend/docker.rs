@@ -24,7 +24,7 @@ use crate::network::EgressPolicy;
 pub use agent::{Agent, Start};
 pub use error::ContainerError;
 pub use mounts::{Bind, Identity, Source};
-pub use variables::STRIPPED;
+pub use variables::{STRIPPED, env_lines};
 
 /// Where everything of ours lies in a container.
 pub const RUNTIME: &str = "/run/agent-sandbox";

@@ -5,12 +5,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use sandbox_control::Place;
-use sandbox_control::backend::bwrap::server::SERVE;
-use sandbox_control::backend::bwrap::{SUPERVISE, policy, supervisor};
+use sandbox_control::backend::bwrap::{SUPERVISE, policy, server, shape, supervisor};
 use sandbox_control::session::Session;
 use sandbox_core::Host;
 use sandbox_core::config;
-use sandbox_core::host::RUNTIME_BINARY;
 
 use super::up;
 use crate::args::{Flags, When};
@@ -58,7 +56,7 @@ fn serve(session: &Session, host: &Host) -> u8 {
 fn perform(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let started = sandbox_linux::clock::wall_exactly();
     let request = up::recorded(session)?;
-    let config = config::load(host, &request)?;
+    let (config, agent) = shape(config::load(host, &request)?).map_err(up::refused)?;
     // What is carried out is what was decided about.
     if policy(&config) != session.policy {
         let why = std::io::Error::other("the configuration has changed since it was looked at");
@@ -68,8 +66,7 @@ fn perform(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         session: session.cow.then(|| session.name.as_str().to_owned()),
         ..Flags::default()
     };
-    let agent = request.command.clone();
-    let words = [RUNTIME_BINARY, "multicall", SERVE, "--"].map(OsString::from);
-    let command = words.into_iter().chain(agent.iter().cloned()).collect();
-    carry_out(Job { flags: &flags, config, command, agent: &agent, started }, host, io)
+    let command = server::command(&agent);
+    let agent = &agent.argv;
+    carry_out(Job { flags: &flags, config, command, agent, started }, host, io)
 }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_control::backend::bwrap::policy;
+use sandbox_control::ControlError;
+use sandbox_control::backend::bwrap::{ShapeError, policy, shape};
 use sandbox_control::service::Brought;
 use sandbox_control::session::{BackendKind, Name, NewSession, Session};
 use sandbox_core::Host;
-use sandbox_core::config::{Config, Request};
+use sandbox_core::config::{Backend, Config, Request};
 use sandbox_core::guard;
 use sandbox_core::plan::{Draft, Plan};
 
@@ -26,8 +27,7 @@ pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     let request = absolute(crate::cmd::request(flags, Vec::new(), host)?, host)?;
     let mut service = service::open(host)?;
     let config = crate::cmd::load(host, &request, io)?;
-    let new = new_session(name, &request, &config)?;
-    let plan = look_ahead(config, host)?;
+    let (new, plan) = look_ahead(name, &request, config, host)?;
     if flags.dry_run {
         return Ok(dry_run::run(flags, &plan, host, io));
     }
@@ -44,8 +44,7 @@ pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
     let request: Request = recorded(&session)?;
     let config = crate::cmd::load(host, &request, io)?;
-    let new = new_session(Some(session.name.clone()), &request, &config)?;
-    look_ahead(config, host)?;
+    let (new, _) = look_ahead(Some(session.name.clone()), &request, config, host)?;
     service.down(&session)?;
     let (session, brought) = service.up(&new)?;
     tell(&session, brought, flags, host, io)
@@ -102,26 +101,35 @@ fn not_text(path: &Path) -> Failed {
     Failed::new(std::io::Error::other(what), Some("give the directory another name".into()))
 }
 
-fn new_session(
+/// The session that is asked for, and the plan that the supervisor will make: what is wrong with it
+/// is told here and now.
+fn look_ahead(
     name: Option<Name>,
     request: &Request,
-    config: &Config,
-) -> Result<NewSession, Failed> {
-    let text = serde_json::to_string(request).map_err(|error| Failed::new(error, None))?;
-    Ok(NewSession {
+    config: Config,
+    host: &Host,
+) -> Result<(NewSession, Plan), Failed> {
+    if config.session.backend(&config.mounts) == Backend::Docker {
+        return Err(ControlError::NoBackend(BackendKind::Docker).into());
+    }
+    let (config, _) = shape(config).map_err(refused)?;
+    let request = serde_json::to_string(request).map_err(|error| Failed::new(error, None))?;
+    let new = NewSession {
         name,
         project: config.cwd.clone(),
         backend: BackendKind::Bwrap,
-        request: text,
-        policy: policy(config),
+        request,
+        policy: policy(&config),
         cow: config.cow.value.is_on(),
-    })
-}
-
-/// The plan that the supervisor will make: what is wrong with it is told here and now.
-fn look_ahead(config: Config, host: &Host) -> Result<Plan, Failed> {
+    };
     cow::make_room(&config, host)?;
     let draft = Draft::of(host, config)?;
     let known = guard::known(host, &draft.roots());
-    Ok(draft.finish(host, &known, Vec::new())?)
+    Ok((new, draft.finish(host, &known, Vec::new())?))
+}
+
+/// What the backend refuses.
+pub(crate) fn refused(error: ShapeError) -> Failed {
+    let hint = error.hint().into();
+    Failed::new(error, Some(hint))
 }

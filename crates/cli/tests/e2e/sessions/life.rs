@@ -153,3 +153,76 @@ fn inside_a_session_there_are_no_sessions() {
         .fails()
         .stderr_contains("inside a sandbox there are no sessions");
 }
+
+#[test]
+fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
+    let world = World::new().dir("project/sub").file("project/vars", "FROM_FILE=file\nBOTH=file\n");
+    let config = format!(
+        "backend = 'bwrap'\nenv_file = 'vars'\nenv.BOTH = 'config'\n\
+         [agent]\ncommand = 'sh'\nargs = ['-c', 'echo said $FROM_FILE $BOTH in $(pwd); test -t 1 && echo on a terminal; sleep 1000']\n\
+         workdir = '{}'\n",
+        world.path("project/sub").display()
+    );
+    world.write("agent.toml", config);
+    let file = world.path("agent.toml").display().to_string();
+    world.write("vars", world.read("project/vars"));
+    let _guard = up(&world, &["-c", &file]);
+    let sub = world.path("project/sub").display().to_string();
+    let said = format!("said file config in {sub}\non a terminal\n");
+    eventually("the agent has spoken", || world.run(["logs"]).succeeds().output() == said);
+    world.run(["ps", "--json"]).succeeds().stdout_contains("\"agent\": \"running\"");
+    // It is among the processes of the session, and restart starts it anew.
+    world.run(inside("pgrep -c sleep")).succeeds().stdout("1\n");
+    world.run(["restart"]).succeeds();
+    eventually("it has spoken again", || world.run(["logs"]).output() == said.repeat(2));
+    world.run(["logs", "-n", "1"]).succeeds().stdout("on a terminal\n");
+    // Whoever follows sees the end.
+    let follow = world.spawn(["logs", "--follow"]);
+    follow.wait_for("on a terminal");
+    world.run(inside("pkill sleep")).succeeds();
+    eventually("its end is told", || {
+        world.run(["inspect"]).output().contains("agent    ended with 143")
+    });
+    world.run(["down"]).succeeds();
+    follow.wait().succeeds();
+}
+
+#[test]
+fn s8_what_the_backend_cannot_carry_out_is_refused_with_the_reason() {
+    let world = World::new();
+    for (line, why) in [
+        ("resources.memory = '1g'", "nothing would hold a limit"),
+        ("image = 'x'", "the host's own programs"),
+        ("network = 'bridge'", "hosts by name"),
+        ("agent.user = 'x'", "runs as you"),
+        ("agent.init = 'exec'", "first process"),
+        ("env_file = 'missing'", "cannot use the variables"),
+        ("workspace.path = '.'", "the project itself"),
+    ] {
+        world.write("s.toml", format!("backend = 'bwrap'\n{line}\n"));
+        let file = world.path("s.toml").display().to_string();
+        world.run(["-c", &file, "up"]).code(125).stderr_contains(why).stderr_contains("hint");
+    }
+    // A key that is typed wrong is an error, too, and never passed over.
+    world.write("s.toml", "backend = 'bwrap'\nnetwrk = false\n");
+    let file = world.path("s.toml").display().to_string();
+    world.run(["-c", &file, "up"]).code(125).stderr_contains("netwrk");
+    world.run(["ps"]).succeeds().stdout("");
+}
+
+#[test]
+fn s2_s3_a_project_cannot_widen_its_session_before_it_is_trusted() {
+    let wide = "network = true\nfilesystem.rw = ['~/notes']\n";
+    let world =
+        World::new().file("project/sandbox.toml", wide).dir("home/notes").dir("project/sub");
+    let _guard = Up(&world);
+    world.run(["up"]).code(125).stderr_contains("filesystem.rw").stderr_contains("trust");
+    world.run(["ps"]).succeeds().stdout("");
+    // The control: trusted, it is obeyed, by the supervisor too.
+    world.run(["--trust", "up"]).succeeds();
+    world.run(inside("echo x > ~/notes/x")).succeeds();
+    // A changed file is asked about again; what runs goes on under the old policy until then.
+    world.write("project/sandbox.toml", format!("{wide}docker = true\n"));
+    world.run(["up"]).code(125).stderr_contains("docker");
+    world.run(inside("true")).succeeds();
+}

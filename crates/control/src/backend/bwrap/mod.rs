@@ -16,6 +16,7 @@ mod holder;
 mod client;
 mod keeper;
 pub mod server;
+mod shape;
 pub mod supervisor;
 
 use std::fs::{File, OpenOptions};
@@ -26,6 +27,8 @@ use std::process::{Command, Stdio};
 
 use sandbox_core::config::Config;
 use sandbox_linux::socket;
+
+pub use shape::{Agent, ShapeError, shape};
 
 use super::{Backend, BackendError, Capabilities, Connection, Exec, Observed, Recorder, Stray};
 use crate::error::ControlError;

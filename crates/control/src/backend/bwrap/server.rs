@@ -10,8 +10,10 @@ mod child;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use sandbox_core::host::RUNTIME_BINARY;
 use sandbox_linux::channel::{self, Awaited, Message};
 use sandbox_linux::process::{self, Change};
 use sandbox_linux::signal::{self, Signals};
@@ -26,11 +28,28 @@ pub const SERVE: &str = "@session";
 /// How long a command may take to end after its caller has gone.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Serves until it is asked to end. `rest` are `--` and the agent's command line, if there is one;
-/// descriptor 0 is the socket. Returns the exit code, and why it could not serve.
+/// How many words of a command line are the server's own.
+pub const WORDS: usize = 5;
+
+/// Whether a command line is that of the server.
+pub fn is_in(command: &[OsString]) -> bool {
+    command.first().is_some_and(|word| word == RUNTIME_BINARY)
+        && command.get(2).is_some_and(|word| word == SERVE)
+}
+
+/// The command line of the server, with that of the agent behind it.
+pub fn command(agent: &super::Agent) -> Vec<OsString> {
+    let words = [RUNTIME_BINARY, "multicall", SERVE].map(OsString::from);
+    let workdir = agent.workdir.clone().unwrap_or_default().into_os_string();
+    words.into_iter().chain([workdir, "--".into()]).chain(agent.argv.iter().cloned()).collect()
+}
+
+/// Serves until it is asked to end. `rest` are the agent's directory, `--` and its command line, if
+/// there is one; descriptor 0 is the socket. Returns the exit code, and why it could not serve.
 pub fn serve(rest: &[OsString], environment: &[(OsString, OsString)]) -> (u8, String) {
     let served = Server::new(environment).and_then(|mut server| {
-        server.start_agent(rest.get(1..).unwrap_or_default());
+        let workdir = rest.first().filter(|dir| !dir.is_empty()).map(Path::new);
+        server.start_agent(rest.get(2..).unwrap_or_default(), workdir);
         server.run()
     });
     match served {
@@ -73,11 +92,11 @@ impl<'e> Server<'e> {
     }
 
     /// The agent's terminal is the one that this process writes to.
-    fn start_agent(&mut self, argv: &[OsString]) {
+    fn start_agent(&mut self, argv: &[OsString], cwd: Option<&Path>) {
         if argv.is_empty() {
             return;
         }
-        let start = Start { argv, extra: &[], cwd: None, environment: self.environment };
+        let start = Start { argv, extra: &[], cwd, environment: self.environment };
         let terminal = || socket::copy(io::stdout().as_fd());
         let started = terminal().and_then(|terminal| {
             let streams =

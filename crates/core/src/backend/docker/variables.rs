@@ -73,7 +73,7 @@ fn asked(host: &Host, config: &Config) -> Result<Vec<(String, String, Origin)>, 
             source,
         };
         let text = std::fs::read_to_string(&file.value).map_err(failed)?;
-        for (name, value) in lines(&text).map_err(failed)? {
+        for (name, value) in env_lines(&text).map_err(failed)? {
             all.push((name, value, file.origin.clone()));
         }
     }
@@ -88,7 +88,7 @@ fn asked(host: &Host, config: &Config) -> Result<Vec<(String, String, Origin)>, 
 
 /// Lines `NAME=VALUE`, as Docker reads them: what stands behind `=` is the value, quotes and all; `#`
 /// begins a comment only at the start.
-fn lines(text: &str) -> std::io::Result<Vec<(String, String)>> {
+pub fn env_lines(text: &str) -> std::io::Result<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_start();
