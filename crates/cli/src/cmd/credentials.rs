@@ -251,7 +251,8 @@ fn tell_codex(plan: &mut Plan, address: &str, variable: &str) {
         "model_providers.agent-sandbox={{name=\"OpenAI\",base_url=\"{address}/v1\",env_key=\"{variable}\",wire_api=\"responses\"}}"
     );
     let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
-    plan.command.splice(at + 1..at + 1, words);
+    let behind = at + 1;
+    plan.command.splice(behind..behind, words);
 }
 
 /// Where a secret is: as the configuration says, else in the store, else in the caller's environment.
