@@ -172,6 +172,7 @@ fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
         Session::Up(up) => cmd::sessions::up::run(up, flags, host, io),
         Session::Restart(one) => cmd::sessions::up::restart(one, flags, host, io),
         Session::Down(down) => no_sandbox(cmd::sessions::down::run(down, flags, host, io)),
+        Session::Attach(one) => cmd::sessions::exec::attach(one, flags, host, io),
         Session::Logs(logs) => no_sandbox(cmd::sessions::logs::run(logs, flags, host, io)),
         Session::Inspect(one) => no_sandbox(cmd::sessions::inspect::run(one, flags, host, io)),
         Session::Ps => no_sandbox(cmd::sessions::ps::run(flags, host, io)),

@@ -10,6 +10,8 @@ pub(crate) enum Command {
     Up(Up),
     /// Take sessions down; their changes and logs stay
     Down(Down),
+    /// Join the terminal of a session's agent; ^P ^Q leaves it
+    Attach(One),
     /// Show what a session said
     Logs(Logs),
     /// Take a session down and bring it up again
