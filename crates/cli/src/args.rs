@@ -7,7 +7,7 @@ mod changes;
 pub(crate) mod proxy;
 pub(crate) mod secret;
 pub(crate) mod sessions;
-mod words;
+pub(crate) mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -328,7 +328,7 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &["serve", "usage", "host-command"];
+const RESERVED: &[&str] = &["usage", "host-command"];
 
 /// What the words meant.
 #[derive(Debug)]
@@ -368,6 +368,7 @@ const SUBCOMMANDS: &[&str] = &[
     "image",
     "up",
     "down",
+    "serve",
     "attach",
     "logs",
     "restart",

@@ -175,6 +175,7 @@ fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
         Session::Attach(one) => cmd::sessions::exec::attach(one, flags, host, io),
         Session::Logs(logs) => no_sandbox(cmd::sessions::logs::run(logs, flags, host, io)),
         Session::Inspect(one) => no_sandbox(cmd::sessions::inspect::run(one, flags, host, io)),
+        Session::Serve(serve) => no_sandbox(cmd::sessions::serve::run(serve, host, io)),
         Session::Ps => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
         Session::Rm { names } => no_sandbox(cmd::sessions::rm::run(names, flags, host, io)),
         Session::Prune(prune) => no_sandbox(cmd::sessions::prune::run(prune, flags, host, io)),

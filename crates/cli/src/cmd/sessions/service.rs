@@ -29,8 +29,13 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
         return Err(Failed::new(why, Some(hint.into())));
     }
     let place = Place::of(host)?;
-    let bwrap: Box<dyn Backend> = Box::new(Bwrap::new(place.clone(), host.exe.clone()));
-    Ok(Service::open(place, vec![bwrap])?)
+    let backends = backends(&place, host);
+    Ok(Service::open(place, backends)?)
+}
+
+/// Everybody who can carry sessions out.
+pub(crate) fn backends(place: &Place, host: &Host) -> Vec<Box<dyn Backend>> {
+    vec![Box::new(Bwrap::new(place.clone(), host.exe.clone()))]
 }
 
 /// Opens the record if there is one.

@@ -84,6 +84,8 @@ impl Bwrap {
         let log = self.log(session).map_err(failed("cannot open the session's log"))?;
         let mut command = Command::new(&self.program);
         command.arg(SUPERVISE).arg(session.id.as_str()).current_dir("/");
+        // What opens this program to callers is nothing for a sandbox.
+        command.env_remove(crate::serve::TOKEN);
         command.stdin(Stdio::from(listener)).stdout(Stdio::from(lock)).stderr(Stdio::from(log));
         let status = command.status().map_err(failed("cannot start the session's supervisor"))?;
         if status.success() {
