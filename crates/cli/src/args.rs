@@ -267,6 +267,8 @@ pub(crate) enum Command {
     },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
+    /// Tell what sandboxes have asked of model providers, and what it cost in tokens
+    Usage(proxy::Usage),
     /// List what the last run here was refused, by whom, and what would allow it
     Blocked,
     /// Print completions for a shell
@@ -384,6 +386,7 @@ const SUBCOMMANDS: &[&str] = &[
     "undo",
     "secret",
     "proxy",
+    "usage",
     "blocked",
     "completions",
     "man",
