@@ -2,6 +2,7 @@
 
 pub(crate) mod agentfs;
 pub(crate) mod fs;
+pub(crate) mod host_command;
 pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
@@ -268,6 +269,11 @@ pub(crate) enum Command {
     },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
+    /// Commands that an agent in a container may have run on the host
+    HostCommand {
+        #[command(subcommand)]
+        command: Option<host_command::HostCommand>,
+    },
     /// List what the last run here was refused, by whom, and what would allow it
     Blocked,
     /// Print completions for a shell
@@ -329,8 +335,7 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] =
-    &["up", "down", "attach", "logs", "restart", "inspect", "serve", "usage", "host-command"];
+const RESERVED: &[&str] = &["up", "down", "attach", "logs", "restart", "inspect", "serve", "usage"];
 
 /// What the words meant.
 #[derive(Debug)]
@@ -381,6 +386,7 @@ const SUBCOMMANDS: &[&str] = &[
     "undo",
     "secret",
     "proxy",
+    "host-command",
     "blocked",
     "completions",
     "man",

@@ -160,6 +160,10 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
         Some(Command::Secret { command }) => cmd::secret::run(flags, command.as_ref(), host, io),
         Some(Command::Proxy(proxy)) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
+        Some(Command::HostCommand { command: None }) => Ok(cmd::help_of("host-command", io)),
+        Some(Command::HostCommand { command: Some(command) }) => {
+            no_sandbox(cmd::host_command::run(flags, &command, host, io))
+        }
         Some(Command::Blocked) => no_sandbox(cmd::blocked::run(flags, host, io)),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
         Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),

@@ -25,6 +25,10 @@ pub mod map;
 pub mod terminal;
 pub mod tree;
 #[cfg(target_os = "linux")]
+pub mod beneath;
+#[cfg(target_os = "linux")]
+pub mod descendants;
+#[cfg(target_os = "linux")]
 pub mod walk;
 #[cfg(target_os = "linux")]
 pub mod clock;

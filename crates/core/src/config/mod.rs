@@ -14,7 +14,7 @@ mod hosts;
 mod merge;
 pub mod trust;
 mod error;
-mod text;
+pub(crate) mod text;
 #[cfg(test)]
 mod tests;
 
