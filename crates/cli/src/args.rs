@@ -7,6 +7,7 @@ pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
 pub(crate) mod secret;
+pub(crate) mod sessions;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -191,6 +192,12 @@ pub(crate) enum Command {
     /// Run a command, even one that is called like a subcommand
     #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARGS]...")]
     Exec {
+        /// Pass standard input on to a session
+        #[arg(short, long)]
+        interactive: bool,
+        /// Give a command in a session a terminal of its own
+        #[arg(short, long)]
+        tty: bool,
         /// The command and its arguments
         #[arg(
             trailing_var_arg = true,
@@ -223,16 +230,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<image::Image>,
     },
-    /// List the sessions of copy-on-write
-    Ps,
-    /// Remove sessions
-    Rm {
-        /// Their names
-        #[arg(required = true, value_name = "SESSION")]
-        names: Vec<String>,
-    },
-    /// Remove sessions that change nothing, that are old, or whose base is gone
-    Prune(Prune),
+    #[command(flatten)]
+    Session(sessions::Command),
     /// Keep the present state of a session, to go back to
     Snapshot {
         /// What to call it; a number when left out
@@ -270,7 +269,8 @@ pub(crate) enum Command {
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
     /// Commands that an agent in a container may have run on the host
-    HostCommand {
+    #[command(name = "host-command")]
+    Bridge {
         #[command(subcommand)]
         command: Option<host_command::HostCommand>,
     },
@@ -335,7 +335,7 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &["up", "down", "attach", "logs", "restart", "inspect", "serve", "usage"];
+const RESERVED: &[&str] = &["attach", "serve", "usage"];
 
 /// What the words meant.
 #[derive(Debug)]
@@ -373,6 +373,11 @@ const SUBCOMMANDS: &[&str] = &[
     "config",
     "fs",
     "image",
+    "up",
+    "down",
+    "logs",
+    "restart",
+    "inspect",
     "ps",
     "rm",
     "prune",

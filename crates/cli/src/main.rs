@@ -21,6 +21,9 @@ fn main() -> ExitCode {
         return cmd::host_command::shell::run(&args);
     }
     let (host, mut io) = (sandbox_core::Host::read(), ui::Stdio::real());
+    if cmd::sessions::supervise::is_called(&args) {
+        return cmd::sessions::supervise::run(&args, &host, &mut io);
+    }
     if cmd::fs::agentfs::is_called(&args) {
         return cmd::fs::agentfs::run(args, &host, &mut io);
     }

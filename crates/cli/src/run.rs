@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use sandbox_core::Host;
 
 use crate::args::image::Image;
-use crate::args::{Command, Config, Typed, parse};
+use crate::args::sessions::Command as Session;
+use crate::args::{Command, Config, Flags, Typed, parse};
 use crate::cmd;
 use crate::ui::{Stdio, Tone};
 
@@ -116,9 +117,14 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     }
     match cli.command {
         None => Ok(cmd::help(io)),
-        Some(Command::Exec { command } | Command::Run(command)) => {
-            cmd::exec::run(flags, command, host, io)
+        Some(Command::Exec { interactive, tty, command }) => {
+            cmd::sessions::exec::run(flags, [interactive, tty], command, host, io)
         }
+        Some(Command::Run(command)) if flags.session.is_some() => {
+            cmd::sessions::exec::run(flags, [false, false], command, host, io)
+        }
+        Some(Command::Run(command)) => cmd::exec::run(flags, command, host, io),
+        Some(Command::Session(command)) => sessions(&command, flags, host, io),
         Some(Command::Check) => Ok(cmd::check::run(flags, host, io)),
         Some(Command::Why(why)) => cmd::why::run(flags, &why, host, io),
         Some(Command::Doctor) => Ok(cmd::doctor::run(flags, host, io)),
@@ -132,11 +138,6 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Image { command: None }) => Ok(cmd::help_of("image", io)),
         Some(Command::Image { command: Some(Image::Build(build)) }) => {
             cmd::image::build(flags, &build, host, io)
-        }
-        Some(Command::Ps) => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
-        Some(Command::Rm { names }) => no_sandbox(cmd::sessions::rm::run(&names, flags, host, io)),
-        Some(Command::Prune(prune)) => {
-            no_sandbox(cmd::sessions::prune::run(&prune, flags, host, io))
         }
         Some(Command::Snapshot { name }) => {
             no_sandbox(cmd::sessions::snapshot::take(name.as_deref(), flags, host, io))
@@ -160,13 +161,23 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
         Some(Command::Secret { command }) => cmd::secret::run(flags, command.as_ref(), host, io),
         Some(Command::Proxy(proxy)) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
-        Some(Command::HostCommand { command: None }) => Ok(cmd::help_of("host-command", io)),
-        Some(Command::HostCommand { command: Some(command) }) => {
-            no_sandbox(cmd::host_command::run(flags, &command, host, io))
-        }
+        Some(Command::Bridge { command }) => cmd::host_command::run(flags, command, host, io),
         Some(Command::Blocked) => no_sandbox(cmd::blocked::run(flags, host, io)),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
         Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),
+    }
+}
+
+fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    match command {
+        Session::Up(up) => cmd::sessions::up::run(up, flags, host, io),
+        Session::Restart(one) => cmd::sessions::up::restart(one, flags, host, io),
+        Session::Down(down) => no_sandbox(cmd::sessions::down::run(down, flags, host, io)),
+        Session::Logs(logs) => no_sandbox(cmd::sessions::logs::run(logs, flags, host, io)),
+        Session::Inspect(one) => no_sandbox(cmd::sessions::inspect::run(one, flags, host, io)),
+        Session::Ps => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
+        Session::Rm { names } => no_sandbox(cmd::sessions::rm::run(names, flags, host, io)),
+        Session::Prune(prune) => no_sandbox(cmd::sessions::prune::run(prune, flags, host, io)),
     }
 }
 

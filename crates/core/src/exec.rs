@@ -27,7 +27,7 @@ use crate::host::{Host, RUNTIME_BINARY};
 use crate::plan::{CopyOnWrite, Plan};
 pub use exit::Gateway;
 use sandbox::{Sandbox, Waited};
-pub use start::{START, start};
+pub use start::{START, become_command, start};
 
 /// By which means the plan is to be made true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

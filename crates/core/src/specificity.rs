@@ -1,13 +1,13 @@
 //! Which rule wins, as an ordering.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::config::{Access, Layer};
-use crate::path::{Kind, Matched, Resolved};
+use crate::path::{Kind, Matched, Resolved, upward};
 
 /// The one rule that decides about a path, and those that it beat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,11 +19,10 @@ pub struct Decision {
 }
 
 /// One decision for each path. Those for what does not exist are many, and most of what is asked
-/// here is not about them, so they stand apart.
+/// here is not about them, so they stand apart. Both lists are sorted by the bytes of their paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Decisions {
-    present: BTreeMap<PathBuf, Decision>,
-    /// By the bytes of their paths.
+    present: Vec<Decision>,
     missing: Vec<Decision>,
 }
 
@@ -37,8 +36,7 @@ fn strength(rule: &Resolved) -> (Matched, Access, Layer) {
 /// rules of equal strength want the same thing.
 pub fn decide(rules: Vec<Resolved>) -> Decisions {
     let (missing, present) = rules.into_iter().partition(|rule| rule.kind == Kind::Missing);
-    let present = group(present).into_iter().map(|decision| (decision.rule.path.clone(), decision));
-    Decisions { present: present.collect(), missing: group(missing) }
+    Decisions { present: group(present), missing: group(missing) }
 }
 
 /// The rules of each path together, the strongest in front.
@@ -52,7 +50,9 @@ fn group(mut rules: Vec<Resolved>) -> Vec<Decision> {
     let mut decisions: Vec<Decision> = Vec::with_capacity(rules.len());
     for rule in rules {
         match decisions.last_mut() {
-            Some(decision) if decision.rule.path == rule.path => decision.beaten.push(rule),
+            Some(decision) if decision.rule.path.as_os_str() == rule.path.as_os_str() => {
+                decision.beaten.push(rule);
+            }
             _ => decisions.push(Decision { rule, beaten: Vec::new() }),
         }
     }
@@ -62,7 +62,7 @@ fn group(mut rules: Vec<Resolved>) -> Vec<Decision> {
 impl Decisions {
     /// All of them: what exists, parents first, then what does not.
     pub fn iter(&self) -> impl Iterator<Item = &Decision> {
-        self.present.values().chain(&self.missing)
+        self.present.iter().chain(&self.missing)
     }
 
     /// How many paths are decided that exist, and how many that do not.
@@ -72,23 +72,25 @@ impl Decisions {
 
     /// The decision for exactly this path.
     pub fn at(&self, path: &Path) -> Option<&Decision> {
-        self.present.get(path).or_else(|| {
-            let by_bytes =
-                |decision: &Decision| decision.rule.path.as_os_str().cmp(path.as_os_str());
-            self.missing.binary_search_by(by_bytes).ok().map(|index| &self.missing[index])
-        })
+        let path = path.as_os_str();
+        find(&self.present, path).or_else(|| find(&self.missing, path))
     }
 
     /// The decision that covers a path: its own, or that of the nearest parent which has one.
     /// Rules for what does not exist cover nothing.
     pub fn covering(&self, path: &Path) -> Option<&Decision> {
-        path.ancestors().find_map(|path| self.present.get(path))
+        upward(path).find_map(|path| find(&self.present, path))
     }
 
     /// The decision that covers the parent of a path.
     pub fn above(&self, path: &Path) -> Option<&Decision> {
         path.parent().and_then(|parent| self.covering(parent))
     }
+}
+
+fn find<'d>(decisions: &'d [Decision], path: &OsStr) -> Option<&'d Decision> {
+    let by_bytes = |decision: &Decision| decision.rule.path.as_os_str().cmp(path);
+    decisions.binary_search_by(by_bytes).ok().map(|index| &decisions[index])
 }
 
 #[cfg(test)]

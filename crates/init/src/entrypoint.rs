@@ -15,6 +15,7 @@ use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
+use crate::mounts::{self, MountError};
 
 const LOG: Log = Log("entrypoint");
 
@@ -25,6 +26,8 @@ enum Fatal {
     Boot(#[from] BootError),
     #[error(transparent)]
     Control(#[from] ControlError),
+    #[error(transparent)]
+    Mounts(#[from] MountError),
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     #[error(transparent)]
@@ -42,6 +45,7 @@ impl Fatal {
         Some(match self {
             Self::Boot(error) => error.hint(),
             Self::Control(error) => error.hint(),
+            Self::Mounts(error) => error.hint().to_owned(),
             Self::Credentials(error) => error.hint().to_owned(),
             Self::Lookup(error) => error.hint().to_owned(),
             Self::Workdir { .. } => {
@@ -71,6 +75,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
 fn start(words: &[OsString]) -> Result<std::convert::Infallible, Fatal> {
     let core = forbid_dumps();
     let mut environment = Environment::read();
+    mounts::check(&environment)?;
     take_control(&mut environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();

@@ -2,13 +2,14 @@
 //!
 //! Two personalities of one static binary, chosen by the name it is called by: `entrypoint` strips the
 //! environment, gives up root and is replaced by the agent; `init` also sets up the agent's home and
-//! workspace, stays, forwards signals, reaps, and shuts down. `check` looks at an image from inside.
+//! workspace, stays, forwards signals, reaps, and shuts down. `enter` starts one more command, `check` looks at an image from inside.
 
 mod log;
 mod names;
 mod personality;
 mod environment;
 mod control;
+mod mounts;
 mod user;
 mod arguments;
 mod boot;
@@ -16,6 +17,7 @@ mod lookup;
 mod credentials;
 mod entrypoint;
 mod init;
+mod enter;
 mod check;
 
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     match personality::of(&words) {
         Ok((Personality::Entrypoint, words)) => entrypoint::run(words),
         Ok((Personality::Init, words)) => init::run(words),
+        Ok((Personality::Enter, words)) => enter::run(words),
         Ok((Personality::Check, words)) => check::run(words),
         Err(usage) => {
             log::plain(&usage.to_string());

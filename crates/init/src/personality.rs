@@ -12,6 +12,8 @@ pub(crate) enum Personality {
     Entrypoint,
     /// Set up, start, forward, reap, shut down.
     Init,
+    /// One more command in a container that runs.
+    Enter,
     /// Look at the image from inside.
     Check,
 }
@@ -20,6 +22,7 @@ pub(crate) enum Personality {
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "usage: agent-sandbox-init entrypoint|init [COMMAND [ARGS…]]
+       agent-sandbox-init enter COMMAND [ARGS…]
        agent-sandbox-init check [entrypoint|init]
 
 Called `entrypoint`, `init` or `obot-agent` it is that at once."
@@ -34,8 +37,10 @@ pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage
         return Ok((personality, rest));
     }
     let (first, rest) = rest.split_first().ok_or(Usage)?;
-    if first == "check" {
-        return Ok((Personality::Check, rest));
+    match first.to_str() {
+        Some("check") => return Ok((Personality::Check, rest)),
+        Some("enter") => return Ok((Personality::Enter, rest)),
+        _ => {}
     }
     Ok((by_name(first).ok_or(Usage)?, rest))
 }
@@ -54,7 +59,7 @@ mod tests {
 
     #[test]
     fn of_goes_by_the_name_and_under_its_own_name_by_the_first_word() {
-        use Personality::{Check, Entrypoint, Init};
+        use Personality::{Check, Enter, Entrypoint, Init};
         for (line, expected) in [
             ("entrypoint", Ok((Entrypoint, ""))),
             ("/usr/local/bin/entrypoint init x", Ok((Entrypoint, "init x"))),
@@ -63,6 +68,8 @@ mod tests {
             ("/sbin/obot-agent entrypoint", Ok((Init, "entrypoint"))),
             ("agent-sandbox-init init init", Ok((Init, "init"))),
             ("agent-sandbox-init check init", Ok((Check, "init"))),
+            ("agent-sandbox-init enter init x", Ok((Enter, "init x"))),
+            ("enter x", Err(Usage)),
             ("entrypoint check", Ok((Entrypoint, "check"))),
             ("check", Err(Usage)),
             ("agent-sandbox-init", Err(Usage)),

@@ -97,6 +97,8 @@ pub enum Awaited {
     Data,
     /// Something happened that is no data; for a mount table, that it changed.
     Event,
+    /// Something can be written.
+    Room,
 }
 
 /// Waits until something happens on one of the descriptors, or until the time is over.
@@ -106,6 +108,7 @@ pub fn wait(fds: &[(BorrowedFd<'_>, Awaited)], milliseconds: Option<u64>) -> io:
     let flags = |awaited| match awaited {
         Awaited::Data => PollFlags::IN,
         Awaited::Event => PollFlags::PRI,
+        Awaited::Room => PollFlags::OUT,
     };
     let mut polled: Vec<_> =
         fds.iter().map(|(fd, awaited)| PollFd::new(fd, flags(*awaited))).collect();
@@ -118,4 +121,14 @@ pub fn wait(fds: &[(BorrowedFd<'_>, Awaited)], milliseconds: Option<u64>) -> io:
         Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Reads what is there; nothing at the end.
+pub fn read(from: BorrowedFd<'_>, text: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::retry_on_intr(|| rustix::io::read(from, &mut *text))?)
+}
+
+/// Writes some of it; returns how much.
+pub fn write(to: BorrowedFd<'_>, text: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::retry_on_intr(|| rustix::io::write(to, text))?)
 }

@@ -23,6 +23,10 @@ pub mod file;
 pub mod map;
 #[cfg(target_os = "linux")]
 pub mod terminal;
+#[cfg(target_os = "linux")]
+pub mod pty;
+#[cfg(target_os = "linux")]
+pub mod socket;
 pub mod tree;
 #[cfg(target_os = "linux")]
 pub mod beneath;

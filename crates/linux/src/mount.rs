@@ -96,12 +96,9 @@ pub fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// A new, empty file system in memory, not yet attached.
-pub fn tmpfs(mode: u32, size: Option<u64>) -> io::Result<OwnedFd> {
+pub fn tmpfs(mode: u32) -> io::Result<OwnedFd> {
     let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"mode", format!("{mode:o}"))?;
-    if let Some(size) = size {
-        fsconfig_set_string(context.as_fd(), c"size", size.to_string())?;
-    }
     fsconfig_create(context.as_fd())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)

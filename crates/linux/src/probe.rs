@@ -23,7 +23,7 @@ pub fn mounts() -> io::Result<()> {
     attempt(|| {
         own_user_and_mounts()?;
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
-        let memory = mount::tmpfs(0o755, None)?;
+        let memory = mount::tmpfs(0o755)?;
         rustix::fs::mkdirat(&memory, "copy", Mode::from_raw_mode(0o755))?;
         let tree = mount::clone_tree(mount::open_dir(Path::new("/proc/self"))?.as_fd())?;
         mount::set_flags(tree.as_fd(), mount::Flags { read_only: true, devices: false }, true)?;
@@ -40,7 +40,7 @@ pub fn overlay() -> io::Result<()> {
     attempt(|| {
         own_user_and_mounts()?;
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
-        let memory = mount::tmpfs(0o755, None)?;
+        let memory = mount::tmpfs(0o755)?;
         mount::attach(memory.as_fd(), mount::open_dir(Path::new(STAGE))?.as_fd())?;
         let [lower, upper, merged] =
             ["lower", "upper", "merged"].map(|at| Path::new(STAGE).join(at));
@@ -74,7 +74,7 @@ pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
         let base = mount::clone_tree(mount::open_dir(lower)?.as_fd())?;
         let layers = layers.as_deref().map(mount::open_dir).transpose()?;
         let layers = layers.map(|layers| mount::clone_tree(layers.as_fd())).transpose()?;
-        let memory = mount::tmpfs(0o755, None)?;
+        let memory = mount::tmpfs(0o755)?;
         mount::attach(memory.as_fd(), mount::open_dir(Path::new(STAGE))?.as_fd())?;
         let at = |name: &str| Path::new(STAGE).join(name);
         for dir in ["base", "layers", "merged"] {

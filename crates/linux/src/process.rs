@@ -288,3 +288,31 @@ pub fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
+
+/// When a process was started, in ticks since boot: two processes of one number differ in it.
+pub fn start_of(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// Begins a session of processes of its own, without a terminal.
+pub fn lead_session() -> io::Result<()> {
+    Ok(rustix::process::setsid().map(drop)?)
+}
+
+/// Sends a signal to every process of a group.
+pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let leader = Pid::from_raw(leader).filter(|pid| pid.as_raw_pid() > 1).ok_or_else(invalid)?;
+    let signal = Signal::from_named_raw(signal).ok_or_else(invalid)?;
+    Ok(rustix::process::kill_process_group(leader, signal)?)
+}
+
+/// The next child that has ended, whichever it is: its number and how.
+pub fn any_end() -> io::Result<Option<(i32, Change)>> {
+    match rustix::process::wait(WaitOptions::NOHANG) {
+        Ok(Some((pid, status))) => Ok(change(status).map(|change| (pid.as_raw_pid(), change))),
+        Ok(None) | Err(rustix::io::Errno::CHILD) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -73,6 +73,10 @@ pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
 }
 
 struct Builder {
+    /// The file system in memory that everything new lies on.
+    stage: OwnedFd,
+    /// How many directories it has that are mounted elsewhere.
+    made: usize,
     old: OwnedFd,
     new: OwnedFd,
     /// An empty file that is bound over hidden ones.
@@ -88,7 +92,7 @@ impl Builder {
     /// After this, `/old` is the host's root and `/new` an empty one.
     fn stage(taken: &Taken) -> io::Result<Self> {
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
-        let stage = mount::tmpfs(0o755, None)?;
+        let stage = mount::tmpfs(0o755)?;
         for name in ["old", "new", "veil", overlay::STAGE] {
             rustix::fs::mkdirat(&stage, name, Mode::from_raw_mode(0o755))?;
         }
@@ -97,12 +101,25 @@ impl Builder {
         rustix::process::pivot_root(c".", c"old")?;
         rustix::process::chdir(c"/")?;
         let old = mount::open_dir(Path::new("/old"))?;
-        let new = match taken {
-            Taken::Whole => mount::clone_tree(old.as_fd())?,
-            Taken::Without(_) => mount::tmpfs(0o755, None)?,
+        // A second look finds what is mounted there by then.
+        let new = mount::open_dir(Path::new("/new"))?;
+        let mut builder = Self { stage, made: 0, old, new, empty: None, bound: None };
+        let root = match taken {
+            Taken::Whole => mount::clone_tree(builder.old.as_fd())?,
+            Taken::Without(_) => builder.memory(0o755)?,
         };
-        mount::attach(new.as_fd(), mount::open_dir(Path::new("/new"))?.as_fd())?;
-        Ok(Self { old, new: mount::open_dir(Path::new("/new"))?, empty: None, bound: None })
+        mount::attach(root.as_fd(), builder.new.as_fd())?;
+        builder.new = mount::open_dir(Path::new("/new"))?;
+        Ok(builder)
+    }
+
+    /// An empty directory in memory, not yet attached. To make and to take down a file system of
+    /// its own for each of them would cost more than all the rest of them.
+    fn memory(&mut self, mode: u32) -> io::Result<OwnedFd> {
+        self.made += 1;
+        let name = PathBuf::from(self.made.to_string());
+        rustix::fs::mkdirat(&self.stage, &name, Mode::from_raw_mode(mode))?;
+        mount::clone_tree(mount::open_beneath(self.stage.as_fd(), &name)?.as_fd())
     }
 
     fn base(&mut self, base: &Base) -> Result<(), Failure> {
@@ -151,8 +168,8 @@ impl Builder {
                 self.bound = Some(((source.clone(), flags), tree));
                 Ok(())
             }
-            Step::Tmpfs { target, mode, size } => {
-                mount::attach(mount::tmpfs(*mode, *size)?.as_fd(), self.target(target)?.as_fd())
+            Step::Tmpfs { target, mode } => {
+                mount::attach(self.memory(*mode)?.as_fd(), self.target(target)?.as_fd())
             }
             Step::Dir { target, mode } => self.make_dir(target, *mode),
             Step::File { target, mode, content } => {
@@ -227,11 +244,8 @@ impl Builder {
     /// a mount that forbids devices.
     fn empty_file(&mut self, target: &Path) -> io::Result<()> {
         if self.empty.is_none() {
-            let scratch = mount::tmpfs(0o755, None)?;
-            create(scratch.as_fd(), Path::new("empty"), 0o444, b"")?;
-            let at = mount::open_dir(Path::new("/veil"))?;
-            mount::attach(scratch.as_fd(), at.as_fd())?;
-            self.empty = Some(mount::open_beneath(scratch.as_fd(), Path::new("empty"))?);
+            create(self.stage.as_fd(), Path::new("empty"), 0o444, b"")?;
+            self.empty = Some(mount::open_beneath(self.stage.as_fd(), Path::new("empty"))?);
         }
         let empty = self.empty.as_ref().ok_or(Errno::NOENT)?;
         let tree = mount::clone_tree(empty.as_fd())?;
@@ -246,17 +260,14 @@ impl Builder {
     }
 
     fn veil(&self, dir: &Path, hidden: &[(PathBuf, Hidden)]) -> io::Result<()> {
-        let layer = mount::tmpfs(0o755, None)?;
+        let layer = mount::open_beneath(self.stage.as_fd(), Path::new("veil"))?;
         let lower = mount::open_beneath(self.old.as_fd(), dir)?;
         copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
         lay_whiteout(layer.as_fd())?;
         for (path, kind) in hidden {
             hide(lower.as_fd(), layer.as_fd(), path, kind)?;
         }
-        mount::attach(layer.as_fd(), mount::open_dir(Path::new("/veil"))?.as_fd())?;
         let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
-        // The layer stays where it is until the old root goes: every unmount of its own would wait
-        // for all processors.
         mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"))
     }
 }

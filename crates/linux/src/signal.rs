@@ -17,6 +17,12 @@ pub const TERM: i32 = libc::SIGTERM;
 pub const CHILD: i32 = libc::SIGCHLD;
 /// `SIGKILL`.
 pub const KILL: i32 = libc::SIGKILL;
+/// `SIGHUP`.
+pub const HUP: i32 = libc::SIGHUP;
+/// `SIGCONT`.
+pub const CONT: i32 = libc::SIGCONT;
+/// `SIGWINCH`.
+pub const WINCH: i32 = libc::SIGWINCH;
 
 /// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -167,7 +167,7 @@ fn namespaces_are_our_own_and_can_be_entered() {
     let outside = mounts("self");
     let (receiver, sender) = channel::pair().unwrap();
     let child = fork(|| {
-        if namespace::own_user_and_mounts().is_err() || mount::tmpfs(0o755, None).is_err() {
+        if namespace::own_user_and_mounts().is_err() || mount::tmpfs(0o755).is_err() {
             return 1;
         }
         let _ = channel::send(sender.as_fd(), b"ready");
@@ -229,9 +229,9 @@ fn steps(top: &Path) -> Vec<Step> {
     let open = top.join("open");
     vec![
         Step::Dir { target: tmp.clone(), mode: 0o755 },
-        Step::Tmpfs { target: tmp.clone(), mode: 0o1777, size: Some(1 << 20) },
+        Step::Tmpfs { target: tmp.clone(), mode: 0o1777 },
         Step::Bind { source: open.clone(), target: open, read_only: false, devices: false },
-        Step::Tmpfs { target: top.join("secret"), mode: 0o555, size: None },
+        Step::Tmpfs { target: top.join("secret"), mode: 0o555 },
         Step::Seal { target: top.join("secret") },
         Step::EmptyFile { target: top.join("plain") },
         Step::Veil { dir: top.join("home"), hidden },

@@ -20,9 +20,10 @@ use zeroize::Zeroizing;
 use crate::Proxy;
 use crate::credential::Secret;
 use crate::data::Body;
+use crate::doors::{DoorError, Doors, NewDoor};
 use crate::error::{Refusal, chain};
 use crate::limits;
-use crate::session::{Registration, RegistrationError};
+use crate::session::{Registration, RegistrationError, StoreError};
 use crate::token::TokenHash;
 
 /// The largest message.
@@ -41,12 +42,13 @@ pub(crate) enum Admission {
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     proxy: Arc<Proxy>,
+    doors: Arc<Doors>,
     admission: Admission,
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let (proxy, admission) = (proxy.clone(), admission.clone());
+        let (proxy, doors, admission) = (proxy.clone(), doors.clone(), admission.clone());
         async move {
-            let answer = answer(&proxy, &admission, request).await;
+            let answer = answer(&proxy, &doors, &admission, request).await;
             Ok::<_, Infallible>(answer.unwrap_or_else(|refusal| refusal.response().map(Body::from)))
         }
     });
@@ -61,7 +63,12 @@ pub(crate) async fn serve(
 
 type Answer = Result<Response<Body>, Refusal>;
 
-async fn answer(proxy: &Proxy, admission: &Admission, request: Request<Incoming>) -> Answer {
+async fn answer(
+    proxy: &Proxy,
+    doors: &Doors,
+    admission: &Admission,
+    request: Request<Incoming>,
+) -> Answer {
     admit(admission, &request)?;
     let (head, body) = request.into_parts();
     let path: Vec<&str> = head.uri.path().split('/').skip(1).collect();
@@ -78,6 +85,9 @@ async fn answer(proxy: &Proxy, admission: &Admission, request: Request<Incoming>
         }
         (&Method::DELETE, ["v1", "sessions", token]) => revoke(proxy, token),
         (&Method::DELETE, ["v1", "sandboxes", id, "sessions"]) => revoke_sandbox(proxy, id),
+        (&Method::GET, ["v1", "doors"]) => Ok(reply(StatusCode::OK, &doors.list())),
+        (&Method::PUT, ["v1", "doors", id]) => open_door(doors, id, &read(body).await?),
+        (&Method::DELETE, ["v1", "doors", id]) => close_door(doors, id),
         (&Method::POST, ["v1", "secrets", "forget"]) => {
             proxy.registry.forget_keys();
             Ok(reply(StatusCode::OK, &json!({ "status": "forgotten" })))
@@ -160,10 +170,26 @@ fn revoke_sandbox(proxy: &Proxy, id: &str) -> Answer {
     Ok(reply(StatusCode::OK, &json!({ "status": "revoked", "count": count, "sandbox": id })))
 }
 
+fn open_door(doors: &Doors, id: &str, body: &[u8]) -> Answer {
+    let new: NewDoor = serde_json::from_slice(body).map_err(|error| not_understood(&error))?;
+    let failed = |error: DoorError| {
+        Refusal::new(StatusCode::BAD_REQUEST, "door", chain(&error), error.hint())
+    };
+    doors.open(id, new).map_err(failed)?;
+    Ok(reply(StatusCode::CREATED, &json!({ "status": "open", "sandbox": id })))
+}
+
+fn close_door(doors: &Doors, id: &str) -> Answer {
+    let was = doors.close(id).map_err(|error| not_saved(&error))?;
+    Ok(reply(StatusCode::OK, &json!({ "status": "closed", "was_open": was, "sandbox": id })))
+}
+
 fn save(proxy: &Proxy) -> Result<(), Refusal> {
-    proxy.registry.save().map_err(|error| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", chain(&error), error.hint())
-    })
+    proxy.registry.save().map_err(|error| not_saved(&error))
+}
+
+fn not_saved(error: &StoreError) -> Refusal {
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", chain(error), error.hint())
 }
 
 /// A message as a whole, overwritten when it has been understood: there may be a key in it.
@@ -229,6 +255,6 @@ fn no_session() -> Refusal {
 
 fn no_such_thing(method: &Method, path: &str) -> Refusal {
     let message = format!("the admin interface does not know `{method} {path}`");
-    let hint = "it has /v1/sessions, /v1/sandboxes/ID/sessions, /v1/health, /v1/usage and /metrics";
+    let hint = "it has /v1/sessions, /v1/sandboxes/ID/sessions, /v1/doors, /v1/health, /v1/usage and /metrics";
     Refusal::new(StatusCode::NOT_FOUND, "no_such_thing", message, hint)
 }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::attach::{Attach, framed};
+use crate::doors::NewDoor;
 use crate::place::Place;
 use crate::session::Registration;
 
@@ -108,6 +109,17 @@ impl Client {
     /// Makes sessions ask for their keys again.
     pub fn forget_keys(&self) -> Result<(), ClientError> {
         self.ask("POST", "/v1/secrets/forget", None).map(drop)
+    }
+
+    /// Opens a sandbox's door, or replaces it.
+    pub fn open_door(&self, id: &str, door: &NewDoor) -> Result<(), ClientError> {
+        let message = door.to_json().map_err(|_| ClientError::Answer)?;
+        self.ask("PUT", &format!("/v1/doors/{id}"), Some(&message)).map(drop)
+    }
+
+    /// Closes a sandbox's door and ends its sessions; one that is not there is closed.
+    pub fn close_door(&self, id: &str) -> Result<(), ClientError> {
+        self.ask("DELETE", &format!("/v1/doors/{id}"), None).map(drop)
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {

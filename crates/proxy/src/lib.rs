@@ -27,6 +27,7 @@ mod audit;
 mod metrics;
 mod admin;
 pub mod attach;
+pub mod doors;
 pub mod place;
 pub mod client;
 pub mod server;

@@ -43,6 +43,11 @@ impl Place {
         self.state.join("sessions.json")
     }
 
+    /// Doors that a restart must not lose.
+    pub fn doors(&self) -> PathBuf {
+        self.state.join("doors.json")
+    }
+
     /// What happened.
     pub fn audit(&self) -> PathBuf {
         self.state.join("audit.jsonl")

@@ -17,6 +17,7 @@ use crate::attach;
 use crate::audit::Audit;
 use crate::credential::Source;
 use crate::data::{Door, Scope, Workers};
+use crate::doors::Doors;
 use crate::listen::{self, Listener};
 use crate::place::Place;
 use crate::session::{Registry, StoreError};
@@ -132,11 +133,12 @@ async fn serve(
     for address in &settings.listen {
         listening.push(open_door(*address, &workers).await?);
     }
+    let doors = Doors::restore(proxy.clone(), workers.clone(), settings.place.doors())?;
     let admin = match &settings.admin {
-        Some((address, token)) => Some(open_admin(*address, token, &proxy).await?),
+        Some((address, token)) => Some(open_admin(*address, token, &proxy, &doors).await?),
         None => None,
     };
-    serve_admin(&settings.place.admin(), proxy.clone())?;
+    serve_admin(&settings.place.admin(), proxy.clone(), doors)?;
     serve_attach(&settings.place.attach(), proxy.clone(), workers)?;
     let _ = proxy.listening.set(listening.clone());
     started(&Running { listening, admin });
@@ -161,16 +163,24 @@ async fn open_admin(
     address: SocketAddr,
     token: &Token,
     proxy: &Arc<Proxy>,
+    doors: &Arc<Doors>,
 ) -> Result<SocketAddr, ServerError> {
     let failed = |error| ServerError::Listen(address.to_string(), error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    let (proxy, admission) = (proxy.clone(), Admission::Bearer(Arc::new(token.hash())));
+    let (proxy, doors) = (proxy.clone(), doors.clone());
+    let admission = Admission::Bearer(Arc::new(token.hash()));
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    drop(tokio::spawn(admin::serve(stream, proxy.clone(), admission.clone())));
+                    let admission = admission.clone();
+                    drop(tokio::spawn(admin::serve(
+                        stream,
+                        proxy.clone(),
+                        doors.clone(),
+                        admission,
+                    )));
                 }
                 Err(_) => sleep(TICK).await,
             }
@@ -179,13 +189,14 @@ async fn open_admin(
     Ok(bound)
 }
 
-fn serve_admin(path: &Path, proxy: Arc<Proxy>) -> Result<(), ServerError> {
+fn serve_admin(path: &Path, proxy: Arc<Proxy>, doors: Arc<Doors>) -> Result<(), ServerError> {
     let listener = private_socket(path)?;
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) if is_ours(&stream) => {
-                    tokio::spawn(admin::serve(stream, proxy.clone(), Admission::Owner));
+                    let doors = doors.clone();
+                    tokio::spawn(admin::serve(stream, proxy.clone(), doors, Admission::Owner));
                 }
                 Ok(_) => {}
                 Err(_) => sleep(TICK).await,

@@ -57,7 +57,7 @@ fn package(tool: &str) -> &str {
     }
 }
 
-/// The folder of AgentFS's own SDKs that `./dev test` installs.
+/// The folder of the SDKs that `./dev test` installs: AgentFS's own, and the model providers'.
 ///
 /// # Panics
 /// When the tests were started in another way.
@@ -65,7 +65,7 @@ fn package(tool: &str) -> &str {
 pub fn sdk() -> PathBuf {
     let folder = setting("AGENT_SANDBOX_SDK").map(PathBuf::from);
     folder.filter(|folder| folder.is_dir()).unwrap_or_else(|| {
-        panic!("this test needs AgentFS's SDKs; run `./dev test`, which installs them")
+        panic!("this test needs other people's SDKs; run `./dev test`, which installs them")
     })
 }
 

@@ -27,12 +27,16 @@ mod terminal;
 mod namespace;
 mod layered;
 mod docker;
+mod authority;
+mod provider;
 
+pub use authority::{Authority, Identity};
 pub use caller::{User, agents, need, rounds, sdk, user};
 pub use docker::{Container, Docker, arm64_binary, static_binary};
 pub use layered::{Engine, Layered};
 pub use namespace::Namespace;
 pub use process::Process;
+pub use provider::{Answer, EVENTS, Provider};
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use terminal::{CTRL_C, CTRL_D, CTRL_Z, ENTER, Terminal};

@@ -18,7 +18,7 @@ fn understood(line: &[&str]) -> Cli {
 
 fn command(cli: Cli) -> Vec<OsString> {
     match cli.command {
-        Some(Command::Run(command) | Command::Exec { command }) => command,
+        Some(Command::Run(command) | Command::Exec { command, .. }) => command,
         other => panic!("no command to run, but {other:?}"),
     }
 }

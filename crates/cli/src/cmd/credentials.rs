@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use sandbox_control::backend::bwrap::server;
 use sandbox_core::Host;
 use sandbox_core::config::{self, Network, SecretMode, Sourced};
 use sandbox_core::network::PROXY_PORT;
@@ -237,9 +238,11 @@ fn placement(secret: &config::Secret) -> Option<Placement> {
 /// Codex has no variable for its server, and takes no key from a variable for its own provider. It
 /// does both for a provider that its settings describe, which flags can give.
 fn tell_codex(plan: &mut Plan, address: &str, variable: &str) {
+    // In a session the agent's words stand behind those of its server.
+    let at = if server::is_in(&plan.command) { server::WORDS } else { 0 };
     let is_codex = plan
         .command
-        .first()
+        .get(at)
         .is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "codex"));
     if !is_codex {
         return;
@@ -248,7 +251,8 @@ fn tell_codex(plan: &mut Plan, address: &str, variable: &str) {
         "model_providers.agent-sandbox={{name=\"OpenAI\",base_url=\"{address}/v1\",env_key=\"{variable}\",wire_api=\"responses\"}}"
     );
     let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
-    plan.command.splice(1..1, words);
+    let behind = at + 1;
+    plan.command.splice(behind..behind, words);
 }
 
 /// Where a secret is: as the configuration says, else in the store, else in the caller's environment.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use sandbox_core::Host;
 use sandbox_core::backend::find::{Bwrap, find};
+use sandbox_core::config::Config;
 use sandbox_core::exec::{self, Gateway, StartError};
 use sandbox_core::first_run::FirstRun;
 use sandbox_core::guard::{self, GuardInput, Known};
@@ -17,7 +18,7 @@ use crate::args::Flags;
 use crate::run::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
-/// Plans, says what has to be said, runs, looks at what was left behind.
+/// Reads the configuration, and runs.
 pub(crate) fn run(
     flags: &Flags,
     command: Vec<OsString>,
@@ -27,6 +28,26 @@ pub(crate) fn run(
     let started = sandbox_linux::clock::wall_exactly();
     let request = super::request(flags, command, host)?;
     let config = super::load(host, &request, io)?;
+    let agent = request.command.clone();
+    carry_out(Job { flags, config, command: request.command, agent: &agent, started }, host, io)
+}
+
+/// What is to be run.
+pub(crate) struct Job<'j> {
+    pub flags: &'j Flags,
+    pub config: Config,
+    /// The sandbox's command.
+    pub command: Vec<OsString>,
+    /// Whose state in the home directory may have to be made: the command's own, or that of the
+    /// agent that it will start.
+    pub agent: &'j [OsString],
+    /// An instant before anything was looked at.
+    pub started: (i64, u32),
+}
+
+/// Plans, says what has to be said, runs, looks at what was left behind.
+pub(crate) fn carry_out(job: Job<'_>, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let Job { flags, config, command, agent, started } = job;
     if !flags.dry_run && !host.inside {
         guard::make_place(host).map_err(guard_failed)?;
         cow::make_room(&config, host)?;
@@ -34,12 +55,12 @@ pub(crate) fn run(
     let draft = Draft::of(host, config)?;
     if flags.dry_run {
         let known = guard::known(host, &draft.roots());
-        let plan = draft.finish(host, &known, request.command)?;
+        let plan = draft.finish(host, &known, command)?;
         return Ok(dry_run::run(flags, &plan, host, io));
     }
-    let (draft, _first_run) = first_run(host, draft, &request.command, flags, io)?;
+    let (draft, _first_run) = first_run(host, draft, agent, flags, io)?;
     let known = recall(host, &draft, io)?;
-    let mut plan = draft.finish(host, &known, request.command)?;
+    let mut plan = draft.finish(host, &known, command)?;
     for note in &plan.notes {
         io.labelled(Tone::Warning, "note", &visible(note));
     }

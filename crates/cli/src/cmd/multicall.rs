@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use super::host_command::shim;
+use sandbox_control::backend::bwrap::server::{SERVE, serve};
 use sandbox_core::exec::{START, start};
 use sandbox_core::wrapper::launcher::{self, Launch};
+
+use super::host_command::shim;
 
 /// Does what the name this process was called by asks for; `None` when it was called as itself.
 pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
@@ -30,6 +32,13 @@ pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
             let environment: Vec<_> = std::env::vars_os().collect();
             let (code, message) = start(&rest, &environment);
             (code, format!("error: {message}"))
+        }
+        Launch::Internal { name, rest } if name == SERVE => {
+            let environment: Vec<_> = std::env::vars_os().collect();
+            match serve(&rest, &environment) {
+                (0, _) => return Some(ExitCode::SUCCESS),
+                (code, message) => (code, format!("error: {message}")),
+            }
         }
         Launch::Internal { name, .. } => {
             (125, format!("agent-sandbox: no entry `{}`", name.display()))

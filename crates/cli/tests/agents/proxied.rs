@@ -1,6 +1,7 @@
-//! Agents that hold no key, in sandboxes that reach nothing but the proxy.
+//! Agents that hold no key, in sandboxes that reach nothing but the proxy. Their provider has a
+//! certificate that the user's own authority vouches for, and only the proxy has to believe it.
 
-use testkit::{Run, World, agents, need};
+use testkit::{Authority, Run, World, agents, need};
 
 use crate::provider::{LAST_WORDS, Provider};
 
@@ -18,7 +19,8 @@ struct Scene {
 impl Scene {
     fn new(variable: &str) -> Self {
         need("node");
-        let provider = Provider::start(SEARCH);
+        let authority = Authority::default();
+        let provider = Provider::secure(&authority, SEARCH);
         let policy = format!(
             "network = false\n[secrets.model]\nmode = 'proxy'\nenv_var = '{variable}'\nupstream_url = '{}'\n",
             provider.url()
@@ -26,11 +28,13 @@ impl Scene {
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", agents().display());
         let world = World::new()
             .file("home/policy.toml", policy)
+            .file("home/authority.pem", authority.pem())
             .git_init("project")
             .env("PATH", path)
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
             .env(variable, KEY);
-        Self { world, provider }
+        let known = world.path("home/authority.pem");
+        Self { world: world.env("SSL_CERT_FILE", known), provider }
     }
 
     fn run(&self, words: &[&str]) -> Run {

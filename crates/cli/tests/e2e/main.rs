@@ -17,5 +17,6 @@ mod doctor;
 mod init;
 mod fs;
 mod cow;
+mod sessions;
 mod changes;
 mod attacks;

@@ -175,9 +175,9 @@ fn broken_and_ambiguous_files_are_refused_with_their_place() {
 #[test]
 fn key_that_nothing_carries_out_is_refused() {
     for (text, key) in [
-        ("image = 'x'\n", "image"),
-        ("resources = { memory = '1g' }\n", "resources"),
-        ("network = 'bridge'\n", "network"),
+        ("proxy = { addr = ':1' }\n", "proxy"),
+        ("network = 'bridge'\n", "network `bridge` is Docker's"),
+        ("network = 'my-net'\n", "network `my-net` is Docker's"),
     ] {
         world(text).run(["--trust", "true"]).code(125).stderr_contains(key);
     }

@@ -15,4 +15,5 @@ mod hostile;
 mod websocket;
 mod tls;
 mod attach;
+mod doors;
 mod lifecycle;

@@ -1,72 +1,39 @@
 //! TLS to servers: the user's own authorities count, everybody else's word does not.
 
 use std::io::Write as _;
-use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
+use testkit::Authority;
 
 use crate::server::{Server, Wire, begin_chunks, chunk, reply};
 use crate::stage::{KEY, Stage};
 
-/// An authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// A server that shows a certificate for this name.
-    fn server(&self, name: &str, protocols: &[&[u8]]) -> Server {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec![name.to_owned()])
-            .unwrap()
-            .signed_by(&key, &self.0)
-            .unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-            )
-            .unwrap();
-        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        let config = Arc::new(config);
-        Server::over(
-            |asked, wire| match asked.target() {
-                "/cut" => {
-                    begin_chunks(wire, "");
-                    chunk(wire, b"half");
-                    false
-                }
-                "/until-close" => {
-                    // No length: only the end of TLS says that this was all, and it never comes.
-                    let _ = wire.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf");
-                    let _ = wire.flush();
-                    false
-                }
-                _ => reply(wire, "200 OK", "", asked.head.as_bytes()),
-            },
-            move |stream| {
-                let connection = ServerConnection::new(config.clone()).unwrap();
-                Some(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Wire>)
-            },
-        )
-    }
+/// A server that shows a certificate for this name.
+fn server(authority: &Authority, name: &str, protocols: &[&[u8]]) -> Server {
+    let identity = authority.vouch_for(name, protocols);
+    Server::over(
+        |asked, wire| match asked.target() {
+            "/cut" => {
+                begin_chunks(wire, "");
+                chunk(wire, b"half");
+                false
+            }
+            "/until-close" => {
+                // No length: only the end of TLS says that this was all, and it never comes.
+                let _ = wire.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf");
+                let _ = wire.flush();
+                false
+            }
+            _ => reply(wire, "200 OK", "", asked.head.as_bytes()),
+        },
+        move |stream| Some(Box::new(identity.accept(stream)) as Box<dyn Wire>),
+    )
 }
 
 /// A proxy that trusts this authority.
 fn stage(authority: &Authority) -> (Stage, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(authority.0.pem().as_bytes()).unwrap();
+    file.write_all(authority.pem().as_bytes()).unwrap();
     let stage = Stage::with_env(&[("SSL_CERT_FILE", file.path().to_str().unwrap())]);
     (stage, file)
 }
@@ -78,8 +45,8 @@ fn session(stage: &Stage, server: &Server) -> String {
 
 #[test]
 fn a_server_is_reached_by_tls_when_a_known_authority_vouches_for_its_name() {
-    let authority = Authority::new();
-    let server = authority.server("localhost", &[]);
+    let authority = Authority::default();
+    let server = server(&authority, "localhost", &[]);
     let (stage, _file) = stage(&authority);
     let token = session(&stage, &server);
     let mut connection = stage.connect();
@@ -95,23 +62,23 @@ fn a_server_is_reached_by_tls_when_a_known_authority_vouches_for_its_name() {
 
 #[test]
 fn a_server_that_nobody_vouches_for_sees_no_key() {
-    let (ours, theirs) = (Authority::new(), Authority::new());
+    let (ours, theirs) = (Authority::default(), Authority::default());
     let (stage, _file) = stage(&ours);
-    for server in [theirs.server("localhost", &[]), ours.server("elsewhere.example", &[])] {
+    for server in [server(&theirs, "localhost", &[]), server(&ours, "elsewhere.example", &[])] {
         let answer = stage.get(&session(&stage, &server), "/x");
         assert_eq!((answer.status, answer.code().as_str()), (502, "upstream_tls"));
         assert!(server.seen().is_empty());
     }
     assert_eq!(
-        stage.get(&session(&stage, &ours.server("localhost", &[b"http/1.1"])), "/x").status,
+        stage.get(&session(&stage, &server(&ours, "localhost", &[b"http/1.1"])), "/x").status,
         200
     );
 }
 
 #[test]
 fn an_answer_that_is_cut_off_below_tls_is_broken_too() {
-    let authority = Authority::new();
-    let server = authority.server("localhost", &[]);
+    let authority = Authority::default();
+    let server = server(&authority, "localhost", &[]);
     let (stage, _file) = stage(&authority);
     let token = session(&stage, &server);
     for path in ["/cut", "/until-close"] {

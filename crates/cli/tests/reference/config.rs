@@ -27,7 +27,9 @@ For editors: [config.schema.json](config.schema.json), also printed by `agent-sa
 ";
 
 const ENFORCED: &str = "
-## Keys that the local sandbox enforces
+## Keys that are enforced
+
+Keys of sessions have an effect on `agent-sandbox up` and none on a single command, which says so in one line.
 ";
 
 const REFUSED: &str = "
@@ -45,18 +47,6 @@ fn config_page_lists_every_key_of_the_schema() {
         let top = path.split(['.', '[']).next().unwrap();
         let reason = NOT_YET.iter().find(|(name, _)| *name == top).map(|(_, reason)| *reason);
         match reason {
-            // Some of its values are enforced, and the reason says which.
-            Some(reason) if path == "network" => {
-                enforced.push([
-                    code(&path),
-                    value,
-                    default,
-                    format!("{meaning} For now {reason}."),
-                ]);
-            }
-            Some(_) if top == "network" => {
-                enforced.push([code(&path), value, default, meaning]);
-            }
             Some(reason) => refused.push([code(&path), value, default, meaning, reason.to_owned()]),
             None => enforced.push([code(&path), value, default, meaning]),
         }

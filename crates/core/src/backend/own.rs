@@ -123,7 +123,7 @@ impl Steps {
     }
 
     fn tmpfs(&mut self, path: &Path, mode: u32) {
-        self.list.push(Step::Tmpfs { target: path.to_path_buf(), mode, size: None });
+        self.list.push(Step::Tmpfs { target: path.to_path_buf(), mode });
     }
 
     fn bind(&mut self, source: &Path, target: &Path, read_only: bool, devices: bool) {

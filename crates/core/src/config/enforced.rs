@@ -14,16 +14,7 @@ pub(super) struct SessionKey {
 /// Keys that are refused, and what they wait for. The part that carries a key out takes its line away;
 /// a key of sessions is from then on skipped by the local sandbox.
 pub const NOT_YET: &[(&str, &str)] = &[
-    ("network", "the local sandbox knows `true`, `false`, `\"host\"`, `\"none\"` and `\"allow\"`"),
-    ("backend", "there are no container sessions"),
-    ("image", "there are no container sessions"),
-    ("agent", "there are no sessions"),
-    ("env_file", "there are no sessions"),
-    ("resources", "there are no sessions"),
-    ("workspace", "there are no container sessions"),
-    ("home", "there are no container sessions"),
-    ("services", "there are no container sessions"),
-    ("proxy", "the local sandbox finds its proxy by itself"),
+    ("proxy", "a session finds its proxy by itself"),
     ("host_commands", "there is no bridge to the host"),
 ];
 
@@ -39,6 +30,7 @@ pub(super) const SESSION_KEYS: &[SessionKey] = &[
         at: |file| at_if(file.backend.as_ref(), |name| *name != Backend::Bwrap),
     },
     SessionKey { key: "image", widens: true, at: |file| at(file.image.as_ref()) },
+    SessionKey { key: "runtime", widens: true, at: |file| at(file.runtime.as_ref()) },
     SessionKey { key: "agent", widens: false, at: |file| at(file.agent.as_ref()) },
     SessionKey { key: "env_file", widens: true, at: |file| at(file.env_file.as_ref()) },
     SessionKey { key: "resources", widens: true, at: |file| at(file.resources.as_ref()) },
@@ -98,23 +90,6 @@ mod tests {
     #[test]
     fn not_yet_refuses_a_key_when_it_asks_for_something() {
         for (key, asks, does_not) in [
-            ("network", "network = 'bridge'", Some("network = 'host'")),
-            ("network", "network = 'my-net'", Some("network = 'none'")),
-            ("network", "network = { mode = 'my-net' }", Some("network = { mode = 'none' }")),
-            (
-                "network",
-                "network = { mode = 'bridge', allowed_hosts = ['a.io'] }",
-                Some("network = 'allow'"),
-            ),
-            ("network", "network = { mode = 'bridge' }", Some("network = { allowed_hosts = [] }")),
-            ("backend", "backend = 'docker'", Some("backend = 'bwrap'")),
-            ("image", "image = 'x'", None),
-            ("agent", "agent = { command = 'x' }", None),
-            ("env_file", "env_file = '.env'", None),
-            ("resources", "resources = { memory = '1g' }", None),
-            ("workspace", "workspace = { path = '.' }", None),
-            ("home", "home = { template = '/h' }", None),
-            ("services", "services.dockerd = 'auto'", Some("services.dockerd = false")),
             ("proxy", "proxy = { addr = ':1' }", None),
             (
                 "host_commands",

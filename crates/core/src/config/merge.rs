@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layer::{Origin, Sourced};
 use super::place::Place;
 use super::values::Values;
-use super::{Config, Cow, CowEngine, Hosts, Launcher, Network, PathRule, Tmp};
+use super::{Config, Cow, CowEngine, Hosts, Launcher, Network, PathRule, SessionConfig, Tmp};
 use crate::wrapper::{Builtin, CommandRule};
 
 /// The layer that is always there.
@@ -30,6 +30,7 @@ pub(super) fn builtin(place: &Place) -> Config {
         mounts: Vec::new(),
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
+        session: SessionConfig::default(),
         skipped: Vec::new(),
         files: Vec::new(),
         loaded: Vec::new(),
@@ -51,7 +52,8 @@ pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
     replace(&mut config.tmp, values.tmp);
     replace(&mut config.launcher, values.launcher);
     apply_cow(config, values.cow);
-    config.skipped.extend(values.session.into_iter().map(|(key, _)| key));
+    config.session.apply(values.session);
+    config.skipped.extend(values.session_keys.into_iter().map(|(key, _)| key));
 }
 
 fn replace<T>(current: &mut T, later: Option<T>) {

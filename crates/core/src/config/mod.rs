@@ -11,6 +11,7 @@ mod place;
 mod enforced;
 mod values;
 mod hosts;
+mod session;
 mod merge;
 pub mod trust;
 mod error;
@@ -28,10 +29,14 @@ use serde::{Deserialize, Serialize};
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use enforced::NOT_YET;
 pub use error::ConfigError;
-pub use file::{CowEngine, Login, Secret, SecretMode};
+pub use file::{
+    Agent, AgentInit, Backend, CowEngine, Cpus, Dockerd, Home, HostCommands, Login, Memory,
+    Resources, Secret, SecretMode, Services, Transport, Workspace,
+};
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
 pub use place::Place;
+pub use session::{ContainerNetwork, SessionConfig};
 pub use values::Values;
 
 use crate::Host;
@@ -102,7 +107,7 @@ pub fn schema() -> serde_json::Value {
 }
 
 /// What the command line asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Request {
     /// `--cwd`: the effective working directory.
     pub cwd: Option<PathBuf>,
@@ -200,22 +205,34 @@ pub enum Tmp {
 }
 
 /// Whether changes are kept apart until they are applied, by whom, and which.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cow {
     /// By whom, if they are.
+    #[serde(deserialize_with = "engine")]
     pub engine: CowEngine,
     /// Which.
     pub scope: CowScope,
 }
 
 /// Which writable places are kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CowScope {
     /// The working directory and what the user's own rules make writable.
     Work,
     /// Caches and agents' settings too.
     All,
+}
+
+/// An engine by the word that it is kept on record as, which no file uses.
+fn engine<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CowEngine, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "off" => Ok(CowEngine::Off),
+        "on" => Ok(CowEngine::On),
+        "overlay" => Ok(CowEngine::Overlay),
+        "agentfs" => Ok(CowEngine::Agentfs),
+        word => Err(serde::de::Error::custom(format!("`{word}` is no engine"))),
+    }
 }
 
 impl Cow {
@@ -289,7 +306,10 @@ pub struct Config {
     pub env: BTreeMap<String, Sourced<Option<OsString>>>,
     /// Credentials, by name: never their values.
     pub secrets: BTreeMap<String, Sourced<Secret>>,
-    /// Keys that only container sessions use, skipped here: (key, origin).
+    /// The keys of sessions.
+    #[serde(skip)]
+    pub session: SessionConfig,
+    /// Keys that only sessions use, without effect on a single command: (key, origin).
     pub skipped: Vec<Sourced<String>>,
     /// What the sandbox must not be able to write: the files that were read (a link and its target),
     /// all project names whether they exist or not, and the user's own configuration and state directories.

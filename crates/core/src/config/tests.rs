@@ -213,7 +213,7 @@ fn faults() -> Vec<(World, Request)> {
         (World::new().link("home/project/sandbox.toml", "nowhere"), plain.clone()),
         (World::new().link("home/project/sandbox.toml", "/dev/zero"), plain.clone()),
         (World::new().project("commands.npm = '@git'"), plain.clone()),
-        (World::new().project("image = 'x'"), plain.clone()),
+        (World::new().project("proxy = { addr = ':1' }"), plain.clone()),
         (World::new().global("mounts = [{ host = 'a', container = '/b' }]"), plain.clone()),
         (World::new().global("mounts = [{ host = '/a', container = '/b/../c' }]"), plain.clone()),
         (World::new().project("docker = true\ncommands.git = true"), plain),
@@ -241,8 +241,8 @@ hint: keep one of them
 [125] cannot read the configuration `/home/project/sandbox.toml`: No such file or directory (os error 2)
 [125] the configuration `/home/project/sandbox.toml` is no regular file
 [125] /home/project/sandbox.toml:1:16: `commands.npm`: the preset `@git` wraps git, not `npm`
-[125] /home/project/sandbox.toml:1:9: `image` is not enforced by this version yet: there are no container sessions
-hint: remove `image`, it would change nothing
+[125] /home/project/sandbox.toml:1:9: `proxy` is not enforced by this version yet: a session finds its proxy by itself
+hint: remove `proxy`, it would change nothing
 [125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: the host path `a` is not absolute
 hint: write it from `/` or `~/` on; `shared_dirs` takes relative paths
 [125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: `/b/../c` is no absolute path inside
@@ -362,5 +362,48 @@ proptest! {
             }
         }
         prop_assert_eq!(patterns(&config), expected);
+    }
+}
+
+#[test]
+fn session_tables_merge_by_key_and_single_values_by_layer() {
+    use crate::config::{Backend, ContainerNetwork};
+    let world = World::new()
+        .global("image = 'a'\nagent = { user = 'dev', args = ['x'] }\nresources.pids = 5\nnetwork = 'bridge'")
+        .project("backend = 'bwrap'\nagent = { command = 'run', args = ['y'] }\nresources.memory = '1m'\nenv_file = 'vars'");
+    let request = Request { trust: true, ..Request::default() };
+    let session = load(&world.host, &request).unwrap().session;
+    let agent = session.agent.as_ref().unwrap().value.clone();
+    assert_eq!((agent.command.as_deref(), agent.user.as_deref()), (Some("run"), Some("dev")));
+    assert_eq!(agent.args.as_deref(), Some(&["y".to_owned()][..]));
+    let resources = session.resources.as_ref().unwrap().value;
+    assert_eq!((resources.pids, resources.memory.map(|memory| memory.0)), (Some(5), Some(1 << 20)));
+    assert_eq!(session.image.as_ref().unwrap().value, "a");
+    assert_eq!(session.backend(&[]), Backend::Bwrap);
+    assert_eq!(session.env_file.as_ref().unwrap().value, world.cwd().join("vars"));
+    assert_eq!(session.network.as_ref().unwrap().value, ContainerNetwork::Bridge);
+    let flag =
+        Request { network: Some(crate::config::Network::Off), trust: true, ..Request::default() };
+    let session = load(&world.host, &flag).unwrap().session;
+    assert_eq!(session.network.unwrap().value, ContainerNetwork::None);
+}
+
+#[test]
+fn backend_follows_from_the_keys_when_it_is_not_given() {
+    use crate::config::Backend::{Bwrap, Docker};
+    for (text, expected) in [
+        ("", Bwrap),
+        ("network = false", Bwrap),
+        ("backend = 'docker'", Docker),
+        ("image = 'x'", Docker),
+        ("agent.command = 'x'", Docker),
+        ("sandbox.network = 'none'", Docker),
+        ("mounts = [{ host = '/tmp', container = '/x' }]", Docker),
+        ("shared_dirs = { w = { host = '.', guest = '/w' } }", Docker),
+        ("backend = 'bwrap'\nagent.command = 'x'", Bwrap),
+    ] {
+        let world = if text.is_empty() { World::new() } else { World::new().project(text) };
+        let config = load(&world.host, &Request { trust: true, ..Request::default() }).unwrap();
+        assert_eq!(config.session.backend(&config.mounts), expected, "{text}");
     }
 }

@@ -20,7 +20,7 @@ use super::merge::unmarked;
 use super::place::Place;
 use super::text::shown;
 use super::values::{Values, written};
-use super::{Access, Config, HostList, Network, PathRule, Tmp};
+use super::{Access, Backend, Config, ContainerNetwork, HostList, Network, PathRule, Tmp};
 use crate::wrapper::CommandRule;
 
 /// One thing that a file opens.
@@ -55,6 +55,7 @@ pub fn widenings(before: &Config, values: &Values, place: &Place) -> Vec<Widenin
     );
     found.extend(switches(before, values));
     found.extend(hosts(before, values));
+    found.extend(container_network(before, values));
     found.extend(lists(before, values));
     found.sort_by(|one, other| one.origin.cmp(&other.origin));
     found
@@ -134,6 +135,19 @@ fn switches(before: &Config, values: &Values) -> Vec<Widening> {
     found
 }
 
+/// A container has no network unless it is given one. Other ways than the host's widen anyway.
+fn container_network(before: &Config, values: &Values) -> Option<Widening> {
+    let network = values.session.network.as_ref()?;
+    let mut session = before.session.clone();
+    session.apply(values.session.clone());
+    let mounts = before.mounts.iter().chain(values.mounts.iter().map(|(_, mount)| mount));
+    let mounts: Vec<_> = mounts.cloned().collect();
+    let is_new = before.session.network.as_ref().is_none_or(|old| old.value != network.value);
+    let opens = network.value == ContainerNetwork::Host && is_new;
+    (opens && session.backend(&mounts) == Backend::Docker)
+        .then(|| Widening::new("network", "gives a container the host's network", &network.origin))
+}
+
 /// Lines about hosts. Where everything could be reached before, a list only narrows.
 fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
     if before.network.value == Network::On {
@@ -183,7 +197,7 @@ fn lists(before: &Config, values: &Values) -> Vec<Widening> {
         let detail = format!("uses a secret as {}", shown(secret.value.env_var.as_str()));
         found.push(Widening::new(format!("secrets.{name}"), detail, &secret.origin));
     }
-    for (key, _) in values.session.iter().filter(|(_, widens)| *widens) {
+    for (key, _) in values.session_keys.iter().filter(|(_, widens)| *widens) {
         found.push(Widening::new(key.value.as_str(), "reaches beyond the sandbox", &key.origin));
     }
     found

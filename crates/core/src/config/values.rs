@@ -15,8 +15,8 @@ use super::layer::{Origin, Sourced};
 use super::place::Place;
 use super::text::shown;
 use super::{
-    Access, BindMount, Cow, CowEngine, CowScope, HostList, Launcher, Network, PathRule, Request,
-    Tmp,
+    Access, BindMount, ContainerNetwork, Cow, CowEngine, CowScope, HostList, Launcher, Network,
+    PathRule, Request, SessionConfig, Tmp,
 };
 use crate::wrapper::{Builtin, CommandRule};
 
@@ -37,8 +37,9 @@ pub struct Values {
     pub(super) mounts: Vec<(&'static str, Sourced<BindMount>)>,
     pub(super) env: Vec<(String, Sourced<Option<OsString>>)>,
     pub(super) secrets: Vec<(String, Sourced<Secret>)>,
-    /// Keys of sessions, and whether they widen.
-    pub(super) session: Vec<(Sourced<String>, bool)>,
+    pub(super) session: SessionConfig,
+    /// The keys of sessions that are written, and whether they widen.
+    pub(super) session_keys: Vec<(Sourced<String>, bool)>,
 }
 
 /// A file on its way to values.
@@ -59,6 +60,10 @@ impl Source<'_> {
 
     fn copy<T: Copy>(&self, at: Option<&At<T>>) -> Option<Sourced<T>> {
         at.map(|at| self.at(at, |value| *value))
+    }
+
+    fn clone_of<T: Clone>(&self, at: Option<&At<T>>) -> Option<Sourced<T>> {
+        at.map(|at| self.at(at, T::clone))
     }
 
     fn error(&self, position: Position, key: &str, problem: Invalid) -> FileError {
@@ -132,6 +137,31 @@ impl Source<'_> {
         secrets.collect()
     }
 
+    /// The keys of sessions. What they mean for a container is not looked at here.
+    fn session(&self, file: &FileConfig) -> Result<SessionConfig, FileError> {
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        let env_file = file.env_file.as_ref().map(|at| {
+            let path = place_of(at.value.as_str(), dir, self.place)
+                .map_err(|problem| self.error(at.position, "env_file", problem))?;
+            Ok(Sourced::new(path, self.origin(at.position)))
+        });
+        Ok(SessionConfig {
+            backend: self.clone_of(file.backend.as_ref()),
+            image: self.clone_of(file.image.as_ref()),
+            runtime: self.clone_of(file.runtime.as_ref()),
+            agent: self.clone_of(file.agent.as_ref()),
+            env_file: env_file.transpose()?,
+            resources: self.clone_of(file.resources.as_ref()),
+            proxy: self.clone_of(file.proxy.as_ref()),
+            workspace: self.clone_of(file.workspace.as_ref()),
+            home: self.clone_of(file.home.as_ref()),
+            services: self.clone_of(file.services.as_ref()),
+            host_commands: self.clone_of(file.host_commands.as_ref()),
+            network: file.network.as_ref().map(|at| self.at(at, ContainerNetwork::of_text)),
+            nested: file.sandbox.as_ref().map(|at| self.at(at, |_| ())),
+        })
+    }
+
     fn mounts(
         &self,
         file: &FileConfig,
@@ -179,7 +209,7 @@ impl Values {
             .network
             .as_ref()
             .and_then(|at| Some(Sourced::new(at.value.local()?, source.origin(at.position))));
-        let session = enforced::asked(file).map(|(row, position)| {
+        let session_keys = enforced::asked(file).map(|(row, position)| {
             (Sourced::new(row.key.to_owned(), source.origin(position)), row.widens)
         });
         Ok(Self {
@@ -199,7 +229,8 @@ impl Values {
             mounts: source.mounts(file)?,
             env: file.env.iter().map(env).collect(),
             secrets: source.secrets(file)?,
-            session: session.collect(),
+            session: source.session(file)?,
+            session_keys: session_keys.collect(),
         })
     }
 
@@ -214,6 +245,9 @@ impl Values {
             cow: request.cow.map(|cow| Sourced::new(cow, Origin::Flag(cow_flag(cow)))),
             ..Self::default()
         };
+        let network = values.network.clone();
+        values.session.network =
+            network.map(|network| Sourced::new(network.value.into(), network.origin));
         for host in &request.hosts {
             let flag = format!("--allow-host {host}");
             let text = flagged(&flag, HostText::new(host.as_str()))?;

@@ -125,7 +125,7 @@ fn arguments(host: &Host) -> Arguments {
 /// The root that every plan starts from, with an overlay on the home directory.
 fn root(host: &Host, veiling: Veiling) -> Root {
     let dir = |path: &str| Step::Dir { target: path.into(), mode: 0o755 };
-    let tmpfs = |path: &str| Step::Tmpfs { target: path.into(), mode: 0o755, size: None };
+    let tmpfs = |path: &str| Step::Tmpfs { target: path.into(), mode: 0o755 };
     let file = |path: &str| Step::File { target: path.into(), mode: 0o644, content: Vec::new() };
     let bind = |from: &Path, to: &str, devices: bool| Step::Bind {
         source: from.to_path_buf(),

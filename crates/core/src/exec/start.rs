@@ -33,10 +33,7 @@ pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (u
 }
 
 /// Replaces this process by the command. Returns only on failure: the exit code, and why.
-pub(super) fn become_command(
-    command: &[OsString],
-    environment: &[(OsString, OsString)],
-) -> (u8, String) {
+pub fn become_command(command: &[OsString], environment: &[(OsString, OsString)]) -> (u8, String) {
     let Some(name) = command.first() else { return (125, "no command".into()) };
     let variables = environment.iter().map(|(name, value)| (name, value));
     let error = match Program::new(command.iter().cloned(), variables) {

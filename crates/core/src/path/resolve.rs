@@ -1,7 +1,7 @@
 //! Patterns to real paths: every symlink followed, and remembered.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -80,7 +80,7 @@ pub struct Place {
 /// look-ups and not a thousand.
 #[derive(Debug, Default)]
 pub struct Resolver {
-    dirs: HashMap<PathBuf, Place>,
+    dirs: HashMap<OsString, Place>,
 }
 
 /// More than any sane chain of symlinks; the kernel stops at the same number.
@@ -98,7 +98,7 @@ impl Resolver {
             return Place {
                 path: parent.path.join(name),
                 kind: Kind::Missing,
-                links: parent.links,
+                links: parent.links.clone(),
             };
         }
         enter(parent, name)
@@ -106,8 +106,8 @@ impl Resolver {
 
     /// Whether a path is a directory under its own name (`true`) or nothing at all (`false`), if
     /// that is known by now.
-    pub fn is_dir(&self, path: &Path) -> Option<bool> {
-        let place = self.dirs.get(path).filter(|place| place.path == path)?;
+    pub fn is_dir(&self, path: &OsStr) -> Option<bool> {
+        let place = self.dirs.get(path).filter(|place| place.path.as_os_str() == path)?;
         match place.kind {
             Kind::Dir => Some(true),
             Kind::Missing => Some(false),
@@ -115,13 +115,12 @@ impl Resolver {
         }
     }
 
-    fn dir(&mut self, path: &Path) -> Place {
-        if let Some(place) = self.dirs.get(path) {
-            return place.clone();
+    fn dir(&mut self, path: &Path) -> &Place {
+        if !self.dirs.contains_key(path.as_os_str()) {
+            let place = self.place(path);
+            self.dirs.insert(path.into(), place);
         }
-        let place = self.place(path);
-        self.dirs.insert(path.to_path_buf(), place.clone());
-        place
+        &self.dirs[path.as_os_str()]
     }
 
     /// Every real path that a rule means. A glob that matches nothing is no rule at all.
@@ -148,9 +147,8 @@ impl Resolver {
 }
 
 /// Goes one name further, through as many symlinks as that takes.
-fn enter(parent: Place, name: &OsStr) -> Place {
-    let Place { path: dir, mut links, .. } = parent;
-    let path = dir.join(name);
+fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
+    let (path, mut links) = (dir.join(name), links.clone());
     let Ok(metadata) = fs::symlink_metadata(&path) else {
         return Place { path, kind: Kind::Missing, links };
     };
@@ -165,11 +163,11 @@ fn enter(parent: Place, name: &OsStr) -> Place {
         return Place { path, kind: Kind::Missing, links };
     };
     // `..` in a link is resolved against the real directory, component by component.
-    let start = if target.is_absolute() { PathBuf::from("/") } else { dir };
+    let start = if target.is_absolute() { PathBuf::from("/") } else { dir.clone() };
     let mut at = Place { path: start, kind: Kind::Dir, links };
     for component in target.components() {
         at = match (component, at.kind) {
-            (Component::Normal(name), Kind::Dir) => enter(at, name),
+            (Component::Normal(name), Kind::Dir) => enter(&at, name),
             (Component::Normal(name), _) => {
                 Place { path: at.path.join(name), kind: Kind::Missing, ..at }
             }

@@ -84,6 +84,14 @@ pub enum PlanError {
         /// The setting.
         origin: Origin,
     },
+    /// A network that only containers can have.
+    #[error("{origin}: the network `{mode}` is Docker's, and this is no container")]
+    ContainerNetwork {
+        /// The setting.
+        origin: Origin,
+        /// The mode.
+        mode: String,
+    },
     /// The home directory of `@base` is not there.
     #[error("the home directory `{}` is not a directory", .0.display())]
     Home(PathBuf),
@@ -112,6 +120,11 @@ impl PlanError {
             }
             Self::NestedEgress { .. } => Some(
                 "`--network` shares the network of the sandbox around, which stays as narrow as it is"
+                    .into(),
+            ),
+            Self::ContainerNetwork { .. } => Some(
+                "the local sandbox knows `true`, `false`, `\"host\"`, `\"none\"` and `\"allow\"`; \
+                 `agent-sandbox up` with `backend = \"docker\"` makes a container"
                     .into(),
             ),
             Self::CwdIsTmp => Some("work in a directory below it, or set `tmp = \"host\"`".into()),

@@ -13,19 +13,21 @@ mod identity;
 mod notes;
 mod error;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::seccomp::CgroupNamespaces;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Access, Config, Network, Origin, PathRule, Request, Sourced};
+use crate::config::{
+    Access, Config, ContainerNetwork, Network, Origin, PathRule, Request, Sourced,
+};
 use crate::guard::Known;
 use crate::host::Host;
 use crate::network::EgressPolicy;
 use crate::path::resolve::{Place, Resolver};
-use crate::path::{Kind, Resolved};
+use crate::path::{Kind, Resolved, upward};
 use crate::preset::git::GitProtection;
 use crate::preset::{self, Presets};
 use crate::specificity::{Decisions, decide};
@@ -209,6 +211,7 @@ pub struct Draft {
 impl Draft {
     /// Every `@name` is gone, and every path absolute and real.
     pub fn of(host: &Host, config: Config) -> Result<Self, PlanError> {
+        check_network(&config)?;
         let (presets, rules) = preset::expand(host, &config);
         let mut resolver = Resolver::default();
         let home = host.home.as_deref().map(|home| resolver.place(home));
@@ -292,6 +295,20 @@ impl Draft {
     }
 }
 
+/// Networks that only containers have would be left out silently otherwise.
+fn check_network(config: &Config) -> Result<(), PlanError> {
+    match &config.session.network {
+        Some(Sourced {
+            value: mode @ (ContainerNetwork::Bridge | ContainerNetwork::Named(_)),
+            origin,
+        }) => Err(PlanError::ContainerNetwork {
+            origin: origin.clone(),
+            mode: mode.word().to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The hosts that can be reached, where the network is by name.
 fn egress(host: &Host, config: &Config) -> Result<Option<EgressPolicy>, PlanError> {
     // Without a network, the proxy is still reached: by the same way, on which nothing else passes.
@@ -316,15 +333,18 @@ pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
 }
 
 /// The mount through which a path is seen: its own, or that of the nearest parent that has one.
-/// The list is sorted, parents first.
+/// The list is sorted by the bytes of the targets.
 pub fn nearest<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
-    let at = |path: &Path| mounts.binary_search_by(|mount| mount.target.as_path().cmp(path)).ok();
-    path.ancestors().find_map(at).map(|index| &mounts[index])
+    let at =
+        |path: &OsStr| mounts.binary_search_by(|mount| mount.target.as_os_str().cmp(path)).ok();
+    upward(path).find_map(at).map(|index| &mounts[index])
 }
 
 /// Whether something is mounted below a path.
 pub fn has_below(mounts: &[Mount], path: &Path) -> bool {
-    let after = mounts.partition_point(|mount| mount.target.as_path() <= path);
+    // `/a-b` stands between `/a` and `/a/b`.
+    let first = path.join("");
+    let after = mounts.partition_point(|mount| mount.target.as_os_str() <= first.as_os_str());
     mounts.get(after).is_some_and(|mount| mount.target.starts_with(path))
 }
 

@@ -13,7 +13,7 @@ use crate::guard::Known;
 use crate::host::Host;
 use crate::path::pattern::clean;
 use crate::path::resolve::Resolver;
-use crate::path::{Kind, Matched, Resolved};
+use crate::path::{Kind, Matched, Resolved, upward};
 use crate::preset::Presets;
 use crate::preset::git::{self, GitError, GitProtection};
 use crate::specificity::{Decision, Decisions};
@@ -33,7 +33,7 @@ enum State {
 struct Builder {
     tmp: Tmp,
     ground_writable: bool,
-    mounts: BTreeMap<PathBuf, Mount>,
+    mounts: BTreeMap<OsString, Mount>,
 }
 
 /// All mounts, parents first.
@@ -81,7 +81,7 @@ pub(super) fn resolver_file(
     mounts: &[Mount],
     resolver: &mut Resolver,
 ) -> Option<ResolverFile> {
-    let mounts = mounts.iter().map(|mount| (mount.target.clone(), mount.clone())).collect();
+    let mounts = mounts.iter().map(|mount| (mount.target.clone().into(), mount.clone())).collect();
     let builder = Builder { tmp: config.tmp.value, ground_writable, mounts };
     let path = Path::new("/etc/resolv.conf");
     if let Some(target) = builder.first_empty(path) {
@@ -94,7 +94,7 @@ pub(super) fn resolver_file(
 
 impl Builder {
     fn state(&self, path: &Path) -> State {
-        match path.ancestors().find_map(|path| self.mounts.get(path)) {
+        match upward(path).find_map(|path| self.mounts.get(path)) {
             Some(mount) => match mount.view {
                 View::ReadWrite | View::Pin | View::Device => State::Writable,
                 View::ReadOnly => State::ReadOnly,
@@ -139,12 +139,12 @@ impl Builder {
         let create = matches!(self.above(path), State::Empty | State::Own);
         let (source, target) = (path.to_path_buf(), path.to_path_buf());
         let mount = Mount { source, target, view, kind, create, origin: origin.clone() };
-        self.mounts.insert(path.to_path_buf(), mount);
+        self.mounts.insert(path.into(), mount);
     }
 
     /// Keeps a directory in a writable place from being renamed.
     fn pin(&mut self, path: &Path, origin: &Origin) {
-        if !self.mounts.contains_key(path) && self.state(path) == State::Writable {
+        if !self.mounts.contains_key(path.as_os_str()) && self.state(path) == State::Writable {
             self.bind(path, Kind::Dir, View::Pin, origin);
         }
     }
@@ -157,12 +157,12 @@ impl Builder {
             read_only.map(|mount| (mount.target.clone(), mount.origin.clone())).collect();
         held.extend(commands.covers.iter().map(|cover| (cover.target.clone(), Origin::Default)));
         for (path, origin) in held {
-            for ancestor in path.ancestors().skip(1) {
+            for ancestor in upward(&path).skip(1) {
                 match self.mounts.get(ancestor) {
                     Some(mount) if mount.view == View::Pin => {}
                     Some(_) => break,
-                    None if ancestor == Path::new("/") => break,
-                    None => self.pin(ancestor, &origin),
+                    None if ancestor == "/" => break,
+                    None => self.pin(Path::new(ancestor), &origin),
                 }
             }
         }
@@ -220,7 +220,7 @@ impl Builder {
         let view = if *access == Access::Rw { View::ReadWrite } else { View::ReadOnly };
         let (kind, origin) = (source.kind, mount.origin.clone());
         self.mounts.insert(
-            target.clone(),
+            target.clone().into(),
             Mount { source: source.path, target, view, kind, create, origin },
         );
         Ok(())
@@ -245,7 +245,7 @@ impl Builder {
             let (source, view, kind) = (end.path, View::ReadOnly, Kind::File);
             let (create, origin) = (true, Origin::Default);
             let mount = Mount { source, target: target.clone(), view, kind, create, origin };
-            self.mounts.insert(target, mount);
+            self.mounts.insert(target.into(), mount);
         }
     }
 

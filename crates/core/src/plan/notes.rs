@@ -75,6 +75,9 @@ pub(super) fn nothing_allowed(egress: Option<&EgressPolicy>) -> Option<String> {
 
 pub(super) fn skipped_keys(config: &Config) -> impl Iterator<Item = String> {
     config.skipped.iter().map(|key| {
-        format!("`{}` ({}) is for container sessions and has no effect here", key.value, key.origin)
+        format!(
+            "`{}` ({}) is for sessions and has no effect on a single command",
+            key.value, key.origin
+        )
     })
 }

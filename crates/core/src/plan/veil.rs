@@ -9,8 +9,8 @@ use sandbox_linux::file;
 use super::{Mount, Veil, View, nearest};
 use crate::config::Access;
 use crate::host::Host;
-use crate::path::Kind;
 use crate::path::resolve::{Place, Resolver};
+use crate::path::{Kind, upward};
 use crate::preset::Presets;
 use crate::specificity::Decisions;
 
@@ -40,7 +40,7 @@ pub(super) fn veil(
                 || decisions.covering(path).is_some_and(|covering| covering.rule.path == dir)
         });
     let mut missing: Vec<PathBuf> = missing.collect();
-    missing.sort();
+    missing.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
     missing.dedup();
     Some(Veil { files: writable_files(mounts, &dir), dir, missing })
 }
@@ -61,17 +61,19 @@ fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
 
 /// The first name on the way to `path` that does not exist below `dir`.
 pub(super) fn first_missing(dir: &Path, path: &Path, resolver: &Resolver) -> Option<PathBuf> {
-    let below = path.strip_prefix(dir).ok()?;
-    let mut first = path;
+    if path == dir || !path.starts_with(dir) {
+        return None;
+    }
+    let mut first = path.as_os_str();
     // Looking for the rule's path has found out about every directory on the way.
-    for parent in path.ancestors().skip(1).take(below.components().count()) {
+    for parent in upward(path).skip(1).take_while(|parent| parent.len() >= dir.as_os_str().len()) {
         match resolver.is_dir(parent) {
             Some(true) => break,
             Some(false) => first = parent,
-            None => return lookup(dir, below),
+            None => return lookup(dir, path.strip_prefix(dir).ok()?),
         }
     }
-    Some(first.to_path_buf())
+    Some(first.into())
 }
 
 fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {

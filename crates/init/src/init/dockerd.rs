@@ -42,7 +42,11 @@ pub(crate) fn set_up(
     }
     let path = settings.environment.set("PATH");
     let Ok(program) = crate::lookup::find(OsStr::new("dockerd"), path) else {
-        return Ok((Outcome::Skipped("no dockerd on PATH"), None));
+        return if settings.docker_required {
+            Err(StepError::NoProgram("dockerd"))
+        } else {
+            Ok((Outcome::Skipped("no dockerd on PATH"), None))
+        };
     };
     if !rustix::process::geteuid().is_root() {
         return Ok((Outcome::Skipped("not root"), None));

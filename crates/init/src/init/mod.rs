@@ -11,6 +11,7 @@ mod workspace;
 mod layer;
 mod link;
 mod dockerd;
+mod door;
 mod child;
 mod stop;
 mod machine;
@@ -30,8 +31,10 @@ use crate::control::{ControlError, ControlFile};
 use crate::credentials;
 use crate::environment::Environment;
 use crate::log::Log;
+use crate::mounts::{self, MountError};
 use crate::names;
 use dockerd::Daemon;
+use door::Door;
 use layer::Mounted;
 use settings::{Settings, SettingsError};
 use signals::Action;
@@ -46,6 +49,8 @@ enum Fatal {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
+    Mounts(#[from] MountError),
+    #[error(transparent)]
     Control(#[from] ControlError),
     #[error("{step} failed")]
     Step { step: &'static str, source: StepError },
@@ -57,6 +62,7 @@ impl Fatal {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Settings(error) => Some(error.hint()),
+            Self::Mounts(error) => Some(error.hint().to_owned()),
             Self::Control(error) => Some(error.hint()),
             Self::Step { source, .. } => source.hint(),
             Self::System(_) => None,
@@ -70,6 +76,7 @@ struct Standing {
     is_machine: bool,
     mounted: Option<Mounted>,
     docker: Option<Daemon>,
+    door: Option<Door>,
 }
 
 /// Does everything; the agent's exit code is ours.
@@ -84,7 +91,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     let is_machine = machine::prepare();
     let mut standing = Standing { is_machine, ..Standing::default() };
     let code = match start(words, &mut supervisor, &mut standing) {
-        Ok((settings, agent)) => attend(&settings, agent, &mut supervisor, &standing.spared()),
+        Ok((settings, agent)) => attend(&settings, agent, &mut supervisor, &mut standing),
         Err((error, hold)) => failed(&error, hold, &mut supervisor),
     };
     let code = code.unwrap_or_else(|error| {
@@ -123,6 +130,7 @@ fn start(
 
 fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings, Fatal> {
     rustix::process::chdir("/").map_err(io::Error::from)?;
+    mounts::check(environment)?;
     let control = ControlFile::take(environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
@@ -139,6 +147,31 @@ fn set_up(
     supervisor: &mut Supervisor,
     standing: &mut Standing,
 ) -> Result<Option<i32>, Fatal> {
+    if !settings.at_home {
+        set_up_home(settings, supervisor, standing)?;
+    }
+    start_docker(settings, supervisor, standing)?;
+    if let Some(wanted) = &settings.door {
+        timed("the door", supervisor, |_| {
+            standing.door = Some(Door::open(wanted)?);
+            Ok(Outcome::Done)
+        })?;
+    }
+    let step = |source| Fatal::Step { step: "the agent's start", source };
+    let agent = settings.agent.as_ref().map(|agent| child::start(settings, agent)).transpose();
+    reduce(standing);
+    if settings.agent.is_none() {
+        LOG.say(format_args!("no agent command: waits, and serves those who enter"));
+    }
+    agent.map_err(step)
+}
+
+/// The home and the workspace in it, as a layer over what the image has.
+fn set_up_home(
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+    standing: &mut Standing,
+) -> Result<(), Fatal> {
     timed("the base home", supervisor, |supervisor| home::set_up(settings, supervisor))?;
     timed("the workspace", supervisor, |supervisor| workspace::set_up(settings, supervisor))?;
     timed("the layer's directory", supervisor, |_| layer::directory(settings))?;
@@ -150,15 +183,7 @@ fn set_up(
     })?;
     let places = &settings.places;
     let target = places.home.join("workspace");
-    timed("the workspace link", supervisor, |_| link::set_up(&places.link, &target))?;
-    start_docker(settings, supervisor, standing)?;
-    let step = |source| Fatal::Step { step: "the agent's start", source };
-    let agent = settings.agent.as_ref().map(|agent| child::start(settings, agent)).transpose();
-    reduce(standing);
-    if settings.agent.is_none() {
-        LOG.say(format_args!("no agent command: waits, and serves those who enter"));
-    }
-    agent.map_err(step)
+    timed("the workspace link", supervisor, |_| link::set_up(&places.link, &target))
 }
 
 /// Its failure is said, and no more: unless it is that the end was asked for.
@@ -176,6 +201,7 @@ fn start_docker(
         Err(Fatal::Step { source: StepError::Asked(signal), step }) => {
             Err(Fatal::Step { step, source: StepError::Asked(signal) })
         }
+        Err(error) if settings.docker_required => Err(error),
         Err(error) => {
             LOG.warn(format_args!("{}; goes on without Docker", crate::log::chain(&error)));
             Ok(())
@@ -224,13 +250,24 @@ fn attend(
     settings: &Settings,
     agent: Option<i32>,
     supervisor: &mut Supervisor,
-    spared: &[i32],
+    standing: &mut Standing,
 ) -> io::Result<u8> {
+    let spared = standing.spared();
     let (mut deadline, mut is_late) = (None, false);
     loop {
-        match supervisor.next(deadline)? {
+        let knock = standing.door.as_ref().and_then(Door::again);
+        let until = [deadline, knock].into_iter().flatten().min();
+        let server = standing.door.as_ref().and_then(Door::server);
+        let event = supervisor.next_or(until, server)?;
+        if let Some(door) = &mut standing.door {
+            if event == Event::Readable {
+                door.hear();
+            }
+            door.knock();
+        }
+        match event {
             Event::Ended(pid, ending) if Some(pid) == agent => return Ok(ending.code()),
-            Event::Ended(..) => {}
+            Event::Ended(..) | Event::Readable => {}
             Event::Signal(signal) => {
                 let ends = signals::action(signal) == Action::End;
                 match agent {
@@ -242,12 +279,13 @@ fn attend(
                     deadline = Some(Instant::now() + settings.grace);
                 }
             }
+            Event::Timeout if deadline.is_none_or(|end: Instant| Instant::now() < end) => {}
             Event::Timeout => {
                 if !is_late {
                     LOG.warn(format_args!("the agent did not end in time: everything is killed"));
                 }
                 is_late = true;
-                stop::kill_tree(spared);
+                stop::kill_tree(&spared);
                 // Until it is gone: what was just being started was not seen.
                 deadline = Some(Instant::now() + Duration::from_millis(100));
             }

@@ -8,13 +8,15 @@ use std::time::Duration;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use super::door::{self, Wanted};
 use crate::arguments::{ArgumentsError, CommandLine, command_line};
 use crate::boot::{Situation, follow};
 use crate::environment::Environment;
 use crate::log::shown;
 use crate::names::{
-    AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_STOP_GRACE,
-    AGENT_USER, AGENT_WORKDIR, SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
+    AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_DOOR,
+    AGENT_DOOR_PORTS, AGENT_HOME, AGENT_STOP_GRACE, AGENT_USER, AGENT_WORKDIR, SESSION_ID,
+    WORKSPACE_COMMIT, WORKSPACE_PATH,
 };
 use crate::user::{self, User, UserError};
 
@@ -29,9 +31,14 @@ pub(crate) struct Settings {
     pub(crate) session: String,
     pub(crate) user: User,
     pub(crate) places: Places,
+    /// Whether the home is there already, and nothing is set up.
+    pub(crate) at_home: bool,
+    pub(crate) door: Option<Wanted>,
     pub(crate) workspace: Option<Source>,
     pub(crate) cow: Cow,
     pub(crate) docker: Docker,
+    /// Whether there is no session without it.
+    pub(crate) docker_required: bool,
     pub(crate) agent: Option<CommandLine>,
     pub(crate) workdir: PathBuf,
     pub(crate) grace: Duration,
@@ -122,16 +129,22 @@ impl SettingsError {
 pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsError> {
     let environment = situation.environment;
     let session = session(environment)?;
-    let user = user(situation)?;
+    let home = environment.word(AGENT_HOME).map(PathBuf::from);
+    let user = user(situation, home.is_some())?;
     let cow = cow(environment)?;
     let named = environment.word(AGENT_BINARY).or_else(|| environment.word(AGENT_COMMAND));
     let agent = command_line(environment, named, situation.words)?;
-    let places = Places::of(&user, cow);
+    let mut places = Places::of(&user, cow);
+    let at_home = home.is_some();
+    places.home = home.unwrap_or(places.home);
     let workdir = environment.word(AGENT_WORKDIR).map(PathBuf::from);
     Ok(Settings {
         session,
         workspace: source(environment),
+        door: door(environment)?,
+        at_home,
         docker: docker(environment)?,
+        docker_required: environment.set(AGENT_DOCKERD) == Some(b"required"),
         grace: grace(environment)?,
         environment: agents(situation, &user, &places),
         workdir: workdir.unwrap_or_else(|| places.home.join("workspace")),
@@ -150,13 +163,14 @@ fn session(environment: &Environment) -> Result<String, SettingsError> {
     text.map(str::to_owned).ok_or(SettingsError::BadSession)
 }
 
-/// A user with a name, for its places are called by it.
-fn user(situation: &Situation<'_>) -> Result<User, SettingsError> {
+/// A user with a name, for its places are called by it; with a home that is there, a number is enough.
+fn user(situation: &Situation<'_>, at_home: bool) -> Result<User, SettingsError> {
     let wanted = situation.environment.word(AGENT_USER).unwrap_or_else(|| USER.into());
     let wanted = wanted.to_string_lossy();
     let user = user::find(situation.passwd, &wanted)?;
     let name = user.name.as_ref().map(|name| name.as_bytes());
-    if name.is_none_or(|name| name.contains(&b'/') || name.starts_with(b".")) {
+    let unfit = |name: &[u8]| name.contains(&b'/') || name.starts_with(b".");
+    if name.map_or(!at_home, unfit) {
         return Err(UserError::Unknown(wanted.into_owned()).into());
     }
     if user.uid == 0 {
@@ -201,6 +215,14 @@ fn cow(environment: &Environment) -> Result<Cow, SettingsError> {
     }
 }
 
+fn door(environment: &Environment) -> Result<Option<Wanted>, SettingsError> {
+    let Some(path) = environment.word(AGENT_DOOR) else { return Ok(None) };
+    let text = environment.set(AGENT_DOOR_PORTS).map(String::from_utf8_lossy).unwrap_or_default();
+    let ports = door::ports(&text);
+    let ports = ports.ok_or_else(|| wrong(environment, AGENT_DOOR_PORTS, "`tcp:PORT,udp:PORT`"))?;
+    Ok(Some(Wanted { path: path.into(), ports }))
+}
+
 fn docker(environment: &Environment) -> Result<Docker, SettingsError> {
     let socket = match environment.set(AGENT_DOCKER_SOCKET) {
         None | Some(b"all") => Docker::Everybody,
@@ -208,9 +230,9 @@ fn docker(environment: &Environment) -> Result<Docker, SettingsError> {
         Some(_) => return Err(wrong(environment, AGENT_DOCKER_SOCKET, "`all` or `group`")),
     };
     match environment.set(AGENT_DOCKERD) {
-        None | Some(b"auto") => Ok(socket),
+        None | Some(b"auto" | b"required") => Ok(socket),
         Some(b"off") => Ok(Docker::Off),
-        Some(_) => Err(wrong(environment, AGENT_DOCKERD, "`auto` or `off`")),
+        Some(_) => Err(wrong(environment, AGENT_DOCKERD, "`auto`, `required` or `off`")),
     }
 }
 
@@ -225,7 +247,8 @@ fn grace(environment: &Environment) -> Result<Duration, SettingsError> {
 /// The agent's environment. It is always its own user's here, for its home is mounted.
 fn agents(situation: &Situation<'_>, user: &User, places: &Places) -> Environment {
     let mut environment = situation.environment.stripped();
-    let name = user.name.clone().unwrap_or_default();
+    let number = OsString::from(user.uid.to_string());
+    let name = user.name.clone().unwrap_or(number);
     environment.put("HOME", places.home.as_os_str().as_bytes());
     environment.put("USER", name.as_bytes());
     environment.put("LOGNAME", name.as_bytes());

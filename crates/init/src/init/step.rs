@@ -59,6 +59,9 @@ impl StepError {
             Self::NoDirectory(_) => "remove it; the next start makes it anew".into(),
             Self::Said(_, hint) => return hint.clone(),
             Self::NoProgram("git") => "install git in the image, or leave WORKSPACE_PATH out".into(),
+            Self::NoProgram("dockerd") => {
+                "install Docker in the image, or set AGENT_DOCKERD=auto".into()
+            }
             Self::NoProgram(_) => {
                 "put it beside this program or on PATH, or set AGENT_COW=none".into()
             }

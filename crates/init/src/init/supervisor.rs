@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -41,6 +41,8 @@ pub(crate) enum Event {
     Signal(i32),
     /// A child, or an orphan that became one, ended.
     Ended(i32, Ending),
+    /// Something can be read where it was waited for.
+    Readable,
     /// Nothing, until now.
     Timeout,
 }
@@ -71,6 +73,15 @@ impl Supervisor {
 
     /// The next event, or `Timeout` at that time.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> io::Result<Event> {
+        self.next_or(until, None)
+    }
+
+    /// The same, or `Readable` as soon as this can be read.
+    pub(crate) fn next_or(
+        &mut self,
+        until: Option<Instant>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Event> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
@@ -79,9 +90,13 @@ impl Supervisor {
             // Rounded up: a wait of less than a millisecond would be none.
             let left =
                 left.map(|left| u64::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u64::MAX));
-            let happened = channel::wait(&[(self.signals.as_fd(), Awaited::Data)], left)?;
-            if happened.contains(&true) {
+            let awaited = [Some(self.signals.as_fd()), other].into_iter().flatten();
+            let awaited: Vec<_> = awaited.map(|fd| (fd, Awaited::Data)).collect();
+            let happened = channel::wait(&awaited, left)?;
+            if happened.first() == Some(&true) {
                 self.collect()?;
+            } else if happened.get(1) == Some(&true) {
+                return Ok(Event::Readable);
             } else if until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(Event::Timeout);
             }
@@ -118,7 +133,7 @@ impl Supervisor {
                     Interrupted::Signal(signal)
                 }
                 Event::Timeout => Interrupted::Late,
-                Event::Signal(_) | Event::Ended(..) => continue,
+                Event::Signal(_) | Event::Ended(..) | Event::Readable => continue,
             };
             kill_group(pid, signals::KILL);
             while !matches!(self.next(None)?, Event::Ended(ended, _) if ended == pid) {}

@@ -4,3 +4,4 @@
 mod room;
 mod entrypoint;
 mod init;
+mod sessions;

@@ -64,7 +64,7 @@ pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
     let tree = match protection {
         Protection::ReadOnly => mount::clone_tree(target.as_fd())?,
         Protection::Hidden => {
-            let scratch = mount::tmpfs(0o755, None)?;
+            let scratch = mount::tmpfs(0o755)?;
             create(scratch.as_fd(), Path::new("empty"), 0o444, b"")?;
             mount::clone_tree(mount::open_beneath(scratch.as_fd(), Path::new("empty"))?.as_fd())?
         }

@@ -16,14 +16,12 @@ pub enum Step {
         /// Device files below work.
         devices: bool,
     },
-    /// An empty file system in memory.
+    /// An empty directory in memory. All of them together hold as much as half the memory.
     Tmpfs {
         /// Where.
         target: PathBuf,
         /// The mode of its root.
         mode: u32,
-        /// Its size in bytes; the kernel's default is half the memory.
-        size: Option<u64>,
     },
     /// A directory in a file system made here.
     Dir {

@@ -11,6 +11,7 @@ pub(crate) use limits::{Permit, now};
 pub use registration::{Registration, RegistrationError, Terms};
 pub use registry::{Listed, Registry};
 pub use store::StoreError;
+pub(crate) use store::{read_file, replace_file};
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -128,6 +128,13 @@ impl Registry {
         })
     }
 
+    /// Keeps the sessions that came with a sandbox's listener although it has not come back yet.
+    pub(crate) fn keep_bound(&self, sandbox: &str) {
+        let mut sessions = self.write();
+        let of_it = |entry: &&mut Entry| entry.session.sandbox.as_deref() == Some(sandbox);
+        sessions.values_mut().filter(of_it).for_each(|entry| entry.orphaned = false);
+    }
+
     /// Ends sessions whose time is over.
     pub(crate) fn revoke_expired(&self) -> usize {
         self.remove_where(|entry| entry.session.limits.expired())

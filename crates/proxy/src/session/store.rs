@@ -68,11 +68,7 @@ impl StoreError {
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<Stored>, StoreError> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(StoreError::Read(path.to_owned(), error)),
-    };
+    let Some(text) = read_file(path)? else { return Ok(Vec::new()) };
     let file: File = serde_json::from_slice(&text)
         .map_err(|error| StoreError::Content(path.to_owned(), error))?;
     if file.version != VERSION {
@@ -81,15 +77,24 @@ pub(super) fn read(path: &Path) -> Result<Vec<Stored>, StoreError> {
     Ok(file.sessions)
 }
 
-/// The file has the old content or the new one, whatever happens meanwhile.
+/// What a file holds, if it is there.
+pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match std::fs::read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::Read(path.to_owned(), error)),
+    }
+}
+
 pub(super) fn write(path: &Path, sessions: &[Stored]) -> Result<(), StoreError> {
     let failed = |error| StoreError::Write(path.to_owned(), error);
     let file = File { version: VERSION, sessions: sessions.to_vec() };
     let text = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
-    replace(path, &text).map_err(failed)
+    replace_file(path, &text).map_err(failed)
 }
 
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+/// The file has the old content or the new one, whatever happens meanwhile.
+pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -247,7 +247,7 @@ fn taken_back(plan: &Plan) -> Rows {
 
 fn skipped(plan: &Plan) -> Rows {
     let keys = plan.config.skipped.iter();
-    keys.map(|key| row(&key.value, "for container sessions", &key.origin)).collect()
+    keys.map(|key| row(&key.value, "for sessions", &key.origin)).collect()
 }
 
 /// The same for programs. Values of variables are the user's own and are left out.

@@ -104,9 +104,13 @@ impl Broker<'_> {
             return Ok(());
         }
         let (own, serve) = (process::pid(), self.serve);
-        let child = process::fork(|| match descendants::end_with_parent(own) {
-            Ok(()) => serve(client),
-            Err(_) => 1,
+        let child = process::fork(|| {
+            // Out of our group, so that whoever kills that leaves it alive to end what it started.
+            let apart = process::lead_session();
+            match descendants::end_with_parent(own).and(apart) {
+                Ok(()) => serve(client),
+                Err(_) => 1,
+            }
         })?;
         self.running.push(child);
         Ok(())
@@ -143,14 +147,8 @@ impl Broker<'_> {
 /// One client, from its request to its exit code.
 fn serve(policy: &Policy, socket: UnixStream) -> i32 {
     let start = Instant::now();
-    let client = match socket.try_clone() {
-        Ok(clone) => Client::new(clone),
-        Err(_) => return 1,
-    };
-    let request = match ask(&socket) {
-        Ok(request) => request,
-        Err(_) => return 1,
-    };
+    let Ok(client) = socket.try_clone().map(Client::new) else { return 1 };
+    let Ok(request) = ask(&socket) else { return 1 };
     let mut record = Record {
         transport: "unix",
         argv: &request.argv,

@@ -16,8 +16,10 @@ use crate::ui::{Stdio, Tone};
 /// Checks, and ends with 1 if the two lists differ in what a container could ask for.
 pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let request = cmd::request(flags, Vec::new(), host)?;
-    cmd::load(host, &request, io)?;
-    let container: &[Entry] = &[];
+    let config = cmd::load(host, &request, io)?;
+    let bridge = config.session.host_commands.as_ref().map(|bridge| &bridge.value);
+    let container: &[Entry] =
+        bridge.filter(|bridge| bridge.enabled).map_or(&[], |bridge| &bridge.allowed);
     let list = match HostList::read(&check.list) {
         Err(ListError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
         read => Some(read.map_err(ServeError::from)?),

@@ -28,14 +28,15 @@ use crate::ui::Stdio;
 /// Runs a subcommand.
 pub(crate) fn run(
     flags: &Flags,
-    command: &HostCommand,
+    command: Option<HostCommand>,
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
+    let Some(command) = command else { return Ok(super::help_of("host-command", io)) };
     match command {
-        HostCommand::Serve(serve) => serve::run(serve, host, io),
-        HostCommand::Check(check) => check::run(flags, check, host, io),
-        HostCommand::Setup(setup) => setup::run(setup, host, io),
-        HostCommand::Relay(relay) => relay::run(relay, host, io),
+        HostCommand::Serve(serve) => serve::run(&serve, host, io),
+        HostCommand::Check(check) => check::run(flags, &check, host, io),
+        HostCommand::Setup(setup) => setup::run(&setup, host, io),
+        HostCommand::Relay(relay) => relay::run(&relay, host, io),
     }
 }

@@ -72,8 +72,8 @@ fn own_program(name: &OsStr) -> Option<PathBuf> {
         })
 }
 
-fn send(way: &Way, name: &OsStr, args: &[OsString]) -> u8 {
-    let argv: Vec<OsString> = [name.to_owned()].into_iter().chain(args.iter().cloned()).collect();
+fn send(way: &Way, name: &OsStr, rest: &[OsString]) -> u8 {
+    let argv: Vec<OsString> = [name.to_owned()].into_iter().chain(rest.iter().cloned()).collect();
     let cwd = Host::read().cwd.unwrap_or_else(|| PathBuf::from("/"));
     match way {
         Way::Unix { socket } => by_socket(socket, &Request { cwd, argv }).unwrap_or_else(|error| {

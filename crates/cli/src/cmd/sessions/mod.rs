@@ -1,5 +1,14 @@
-//! Sessions from outside: list, remove, keep a point, go back, branch off, look back.
+//! Sessions from outside: bring up, take down, run something in them; list, remove, keep a point, go
+//! back, branch off, look back.
 
+pub(crate) mod service;
+pub(crate) mod up;
+pub(crate) mod supervise;
+pub(crate) mod exec;
+mod relay;
+pub(crate) mod down;
+pub(crate) mod logs;
+pub(crate) mod inspect;
 pub(crate) mod ps;
 pub(crate) mod rm;
 pub(crate) mod prune;
@@ -27,7 +36,7 @@ pub(crate) fn chosen(
 }
 
 /// Where the user stands, by its real path.
-fn here(flags: &Flags, host: &Host) -> std::path::PathBuf {
+pub(crate) fn here(flags: &Flags, host: &Host) -> std::path::PathBuf {
     let here = flags.cwd.clone().or_else(|| host.cwd.clone()).unwrap_or_default();
     std::fs::canonicalize(&here).unwrap_or(here)
 }

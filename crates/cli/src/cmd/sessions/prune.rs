@@ -2,10 +2,12 @@
 
 use std::io::BufRead;
 
+use sandbox_control::Service;
+use sandbox_control::session::{Session as Up, Wanted};
 use sandbox_core::Host;
 use sandbox_cowfs::session::{Session, State};
 
-use super::{ago, now, rm};
+use super::{ago, now, rm, service};
 use crate::args::{Flags, Prune};
 use crate::cmd::report::name;
 use crate::cmd::{cow, summary};
@@ -26,12 +28,24 @@ pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
     for (dir, error) in &broken {
         io.say(&format!("{}  ({error})", name(dir)));
     }
-    if going.is_empty() && broken.is_empty() {
+    let service = service::open_used(host)?;
+    let (down, strays) = match &service {
+        Some(service) => (unused(service, prune.older_than, io)?, service.strays()?),
+        None => (Vec::new(), Vec::new()),
+    };
+    for stray in &strays {
+        io.say(&format!("{} ({} has it, and no record names it)", stray.identity, stray.backend));
+    }
+    if going.is_empty() && broken.is_empty() && down.is_empty() && strays.is_empty() {
         io.say("nothing to remove");
         return Ok(0);
     }
     if flags.dry_run || !agreed(prune, io)? {
         return Ok(0);
+    }
+    if let Some(service) = &service {
+        down.iter().try_for_each(|session| service.remove(session))?;
+        strays.iter().try_for_each(|stray| service.remove_stray(stray))?;
     }
     for session in going {
         // One that somebody has begun to use meanwhile stays.
@@ -43,6 +57,21 @@ pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
         sessions.remove_broken(&dir)?;
     }
     Ok(0)
+}
+
+/// Sessions that are down, keep nothing, and were brought up long ago.
+fn unused(service: &Service, days: u64, io: &mut Stdio<'_>) -> Result<Vec<Up>, Failed> {
+    let mut unused = service.sessions()?;
+    let age = |session: &Up| now().saturating_sub(session.created);
+    unused.retain(|session| {
+        session.wanted == Wanted::Down
+            && !session.cow
+            && age(session) >= days.saturating_mul(86_400)
+    });
+    for session in &unused {
+        io.say(&format!("{}  (down, and made {} ago)", session.name, ago(age(session))));
+    }
+    Ok(unused)
 }
 
 fn reason(session: &Session, days: u64) -> Option<String> {

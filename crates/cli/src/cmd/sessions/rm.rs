@@ -1,24 +1,45 @@
 //! `rm`: sessions that are not needed any more.
 
+use sandbox_control::ControlError;
+use sandbox_control::session::{Matching, Session as Up};
 use sandbox_core::Host;
-use sandbox_cowfs::session::Session;
+use sandbox_cowfs::session::{Session, Sessions};
 
-use super::{bytes, chosen};
+use super::{bytes, chosen, service};
 use crate::args::Flags;
-use crate::cmd::summary;
+use crate::cmd::{cow, summary};
 use crate::run::{Failed, Outcome};
 use crate::ui::Stdio;
 
 /// Removes the named sessions. All names are looked up before the first session goes.
 pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let mut found = Vec::new();
+    if names.is_empty() {
+        return Err(Failed::usage("`rm` needs the name of a session"));
+    }
+    let (mut up, mut kept) = (Vec::new(), Vec::new());
+    let service = service::open_used(host)?;
     for name in names {
-        let (sessions, session) = chosen(Some(name), flags, host)?;
+        match service.as_ref().map(|service| service.find(name, Matching::Prefix)) {
+            Some(Ok(session)) => up.push(session),
+            Some(Err(error)) if !matches!(error, ControlError::Unknown(_)) => {
+                return Err(error.into());
+            }
+            _ => kept.push(chosen(Some(name), flags, host)?),
+        }
+    }
+    for session in up {
+        if let Some(service) = &service {
+            kept.extend(own_layer(&session, host)?);
+            service.remove(&session)?;
+            if !session.cow {
+                io.say(&format!("removed {}", session.name));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (sessions, session) in kept {
         let lock = session.lock()?;
         found.push((sessions, session, lock));
-    }
-    if found.is_empty() {
-        return Err(Failed::usage("`rm` needs the name of a session"));
     }
     for (sessions, session, lock) in found {
         let told = tell(&session);
@@ -26,6 +47,16 @@ pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'
         io.say(&format!("removed {told}"));
     }
     Ok(0)
+}
+
+/// The layer of a session that keeps its changes apart.
+fn own_layer(session: &Up, host: &Host) -> Result<Option<(Sessions, Session)>, Failed> {
+    if !session.cow {
+        return Ok(None);
+    }
+    let sessions = cow::sessions(host)?;
+    let kept = sessions.of(&session.project, session.name.as_str())?;
+    Ok(kept.map(|kept| (sessions, kept)))
 }
 
 /// A session and what goes with it.

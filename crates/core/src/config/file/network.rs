@@ -78,6 +78,8 @@ impl NetworkTable {
         let mode = match self.mode {
             Some(NetworkMode::None) => "none",
             Some(NetworkMode::Host) => "host",
+            Some(NetworkMode::Bridge) => "bridge",
+            Some(NetworkMode::Named(ref name)) => name,
             _ => return Ok(()),
         };
         if !self.has_lists() {

@@ -49,6 +49,8 @@ pub struct FileConfig {
     pub backend: Option<At<Backend>>,
     /// The image of a container session.
     pub image: Option<At<String>>,
+    /// The engine's runtime for a container session, such as `"runsc"`; the engine's own when left out.
+    pub runtime: Option<At<String>>,
     /// The agent of a session.
     pub agent: Option<At<Agent>>,
     /// Variables: a text sets one, `true` lets the caller's through even if it looks like a credential.

@@ -121,29 +121,31 @@ pub enum SecretMode {
 }
 
 /// The agent of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Agent {
-    /// The program.
+    /// The program. Without one, a session waits and serves `exec`.
     pub command: Option<String>,
     /// Its arguments.
-    pub args: Vec<String>,
-    /// The user inside.
-    pub user: String,
-    /// The directory it starts in.
-    pub workdir: String,
-    /// What PID 1 does; chosen by the session's needs where it is not given.
+    pub args: Option<Vec<String>>,
+    /// The user inside a container, by name or number; `"agent"` when left out, who has the number of
+    /// whoever starts the session, so that files belong to you.
+    pub user: Option<String>,
+    /// The directory it starts in; `"/workspace"` when left out.
+    pub workdir: Option<String>,
+    /// What PID 1 of a container does; chosen by the session's needs where it is not given.
     pub init: Option<AgentInit>,
 }
 
-impl Default for Agent {
-    fn default() -> Self {
+impl Agent {
+    /// The keys of a later layer over these.
+    pub(crate) fn over(self, earlier: Self) -> Self {
         Self {
-            command: None,
-            args: Vec::new(),
-            user: "agent".into(),
-            workdir: "/workspace".into(),
-            init: None,
+            command: self.command.or(earlier.command),
+            args: self.args.or(earlier.args),
+            user: self.user.or(earlier.user),
+            workdir: self.workdir.or(earlier.workdir),
+            init: self.init.or(earlier.init),
         }
     }
 }
@@ -159,7 +161,7 @@ pub enum AgentInit {
 }
 
 /// Limits of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Resources {
     /// Memory: `"512m"`, `"2g"`, or bytes.
@@ -168,6 +170,17 @@ pub struct Resources {
     pub cpus: Option<Cpus>,
     /// Processes.
     pub pids: Option<u32>,
+}
+
+impl Resources {
+    /// The keys of a later layer over these.
+    pub(crate) fn over(self, earlier: Self) -> Self {
+        Self {
+            memory: self.memory.or(earlier.memory),
+            cpus: self.cpus.or(earlier.cpus),
+            pids: self.pids.or(earlier.pids),
+        }
+    }
 }
 
 /// Memory, in bytes.
@@ -298,6 +311,17 @@ pub struct Workspace {
     pub cow: Option<CowEngine>,
 }
 
+impl Workspace {
+    /// The keys of a later layer over these.
+    pub(crate) fn over(self, earlier: Self) -> Self {
+        Self {
+            path: self.path.or(earlier.path),
+            commit: self.commit.or(earlier.commit),
+            cow: self.cow.or(earlier.cow),
+        }
+    }
+}
+
 /// The home that a container session gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
@@ -306,6 +330,13 @@ pub struct Home {
     pub template: Option<String>,
     /// Where it lives on.
     pub data: Option<String>,
+}
+
+impl Home {
+    /// The keys of a later layer over these.
+    pub(crate) fn over(self, earlier: Self) -> Self {
+        Self { template: self.template.or(earlier.template), data: self.data.or(earlier.data) }
+    }
 }
 
 /// What runs beside the agent.

@@ -299,3 +299,17 @@ fn records_need_a_home_and_a_file() {
     assert!(matches!(record(&world.host, &path, b""), Err(TrustError::NoState)));
     assert!(!is_trusted(&world.host, &path, b""));
 }
+
+#[test]
+fn a_project_needs_trust_when_it_gives_a_container_the_hosts_network() {
+    for (text, keys) in [
+        ("agent.command = 'x'\nnetwork = 'host'", &["network"][..]),
+        ("backend = 'docker'\nnetwork = true", &["network"]),
+        ("backend = 'docker'\nnetwork = 'none'", &[]),
+        ("backend = 'bwrap'\nagent.command = 'x'\nnetwork = 'host'", &[]),
+        ("network = 'host'", &[]),
+        ("backend = 'docker'\nnetwork = 'bridge'", &["network"]),
+    ] {
+        assert_eq!(asked(&World::new().project(text)), keys, "{text}");
+    }
+}

@@ -101,6 +101,7 @@ fn config(cwd: PathBuf) -> Config {
         mounts: Vec::new(),
         secrets: BTreeMap::new(),
         env: BTreeMap::new(),
+        session: crate::config::SessionConfig::default(),
         skipped: Vec::new(),
         files: Vec::new(),
         loaded: Vec::new(),

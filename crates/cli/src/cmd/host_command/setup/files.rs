@@ -41,10 +41,15 @@ pub(super) fn sudoers_text(user: &str, programs: &[PathBuf]) -> String {
 /// A list with these commands; the example's own lines explain the rest.
 pub(super) fn list(allowed: &[String]) -> String {
     let entries: Vec<String> = allowed.iter().map(|entry| format!("{entry:?}")).collect();
+    let own = format!("allowed = [{}]", entries.join(", "));
+    let line = |line| if str::starts_with(line, "allowed = ") { own.as_str() } else { line };
     LIST.lines()
-        .map(|line| match line.starts_with("allowed = ") {
-            true => format!("allowed = [{}]\n", entries.join(", ")),
-            false => format!("{line}\n"),
+        .flat_map(|text| {
+            [
+                line(text),
+                "
+",
+            ]
         })
         .collect()
 }
@@ -60,7 +65,7 @@ pub(super) fn key_line(
     if !key.starts_with("ssh-") && !key.starts_with("ecdsa-") || !key.chars().all(plain) {
         return Err("the key file holds no public key".into());
     }
-    let mut options = format!("restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\"");
+    let mut options = String::from("restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\"");
     if let Some(from) = from {
         if !from.chars().all(|c| c.is_ascii_graphic() && c != '"') {
             return Err(format!("`{from}` is no list of addresses"));

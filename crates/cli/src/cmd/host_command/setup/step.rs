@@ -116,9 +116,10 @@ impl Step {
                 // sshd wants nobody but root or the user to be able to write here; root it is.
                 self.wrap(make_dir(home, 0o755))
             }
-            Self::File { path, text, mode } => self.wrap(write(path, text, *mode)),
             Self::Keep { path, .. } if path.is_file() => Ok(()),
-            Self::Keep { path, text, mode } => self.wrap(write(path, text, *mode)),
+            Self::File { path, text, mode } | Self::Keep { path, text, mode } => {
+                self.wrap(write(path, text, *mode))
+            }
             Self::Key { home, line } => self.wrap(add_key(home, line)),
             Self::Sudoers { path, text } => self.sudoers(path, text),
             Self::CheckSshd { reload } => self.check_sshd(*reload),

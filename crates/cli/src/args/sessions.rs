@@ -1,0 +1,70 @@
+//! What was typed about sessions that stay up.
+
+use clap::{Args, Subcommand};
+
+use super::Prune;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Bring a session up: a sandbox that stays, for `exec --session`
+    Up(Up),
+    /// Take sessions down; their changes and logs stay
+    Down(Down),
+    /// Show what a session said
+    Logs(Logs),
+    /// Take a session down and bring it up again
+    Restart(One),
+    /// Tell everything about a session
+    Inspect(One),
+    /// List sessions
+    Ps,
+    /// Remove sessions, with their changes
+    Rm {
+        /// Their names
+        #[arg(required = true, value_name = "SESSION")]
+        names: Vec<String>,
+    },
+    /// Remove sessions that change nothing, that are old, or whose base is gone
+    Prune(Prune),
+}
+
+/// Bring a session up.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// What to call it; after the directory when left out
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// Take sessions down.
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// The sessions; the one of this directory when left out
+    #[arg(value_name = "SESSION")]
+    pub names: Vec<String>,
+    /// All there are
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+}
+
+/// One session.
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    /// The session; the one of this directory when left out
+    #[arg(value_name = "SESSION")]
+    pub name: Option<String>,
+}
+
+/// Show what a session said.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// The session; the one of this directory when left out
+    #[arg(value_name = "SESSION")]
+    pub name: Option<String>,
+    /// Go on until the session ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only so many lines at the end
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub tail: Option<usize>,
+}

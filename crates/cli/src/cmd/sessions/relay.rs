@@ -1,0 +1,171 @@
+//! Between the user and a command in a session: what is typed, what is said, signals, sizes, the end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use sandbox_control::backend::{Connection, Ended, Process};
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::pty;
+use sandbox_linux::signal::{self, Signals};
+
+use crate::run::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, visible};
+
+/// What a pipe that has room at all has room for.
+const STEP: usize = 4096;
+
+/// Takes the signals that are passed on.
+pub(crate) fn signals() -> Result<Signals, Failed> {
+    let passed = signal::ENDING.into_iter().chain([signal::WINCH]);
+    Signals::of(passed).map_err(|error| Failed::new(error, None))
+}
+
+/// Stays beside a command until its end.
+pub(crate) fn run(
+    connection: Connection,
+    signals: &Signals,
+    [interactive, tty]: [bool; 2],
+    io: &mut Stdio<'_>,
+) -> Outcome {
+    let failed = |error: io::Error| Failed::new(error, None);
+    let stdin = io::stdin();
+    let keyboard = tty && interactive && pty::is_terminal(stdin.as_fd());
+    let ended = {
+        let _raw = keyboard.then(|| pty::Raw::begin(stdin.as_fd())).transpose().map_err(failed)?;
+        Relay::new(connection, interactive).map_err(failed)?.run(signals).map_err(failed)?
+    };
+    if let Some(why) = &ended.why {
+        io.labelled(Tone::Bad, "error", &visible(why));
+    }
+    Ok(ended.code)
+}
+
+struct Relay {
+    process: Box<dyn Process>,
+    input: Option<Pump>,
+    outputs: Vec<Pump>,
+}
+
+impl Relay {
+    fn new(connection: Connection, interactive: bool) -> io::Result<Self> {
+        let Connection { stdin, stdout, stderr, process } = connection;
+        let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+        let input = match stdin.filter(|_| interactive) {
+            Some(to) => Some(Pump::new(own(io::stdin().as_fd())?, to)),
+            None => None,
+        };
+        let mut outputs = Vec::new();
+        if let Some(from) = stdout {
+            outputs.push(Pump::new(from, own(io::stdout().as_fd())?));
+        }
+        if let Some(from) = stderr {
+            outputs.push(Pump::new(from, own(io::stderr().as_fd())?));
+        }
+        Ok(Self { process, input, outputs })
+    }
+
+    fn run(&mut self, signals: &Signals) -> io::Result<Ended> {
+        loop {
+            let ended = self.pause(signals, None).and_then(|()| self.process.poll())?;
+            while let Some(arrived) = signals.next()? {
+                if arrived.signal == signal::WINCH {
+                    self.resize();
+                } else {
+                    // It may have ended just now.
+                    let _ = self.process.signal(arrived.signal);
+                }
+            }
+            if let Some(ended) = ended {
+                self.drain()?;
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// Waits until something happens, and moves what can be moved.
+    fn pause(&mut self, signals: &Signals, limit: Option<u64>) -> io::Result<()> {
+        let pumps = self.input.iter().chain(&self.outputs);
+        let mut fds =
+            vec![(signals.as_fd(), Awaited::Data), (self.process.awaited(), Awaited::Data)];
+        fds.extend(pumps.map(Pump::awaited));
+        let ready = channel::wait(&fds, limit)?;
+        let mut moved = ready.into_iter().skip(2);
+        if self.input.is_some() {
+            let ready = moved.next() == Some(true);
+            if let Some(input) = self.input.take_if(|input| ready && !input.step()) {
+                // Closing our end tells the command that nothing more comes.
+                drop(input);
+            }
+        }
+        self.outputs.retain_mut(|output| moved.next() != Some(true) || output.step());
+        Ok(())
+    }
+
+    /// What the command said before its end is still to come; what others hold open is not awaited.
+    fn drain(&mut self) -> io::Result<()> {
+        self.input = None;
+        while !self.outputs.is_empty() {
+            let fds: Vec<_> = self.outputs.iter().map(Pump::awaited).collect();
+            let limit =
+                if self.outputs.iter().any(|pump| !pump.is_empty()) { None } else { Some(0) };
+            let ready = channel::wait(&fds, limit)?;
+            if !ready.contains(&true) {
+                break;
+            }
+            let mut ready = ready.into_iter();
+            self.outputs.retain_mut(|output| ready.next() != Some(true) || output.step());
+        }
+        Ok(())
+    }
+
+    fn resize(&mut self) {
+        if let Ok(size) = pty::size(io::stdin().as_fd()) {
+            // There is nobody to tell if it ended just now.
+            let _ = self.process.resize(size);
+        }
+    }
+}
+
+/// From here to there, without ever waiting for one side alone.
+struct Pump {
+    from: OwnedFd,
+    to: OwnedFd,
+    text: Vec<u8>,
+    at: usize,
+}
+
+impl Pump {
+    fn new(from: OwnedFd, to: OwnedFd) -> Self {
+        Self { from, to, text: Vec::new(), at: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    fn awaited(&self) -> (BorrowedFd<'_>, Awaited) {
+        if self.is_empty() {
+            (self.from.as_fd(), Awaited::Data)
+        } else {
+            (self.to.as_fd(), Awaited::Room)
+        }
+    }
+
+    /// Reads if there is nothing to write, else writes. Returns whether it goes on.
+    fn step(&mut self) -> bool {
+        if self.is_empty() {
+            self.text.resize(16 * STEP, 0);
+            self.at = 0;
+            let read = channel::read(self.from.as_fd(), &mut self.text).unwrap_or(0);
+            self.text.truncate(read);
+            return read > 0;
+        }
+        let end = self.text.len().min(self.at + STEP);
+        match channel::write(self.to.as_fd(), &self.text[self.at..end]) {
+            Ok(written) => self.at += written,
+            // Nobody reads any more.
+            Err(_) => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,55 @@
+//! The sessions of this user, as every command opens them.
+
+use sandbox_control::backend::Backend;
+use sandbox_control::backend::bwrap::Bwrap;
+use sandbox_control::session::{Matching, Session};
+use sandbox_control::{ControlError, Place, Service};
+use sandbox_core::Host;
+
+use super::here;
+use crate::args::Flags;
+use crate::run::Failed;
+
+impl From<ControlError> for Failed {
+    fn from(error: ControlError) -> Self {
+        let (hint, typing) = (error.hint(), error.is_typing());
+        let mut failed = Self::new(error, hint);
+        if typing {
+            failed.code = 2;
+        }
+        failed
+    }
+}
+
+/// Opens the record; where there is none it is made.
+pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
+    if host.inside {
+        let why = std::io::Error::other("inside a sandbox there are no sessions");
+        let hint = "type it where the outermost sandbox was started";
+        return Err(Failed::new(why, Some(hint.into())));
+    }
+    let place = Place::of(host)?;
+    let bwrap: Box<dyn Backend> = Box::new(Bwrap::new(place.clone(), host.exe.clone()));
+    Ok(Service::open(place, vec![bwrap])?)
+}
+
+/// Opens the record if there is one.
+pub(crate) fn open_used(host: &Host) -> Result<Option<Service>, Failed> {
+    if host.inside || !Place::of(host)?.is_used() {
+        return Ok(None);
+    }
+    open(host).map(Some)
+}
+
+/// The session that is meant: the named one, else the one of this directory.
+pub(crate) fn chosen(
+    service: &Service,
+    name: Option<&String>,
+    flags: &Flags,
+    host: &Host,
+) -> Result<Session, Failed> {
+    match name.or(flags.session.as_ref()) {
+        Some(word) => Ok(service.find(word, Matching::Prefix)?),
+        None => Ok(service.here(&here(flags, host))?),
+    }
+}

@@ -1,0 +1,228 @@
+//! `up`, `down`, `ps`, `inspect`, `restart`, `rm`, `logs`; names, ids and what is typed wrong.
+
+use testkit::World;
+
+use super::{Up, eventually, inside, left_behind, supervisor, told, up};
+
+#[test]
+fn a_session_comes_up_serves_and_goes() {
+    let world = World::new().file("project/a", "1");
+    world.run(["up"]).succeeds().stdout("project\n").stderr_contains("project is up");
+    let _guard = Up(&world);
+    world
+        .run(inside("cat a; echo 2 > a; pwd"))
+        .succeeds()
+        .stdout(&format!("1{}\n", world.path("project").display()));
+    assert_eq!(world.read("project/a"), "2\n");
+    world.run(["ps"]).succeeds().stdout_contains("running").stdout_contains("bwrap");
+    world.run(["down"]).succeeds().stderr_contains("project is down");
+    world.run(["down"]).succeeds().stderr_contains("project was not up");
+    world.run(["ps"]).succeeds().stdout_contains("stopped");
+    world.run(inside("true")).code(125).stderr_contains("is not up").stderr_contains("up --name");
+    world.run(["rm", "project"]).succeeds();
+    world.run(["ps"]).succeeds().stdout("").stderr_contains("there are no sessions");
+    assert_eq!(left_behind(&world), Vec::<String>::new());
+}
+
+#[test]
+fn up_is_idempotent_and_starts_anew_only_when_the_policy_has_changed() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let (id, first) = (told(&world, "id"), supervisor(&world));
+    world.run(["up"]).succeeds().stderr_contains("is up already");
+    assert_eq!((told(&world, "id"), supervisor(&world)), (id.clone(), first.clone()));
+    // C9: nobody goes on in a sandbox that an older policy made.
+    let anew = world.run(["--network=false", "up"]).succeeds();
+    anew.stderr_contains("it was started anew");
+    assert_eq!(told(&world, "id"), id);
+    assert_ne!(supervisor(&world), first);
+    world.run(inside("grep -c : /proc/net/dev")).succeeds().stdout("1\n");
+}
+
+#[test]
+fn names_ids_and_their_beginnings_find_a_session_and_others_do_not() {
+    let world = World::new().dir("other");
+    let _guard = Up(&world);
+    world.run(["up", "--name", "web"]).succeeds().stdout("web\n");
+    world.run(["up", "--name", "worker"]).succeeds().stdout("worker\n");
+    let text = world.run(["inspect", "web", "--json"]).succeeds().output();
+    let id = text.split("\"id\": \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    for word in ["web", id, &id[..6]] {
+        world.run(["exec", "-s", word, "true"]).succeeds();
+        world.run(["inspect", word]).succeeds().stdout_contains(id);
+    }
+    world.run(["inspect", "wor"]).succeeds().stdout_contains("worker");
+    world.run(["inspect", "w"]).code(2).stderr_contains("means several sessions");
+    world.run(["inspect", "nothing"]).code(2).stderr_contains("there is no session `nothing`");
+    world.run(["down", "web", "nothing"]).code(2);
+    world.run(["exec", "-s", "web", "true"]).succeeds();
+    world.run(["up", "--name", "../x"]).code(2).stderr_contains("cannot be the name");
+    world.run(["up", "--name", "-x"]).code(2);
+    world.run(["-s", "web", "up"]).code(2).stderr_contains("--name");
+    let other = world.clone().cwd("other");
+    other.run(["up", "--name", "web"]).code(125).stderr_contains("is taken by a session of");
+    other.run(["inspect"]).code(2).stderr_contains("there is no session of");
+    world.run(["--ro", "x", "exec", "-s", "web", "true"]).code(2).stderr_contains("no effect");
+    world.run(["exec", "-t", "true"]).code(2).stderr_contains("name it by `-s`");
+}
+
+#[test]
+fn two_commands_share_processes_and_the_temporary_directory() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    world
+        .run(inside("echo kept > /tmp/note; sleep 1000 >/dev/null 2>&1 & echo $! > /tmp/pid"))
+        .succeeds();
+    world
+        .run(inside("cat /tmp/note; kill -0 $(cat /tmp/pid) && echo alive"))
+        .succeeds()
+        .stdout("kept\nalive\n");
+    // The control: another run has its own.
+    world.run(["sh", "-c", "cat /tmp/note"]).fails();
+    // Both go with the session.
+    world.run(["restart"]).succeeds();
+    world.run(inside("ls /tmp; pgrep sleep")).fails().stdout("");
+}
+
+#[test]
+fn a_session_whose_supervisor_is_killed_says_so_and_the_next_command_repairs_it() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let kill = |world: &World| {
+        world.host(["kill", "-KILL", &supervisor(world)]).succeeds();
+        eventually("its end is seen", || told(world, "state") == "killed");
+    };
+    kill(&world);
+    world.run(["ps"]).succeeds().stdout_contains("killed");
+    world
+        .run(inside("true"))
+        .code(125)
+        .stderr_contains("does not answer")
+        .stderr_contains("up --name");
+    world.run(["up"]).succeeds();
+    world.run(inside("echo again")).succeeds().stdout("again\n");
+    kill(&world);
+    world.run(["down"]).succeeds();
+    world.run(["rm", "project"]).succeeds();
+    assert_eq!(left_behind(&world), Vec::<String>::new());
+}
+
+#[test]
+fn a_session_that_keeps_changes_apart_is_one_thing_under_one_name() {
+    let world = World::new().file("project/a", "1\n");
+    let _guard = up(&world, &["--cow"]);
+    world.run(inside("echo 2 > a; cat a")).succeeds().stdout("2\n");
+    assert_eq!(world.read("project/a"), "1\n");
+    let list = world.run(["ps"]).succeeds().output();
+    assert_eq!(list.lines().count(), 2, "{list}");
+    assert!(list.contains("bwrap+"), "{list}");
+    world.run(["diff", "--name-only"]).succeeds().stdout("a\n");
+    world.run(["down"]).succeeds();
+    // What it changed stays, for the next time and for `apply`.
+    world.run(["--session", "project", "cat", "a"]).succeeds().stdout("2\n");
+    world.run(["up", "--cow"]).succeeds();
+    world.run(inside("cat a")).succeeds().stdout("2\n");
+    world.run(["down"]).succeeds();
+    world.run(["apply"]).succeeds();
+    assert_eq!(world.read("project/a"), "2\n");
+    world.run(["rm", "project"]).succeeds();
+    world.run(["ps"]).succeeds().stdout("");
+}
+
+#[test]
+fn a_session_that_cannot_start_says_why_and_leaves_nothing() {
+    let world = World::new();
+    let _guard = Up(&world);
+    // What only the supervisor finds out, when it makes the sandbox.
+    let plain = world.clone().env("AGENT_SANDBOX_MOUNTS", "bwrap");
+    let refused = plain.run(["--cow=overlay", "up"]).code(125);
+    refused.stderr_contains("did not start").stderr_contains("cannot mount an overlay");
+    world.run(["ps"]).succeeds().stdout_contains("stopped");
+    world.run(["rm", "project"]).succeeds();
+    assert_eq!(left_behind(&world), Vec::<String>::new());
+    world.run(["--config", "missing.toml", "up"]).code(125).stderr_contains("missing.toml");
+    world.run(["up"]).succeeds();
+}
+
+#[test]
+fn inside_a_session_there_are_no_sessions() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    world
+        .run(inside("agent-sandbox up; agent-sandbox ps; agent-sandbox down"))
+        .fails()
+        .stderr_contains("inside a sandbox there are no sessions");
+}
+
+#[test]
+fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
+    let world = World::new().dir("project/sub").file("project/vars", "FROM_FILE=file\nBOTH=file\n");
+    let config = format!(
+        "backend = 'bwrap'\nenv_file = 'vars'\nenv.BOTH = 'config'\n\
+         [agent]\ncommand = 'sh'\nargs = ['-c', 'echo said $FROM_FILE $BOTH in $(pwd); test -t 1 && echo on a terminal; sleep 1000']\n\
+         workdir = '{}'\n",
+        world.path("project/sub").display()
+    );
+    world.write("agent.toml", config);
+    let file = world.path("agent.toml").display().to_string();
+    world.write("vars", world.read("project/vars"));
+    let _guard = up(&world, &["-c", &file]);
+    let sub = world.path("project/sub").display().to_string();
+    let said = format!("said file config in {sub}\non a terminal\n");
+    eventually("the agent has spoken", || world.run(["logs"]).succeeds().output() == said);
+    world.run(["ps", "--json"]).succeeds().stdout_contains("\"agent\": \"running\"");
+    // It is among the processes of the session, and restart starts it anew.
+    world.run(inside("pgrep -c sleep")).succeeds().stdout("1\n");
+    world.run(["restart"]).succeeds();
+    eventually("it has spoken again", || world.run(["logs"]).output() == said.repeat(2));
+    world.run(["logs", "-n", "1"]).succeeds().stdout("on a terminal\n");
+    // Whoever follows sees the end.
+    let follow = world.spawn(["logs", "--follow"]);
+    follow.wait_for("on a terminal");
+    world.run(inside("pkill sleep")).succeeds();
+    eventually("its end is told", || {
+        world.run(["inspect"]).output().contains("agent    ended with 143")
+    });
+    world.run(["down"]).succeeds();
+    follow.wait().succeeds();
+}
+
+#[test]
+fn s8_what_the_backend_cannot_carry_out_is_refused_with_the_reason() {
+    let world = World::new();
+    for (line, why) in [
+        ("resources.memory = '1g'", "nothing would hold a limit"),
+        ("image = 'x'", "the host's own programs"),
+        ("network = 'bridge'", "hosts by name"),
+        ("agent.user = 'x'", "runs as you"),
+        ("agent.init = 'exec'", "first process"),
+        ("env_file = 'missing'", "cannot use the variables"),
+        ("workspace.path = '.'", "the project itself"),
+    ] {
+        world.write("s.toml", format!("backend = 'bwrap'\n{line}\n"));
+        let file = world.path("s.toml").display().to_string();
+        world.run(["-c", &file, "up"]).code(125).stderr_contains(why).stderr_contains("hint");
+    }
+    // A key that is typed wrong is an error, too, and never passed over.
+    world.write("s.toml", "backend = 'bwrap'\nnetwrk = false\n");
+    let file = world.path("s.toml").display().to_string();
+    world.run(["-c", &file, "up"]).code(125).stderr_contains("netwrk");
+    world.run(["ps"]).succeeds().stdout("");
+}
+
+#[test]
+fn s2_s3_a_project_cannot_widen_its_session_before_it_is_trusted() {
+    let wide = "network = true\nfilesystem.rw = ['~/notes']\n";
+    let world =
+        World::new().file("project/sandbox.toml", wide).dir("home/notes").dir("project/sub");
+    let _guard = Up(&world);
+    world.run(["up"]).code(125).stderr_contains("filesystem.rw").stderr_contains("trust");
+    world.run(["ps"]).succeeds().stdout("");
+    // The control: trusted, it is obeyed, by the supervisor too.
+    world.run(["--trust", "up"]).succeeds();
+    world.run(inside("echo x > ~/notes/x")).succeeds();
+    // A changed file is asked about again; what runs goes on under the old policy until then.
+    world.write("project/sandbox.toml", format!("{wide}docker = true\n"));
+    world.run(["up"]).code(125).stderr_contains("docker");
+    world.run(inside("true")).succeeds();
+}

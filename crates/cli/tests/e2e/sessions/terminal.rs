@@ -1,0 +1,64 @@
+//! A terminal of its own for a command in a session.
+
+use testkit::{CTRL_C, CTRL_Z, World};
+
+use super::{inside, up};
+
+fn on_terminal(script: &str) -> [&str; 7] {
+    ["exec", "-it", "-s", "project", "sh", "-c", script]
+}
+
+#[test]
+fn a_terminal_has_the_callers_size_and_follows_it() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let script =
+        "trap 'echo now $(stty size)' WINCH; echo at $(stty size); while :; do sleep 0.05; done";
+    let mut terminal = world.terminal(on_terminal(script));
+    terminal.wait_for("at 24 80");
+    terminal.resize(40, 100);
+    terminal.wait_for("now 40 100");
+    terminal.keys(CTRL_C);
+    terminal.wait().code(130);
+}
+
+#[test]
+fn a_terminal_is_one_inside_and_never_the_callers_own() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let own =
+        world.terminal(["exec", "-s", "project", "sh", "-c", "test -t 1 && echo yes || echo no"]);
+    own.wait_for("no");
+    own.wait().code(0);
+    let mut terminal = world.terminal(on_terminal(
+        "test -t 0 && test -t 1 && test -t 2 && echo is-one; echo $TERM; read x; echo got-$x",
+    ));
+    terminal.wait_for("is-one");
+    terminal.wait_for("xterm-256color");
+    terminal.enter("words");
+    terminal.wait_for("got-words");
+    terminal.wait().code(0);
+}
+
+#[test]
+fn keys_reach_the_job_in_front_and_jobs_can_be_stopped() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let mut terminal = world.terminal(["exec", "-it", "-s", "project", "sh", "-i"]);
+    terminal.enter("echo read''y");
+    terminal.wait_for("ready");
+    // What is in front says so before a key is pressed: a key empties what was typed ahead.
+    terminal.enter("sh -c 'echo slee''ping; exec sleep 1000'");
+    terminal.wait_for("sleeping");
+    terminal.keys(CTRL_C);
+    terminal.enter("echo still-$((40+2))");
+    terminal.wait_for("still-42");
+    terminal.enter("sh -c 'echo rest''ing; exec sleep 1000'");
+    terminal.wait_for("resting");
+    terminal.keys(CTRL_Z);
+    terminal.wait_for("topped");
+    terminal.enter("kill %1; exit 5");
+    terminal.enter("exit 5");
+    terminal.wait().code(5);
+    world.run(inside("true")).succeeds();
+}

@@ -1,0 +1,149 @@
+//! Who asks the server inside for something.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::net::RecvFlags;
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::pty::{self, Size};
+use sandbox_linux::socket;
+
+use super::{SOCKET, wire};
+use crate::backend::{Agent, Connection, Ended, Exec, Process, Stream};
+
+/// How long a sandbox may take to be made, on a machine that makes many at once.
+pub(super) const READY: Duration = Duration::from_secs(180);
+/// How long somebody who only looks will wait.
+pub(super) const GLANCE: Duration = Duration::from_secs(2);
+
+/// The end of a command whose session went away under it.
+const LOST: u8 = 137;
+
+/// Asks whether the server is there, and waits for the answer: what became of the agent.
+pub(super) fn hello(dir: &Path, patience: Duration) -> io::Result<Option<Agent>> {
+    let conn = socket::connect(dir, SOCKET)?;
+    channel::send(conn.as_fd(), &[wire::HELLO])?;
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+        }
+        let limit = u64::try_from(left.as_millis()).unwrap_or(1).max(1);
+        channel::wait(&[(conn.as_fd(), Awaited::Data)], Some(limit))?;
+        match receive(conn.as_fd()) {
+            Ok(text) => return answer(&text),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn answer(text: &[u8]) -> io::Result<Option<Agent>> {
+    match text {
+        [wire::READY] => Ok(None),
+        [wire::READY, b'r'] => Ok(Some(Agent::Running)),
+        [wire::READY, b'e', code] => Ok(Some(Agent::Ended { code: *code })),
+        [] => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "its answer makes no sense")),
+    }
+}
+
+/// One message, without any descriptor: an empty one when nobody is there any more.
+fn receive(conn: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    let mut text = [0; 1024];
+    match rustix::net::recv(conn, &mut text, RecvFlags::DONTWAIT) {
+        Ok((length, _)) => Ok(text[..length].to_vec()),
+        Err(rustix::io::Errno::CONNRESET) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts a command.
+pub(super) fn start(dir: &Path, exec: Exec) -> io::Result<Connection> {
+    let Exec { argv, env, cwd, terminal, stdin, stdout, stderr } = exec;
+    let order = wire::Order { argv, env, cwd, terminal: terminal.is_some() }.to_file()?;
+    let (theirs, ours, terminal) = match terminal {
+        Some(size) => on_terminal(size)?,
+        None => by_streams([stdin, stdout, stderr])?,
+    };
+    let conn = socket::connect(dir, SOCKET)?;
+    let [stdin, stdout, stderr] = theirs.each_ref().map(AsFd::as_fd);
+    channel::send_with(conn.as_fd(), &[wire::EXEC], &[order.as_fd(), stdin, stdout, stderr])?;
+    let [stdin, stdout, stderr] = ours;
+    let process = Box::new(Remote { conn, terminal, ended: None });
+    Ok(Connection { stdin, stdout, stderr, process })
+}
+
+/// What goes in, what stays here, and the terminal between them.
+type Ends = ([OwnedFd; 3], [Option<OwnedFd>; 3], Option<OwnedFd>);
+
+/// A terminal of its own: the user's never goes inside.
+fn on_terminal(size: Size) -> io::Result<Ends> {
+    let (ours, theirs) = pty::open(size)?;
+    let copy = |fd: &OwnedFd| socket::copy(fd.as_fd());
+    let inside = [copy(&theirs)?, copy(&theirs)?, theirs];
+    let here = [Some(copy(&ours)?), Some(copy(&ours)?), None];
+    Ok((inside, here, Some(ours)))
+}
+
+fn by_streams(streams: [Stream; 3]) -> io::Result<Ends> {
+    let [stdin, stdout, stderr] = streams;
+    let split = |stream: Stream, input: bool| -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+        match stream {
+            Stream::Given(fd) => Ok((fd, None)),
+            Stream::Piped => {
+                let (read, write) = socket::pipe()?;
+                Ok(if input { (read, Some(write)) } else { (write, Some(read)) })
+            }
+        }
+    };
+    let (stdin, stdout, stderr) =
+        (split(stdin, true)?, split(stdout, false)?, split(stderr, false)?);
+    Ok(([stdin.0, stdout.0, stderr.0], [stdin.1, stdout.1, stderr.1], None))
+}
+
+/// A command in a session, at the end of a connection. Closing it ends the command.
+struct Remote {
+    conn: OwnedFd,
+    terminal: Option<OwnedFd>,
+    ended: Option<Ended>,
+}
+
+impl Process for Remote {
+    fn awaited(&self) -> BorrowedFd<'_> {
+        self.conn.as_fd()
+    }
+
+    fn poll(&mut self) -> io::Result<Option<Ended>> {
+        if self.ended.is_some() {
+            return Ok(self.ended.clone());
+        }
+        let text = match receive(self.conn.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            other => other?,
+        };
+        self.ended = match &text[..] {
+            [wire::ENDED, code] => Some(Ended { code: *code, why: None }),
+            [wire::FAILED, code, why @ ..] => {
+                let why = String::from_utf8_lossy(why).into_owned();
+                Some(Ended { code: *code, why: Some(why) })
+            }
+            [] => Some(Ended { code: LOST, why: Some("the session has ended".into()) }),
+            // Nothing else means anything.
+            _ => None,
+        };
+        Ok(self.ended.clone())
+    }
+
+    fn signal(&mut self, signal: i32) -> io::Result<()> {
+        let number = u8::try_from(signal).map_err(|_| io::ErrorKind::InvalidInput)?;
+        channel::send(self.conn.as_fd(), &[wire::SIGNAL, number])
+    }
+
+    fn resize(&mut self, size: Size) -> io::Result<()> {
+        self.terminal.as_ref().map_or(Ok(()), |terminal| pty::resize(terminal.as_fd(), size))
+    }
+}

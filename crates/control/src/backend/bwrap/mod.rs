@@ -1,0 +1,207 @@
+//! Sessions in namespaces of this machine, without a daemon of any kind.
+//!
+//! Each session has one process of its own outside, the [`supervisor`], which runs the sandbox as
+//! any other command of ours. The command inside is our own binary as [`server`]: it starts what it
+//! is asked to, in the very namespaces and under the very limits that it lives in itself. Who
+//! wants something of it comes by a socket in the session's directory, which no sandbox sees.
+//!
+//! ```text
+//! up/ID/lock   held by the supervisor as long as it lives; its number and the time of its start
+//! up/ID/exec   the socket on which the server inside takes commands
+//! logs/ID.log  what the agent and the supervisor said, written from outside
+//! ```
+
+mod wire;
+mod holder;
+mod client;
+mod keeper;
+pub mod server;
+mod shape;
+pub mod supervisor;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sandbox_core::config::Config;
+use sandbox_linux::socket;
+
+pub use shape::{Agent, ShapeError, shape};
+
+use super::{Backend, BackendError, Capabilities, Connection, Exec, Observed, Recorder, Stray};
+use crate::error::ControlError;
+use crate::place::{Place, private_dir};
+use crate::session::{BackendKind, Session, State, Wanted, hex};
+use crate::store::{Thing, ThingKind};
+
+/// The first word of the command line by which this program becomes a supervisor.
+pub const SUPERVISE: &str = "@supervise";
+
+/// The name of the socket in a session's directory.
+const SOCKET: &str = "exec";
+/// The name of the lock there.
+const LOCK: &str = "lock";
+/// How the one process outside is called in the record.
+const SUPERVISOR: &str = "supervisor";
+/// How much of a log is shown when a session does not start.
+const TAIL: u64 = 4 << 10;
+
+/// A hash of everything that decides about a sandbox, origins included.
+pub fn policy(config: &Config) -> String {
+    use sha2::{Digest, Sha256};
+    hex(&Sha256::digest(format!("{config:?}").as_bytes()))
+}
+
+/// Sessions in namespaces of this machine.
+#[derive(Debug, Clone)]
+pub struct Bwrap {
+    place: Place,
+    program: PathBuf,
+}
+
+impl Bwrap {
+    /// `program` is this binary, which becomes the supervisor.
+    pub fn new(place: Place, program: PathBuf) -> Self {
+        Self { place, program }
+    }
+
+    /// Starts the supervisor, unless it runs. Both its lock and its socket are there before it is,
+    /// so that nobody has to wait for either.
+    fn start(&self, session: &Session, dir: &Path) -> Result<(), BackendError> {
+        let failed = |what: &'static str| move |error: io::Error| BackendError::new(what, error);
+        let lock = dir.join(LOCK);
+        let Some(lock) = holder::take(&lock).map_err(failed("cannot lock the session"))? else {
+            return Ok(());
+        };
+        let listener =
+            socket::listen(dir, SOCKET).map_err(failed("cannot make the session's socket"))?;
+        let log = self.log(session).map_err(failed("cannot open the session's log"))?;
+        let mut command = Command::new(&self.program);
+        command.arg(SUPERVISE).arg(session.id.as_str()).current_dir("/");
+        command.stdin(Stdio::from(listener)).stdout(Stdio::from(lock)).stderr(Stdio::from(log));
+        let status = command.status().map_err(failed("cannot start the session's supervisor"))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(BackendError::plain(format!("the session's supervisor ended with {status}")))
+    }
+
+    fn log(&self, session: &Session) -> io::Result<File> {
+        let path = self.place.log(&session.id);
+        OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    }
+
+    /// Waits until the server inside says that it is there.
+    fn await_server(&self, session: &Session, dir: &Path, since: u64) -> Result<(), BackendError> {
+        client::hello(dir, client::READY).map(drop).map_err(|error| {
+            keeper::wait_for_the_last_word(&self.place.log(&session.id));
+            let tail = self.tail(session, since);
+            let message = if tail.is_empty() {
+                format!("the session `{}` did not start: {error}", session.name)
+            } else {
+                format!("the session `{}` did not start; its log says:\n{tail}", session.name)
+            };
+            BackendError::plain(message).code("not_started")
+        })
+    }
+
+    fn log_length(&self, session: &Session) -> u64 {
+        std::fs::metadata(self.place.log(&session.id)).map_or(0, |log| log.len())
+    }
+
+    fn tail(&self, session: &Session, since: u64) -> String {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(self.place.log(&session.id))?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(since.min(length).max(length.saturating_sub(TAIL))))?;
+            let mut bytes = Vec::new();
+            file.take(TAIL).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        String::from_utf8_lossy(&read().unwrap_or_default()).trim_end().to_owned()
+    }
+}
+
+impl Backend for Bwrap {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Bwrap
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
+        let dir = self.place.runtime(&session.id);
+        let since = self.log_length(session);
+        record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
+            private_dir(&dir)
+                .map_err(|error| BackendError::new("cannot make the session's directory", error))
+        })?;
+        record.make(ThingKind::Process, SUPERVISOR, || self.start(session, &dir))?;
+        Ok(self.await_server(session, &dir, since)?)
+    }
+
+    fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
+        let dir = self.place.runtime(&session.id);
+        let Some(holder) = holder::of(&dir.join(LOCK)) else {
+            let up = session.wanted == Wanted::Up;
+            return Ok(Observed::only(if up { State::Killed } else { State::Stopped }));
+        };
+        let agent = client::hello(&dir, client::GLANCE).ok().flatten();
+        let pid = holder.process();
+        let handle = pid.map(|pid| format!("process {pid}"));
+        Ok(Observed { state: State::Running, handle, pid, agent })
+    }
+
+    fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
+        let dir = self.place.runtime(&session.id);
+        client::start(&dir, exec).map_err(|error| {
+            let name = &session.name;
+            BackendError::new(format!("the session `{name}` does not answer"), error)
+                .code("unreachable")
+                .hint(format!("bring it up again: agent-sandbox up --name {name}"))
+        })
+    }
+
+    fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
+        let dir = self.place.runtime(&session.id);
+        match thing.kind {
+            ThingKind::Process => holder::end(&dir.join(LOCK))
+                .map_err(|error| BackendError::new("cannot end the session's processes", error)),
+            ThingKind::Directory => match std::fs::remove_dir_all(&dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(BackendError::new("cannot remove the session's directory", error))
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn strays(&self, is_known: &dyn Fn(&str) -> bool) -> Result<Vec<Stray>, BackendError> {
+        let failed = |error: io::Error| BackendError::new("cannot look for what is left", error);
+        let entries = std::fs::read_dir(self.place.data().join("up")).map_err(failed)?.flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let stray = |name: &String| !is_known(name.strip_suffix(".lock").unwrap_or(name));
+        let told = |identity| Stray { backend: BackendKind::Bwrap, identity };
+        Ok(names.filter(stray).map(told).collect())
+    }
+
+    fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
+        let path = self.place.data().join("up").join(&stray.identity);
+        let gone = if path.is_dir() {
+            holder::end(&path.join(LOCK)).and_then(|()| std::fs::remove_dir_all(&path))
+        } else {
+            std::fs::remove_file(&path)
+        };
+        match gone {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(BackendError::new("cannot remove what is left", error))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What the keys of sessions mean on this backend. What it cannot carry out it refuses.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use sandbox_core::backend::docker::env_lines;
+use sandbox_core::config::{Config, Origin, Sourced};
+use thiserror::Error;
+
+/// Why a configuration cannot be carried out here.
+#[derive(Debug, Error)]
+pub enum ShapeError {
+    /// Nothing here can do that.
+    #[error("{origin}: the backend `bwrap` cannot carry `{key}` out: {why}")]
+    Refused {
+        /// The key.
+        key: String,
+        /// Where it is written.
+        origin: Origin,
+        /// Why.
+        why: &'static str,
+    },
+    /// A file of variables that cannot be used.
+    #[error("{origin}: cannot use the variables of `{}`", path.display())]
+    EnvFile {
+        /// Where it is named.
+        origin: Origin,
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl ShapeError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "leave the key out, or write `backend = \"docker\"`",
+            Self::EnvFile { .. } => "write lines of the form NAME=VALUE",
+        }
+    }
+}
+
+/// Keys that only a container can meet, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("network", "it has the host's network, none, or hosts by name"),
+    ("image", "it shows the host's own programs"),
+    ("runtime", "there is no container"),
+    ("resources", "without a control group of its own nothing would hold a limit"),
+    ("workspace", "it works in the project itself; `cow` keeps changes apart"),
+    ("home", "it shows your own home, read-only"),
+    ("services", "nothing is started beside the agent"),
+    ("proxy", "it finds its proxy by itself"),
+    ("host_commands", "there is no bridge from here to the host"),
+];
+
+/// The agent of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Agent {
+    /// Its command line; empty for a session that only serves `exec`.
+    pub argv: Vec<OsString>,
+    /// Where it starts; the project when left out.
+    pub workdir: Option<PathBuf>,
+}
+
+/// The agent that a configuration asks for, and the configuration with everything in it that
+/// follows from the keys of sessions.
+pub fn shape(mut config: Config) -> Result<(Config, Agent), ShapeError> {
+    for key in &config.skipped {
+        if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == key.value) {
+            return Err(refused(&key.value, &key.origin, why));
+        }
+    }
+    let agent = agent(&config)?;
+    if let Some(file) = config.session.env_file.clone() {
+        read_variables(&mut config, &file)?;
+    }
+    config.skipped.clear();
+    Ok((config, agent))
+}
+
+fn refused(key: &str, origin: &Origin, why: &'static str) -> ShapeError {
+    ShapeError::Refused { key: key.to_owned(), origin: origin.clone(), why }
+}
+
+fn agent(config: &Config) -> Result<Agent, ShapeError> {
+    let Some(Sourced { value: agent, origin }) = &config.session.agent else {
+        return Ok(Agent::default());
+    };
+    if agent.user.is_some() {
+        return Err(refused("agent.user", origin, "everything in it runs as you"));
+    }
+    if agent.init.is_some() {
+        return Err(refused("agent.init", origin, "its first process is always our own"));
+    }
+    let Some(command) = &agent.command else {
+        return Ok(Agent { argv: Vec::new(), workdir: agent.workdir.as_ref().map(PathBuf::from) });
+    };
+    let words = std::iter::once(command).chain(agent.args.iter().flatten());
+    let argv = words.map(OsString::from).collect();
+    Ok(Agent { argv, workdir: agent.workdir.as_ref().map(PathBuf::from) })
+}
+
+/// The file's variables, under those that are written in the configuration itself.
+fn read_variables(config: &mut Config, file: &Sourced<PathBuf>) -> Result<(), ShapeError> {
+    let failed = |source| ShapeError::EnvFile {
+        origin: file.origin.clone(),
+        path: file.value.clone(),
+        source,
+    };
+    let text = std::fs::read_to_string(&file.value).map_err(failed)?;
+    for (name, value) in env_lines(&text).map_err(failed)? {
+        let value = Sourced::new(Some(OsString::from(value)), file.origin.clone());
+        config.env.entry(name).or_insert(value);
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What is done to sessions: decided here, put on record, carried out by a backend.
+
+mod lock;
+mod up;
+mod down;
+
+use std::path::Path;
+
+use crate::backend::{Backend, Connection, Exec, Observed};
+use crate::error::ControlError;
+use crate::place::Place;
+use crate::session::{BackendKind, Matching, Session, State, Wanted, choose};
+use crate::store::{Store, Thing};
+pub use up::Brought;
+
+/// The sessions of a user.
+pub struct Service {
+    place: Place,
+    store: Store,
+    backends: Vec<Box<dyn Backend>>,
+}
+
+/// A session and what became of it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// What is on record.
+    pub session: Session,
+    /// What was found.
+    pub observed: Observed,
+}
+
+impl Service {
+    /// Opens the record, and makes it where there is none.
+    pub fn open(place: Place, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
+        place.make()?;
+        let store = Store::open(&place.database())?;
+        Ok(Self { place, store, backends })
+    }
+
+    /// Where everything lies.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn backend(&self, kind: BackendKind) -> Result<&dyn Backend, ControlError> {
+        let found = self.backends.iter().find(|backend| backend.kind() == kind);
+        found.map(AsRef::as_ref).ok_or(ControlError::NoBackend(kind))
+    }
+
+    /// Every session on record, the oldest first.
+    pub fn sessions(&self) -> Result<Vec<Session>, ControlError> {
+        self.store.list()
+    }
+
+    /// The session that is meant by a word.
+    pub fn find(&self, word: &str, matching: Matching) -> Result<Session, ControlError> {
+        choose(&self.store.list()?, word, matching)
+    }
+
+    /// The session of a directory, or of the nearest one above it; of several the latest.
+    pub fn here(&self, directory: &Path) -> Result<Session, ControlError> {
+        let all = self.store.list()?.into_iter();
+        let here = all.filter(|session| directory.starts_with(&session.project));
+        here.max_by_key(|session| (session.project.components().count(), session.created))
+            .ok_or_else(|| ControlError::NoneHere(directory.to_path_buf()))
+    }
+
+    /// What became of a session.
+    pub fn observe(&self, session: &Session) -> Result<Observed, ControlError> {
+        if session.wanted == Wanted::Down && self.store.things(&session.id)?.is_empty() {
+            return Ok(Observed::only(State::Stopped));
+        }
+        if lock::is_held(&self.place.lock(&session.id)) {
+            return Ok(Observed::only(State::Starting));
+        }
+        Ok(self.backend(session.backend)?.observe(session)?)
+    }
+
+    /// What was made for a session, the first thing first.
+    pub fn things(&self, session: &Session) -> Result<Vec<Thing>, ControlError> {
+        self.store.things(&session.id)
+    }
+
+    /// Every session and what became of it.
+    pub fn list(&self) -> Result<Vec<Seen>, ControlError> {
+        let seen = |session: Session| {
+            let observed = self.observe(&session)?;
+            Ok(Seen { session, observed })
+        };
+        self.store.list()?.into_iter().map(seen).collect()
+    }
+
+    /// Starts a command in a session that is up.
+    pub fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, ControlError> {
+        if session.wanted == Wanted::Down {
+            return Err(ControlError::NotUp(session.name.as_str().to_owned()));
+        }
+        Ok(self.backend(session.backend)?.connect(session, exec)?)
+    }
+}

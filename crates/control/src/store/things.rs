@@ -1,0 +1,124 @@
+//! Everything that was made for a session, in the order of its making.
+
+use std::str::FromStr;
+
+use rusqlite::params;
+
+use super::Store;
+use super::rows::damaged;
+use crate::error::ControlError;
+use crate::session::SessionId;
+
+/// Something that was made, or was about to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thing {
+    /// What it is.
+    pub kind: ThingKind,
+    /// By what it is found again: a path, a name, an id.
+    pub identity: String,
+    /// How far it came.
+    pub made: Made,
+}
+
+/// How far the making of a thing came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// It may exist, or not.
+    Planned,
+    /// It exists, unless somebody else took it away.
+    Yes,
+}
+
+/// What can be made for a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThingKind {
+    /// A directory on the host.
+    Directory,
+    /// A socket that somebody listens on.
+    Socket,
+    /// A process on the host.
+    Process,
+    /// A container.
+    Container,
+    /// A network of containers.
+    Network,
+    /// What the proxy knows of a session.
+    Door,
+    /// A broker of host commands.
+    Broker,
+    /// A key in a file.
+    Key,
+    /// A token.
+    Token,
+}
+
+impl ThingKind {
+    const ALL: [(Self, &'static str); 9] = [
+        (Self::Directory, "directory"),
+        (Self::Socket, "socket"),
+        (Self::Process, "process"),
+        (Self::Container, "container"),
+        (Self::Network, "network"),
+        (Self::Door, "door"),
+        (Self::Broker, "broker"),
+        (Self::Key, "key"),
+        (Self::Token, "token"),
+    ];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, word)| word)
+    }
+}
+
+impl FromStr for ThingKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, word)| *word == text).map(|(kind, _)| *kind);
+        found.ok_or_else(|| format!("`{text}` is not known here"))
+    }
+}
+
+impl Store {
+    /// What was made for a session, the first thing first.
+    pub fn things(&self, id: &SessionId) -> Result<Vec<Thing>, ControlError> {
+        let failed = self.failed();
+        let query = "SELECT kind, identity, state FROM thing WHERE session = ?1 ORDER BY step";
+        let mut statement = self.conn.prepare(query).map_err(&failed)?;
+        let rows = statement.query_map([id.as_str()], |row| {
+            let kind: String = row.get(0)?;
+            let made = row.get::<_, String>(2)? == "made";
+            Ok(Thing {
+                kind: kind.parse().map_err(|error: String| damaged(0, error))?,
+                identity: row.get(1)?,
+                made: if made { Made::Yes } else { Made::Planned },
+            })
+        });
+        rows.map_err(&failed)?.collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// A thing is about to be made; nothing changes if that is on record already.
+    pub fn plan(&self, id: &SessionId, kind: ThingKind, what: &str) -> Result<(), ControlError> {
+        let query = "INSERT INTO thing (session, step, kind, identity, state) VALUES (?1, \
+             (SELECT coalesce(max(step), 0) + 1 FROM thing WHERE session = ?1), ?2, ?3, 'planned') \
+             ON CONFLICT (session, kind, identity) DO NOTHING";
+        let values = params![id.as_str(), kind.as_str(), what];
+        self.conn.execute(query, values).map(drop).map_err(self.failed())
+    }
+
+    /// It has been made.
+    pub fn made(&self, id: &SessionId, kind: ThingKind, what: &str) -> Result<(), ControlError> {
+        let query =
+            "UPDATE thing SET state = 'made' WHERE session = ?1 AND kind = ?2 AND identity = ?3";
+        let values = params![id.as_str(), kind.as_str(), what];
+        self.conn.execute(query, values).map(drop).map_err(self.failed())
+    }
+
+    /// It is gone.
+    pub fn gone(&self, id: &SessionId, thing: &Thing) -> Result<(), ControlError> {
+        let query = "DELETE FROM thing WHERE session = ?1 AND kind = ?2 AND identity = ?3";
+        let values = params![id.as_str(), thing.kind.as_str(), thing.identity];
+        self.conn.execute(query, values).map(drop).map_err(self.failed())
+    }
+}

@@ -1,0 +1,152 @@
+//! Why a container cannot be made as it was asked for, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::config::Origin;
+use crate::plan::PlanError;
+
+/// A container that cannot be made.
+#[derive(Debug, Error)]
+pub enum ContainerError {
+    /// The rules below what is mounted.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Nothing to mount.
+    #[error("{origin}: cannot mount `{}`", host.display())]
+    Missing {
+        /// The setting.
+        origin: Origin,
+        /// The path on the host.
+        host: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Something that no container may have.
+    #[error("{origin}: `{}` is never mounted: {why}", host.display())]
+    Forbidden {
+        /// The setting.
+        origin: Origin,
+        /// What the path leads to.
+        host: PathBuf,
+        /// Why.
+        why: &'static str,
+    },
+    /// A place that every container has its own of.
+    #[error("{origin}: nothing can be mounted at `{}`: {why}", target.display())]
+    Target {
+        /// The setting.
+        origin: Origin,
+        /// The place.
+        target: PathBuf,
+        /// Why.
+        why: &'static str,
+    },
+    /// Two things at one place.
+    #[error("two mounts at `{}`: {first} and {second}", target.display())]
+    Twice {
+        /// The place.
+        target: PathBuf,
+        /// The first setting.
+        first: Origin,
+        /// The second.
+        second: Origin,
+    },
+    /// A user that the agent cannot be.
+    #[error("{origin}: the agent cannot be `{user}`: {why}")]
+    User {
+        /// The setting.
+        origin: Origin,
+        /// The user.
+        user: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A name that means something else to the engine.
+    #[error("{origin}: `{name}` is no network of its own")]
+    Network {
+        /// The setting.
+        origin: Origin,
+        /// The name.
+        name: String,
+    },
+    /// A proxied secret beside the host's network.
+    #[error("a container with the host's network has no place of its own for the proxy")]
+    ProxyOnHost,
+    /// `agent.init = "exec"`, although something has to stay beside the agent.
+    #[error("{origin}: `agent.init = \"exec\"` leaves nobody beside the agent, and {why}")]
+    NeedsInit {
+        /// The setting.
+        origin: Origin,
+        /// What needs somebody.
+        why: &'static str,
+    },
+    /// A runtime that the engine does not have.
+    #[error("{origin}: the engine has no runtime `{name}`")]
+    Runtime {
+        /// The setting.
+        origin: Origin,
+        /// The runtime.
+        name: String,
+        /// Those it has.
+        known: Vec<String>,
+    },
+    /// A file of variables that cannot be used.
+    #[error("{origin}: cannot use the variables in `{}`", path.display())]
+    EnvFile {
+        /// The setting.
+        origin: Origin,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A variable that decides about the container itself.
+    #[error("{origin}: the variable `{name}` is not the agent's to set")]
+    Variable {
+        /// The setting.
+        origin: Origin,
+        /// Its name.
+        name: String,
+    },
+    /// A key that this backend does not carry out.
+    #[error("{origin}: containers do not carry out `{key}`: {why}")]
+    Unsupported {
+        /// The setting.
+        origin: Origin,
+        /// The key.
+        key: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl ContainerError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Plan(error) => return error.hint(),
+            Self::Missing { .. } => {
+                "make it first: a missing directory would be made by the engine, as root's".into()
+            }
+            Self::Forbidden { .. } => "mount the one directory that the agent needs".into(),
+            Self::Target { .. } | Self::Twice { .. } => "choose another place inside".into(),
+            Self::User { .. } => {
+                "leave `agent.user` out: the agent then has your own number, and no rights".into()
+            }
+            Self::Network { .. } => {
+                "name a network of `docker network ls`, or write `none`, `host` or `bridge`".into()
+            }
+            Self::ProxyOnHost => {
+                "use `network = \"none\"`, \"bridge\" or a list of hosts: the proxy is reached in each of them".into()
+            }
+            Self::NeedsInit { .. } => "leave `agent.init` out, or write \"supervise\"".into(),
+            Self::Runtime { known, .. } => format!("it has {}", known.join(", ")),
+            Self::EnvFile { .. } => "it holds lines `NAME=VALUE`".into(),
+            Self::Variable { .. } => "use the keys of `agent` for what it stands for".into(),
+            Self::Unsupported { .. } => "leave it out, or use `backend = \"bwrap\"`".into(),
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! What a configuration comes to as a container.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::config::{Access, Request, load};
+
+/// A home, a project in it, and a configuration.
+struct World {
+    root: tempfile::TempDir,
+    host: Host,
+}
+
+impl World {
+    fn new(text: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path().canonicalize().unwrap();
+        for dir in ["home/project/src", "home/data", "elsewhere"] {
+            fs::create_dir_all(at.join(dir)).unwrap();
+        }
+        fs::write(at.join("sandbox.toml"), text.replace("ROOT", at.to_str().unwrap())).unwrap();
+        let host = Host {
+            cwd: Some(at.join("home/project")),
+            home: Some(at.join("home")),
+            env: [("GIVEN".into(), "callers".into())].into(),
+            uid: 4242,
+            gid: 4343,
+            ..Host::read()
+        };
+        Self { root, host }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(below)
+    }
+
+    fn config(&self) -> Config {
+        let request = Request { config: Some(self.path("sandbox.toml")), ..Request::default() };
+        load(&self.host, &request).unwrap()
+    }
+
+    fn plan_with(&self, engine: &Engine, image: &Image) -> Result<Container, ContainerError> {
+        let binaries = Binaries {
+            sandbox: Some("/opt/agent-sandbox".into()),
+            init: Some("/opt/agent-sandbox-init".into()),
+        };
+        let dir = self.path("session");
+        let session = Session { id: "s1", dir: &dir, binaries: &binaries };
+        container(&self.host, &self.config(), &session, engine, image)
+    }
+
+    fn plan(&self) -> Result<Container, ContainerError> {
+        self.plan_with(&Engine::default(), &Image { id: "sha256:1".into(), ..Image::default() })
+    }
+
+    fn said(&self) -> String {
+        let error = self.plan().unwrap_err();
+        assert!(error.hint().is_some(), "{error}");
+        error.to_string().replace(self.path("").to_str().unwrap(), "/")
+    }
+}
+
+fn at<'c>(container: &'c Container, target: &str) -> Option<&'c Bind> {
+    container.mounts.iter().find(|bind| bind.target == Path::new(target))
+}
+
+#[test]
+fn container_has_the_least_when_nothing_is_asked_for() {
+    let made = World::new("agent.command = 'true'").plan().unwrap();
+    assert_eq!((made.network.as_str(), made.user.as_str()), ("none", "4242:4343"));
+    assert_eq!((made.capabilities.len(), made.exceptions.len()), (0, 0));
+    assert!(!made.privileged && !made.new_privileges && made.door.is_none());
+    assert_eq!((made.memory, made.pids, made.stop_timeout), (8 << 30, 4096, 30));
+    assert_eq!(made.entrypoint, ["/run/agent-sandbox/agent-sandbox-init", "entrypoint"]);
+    assert!(
+        made.tmpfs.contains_key(Path::new("/tmp")) && made.tmpfs.contains_key(Path::new("/run"))
+    );
+    assert!(!made.env.contains_key("GIVEN"), "nothing of the caller's environment");
+    assert!(made.notes[0].contains("`/workspace`"), "{:?}", made.notes);
+}
+
+#[test]
+fn first_process_stays_when_something_needs_it() {
+    for (text, start, why) in [
+        ("agent.command = 'x'", Start::Exec, "nothing needs it"),
+        ("agent.command = 'x'\nagent.init = 'supervise'", Start::Supervise, "asked for"),
+        ("image = 'x'", Start::Supervise, "nobody else waits"),
+        (
+            "agent.command = 'x'\nnetwork = { allowed_hosts = ['a.io'] }",
+            Start::Supervise,
+            "a way out",
+        ),
+        (
+            "agent.command = 'x'\n[secrets.a]\nmode = 'proxy'\nenv_var = 'A'",
+            Start::Supervise,
+            "proxy",
+        ),
+        ("agent.command = 'x'\nworkspace.path = 'https://a.io/x'", Start::Supervise, "a clone"),
+        ("agent.command = 'x'\nservices.dockerd = 'auto'", Start::Supervise, "a service"),
+        ("agent.command = 'x'\nagent.user = 'node'", Start::Supervise, "the image knows"),
+    ] {
+        let made = World::new(text).plan().unwrap();
+        assert_eq!(made.agent.start, start, "{why}");
+        let root = start == Start::Supervise;
+        assert_eq!(made.user == "0:0", root, "{why}");
+        assert_eq!(made.capabilities.is_empty(), !root, "{why}");
+        assert!(made.exceptions.len() >= made.capabilities.len(), "each with a reason");
+    }
+    let text = "agent = { command = 'x', init = 'exec' }\nnetwork = { allowed_hosts = ['a.io'] }";
+    assert!(World::new(text).said().contains("has to be opened"));
+}
+
+#[test]
+fn network_is_what_was_asked_for_and_said() {
+    for (text, network, exceptions) in [
+        ("network = 'none'", "none", 0),
+        ("network = false", "none", 0),
+        ("network = 'host'", "host", 1),
+        ("network = true", "host", 1),
+        ("network = 'bridge'", "bridge", 1),
+        ("network = 'my-net'", "my-net", 1),
+        ("network = { allowed_hosts = ['a.io'] }", "none", 0),
+    ] {
+        let made = World::new(&format!("{text}\nagent.init = 'supervise'")).plan().unwrap();
+        assert_eq!(made.network, network, "{text}");
+        let said = made.exceptions.iter().filter(|e| e.what.starts_with("network"));
+        assert_eq!(said.count(), exceptions, "{text}");
+    }
+    for name in ["default", "container", "ns"] {
+        let said = World::new(&format!("network = '{name}'")).said();
+        assert!(said.contains("is no network of its own"), "{said}");
+    }
+    let text = "network = 'host'\n[secrets.a]\nmode = 'proxy'\nenv_var = 'A'";
+    assert!(World::new(text).said().contains("no place of its own for the proxy"));
+}
+
+#[test]
+fn mounts_keep_their_odd_names_and_their_modes() {
+    let world = World::new(
+        "shared_dirs = { x = { host = 'a:b,c d', guest = '/x y:z,w' } }\nmounts = [{ host = 'ROOT/elsewhere', container = '/ref' }]",
+    );
+    fs::create_dir(world.path("a:b,c d")).unwrap();
+    let made = world.plan().unwrap();
+    let odd = at(&made, "/x y:z,w").unwrap();
+    assert_eq!(odd.source, Source::Host(world.path("a:b,c d")));
+    assert_eq!((odd.access, at(&made, "/ref").unwrap().access), (Access::Rw, Access::Ro));
+    assert!(odd.identity.is_some(), "it is known again");
+    assert!(made.env["AGENT_MOUNTS"].contains("/x y:z,w"));
+}
+
+#[test]
+fn mounts_are_refused_after_they_are_resolved() {
+    for (host, why) in [
+        ("/", "whole machine"),
+        ("ROOT/home", "whole home"),
+        ("ROOT", "whole home"),
+        ("ROOT/home/.local/state/agent-sandbox", "decides about sandboxes"),
+        ("ROOT/home/.local/share/agent-sandbox/sessions", "decides about sandboxes"),
+        ("ROOT/home/.config", "decides about sandboxes"),
+        ("ROOT/link", "whole home"),
+        ("ROOT/home/docker.sock", "root on this machine"),
+        ("ROOT/home/run", "root on this machine"),
+        ("/proc/self", "this machine's own"),
+        ("/dev/null", "this machine's own"),
+        ("ROOT/elsewhere/socket", "neither a file nor a directory"),
+        ("ROOT/nowhere", "cannot mount"),
+    ] {
+        let text = format!("mounts = [{{ host = '{host}', container = '/m', mode = 'rw' }}]");
+        let mut world = World::new(&text);
+        for dir in [
+            ".local/state/agent-sandbox",
+            ".local/share/agent-sandbox/sessions",
+            ".config/agent-sandbox",
+            "run",
+        ] {
+            fs::create_dir_all(world.path("home").join(dir)).unwrap();
+        }
+        let _listener =
+            std::os::unix::net::UnixListener::bind(world.path("elsewhere/socket")).unwrap();
+        fs::write(world.path("home/run/engine.sock"), "").unwrap();
+        symlink(world.path("home/run/engine.sock"), world.path("home/docker.sock")).unwrap();
+        symlink("home", world.path("link")).unwrap();
+        let address = format!("unix://{}", world.path("home/docker.sock").display());
+        world.host.env.insert("DOCKER_HOST".into(), address.into());
+        assert!(world.said().contains(why), "{host}: {}", world.said());
+    }
+    for target in
+        ["/", "/proc/x", "/run/agent-sandbox/bin", "/run", "/dev", "/home/agent", "/etc/passwd"]
+    {
+        let text = format!("mounts = [{{ host = 'ROOT/elsewhere', container = '{target}' }}]");
+        assert!(World::new(&text).said().contains("nothing can be mounted"), "{target}");
+    }
+    let twice = "mounts = [{ host = 'ROOT/elsewhere', container = '/m' }, { host = 'ROOT/home/data', container = '/m' }]";
+    assert!(World::new(twice).said().contains("two mounts at `/m`"));
+}
+
+#[test]
+fn rules_below_a_mount_become_mounts_of_their_own() {
+    let world = World::new("filesystem = { ro = ['src'], exclude = ['key', 'hidden'] }");
+    fs::write(world.path("home/project/key"), "secret").unwrap();
+    fs::create_dir(world.path("home/project/hidden")).unwrap();
+    let made = world.plan().unwrap();
+    let source = |target: &str| at(&made, target).map(|bind| (bind.source.clone(), bind.access));
+    let src = Source::Host(world.path("home/project/src"));
+    assert_eq!(source("/workspace/src"), Some((src, Access::Ro)));
+    assert_eq!(source("/workspace/key"), Some((Source::Session("empty/file".into()), Access::Ro)));
+    assert_eq!(
+        source("/workspace/hidden"),
+        Some((Source::Session("empty/dir".into()), Access::Ro))
+    );
+    let targets: Vec<_> = made.mounts.iter().map(|bind| &bind.target).collect();
+    assert!(targets.is_sorted(), "parents first");
+}
+
+#[test]
+fn commands_stand_first_on_the_search_path() {
+    let made = World::new("commands.curl = false").plan().unwrap();
+    let links: Vec<_> = made.links.iter().map(|link| link.path.to_str().unwrap()).collect();
+    assert_eq!(links, ["runtime/links/curl", "runtime/links/git"]);
+    assert!(made.env["PATH"].starts_with("/run/agent-sandbox/links:"));
+}
+
+#[test]
+fn variables_of_the_image_are_not_obeyed() {
+    let image = Image {
+        id: "sha256:2".into(),
+        env: [
+            "PATH=/opt/bin:/bin",
+            "LANG=C",
+            "AGENT_COMMAND=evil",
+            "session_id=1",
+            "LD_PRELOAD=/x",
+            "HTTPS_PROXY=evil",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        volumes: vec!["/var/lib/x".into(), "/workspace".into(), "/".into()],
+    };
+    let world = World::new("env = { A = 'x', GIVEN = true }");
+    let made = world.plan_with(&Engine::default(), &image).unwrap();
+    assert_eq!(made.unset, ["AGENT_COMMAND", "session_id", "LD_PRELOAD", "HTTPS_PROXY"]);
+    assert_eq!((made.env["A"].as_str(), made.env["GIVEN"].as_str()), ("x", "callers"));
+    assert!(made.env["PATH"].ends_with("/opt/bin:/bin"));
+    assert!(made.tmpfs.contains_key(Path::new("/var/lib/x")));
+    assert!(
+        !made.tmpfs.contains_key(Path::new("/workspace"))
+            && !made.tmpfs.contains_key(Path::new("/"))
+    );
+    for text in ["env.AGENT_USER = 'root'", "env.SESSION_ID = 'x'", "env_file = 'vars'"] {
+        let world = World::new(text);
+        fs::write(world.path("vars"), "workspace_path=/x\n").unwrap();
+        assert!(world.said().contains("is not the agent's to set"), "{text}");
+    }
+}
+
+#[test]
+fn env_file_is_read_from_beside_the_file_and_env_wins() {
+    let world = World::new("env_file = 'vars'\nenv.B = 'set'");
+    fs::write(world.path("vars"), "# note\nA=1 2\nexport B=x\nC=\"q\"\n\n").unwrap();
+    let made = world.plan().unwrap();
+    assert_eq!(["A", "B", "C"].map(|name| made.env[name].as_str()), ["1 2", "set", "q"]);
+    fs::write(world.path("vars"), "no line\n").unwrap();
+    assert!(world.said().contains("cannot use the variables"));
+}
+
+#[test]
+fn agent_is_never_root() {
+    for (user, expected) in [
+        ("agent", Some("4242:4343")),
+        ("1001", Some("1001:1001")),
+        ("1001:5", Some("1001:5")),
+        ("node", Some("node")),
+        ("root", None),
+        ("0", None),
+        ("0:5", None),
+        ("--privileged", None),
+        ("a:b", None),
+        ("", None),
+    ] {
+        let world = World::new(&format!("agent.user = '{user}'"));
+        let plan = world.plan();
+        assert_eq!(plan.ok().map(|made| made.agent.user).as_deref(), expected, "{user}");
+    }
+    let mut world = World::new("image = 'x'");
+    world.host.uid = 0;
+    assert_ne!(world.plan().unwrap().agent.ids.unwrap().0, 0);
+}
+
+#[test]
+fn policy_hash_tells_policies_apart() {
+    let hash = |text: &str| World::new(text).plan().unwrap().policy_hash();
+    let world = World::new("network = 'none'");
+    assert_eq!(world.plan().unwrap().policy_hash(), world.plan().unwrap().policy_hash());
+    assert_ne!(hash("network = 'none'"), hash("network = 'bridge'"));
+}
+
+#[test]
+fn runtime_is_used_when_the_engine_has_it() {
+    let world = World::new("runtime = 'runsc'");
+    assert!(world.said().contains("no runtime `runsc`"));
+    let engine = Engine { runtimes: vec!["runc".into(), "runsc".into()], ..Engine::default() };
+    let made = world.plan_with(&engine, &Image::default()).unwrap();
+    assert_eq!(made.runtime.as_deref(), Some("runsc"));
+}
+
+#[test]
+fn services_are_the_only_way_to_a_privileged_container() {
+    let made = World::new("services.dockerd = 'required'").plan().unwrap();
+    assert!(made.privileged && made.exceptions.iter().any(|e| e.what == "privileged"));
+    assert_eq!(made.env["AGENT_DOCKERD"], "required");
+}

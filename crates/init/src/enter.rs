@@ -1,0 +1,97 @@
+//! The personality `enter`: one more command in a container that runs. It gets what the agent got and no
+//! more: the variables of the first process are gone, and so is every way to become somebody else.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use sandbox_linux::process::Program;
+use thiserror::Error;
+
+use crate::credentials::{self, CredentialsError};
+use crate::environment::Environment;
+use crate::log::{Log, shown};
+use crate::lookup::{self, LookupError};
+
+const LOG: Log = Log("enter");
+/// The codes of shells: found but not executable, and not found.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+const REFUSED: u8 = 125;
+
+#[derive(Debug, Error)]
+enum Fatal {
+    #[error("no command is given")]
+    NoCommand,
+    #[error("this is root, and only the agent's user enters")]
+    Root,
+    #[error("this is not the container's own root directory")]
+    OtherRoot,
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    #[error("cannot execute `{}`", shown(program))]
+    Exec { program: PathBuf, source: io::Error },
+    #[error("cannot prepare the start")]
+    System(#[from] io::Error),
+}
+
+impl Fatal {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Lookup(_) => NOT_FOUND,
+            Self::Exec { .. } => NOT_EXECUTABLE,
+            _ => REFUSED,
+        }
+    }
+}
+
+/// Becomes the command. Returns only on failure.
+pub(crate) fn run(words: &[OsString]) -> ExitCode {
+    let error = become_it(words);
+    LOG.error(&error, None);
+    ExitCode::from(error.code())
+}
+
+fn become_it(words: &[OsString]) -> Fatal {
+    prepare(words).map_or_else(
+        |error| error,
+        |(program, path)| {
+            let source = program.exec_path(path.as_os_str());
+            Fatal::Exec { program: path, source }
+        },
+    )
+}
+
+fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
+    let (name, arguments) = words.split_first().ok_or(Fatal::NoCommand)?;
+    check_place()?;
+    credentials::stay()?;
+    let environment = Environment::read().stripped();
+    let path = lookup::find(OsStr::new(name), environment.set("PATH"))?;
+    let argv = [name.clone()].into_iter().chain(arguments.iter().cloned());
+    let program = Program::with_entries(argv, environment.entries())?;
+    sandbox_linux::fd::close_all_on_exec()?;
+    sandbox_linux::signal::as_a_program_expects()?;
+    Ok((program, path))
+}
+
+/// An engine that puts a process into some namespaces of a container and not into its root has been seen:
+/// whoever enters looks where it is.
+fn check_place() -> Result<(), Fatal> {
+    if rustix::process::geteuid().is_root() {
+        return Err(Fatal::Root);
+    }
+    let own = std::fs::read_link("/proc/self/exe")?;
+    let is_ours = rustix::fs::stat(&own).ok().zip(rustix::fs::stat("/proc/self/exe").ok());
+    let same = is_ours
+        .is_some_and(|(here, this)| (here.st_dev, here.st_ino) == (this.st_dev, this.st_ino));
+    let cwd = std::fs::read_link("/proc/self/cwd")?;
+    if !same || !cwd.starts_with("/") || cwd.starts_with("/proc") {
+        return Err(Fatal::OtherRoot);
+    }
+    let root = std::fs::read_link("/proc/self/root")?;
+    if root == Path::new("/") { Ok(()) } else { Err(Fatal::OtherRoot) }
+}

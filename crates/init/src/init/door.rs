@@ -1,0 +1,136 @@
+//! The door: listeners in the container's own network, handed to whoever serves them outside. Nothing of
+//! ours runs inside to be killed or traced, and while nobody serves them, nothing passes.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::step::StepError;
+
+/// How long to wait before the next try: at first, and at most.
+const SOON: Duration = Duration::from_millis(200);
+const LATE: Duration = Duration::from_secs(2);
+
+/// A listener that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    Tcp(u16),
+    Udp(u16),
+}
+
+/// Where the door is, and what goes through it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) path: PathBuf,
+    pub(crate) ports: Vec<Port>,
+}
+
+/// Reads `tcp:3128,udp:53`.
+pub(crate) fn ports(text: &str) -> Option<Vec<Port>> {
+    let port = |word: &str| {
+        let (kind, number) = word.split_once(':')?;
+        let number: u16 = number.parse().ok().filter(|number| *number > 0)?;
+        match kind {
+            "tcp" => Some(Port::Tcp(number)),
+            "udp" => Some(Port::Udp(number)),
+            _ => None,
+        }
+    };
+    text.split(',').map(port).collect()
+}
+
+/// The listeners, and the connection to whoever serves them.
+pub(crate) struct Door {
+    path: PathBuf,
+    sockets: Vec<OwnedFd>,
+    server: Option<OwnedFd>,
+    again: Instant,
+    pause: Duration,
+}
+
+impl Door {
+    /// Opens the listeners, and knocks for the first time.
+    pub(crate) fn open(wanted: &Wanted) -> Result<Self, StepError> {
+        let listen = |port: &Port| match port {
+            Port::Tcp(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(OwnedFd::from),
+            Port::Udp(port) => UdpSocket::bind((Ipv4Addr::LOCALHOST, *port)).map(OwnedFd::from),
+        };
+        let sockets = wanted.ports.iter().map(listen).collect::<io::Result<_>>()?;
+        let mut door = Self {
+            path: wanted.path.clone(),
+            sockets,
+            server: None,
+            again: Instant::now(),
+            pause: SOON,
+        };
+        door.knock();
+        Ok(door)
+    }
+
+    /// What becomes readable when there is an answer, or nobody any more.
+    pub(crate) fn server(&self) -> Option<BorrowedFd<'_>> {
+        self.server.as_ref().map(AsFd::as_fd)
+    }
+
+    /// When to knock again, if nobody is there.
+    pub(crate) fn again(&self) -> Option<Instant> {
+        self.server.is_none().then_some(self.again)
+    }
+
+    /// Hands the listeners over, if somebody is there and it is time to.
+    pub(crate) fn knock(&mut self) {
+        if self.server.is_some() || Instant::now() < self.again {
+            return;
+        }
+        self.server = self.hand_over().ok();
+        self.again = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LATE);
+    }
+
+    /// Never waits: PID 1 has other things to do.
+    fn hand_over(&self) -> io::Result<OwnedFd> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
+        let sockets: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
+        sandbox_linux::channel::send_with(socket.as_fd(), b"listeners\n", &sockets)?;
+        Ok(socket)
+    }
+
+    /// Hears what the server says; its end is the end of its service.
+    pub(crate) fn hear(&mut self) {
+        let mut text = [0; 256];
+        let Some(server) = &self.server else { return };
+        match rustix::io::read(server, &mut text) {
+            Ok(count) if text[..count].starts_with(b"ok") => self.pause = SOON,
+            Ok(count) if count > 0 => {
+                let said = String::from_utf8_lossy(&text[..count]).trim().to_owned();
+                super::LOG.warn(format_args!("the proxy does not serve this container: {said}"));
+                self.server = None;
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            _ => self.server = None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_in_their_order_and_nothing_else_is() {
+        assert_eq!(ports("tcp:3128,udp:53"), Some(vec![Port::Tcp(3128), Port::Udp(53)]));
+        for text in ["", "3128", "tcp:0", "tcp:65536", "tcp:1,", "sctp:1", "tcp: 1"] {
+            assert_eq!(ports(text), None, "{text}");
+        }
+    }
+}

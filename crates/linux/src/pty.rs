@@ -1,0 +1,82 @@
+//! Terminals that a program is given instead of the user's own, and the user's own while keys go there.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{
+    OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
+
+/// How large a terminal is, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { rows: 24, columns: 80 }
+    }
+}
+
+/// Both ends of a new terminal: ours, and the program's.
+pub fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let theirs = ioctl_tiocgptpeer(&ours, flags)?;
+    resize(ours.as_fd(), size)?;
+    Ok((ours, theirs))
+}
+
+/// Changes the size; whoever is in front there hears of it.
+pub fn resize(terminal: BorrowedFd<'_>, size: Size) -> io::Result<()> {
+    let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(terminal, size)?)
+}
+
+/// The size; an error when it is no terminal.
+pub fn size(terminal: BorrowedFd<'_>) -> io::Result<Size> {
+    let size = tcgetwinsize(terminal)?;
+    Ok(Size { rows: size.ws_row, columns: size.ws_col })
+}
+
+/// Whether a descriptor is a terminal.
+pub fn is_terminal(fd: BorrowedFd<'_>) -> bool {
+    rustix::termios::isatty(fd)
+}
+
+/// Makes a terminal the one that controls this session of processes, which this process leads.
+pub fn take_control(terminal: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::process::ioctl_tiocsctty(terminal)?)
+}
+
+/// The user's terminal with every key passed on as it is, until this is dropped.
+#[derive(Debug)]
+pub struct Raw<'t> {
+    terminal: BorrowedFd<'t>,
+    before: Termios,
+}
+
+impl<'t> Raw<'t> {
+    /// Begins.
+    pub fn begin(terminal: BorrowedFd<'t>) -> io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(terminal, OptionalActions::Drain, &raw)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Raw<'_> {
+    fn drop(&mut self) {
+        // There is nobody to tell if the terminal is gone.
+        let _ = tcsetattr(self.terminal, OptionalActions::Drain, &self.before);
+    }
+}

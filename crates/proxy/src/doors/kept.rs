@@ -1,0 +1,34 @@
+//! Doors on disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Door;
+use crate::session::{StoreError, read_file, replace_file};
+
+const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct File {
+    version: u32,
+    doors: BTreeMap<String, Door>,
+}
+
+pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Door>, StoreError> {
+    let Some(text) = read_file(path)? else { return Ok(BTreeMap::new()) };
+    let file: File = serde_json::from_slice(&text)
+        .map_err(|error| StoreError::Content(path.to_owned(), error))?;
+    if file.version != VERSION {
+        return Err(StoreError::Version { path: path.to_owned(), found: file.version });
+    }
+    Ok(file.doors)
+}
+
+pub(super) fn write(path: &Path, doors: &BTreeMap<String, Door>) -> Result<(), StoreError> {
+    let failed = |error| StoreError::Write(path.to_owned(), error);
+    let file = File { version: VERSION, doors: doors.clone() };
+    let text = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
+    replace_file(path, &text).map_err(failed)
+}

@@ -1,0 +1,163 @@
+//! A door that is open: who comes is looked at, and what is handed over.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use super::Door;
+use crate::data::{self, Scope, Workers};
+use crate::egress::{Egress, Sockets};
+use crate::listen::{self, Listener};
+
+/// How long somebody who came may take to say something.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Listens at a path, which may be longer than the address of a socket can be. Everybody who sees the
+/// directory may knock: nobody but its owner and the sandbox's first process does.
+pub(super) fn socket(path: &Path) -> io::Result<UnixListener> {
+    let (dir, name) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = std::fs::File::open(dir)?;
+    let about = dir.metadata()?;
+    let ours = std::os::unix::fs::MetadataExt::uid(&about);
+    if !about.is_dir() || ours != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no directory of yours"));
+    }
+    let near = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
+    match std::fs::remove_file(&near) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&near)?;
+    std::fs::set_permissions(&near, std::fs::Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+/// Serves whoever comes, one at a time: a sandbox has one first process.
+pub(super) async fn serve(listener: UnixListener, id: String, door: Door, workers: Arc<Workers>) {
+    loop {
+        match listener.accept().await {
+            Ok((mut stream, _)) => {
+                // What went wrong is told to whoever came; the door stays open.
+                if let Err(error) = attend(&mut stream, &id, &door, &workers).await {
+                    let _ = stream.write_all(format!("{error}\n").as_bytes()).await;
+                }
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Takes the listeners over and serves them until the connection ends.
+async fn attend(
+    stream: &mut UnixStream,
+    id: &str,
+    door: &Door,
+    workers: &Arc<Workers>,
+) -> io::Result<()> {
+    let peer = stream.peer_cred()?;
+    if peer.uid() != door.peer {
+        return Err(refused("you are not the first process of this sandbox"));
+    }
+    let sockets = tokio::time::timeout(PATIENCE, receive(stream)).await??;
+    let egress = door.policy.clone().map(|policy| Egress {
+        policy,
+        first: peer.pid().unwrap_or(0),
+        record: door.record.clone(),
+    });
+    let exit = egress.map(Egress::exit).transpose()?;
+    let mut listeners = JoinSet::new();
+    let mut sockets = check(sockets)?.into_iter();
+    let inside = data::Door::with_exit(Scope::Sandbox(id.to_owned()), exit.clone());
+    let first = sockets.next().ok_or_else(|| refused("no listener came with it"))?;
+    listeners.spawn(listen::serve(Listener::adopt(first)?, inside, workers.clone()));
+    let others: Result<[OwnedFd; 4], _> = sockets.collect::<Vec<_>>().try_into();
+    if let (Some(exit), Ok(others)) = (&exit, others) {
+        Sockets::adopt(others)?.serve(exit, &mut listeners);
+    }
+    stream.write_all(b"ok\n").await?;
+    // Nothing more is said; the end is what is waited for.
+    let mut rest = [0; 64];
+    while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
+    Ok(())
+}
+
+async fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
+    loop {
+        stream.readable().await?;
+        let read =
+            stream.try_io(Interest::READABLE, || sandbox_linux::channel::receive(stream.as_fd()));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return Ok(other?.ok_or(io::ErrorKind::UnexpectedEof)?.attached),
+        }
+    }
+}
+
+/// Listening sockets of the internet's families, and one for packets at the place where names are asked
+/// for: nothing else is taken, whoever sends it.
+fn check(sockets: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+    const PACKETS: usize = 2;
+    if !matches!(sockets.len(), 1 | 5) {
+        return Err(refused("one listener or five are handed over"));
+    }
+    for (index, socket) in sockets.iter().enumerate() {
+        let family = socket_domain(socket)?;
+        let kind = socket_type(socket)?;
+        let right = if index == PACKETS {
+            kind == SocketType::DGRAM
+        } else {
+            kind == SocketType::STREAM && socket_acceptconn(socket)?
+        };
+        if !right || !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
+            return Err(refused("what was handed over is no listener of a network"));
+        }
+    }
+    Ok(sockets)
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_takes_listeners_and_nothing_else() {
+        let tcp = || OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let udp = || OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        let connected = || {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            OwnedFd::from(std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+        };
+        let file = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let unix = || {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("s");
+            OwnedFd::from(std::os::unix::net::UnixListener::bind(path).unwrap())
+        };
+        assert!(check(vec![tcp()]).is_ok());
+        assert!(check(vec![tcp(), tcp(), udp(), tcp(), tcp()]).is_ok());
+        for (why, sockets) in [
+            ("nothing", vec![]),
+            ("a file", vec![file()]),
+            ("a connection", vec![connected()]),
+            ("packets first", vec![udp()]),
+            ("another family", vec![unix()]),
+            ("two", vec![tcp(), tcp()]),
+            ("streams for packets", vec![tcp(), tcp(), tcp(), tcp(), tcp()]),
+        ] {
+            assert!(check(sockets).is_err(), "{why}");
+        }
+    }
+}
