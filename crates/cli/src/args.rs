@@ -2,6 +2,7 @@
 
 pub(crate) mod agentfs;
 pub(crate) mod fs;
+pub(crate) mod host_command;
 pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
@@ -269,6 +270,12 @@ pub(crate) enum Command {
     Proxy(proxy::Proxy),
     /// Tell what sandboxes have asked of model providers, and what it cost in tokens
     Usage(proxy::Usage),
+    /// Commands that an agent in a container may have run on the host
+    #[command(name = "host-command")]
+    Bridge {
+        #[command(subcommand)]
+        command: Option<host_command::HostCommand>,
+    },
     /// List what the last run here was refused, by whom, and what would allow it
     Blocked,
     /// Print completions for a shell
@@ -330,7 +337,7 @@ pub(crate) enum Config {
 
 /// Words that name subcommands of sessions, which this version does not have. As programs they
 /// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &["attach", "serve", "usage", "host-command"];
+const RESERVED: &[&str] = &["attach", "serve", "usage"];
 
 /// What the words meant.
 #[derive(Debug)]
@@ -387,6 +394,7 @@ const SUBCOMMANDS: &[&str] = &[
     "secret",
     "proxy",
     "usage",
+    "host-command",
     "blocked",
     "completions",
     "man",

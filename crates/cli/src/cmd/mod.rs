@@ -23,6 +23,7 @@ pub(crate) mod image;
 pub(crate) mod secret;
 pub(crate) mod credentials;
 pub(crate) mod proxy;
+pub(crate) mod host_command;
 pub(crate) mod manual;
 
 use std::ffi::OsString;
