@@ -2,6 +2,7 @@
 
 pub(crate) mod agentfs;
 pub(crate) mod fs;
+pub(crate) mod host_command;
 pub(crate) mod image;
 mod changes;
 pub(crate) mod proxy;
@@ -9,7 +10,7 @@ pub(crate) mod secret;
 pub(crate) mod sessions;
 pub(crate) mod words;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -267,6 +268,14 @@ pub(crate) enum Command {
     },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
+    /// Tell what sandboxes have asked of model providers, and what it cost in tokens
+    Usage(proxy::Usage),
+    /// Commands that an agent in a container may have run on the host
+    #[command(name = "host-command")]
+    Bridge {
+        #[command(subcommand)]
+        command: Option<host_command::HostCommand>,
+    },
     /// List what the last run here was refused, by whom, and what would allow it
     Blocked,
     /// Print completions for a shell
@@ -326,10 +335,6 @@ pub(crate) enum Config {
     Schema,
 }
 
-/// Words that name subcommands of sessions, which this version does not have. As programs they
-/// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &["usage", "host-command"];
-
 /// What the words meant.
 #[derive(Debug)]
 pub(crate) enum Typed {
@@ -337,21 +342,14 @@ pub(crate) enum Typed {
     Understood(Box<Cli>),
     /// They ask for help, or make no sense.
     Answer(clap::Error),
-    /// A word that is kept for later.
-    Reserved(OsString),
 }
 
 /// Reads the command line.
 pub(crate) fn parse(args: Vec<OsString>) -> Typed {
-    let understood = |cli: Cli| match &cli.command {
-        Some(Command::Run(words)) if words.first().is_some_and(|word| is_reserved(word)) => {
-            Typed::Reserved(words[0].clone())
-        }
-        _ => Typed::Understood(Box::new(cli)),
-    };
     match without_flags(&args) {
-        Some(cli) => understood(cli),
-        None => Cli::try_parse_from(name_the_command(args)).map_or_else(Typed::Answer, understood),
+        Some(cli) => Typed::Understood(Box::new(cli)),
+        None => Cli::try_parse_from(name_the_command(args))
+            .map_or_else(Typed::Answer, |cli| Typed::Understood(Box::new(cli))),
     }
 }
 
@@ -386,6 +384,8 @@ const SUBCOMMANDS: &[&str] = &[
     "undo",
     "secret",
     "proxy",
+    "usage",
+    "host-command",
     "blocked",
     "completions",
     "man",
@@ -403,10 +403,6 @@ fn without_flags(args: &[OsString]) -> Option<Cli> {
     }
     let command = Some(Command::Run(words.to_vec()));
     Some(Cli { flags: Flags::default(), version: false, check: false, command })
-}
-
-fn is_reserved(word: &OsStr) -> bool {
-    RESERVED.iter().any(|reserved| word == *reserved)
 }
 
 /// Flags whose value is the next word.

@@ -17,6 +17,9 @@ fn main() -> ExitCode {
     if let Some(code) = cmd::multicall::intercept(&args) {
         return code;
     }
+    if cmd::host_command::shell::is_called(&args) {
+        return cmd::host_command::shell::run(&args);
+    }
     let (host, mut io) = (sandbox_core::Host::read(), ui::Stdio::real());
     if cmd::sessions::supervise::is_called(&args) {
         return cmd::sessions::supervise::run(&args, &host, &mut io);

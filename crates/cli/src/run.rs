@@ -76,16 +76,6 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
             }
             u8::try_from(answer.exit_code()).unwrap_or(2)
         }
-        Typed::Reserved(word) => {
-            let word = word.to_string_lossy();
-            io.labelled(
-                Tone::Bad,
-                "error",
-                &format!("`{word}` is a subcommand of sessions, which this version does not have"),
-            );
-            hint_at_program(Some(&word), io);
-            2
-        }
     };
     ExitCode::from(code)
 }
@@ -161,6 +151,8 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
         Some(Command::Secret { command }) => cmd::secret::run(flags, command.as_ref(), host, io),
         Some(Command::Proxy(proxy)) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
+        Some(Command::Usage(usage)) => no_sandbox(cmd::usage::run(flags, &usage, host, io)),
+        Some(Command::Bridge { command }) => cmd::host_command::run(flags, command, host, io),
         Some(Command::Blocked) => no_sandbox(cmd::blocked::run(flags, host, io)),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
         Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),

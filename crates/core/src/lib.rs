@@ -58,6 +58,7 @@ pub mod preset;
 pub mod path;
 pub mod specificity;
 pub mod wrapper;
+pub mod host_command;
 pub mod plan;
 pub mod why;
 pub mod first_run;

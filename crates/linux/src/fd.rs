@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::FdFlags;
 
@@ -42,6 +43,24 @@ pub fn close_on_exec(fd: RawFd) -> io::Result<()> {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
+}
+
+/// Waits until nobody reads any of these pipes or sockets any more.
+pub fn wait_until_unread(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut open: Vec<BorrowedFd<'_>> = fds.to_vec();
+    while !open.is_empty() {
+        // Nothing is asked for: that the other end is gone is always told.
+        let mut polled: Vec<_> =
+            open.iter().map(|fd| PollFd::new(fd, PollFlags::empty())).collect();
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let gone: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut gone = gone.into_iter();
+        open.retain(|_| !gone.next().unwrap_or(false));
+    }
+    Ok(())
 }
 
 /// A file in memory with this content, read from the start.

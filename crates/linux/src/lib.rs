@@ -29,6 +29,10 @@ pub mod pty;
 pub mod socket;
 pub mod tree;
 #[cfg(target_os = "linux")]
+pub mod beneath;
+#[cfg(target_os = "linux")]
+pub mod descendants;
+#[cfg(target_os = "linux")]
 pub mod walk;
 #[cfg(target_os = "linux")]
 pub mod clock;

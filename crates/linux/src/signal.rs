@@ -13,6 +13,8 @@ const STOPPING: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
 /// `SIGTERM`.
 pub const TERM: i32 = libc::SIGTERM;
+/// `SIGCHLD`.
+pub const CHILD: i32 = libc::SIGCHLD;
 /// `SIGKILL`.
 pub const KILL: i32 = libc::SIGKILL;
 /// `SIGHUP`.

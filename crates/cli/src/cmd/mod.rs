@@ -16,12 +16,14 @@ pub(crate) mod why;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod trust;
+pub(crate) mod usage;
 pub(crate) mod config;
 pub(crate) mod fs;
 pub(crate) mod image;
 pub(crate) mod secret;
 pub(crate) mod credentials;
 pub(crate) mod proxy;
+pub(crate) mod host_command;
 pub(crate) mod manual;
 
 use std::ffi::OsString;

@@ -8,9 +8,21 @@ use sandbox_control::backend::bwrap::server::{SERVE, serve};
 use sandbox_core::exec::{START, start};
 use sandbox_core::wrapper::launcher::{self, Launch};
 
+use super::host_command::shim;
+
 /// Does what the name this process was called by asks for; `None` when it was called as itself.
 pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
-    let (code, message) = match launcher::intercept(args)? {
+    let launch = launcher::intercept(args);
+    // A rule that refuses or runs a script comes first; what it would let through may belong to the host.
+    let passes = match &launch {
+        None => true,
+        Some(Launch::Exec(exec)) => !exec.is_script(),
+        Some(_) => false,
+    };
+    if passes && let Some(code) = shim::intercept(args, launch.is_some()) {
+        return Some(code);
+    }
+    let (code, message) = match launch? {
         Launch::Exec(exec) => {
             let refusal = exec.run();
             (refusal.code, refusal.message)

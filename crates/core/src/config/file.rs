@@ -23,8 +23,8 @@ pub use mount::{MountMode, MountText, SharedDir, SharedDirs};
 pub use network::{NetworkMode, NetworkTable, NetworkText};
 pub use schema::{Backend, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
 pub use session::{
-    Agent, AgentInit, Cpus, Dockerd, Home, HostCommands, Login, Memory, Proxy, Resources, Secret,
-    SecretMode, Services, Transport, Workspace,
+    Agent, AgentInit, Cpus, Dockerd, Home, HostCommands, HostKey, Login, Memory, Proxy, Resources,
+    Secret, SecretMode, Services, Transport, Workspace,
 };
 pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
 

@@ -15,7 +15,7 @@ mod session;
 mod merge;
 pub mod trust;
 mod error;
-mod text;
+pub(crate) mod text;
 #[cfg(test)]
 mod tests;
 

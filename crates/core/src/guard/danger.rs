@@ -88,12 +88,12 @@ const LFS: [&str; 4] = [
 ];
 
 /// The settings of a file that run programs.
-pub(super) fn in_config(text: &[u8]) -> Result<Vec<Var>, ConfigError> {
+pub(crate) fn in_config(text: &[u8]) -> Result<Vec<Var>, ConfigError> {
     Ok(config::parse(text)?.into_iter().filter(runs_code).collect())
 }
 
 /// The name of a setting, for a report.
-pub(super) fn name(var: &Var) -> String {
+pub(crate) fn name(var: &Var) -> String {
     match &var.subsection {
         Some(sub) => format!("{}.{}.{}", var.section, String::from_utf8_lossy(sub), var.key),
         None => format!("{}.{}", var.section, var.key),

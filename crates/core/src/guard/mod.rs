@@ -12,7 +12,7 @@
 //!
 //! The records must be out of the sandbox's reach: [`Host::state_dir`] is never writable inside.
 
-mod danger;
+pub(crate) mod danger;
 mod fold;
 mod git;
 mod judge;

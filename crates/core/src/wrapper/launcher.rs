@@ -64,6 +64,11 @@ pub struct Refusal {
 }
 
 impl Exec {
+    /// Whether it is a wrapper script of the user's.
+    pub fn is_script(&self) -> bool {
+        self.env.iter().any(|(name, _)| *name == CMD)
+    }
+
     /// Becomes the program. Returns only if that fails.
     pub fn run(self) -> Refusal {
         let mut command = Command::new(&self.program);

@@ -127,10 +127,9 @@ fn problems_are_json_with_a_code_a_message_and_a_hint() {
         ),
     ] {
         assert_eq!(status, expected, "{why}: {body}");
-        assert!(
-            body.starts_with(&format!(r#"{{"error":{{"code":"{code}","message":""#)),
-            "{why}: {body}"
-        );
+        for part in [&format!(r#""code":"{code}""#), r#""message":""#, r#""hint":"#] {
+            assert!(body.contains(part), "{why}: {body}");
+        }
     }
 }
 
@@ -173,7 +172,7 @@ fn d4_the_socket_is_for_its_owner_and_an_address_asks_for_a_token() {
 }
 
 /// A client of a few lines: says what to run, then everything it is given; prints what comes.
-const CLIENT: &str = r#"
+const CLIENT: &str = r"
 import base64, json, os, socket, struct, sys
 path, target, first, then = sys.argv[1:5]
 s = socket.socket(socket.AF_UNIX); s.connect(path)
@@ -197,7 +196,7 @@ while True:
     data = f.read(size)
     if head[0] & 15 == 2: print('%d:%s' % (data[0], data[1:].decode().replace('\r\n', '|').replace('\n', '|')), flush=True)
     elif head[0] & 15 == 1: print(data.decode(), flush=True)
-"#;
+";
 
 #[test]
 fn a_command_streams_over_a_websocket_with_input_sizes_and_signals() {

@@ -85,7 +85,8 @@ pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
     let watch = socket::connect(dir, ATTACH)?;
     let ((typed, stdin), (stdout, shown)) = (socket::pipe()?, socket::pipe()?);
     channel::send_with(watch.as_fd(), &[keeper::WATCH], &[typed.as_fd(), shown.as_fd()])?;
-    let mut process = Watched { agent: Remote { conn, terminal: None, ended: None }, watch };
+    let agent = Remote { conn, terminal: None, ended: None };
+    let mut process = Watched { agent, watch, leaving: false };
     // A program that draws a whole screen draws it again when the size changes.
     process.resize(Size { rows: size.rows.saturating_add(1), ..size })?;
     process.resize(size)?;
@@ -101,15 +102,26 @@ pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
 struct Watched {
     agent: Remote,
     watch: OwnedFd,
+    /// It has ended, and its keeper was asked for what it said last.
+    leaving: bool,
 }
 
 impl Process for Watched {
     fn awaited(&self) -> BorrowedFd<'_> {
-        self.agent.awaited()
+        if self.leaving { self.watch.as_fd() } else { self.agent.awaited() }
     }
 
     fn poll(&mut self) -> io::Result<Option<Ended>> {
-        self.agent.poll()
+        let Some(ended) = self.agent.poll()? else { return Ok(None) };
+        if !self.leaving {
+            self.leaving = true;
+            channel::send(self.watch.as_fd(), &[keeper::LEAVE])?;
+        }
+        // The keeper hangs up when everything that was said is in the pipe.
+        match receive(self.watch.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            _ => Ok(Some(ended)),
+        }
     }
 
     /// Who watches goes; the agent stays.

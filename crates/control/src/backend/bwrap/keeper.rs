@@ -15,7 +15,7 @@ use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::{fd, socket};
 
 use viewer::Viewer;
-pub(super) use viewer::{RESIZE, WATCH};
+pub(super) use viewer::{LEAVE, RESIZE, WATCH};
 
 /// A log that grows longer begins anew; the one before it is kept.
 const LONGEST: u64 = 8 << 20;
@@ -61,13 +61,16 @@ impl Keeper<'_> {
     fn run(&mut self) -> io::Result<()> {
         let mut text = [0; 16 << 10];
         loop {
-            let [said, called] = self.pause()?;
+            let (said, called) = self.pause()?;
             if called && let Ok(conn) = socket::accept(self.listener.as_fd()) {
                 self.viewers.push(Viewer::new(conn));
             }
             let terminal = &self.terminal;
             self.viewers.retain_mut(|viewer| viewer.step(terminal));
-            if !said {
+            if said == Some(false) && !self.viewers.iter().any(Viewer::is_behind) {
+                self.viewers.retain(|viewer| !viewer.is_leaving());
+            }
+            if said != Some(true) {
                 continue;
             }
             match self.terminal.read(&mut text) {
@@ -84,16 +87,22 @@ impl Keeper<'_> {
         }
     }
 
-    /// Waits until something happens: whether the terminal says something, whether somebody calls.
-    fn pause(&self) -> io::Result<[bool; 2]> {
+    /// Waits until something happens: whether the terminal says something, if that was looked at, and
+    /// whether somebody calls.
+    fn pause(&self) -> io::Result<(Option<bool>, bool)> {
         // Nothing more is read before everybody who watches has seen what was.
         let behind = self.viewers.iter().any(Viewer::is_behind);
         let mut fds = vec![(self.listener.as_fd(), Awaited::Data)];
         fds.extend(self.viewers.iter().flat_map(Viewer::awaited));
         fds.extend((!behind).then(|| (self.terminal.as_fd(), Awaited::Data)));
-        let limit = behind.then(|| u64::try_from(viewer::PATIENCE.as_millis()).unwrap_or(0));
+        let limit = if self.viewers.iter().any(Viewer::is_leaving) && !behind {
+            Some(0)
+        } else {
+            behind.then(|| u64::try_from(viewer::PATIENCE.as_millis()).unwrap_or(0))
+        };
         let ready = channel::wait(&fds, limit)?;
-        Ok([!behind && ready.last() == Some(&true), ready.first() == Some(&true)])
+        let said = (!behind).then(|| ready.last() == Some(&true));
+        Ok((said, ready.first() == Some(&true)))
     }
 
     fn take(&mut self, text: &[u8]) {

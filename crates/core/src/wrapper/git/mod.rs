@@ -106,6 +106,11 @@ pub fn judge(argv: &[OsString], env: &Env, repo: &impl RepoView) -> Verdict {
     }
 }
 
+/// Whether git carries this command in itself, so that no alias can take its name.
+pub(crate) fn is_builtin(name: &str) -> bool {
+    grammar::BUILTINS.contains(&name)
+}
+
 /// Puts words before the command's name.
 pub fn with_extra(argv: &[OsString], extra: Vec<OsString>) -> Vec<OsString> {
     let mut argv = argv.to_vec();

@@ -12,6 +12,9 @@ pub(in super::super) const WATCH: u8 = b'V';
 /// The terminal has another size: lines and columns follow.
 pub(in super::super) const RESIZE: u8 = b'W';
 
+/// I go as soon as I have seen everything that was said.
+pub(in super::super) const LEAVE: u8 = b'L';
+
 /// Who does not take what is said for so long is not waited for any more.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -23,13 +26,19 @@ pub(super) struct Viewer {
     typed: Option<OwnedFd>,
     shown: Option<OwnedFd>,
     pending: Vec<u8>,
+    leaving: bool,
     /// Since when it has not taken anything.
     since: Instant,
 }
 
 impl Viewer {
     pub(super) fn new(conn: OwnedFd) -> Self {
-        Self { conn, typed: None, shown: None, pending: Vec::new(), since: Instant::now() }
+        let (typed, shown, since) = (None, None, Instant::now());
+        Self { conn, typed, shown, pending: Vec::new(), leaving: false, since }
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -70,6 +79,7 @@ impl Viewer {
                     let mut pipes = message.attached.into_iter();
                     (self.typed, self.shown) = (pipes.next(), pipes.next());
                 }
+                [LEAVE] => self.leaving = true,
                 [RESIZE, a, b, c, d] => {
                     let (rows, columns) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
                     // The terminal may just have gone.

@@ -1,0 +1,58 @@
+//! `host-command check`: whether both sides have the same list, and what its entries mean.
+
+use std::io;
+
+use sandbox_core::Host;
+use sandbox_core::host_command::{Drift, Entry, HostList, ListError, drift, warnings};
+use serde_json::json;
+
+use super::serve::ServeError;
+use crate::args::Flags;
+use crate::args::host_command::Check;
+use crate::cmd;
+use crate::run::Outcome;
+use crate::ui::{Stdio, Tone};
+
+/// Checks, and ends with 1 if the two lists differ in what a container could ask for.
+pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let request = cmd::request(flags, Vec::new(), host)?;
+    let config = cmd::load(host, &request, io)?;
+    let bridge = config.session.host_commands.as_ref().map(|bridge| &bridge.value);
+    let container: &[Entry] =
+        bridge.filter(|bridge| bridge.enabled).map_or(&[], |bridge| &bridge.allowed);
+    let list = match HostList::read(&check.list) {
+        Err(ListError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read.map_err(ServeError::from)?),
+    };
+    let allowed = list.as_ref().map_or(container, |list| list.allowed.as_slice());
+    let warnings = warnings(allowed);
+    let drifts = list.as_ref().map_or_else(Vec::new, |list| drift(container, list));
+    let bad = drifts.iter().any(|drift| !matches!(drift, Drift::NotInContainer(_)));
+    if flags.json {
+        let warnings: Vec<_> = warnings
+            .iter()
+            .map(|warning| json!({ "entry": warning.entry, "what": warning.what }))
+            .collect();
+        let drifts: Vec<_> = drifts.iter().map(Drift::text).collect();
+        let answer = json!({
+            "list": check.list, "found": list.is_some(), "warnings": warnings, "drift": drifts, "same": !bad,
+        });
+        cmd::json(&answer, io);
+        return Ok(u8::from(bad));
+    }
+    for warning in &warnings {
+        io.labelled(Tone::Bad, "warning", &format!("`{}` {}", warning.entry, warning.what));
+    }
+    for drift in &drifts {
+        io.labelled(Tone::Bad, "drift", &drift.text());
+    }
+    let place = check.list.display();
+    io.data(&match (&list, bad) {
+        (None, _) => format!(
+            "{place} does not exist: requests by SSH are denied, those of a session's socket pass its own list\n"
+        ),
+        (Some(_), true) => format!("{place} denies what the configuration sends to the host\n"),
+        (Some(list), false) => format!("{place} allows {} commands, the configuration sends {}\n", list.allowed.len(), container.len()),
+    });
+    Ok(u8::from(bad))
+}

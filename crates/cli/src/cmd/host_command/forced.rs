@@ -1,0 +1,154 @@
+//! A request from sshd: `SSH_ORIGINAL_COMMAND`, on this process's own streams.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use sandbox_core::Host;
+use sandbox_core::host_command::{Denial, line};
+use sandbox_linux::{descendants, fd};
+
+use super::audit::Record;
+use super::request::{self, Refused};
+use super::runner::{self, Ends, Event, Input};
+use super::serve::{Policy, ServeError};
+use super::slot;
+use crate::run::Outcome;
+
+/// What the shims of a container put before the command, to say where it was typed.
+pub(super) const CWD: &str = "AGENT_SANDBOX_CWD=";
+
+/// Carries out the one request of this process.
+pub(super) fn run(policy: &Policy, host: &Host) -> Outcome {
+    let start = Instant::now();
+    let text =
+        host.var("SSH_ORIGINAL_COMMAND").map(|text| text.as_bytes().to_vec()).unwrap_or_default();
+    let (argv, cwd) = match line::parse(&text) {
+        Ok(words) => split(words),
+        Err(error) => {
+            let words = [OsString::from(String::from_utf8_lossy(&text).into_owned())];
+            let denial = Denial { name: first_word(&text), reason: error.to_string() };
+            return Ok(refuse(policy, &words, None, &Refused::Denied(denial), start));
+        }
+    };
+    // Its end, when sshd's comes, without waiting for something to be written.
+    let _ = descendants::end_with_parent(std::os::unix::process::parent_id().cast_signed());
+    let limit = policy.limit(|list| list.parallel).unwrap_or(1);
+    let slot = slot::take(&policy.slots, limit).map_err(ServeError::Serve)?;
+    if slot.is_none() {
+        let reason = format!("{limit} host commands run already");
+        return Ok(refuse(
+            policy,
+            &argv,
+            cwd.as_deref(),
+            &Refused::Denied(Denial::new(&argv, reason)),
+            start,
+        ));
+    }
+    policy.audit.check().map_err(ServeError::Serve)?;
+    match request::prepare(policy, &argv, cwd.as_deref()) {
+        Ok(prepared) => {
+            let finished = carry_out(&prepared);
+            Ok(report(policy, &argv, cwd.as_deref(), &prepared, finished, start))
+        }
+        Err(refused) => Ok(refuse(policy, &argv, cwd.as_deref(), &refused, start)),
+    }
+}
+
+fn split(mut words: Vec<OsString>) -> (Vec<OsString>, Option<PathBuf>) {
+    let cwd = words[0].as_bytes().strip_prefix(CWD.as_bytes());
+    let cwd = cwd.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)));
+    if cwd.is_some() && words.len() > 1 {
+        words.remove(0);
+    }
+    (words, cwd)
+}
+
+fn first_word(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+fn carry_out(prepared: &request::Prepared) -> io::Result<runner::Finished> {
+    let (stdout, stderr) =
+        (io::stdout().as_fd().try_clone_to_owned()?, io::stderr().as_fd().try_clone_to_owned()?);
+    let ends = Ends {
+        input: Input::Own,
+        output: Box::new(File::from(stdout.try_clone()?)),
+        error: Box::new(File::from(stderr.try_clone()?)),
+    };
+    runner::run(prepared, ends, |events| tell_of_client(stdout.into(), stderr.into(), events))
+}
+
+/// sshd sends no signal to a command without a terminal: it only closes its ends.
+fn tell_of_client(stdout: File, stderr: File, events: Sender<Event>) {
+    std::thread::spawn(move || {
+        if fd::wait_until_unread(&[stdout.as_fd(), stderr.as_fd()]).is_ok() {
+            let _ = events.send(Event::Gone);
+        }
+    });
+}
+
+/// Says why nothing was run, and writes it down.
+fn refuse(
+    policy: &Policy,
+    argv: &[OsString],
+    cwd: Option<&Path>,
+    refused: &Refused,
+    start: Instant,
+) -> u8 {
+    let (text, code, outcome) = refused.answer();
+    let _ = io::stderr().write_all(text.as_bytes());
+    let record = Record {
+        transport: "ssh",
+        argv,
+        cwd,
+        program: None,
+        outcome,
+        reason: Some(text.trim_end()),
+        code,
+        output: 0,
+        milliseconds: start.elapsed().as_millis(),
+    };
+    complain(policy.audit.write(&record));
+    code
+}
+
+fn report(
+    policy: &Policy,
+    argv: &[OsString],
+    cwd: Option<&Path>,
+    prepared: &request::Prepared,
+    finished: io::Result<runner::Finished>,
+    start: Instant,
+) -> u8 {
+    let (outcome, code, printed, reason) = request::ending(prepared, finished);
+    if let Some(reason) = &reason {
+        let _ = writeln!(io::stderr(), "agent-sandbox: {reason}");
+    }
+    let record = Record {
+        transport: "ssh",
+        argv,
+        cwd,
+        program: Some(&prepared.program),
+        outcome,
+        reason: reason.as_deref(),
+        code,
+        output: printed,
+        milliseconds: start.elapsed().as_millis(),
+    };
+    complain(policy.audit.write(&record));
+    code
+}
+
+/// The request is over; all that is left to do about a log that cannot be written is to say so.
+fn complain(written: io::Result<()>) {
+    if let Err(error) = written {
+        let _ = writeln!(io::stderr(), "agent-sandbox: the audit log cannot be written: {error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! From a request to a program, its words, its environment and its directory.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandbox_core::host_command::place::WorkDir;
+use sandbox_core::host_command::{Allowed, Denial, Paths, judge, repository};
+use sandbox_core::wrapper::git::{self, Env, RealGit, Verdict};
+
+use super::runner::Finished;
+use super::serve::Policy;
+
+/// What is to be run.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub program: PathBuf,
+    pub argv: Vec<OsString>,
+    pub env: Vec<(OsString, OsString)>,
+    pub timeout: Duration,
+    pub output: u64,
+}
+
+/// Why nothing is run.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Denied(Denial),
+    /// It is allowed, and not there.
+    Missing(String),
+}
+
+/// Decides about a request, and enters the directory that it is to run in: from then on nobody can put another one in
+/// its place.
+pub(super) fn prepare(
+    policy: &Policy,
+    argv: &[OsString],
+    cwd: Option<&Path>,
+) -> Result<Prepared, Refused> {
+    let deny = |reason: String| Refused::Denied(Denial::new(argv, reason));
+    // Every list must allow it; the first one is the stricter judge of how it is run.
+    let judged: Vec<Allowed<'_>> = policy
+        .lists
+        .iter()
+        .map(|list| judge(list, argv))
+        .collect::<Result<_, _>>()
+        .map_err(Refused::Denied)?;
+    let Some(allowed) = judged.first() else { return Err(deny("nothing is allowed".into())) };
+    let fixed = judged.iter().find_map(|allowed| allowed.entry.cwd.clone());
+    let work_dir = enter(policy, cwd, fixed.as_deref()).map_err(deny)?;
+    let confined = judged.iter().any(|allowed| allowed.entry.paths == Paths::Confine);
+    let words = if confined {
+        confine(policy, allowed, work_dir.as_ref()).map_err(deny)?
+    } else {
+        allowed.argv.clone()
+    };
+    let program = find(policy, &words[0]).ok_or_else(|| {
+        Refused::Missing(format!("`{}` is not installed on the host", words[0].display()))
+    })?;
+    check_program(policy, &program).map_err(deny)?;
+    let env = environment(policy, &judged, work_dir.as_ref());
+    if allowed.git {
+        check_git(policy, &program, &words, &env, work_dir.as_ref()).map_err(deny)?;
+    }
+    let timeout = judged.iter().filter_map(|allowed| allowed.entry.timeout).min();
+    let timeout = timeout.into_iter().chain(policy.limit(|list| list.timeout)).min().unwrap_or(1);
+    Ok(Prepared {
+        program,
+        argv: words,
+        env,
+        timeout: Duration::from_secs(timeout),
+        output: policy.limit(|list| list.output).unwrap_or(0),
+    })
+}
+
+/// Enters the directory that the request asks for, if the host shares it; one that the list fixes; or an empty one.
+fn enter(
+    policy: &Policy,
+    asked: Option<&Path>,
+    fixed: Option<&Path>,
+) -> Result<Option<WorkDir>, String> {
+    let wrong = |error: std::io::Error| format!("the working directory cannot be entered: {error}");
+    if let Some(dir) = fixed {
+        std::env::set_current_dir(dir).map_err(wrong)?;
+        return Ok(None);
+    }
+    match asked {
+        Some(asked) if !policy.places.is_empty() => {
+            let found = policy
+                .places
+                .work_dir(asked)
+                .map_err(|error| format!("the working directory {error}"))?;
+            found.dir.enter().map_err(wrong)?;
+            Ok(Some(found))
+        }
+        _ => {
+            std::env::set_current_dir(&policy.empty).map_err(wrong)?;
+            Ok(None)
+        }
+    }
+}
+
+fn confine(
+    policy: &Policy,
+    allowed: &Allowed<'_>,
+    cwd: Option<&WorkDir>,
+) -> Result<Vec<OsString>, String> {
+    // The entry's own words were written on the host, and mean what they say there.
+    let own = allowed.entry.words.len();
+    let word = |(at, word): (usize, &OsString)| {
+        if at < own {
+            Ok(word.clone())
+        } else {
+            policy.places.argument(word, cwd).map_err(|error| error.to_string())
+        }
+    };
+    allowed.argv.iter().enumerate().map(word).collect()
+}
+
+/// The program, looked for where the list says and nowhere else.
+fn find(policy: &Policy, name: &OsStr) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path)
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name)).filter(is_program);
+    }
+    policy.path().iter().map(|dir| dir.join(name)).find(is_program)
+}
+
+/// A program that the agent could have written is not run, and neither is this one under another name.
+fn check_program(policy: &Policy, program: &Path) -> Result<(), String> {
+    let real =
+        fs::canonicalize(program).map_err(|error| format!("`{}`: {error}", program.display()))?;
+    let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    if id(&real).is_some() && id(&real) == id(&policy.own) {
+        return Err("a sandbox does not command its own host".into());
+    }
+    if policy.places.holds(&real) || policy.places.holds(program) {
+        return Err(format!("`{}` lies where the container can write", program.display()));
+    }
+    Ok(())
+}
+
+fn environment(
+    policy: &Policy,
+    judged: &[Allowed<'_>],
+    cwd: Option<&WorkDir>,
+) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<(OsString, OsString)> =
+        policy.env.iter().map(|(name, value)| (name.into(), value.clone())).collect();
+    for allowed in judged {
+        env.extend(allowed.entry.env.iter().map(|(name, value)| (name.into(), value.into())));
+    }
+    // Last: what hardens a tool is not for an entry to undo.
+    for (name, value) in judged.iter().flat_map(|allowed| &allowed.env) {
+        env.push((name.into(), value.into()));
+    }
+    if judged.iter().any(|allowed| allowed.git) {
+        let ceiling = cwd.and_then(|cwd| repository::ceiling(&policy.places, cwd));
+        let ceiling = ceiling.or_else(|| policy.empty.parent().map(Path::to_owned));
+        env.extend(ceiling.map(|dir| ("GIT_CEILING_DIRECTORIES".into(), dir.into_os_string())));
+    }
+    env
+}
+
+/// Git in a repository of the agent's: what it would obey there, and what it would destroy.
+fn check_git(
+    policy: &Policy,
+    program: &Path,
+    words: &[OsString],
+    env: &[(OsString, OsString)],
+    cwd: Option<&WorkDir>,
+) -> Result<(), String> {
+    if let Some(cwd) = cwd {
+        let refused =
+            repository::refusal(&policy.places, cwd).map_err(|error| error.to_string())?;
+        if let Some(why) = refused {
+            return Err(format!("git is not run in this repository: {why}"));
+        }
+    }
+    let at =
+        words.iter().position(|word| Path::new(word).file_name().is_some_and(|name| name == "git"));
+    let real = RealGit::new(program.to_owned(), Vec::new(), Vec::new());
+    let env: Env = env.iter().cloned().collect();
+    match git::judge(&words[at.unwrap_or(0)..], &env, &real) {
+        Verdict::Allow { .. } => Ok(()),
+        Verdict::Refuse(refusal) => {
+            Err(format!("`{}` {}; {}", refusal.what, refusal.why, refusal.instead))
+        }
+    }
+}
+
+impl Refused {
+    /// What the client reads, the exit code, and the word for the record.
+    pub(super) fn answer(&self) -> (String, u8, &'static str) {
+        match self {
+            Self::Denied(denial) => (denial.message(), 1, "denied"),
+            Self::Missing(what) => (format!("agent-sandbox: {what}\n"), 127, "failed"),
+        }
+    }
+}
+
+/// How a run ended: the word for the record, the exit code, what was printed, and what there is to say about it.
+pub(super) fn ending(
+    prepared: &Prepared,
+    finished: std::io::Result<Finished>,
+) -> (&'static str, u8, u64, Option<String>) {
+    let name = prepared.argv[0].display();
+    match finished {
+        Ok(Finished { outcome, code, printed }) => {
+            let reason = match outcome {
+                "timeout" => Some(format!(
+                    "`{name}` took longer than {} seconds",
+                    prepared.timeout.as_secs()
+                )),
+                "flood" => Some(format!("`{name}` printed more than {} bytes", prepared.output)),
+                _ => None,
+            };
+            (outcome, code, printed, reason)
+        }
+        Err(error) => ("failed", 126, 0, Some(format!("`{name}` cannot be run: {error}"))),
+    }
+}

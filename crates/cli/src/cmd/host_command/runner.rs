@@ -1,0 +1,167 @@
+//! One command, from its start to the end of everything that it started.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::descendants;
+use sandbox_linux::process::Change;
+use sandbox_linux::signal::{ENDING, Signals, TERM};
+use std::os::fd::AsFd;
+
+use super::pump::{self, Client, Meter};
+use super::request::Prepared;
+
+/// How long a command may take to end by itself once it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What happens while a command runs.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It ended.
+    Ended(Change),
+    /// Whoever asked for it is gone, or this process is to end.
+    Gone,
+    /// The client passes a signal on.
+    Signal(i32),
+    /// It has printed more than it may.
+    Flood,
+}
+
+/// Where input comes from.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// The command reads this process's own.
+    Own,
+    /// A client sends it.
+    Frames { socket: UnixStream, client: Client },
+}
+
+/// Both sides of a request's streams.
+pub(super) struct Ends {
+    pub input: Input,
+    pub output: Box<dyn Write + Send>,
+    pub error: Box<dyn Write + Send>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Finished {
+    /// For the record: `ended`, `timeout`, `flood` or `gone`.
+    pub outcome: &'static str,
+    pub code: u8,
+    pub printed: u64,
+}
+
+/// Runs a command and waits until nothing of it is left. `watch` may start threads that tell of the client's end.
+pub(super) fn run(
+    prepared: &Prepared,
+    ends: Ends,
+    watch: impl FnOnce(Sender<Event>),
+) -> io::Result<Finished> {
+    descendants::adopt_orphans()?;
+    let signals = Signals::of(ENDING)?;
+    let mut child = spawn(prepared, &ends.input)?;
+    let pid = i32::try_from(child.id()).unwrap_or(0);
+    let (events, happened) = mpsc::channel();
+    let meter = Arc::new(Meter { printed: AtomicU64::new(0), limit: prepared.output });
+    let mut pumps = Vec::new();
+    if let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
+        pumps.push(pump::output(out, ends.output, meter.clone(), events.clone()));
+        pumps.push(pump::output(err, ends.error, meter.clone(), events.clone()));
+    }
+    if let (Input::Frames { socket, client }, Some(stdin)) = (ends.input, child.stdin.take()) {
+        pump::input(socket, client, stdin, events.clone());
+    }
+    tell_of_signals(signals, events.clone());
+    watch(events.clone());
+    thread::spawn(move || tell_of_end(pid, &events));
+    let (outcome, code) = attend(pid, prepared.timeout, &happened);
+    // Nothing of a request outlives it, whatever the command left behind.
+    let ended = descendants::end_all();
+    if ended.is_ok() {
+        for pump in pumps {
+            let _ = pump.join();
+        }
+    }
+    ended?;
+    Ok(Finished { outcome, code, printed: meter.printed.load(Ordering::Relaxed) })
+}
+
+fn spawn(prepared: &Prepared, input: &Input) -> io::Result<Child> {
+    let mut command = Command::new(&prepared.program);
+    command.arg0(&prepared.argv[0]).args(&prepared.argv[1..]);
+    command.env_clear().envs(prepared.env.iter().map(|(name, value)| (name, value)));
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(match input {
+        Input::Own => Stdio::inherit(),
+        Input::Frames { .. } => Stdio::piped(),
+    });
+    command.spawn()
+}
+
+/// Waits for the command's end, or makes it end.
+fn attend(pid: i32, timeout: Duration, happened: &Receiver<Event>) -> (&'static str, u8) {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match happened.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Ended(change)) => return ("ended", code_of(change)),
+            // Its group may be gone already: then its end is on the way here.
+            Ok(Event::Signal(signal)) => drop(descendants::signal_group(pid, signal)),
+            Ok(Event::Flood) => return ("flood", finish(pid, happened, 137)),
+            Ok(Event::Gone) => return ("gone", finish(pid, happened, 137)),
+            Err(RecvTimeoutError::Timeout) => return ("timeout", finish(pid, happened, 124)),
+            Err(RecvTimeoutError::Disconnected) => return ("gone", 137),
+        }
+    }
+}
+
+/// Asks the command to end, and gives it a moment. Whoever does not take it is killed with the rest.
+fn finish(pid: i32, happened: &Receiver<Event>, code: u8) -> u8 {
+    let _ = descendants::signal_group(pid, TERM);
+    let deadline = Instant::now() + GRACE;
+    while let Ok(event) = happened.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        if matches!(event, Event::Ended(_)) {
+            break;
+        }
+    }
+    code
+}
+
+fn code_of(change: Change) -> u8 {
+    match change {
+        Change::Exited(code) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
+        Change::Killed(signal) | Change::Stopped(signal) => {
+            u8::try_from(128 + signal).unwrap_or(u8::MAX)
+        }
+    }
+}
+
+/// Orphans that were adopted meanwhile are reaped on the way.
+fn tell_of_end(pid: i32, events: &Sender<Event>) {
+    while let Ok(Some((ended, change))) = descendants::wait_any() {
+        if ended == pid {
+            let _ = events.send(Event::Ended(change));
+            return;
+        }
+    }
+}
+
+fn tell_of_signals(signals: Signals, events: Sender<Event>) {
+    thread::spawn(move || {
+        while channel::wait(&[(signals.as_fd(), Awaited::Data)], None).is_ok() {
+            if matches!(signals.next(), Ok(Some(_))) {
+                let _ = events.send(Event::Gone);
+                return;
+            }
+        }
+    });
+}

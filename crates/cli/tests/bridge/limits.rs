@@ -1,0 +1,142 @@
+//! H7: time, output, how many at a time; and that nothing outlives its request.
+
+use sandbox_core::host_command::wire::{self, Kind};
+use serde_json::json;
+use testkit::Signal;
+
+use crate::stage::{Answer, Stage, denied, ends, runs, try_write, until};
+
+#[test]
+fn h7_a_command_that_takes_too_long_ends_with_all_that_it_started() {
+    let stage =
+        Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "timeout": 1, "paths": "any" }] }));
+    let file = stage.world.path("fled");
+    let answer = stage.ask(&["pipo", "flee", file.to_str().unwrap(), "stay"]);
+    assert_eq!(answer.code, Some(124));
+    assert!(answer.err.contains("took longer than 1 seconds"), "{answer:?}");
+    assert!(
+        !runs(stage.pid_in("fled")),
+        "a grandchild in a session of its own has outlived its request"
+    );
+    assert_eq!(stage.audit(1)[0]["outcome"], "timeout");
+}
+
+#[test]
+fn h7_what_a_command_leaves_behind_ends_with_it() {
+    let stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let file = stage.world.path("fled");
+    stage.ask(&["pipo", "flee", file.to_str().unwrap()]).gave("");
+    assert!(!runs(stage.pid_in("fled")));
+    // The control: without the broker it stays.
+    let other = stage.world.path("stayed");
+    stage
+        .world
+        .host([stage.world.path("bin/pipo").into_os_string(), "flee".into(), other.into()])
+        .succeeds();
+    let pid = stage.pid_in("stayed");
+    assert!(runs(pid));
+    stage.world.host(["kill", "-KILL", &pid.to_string()]).succeeds();
+}
+
+#[test]
+fn h7_a_client_that_goes_takes_its_command_along() {
+    let stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let file = stage.world.path("fled");
+    let socket = stage.request(
+        &["pipo", "flee", file.to_str().unwrap(), "stay"],
+        stage.world.path("container/workspace"),
+    );
+    let pid = stage.pid_in("fled");
+    assert!(runs(pid));
+    drop(socket);
+    ends(pid);
+    assert_eq!(stage.audit(1)[0]["outcome"], "gone");
+}
+
+#[test]
+fn h7_a_request_process_that_is_killed_leaves_nothing() {
+    let stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let file = stage.world.path("fled");
+    let _socket = stage.request(
+        &["pipo", "flee", file.to_str().unwrap(), "stay"],
+        stage.world.path("container/workspace"),
+    );
+    let pid = stage.pid_in("fled");
+    // The broker's only child carries the request out.
+    let broker = stage.broker().pid().as_raw_pid().to_string();
+    stage.world.host(["pkill", "-KILL", "-P", &broker]).succeeds();
+    ends(pid);
+    stage.ask(&["pipo", "x"]).gave("<x>\n");
+}
+
+#[test]
+fn h7_a_broker_that_ends_or_is_killed_leaves_nothing() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+        let file = stage.world.path("fled");
+        let _socket = stage.request(
+            &["pipo", "flee", file.to_str().unwrap(), "stay"],
+            stage.world.path("container/workspace"),
+        );
+        let pid = stage.pid_in("fled");
+        stage.stop(signal);
+        ends(pid);
+        assert_eq!(stage.world.has("session/bridge/socket"), signal == Signal::KILL);
+        // A socket that a killed one left behind is in nobody's way.
+        stage.start();
+        stage.ask(&["pipo", "x"]).gave("<x>\n");
+    }
+}
+
+#[test]
+fn h7_output_has_an_end() {
+    let stage = Stage::with(&json!({ "output": 1000 }));
+    let answer = stage.ask(&["pipo", "flood"]);
+    assert_eq!(answer.out.len(), 1000);
+    assert_eq!(answer.code, Some(137));
+    assert!(answer.err.contains("printed more than 1000 bytes"), "{}", answer.err);
+    assert_eq!(stage.audit(1)[0]["outcome"], "flood");
+}
+
+#[test]
+fn h7_only_so_many_run_at_a_time() {
+    let stage = Stage::with(&json!({ "parallel": 2 }));
+    let cwd = stage.world.path("container/workspace");
+    let first = stage.request(&["pipo", "wait"], &cwd);
+    let second = stage.request(&["pipo", "wait"], &cwd);
+    for mut socket in [&first, &second] {
+        assert_eq!(wire::read(&mut socket).unwrap().unwrap().kind, Kind::Output);
+    }
+    stage.ask(&["pipo", "x"]).denied("too many", "2 host commands run already");
+    let container = stage.container(&["pipo"]);
+    denied(container.host(["pipo", "x"]), "too many", "2 host commands run already");
+    drop(first);
+    until("a place is free", || (stage.ask(&["pipo", "x"]).code == Some(0)).then_some(()));
+}
+
+#[test]
+fn h7_clients_that_say_nothing_sensible_are_hung_up_on() {
+    let stage = Stage::new();
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"R\xff\xff\xff\xff",
+        b"R\x02\0\0\0/\0",
+        b"I\x01\0\0\0a",
+        b"R\x01",
+    ] {
+        let socket = stage.connect();
+        try_write(&socket, bytes);
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = Answer::read(socket);
+        assert_eq!((answer.out.as_str(), answer.code), ("", None));
+    }
+    // More input than was granted is no input at all.
+    let mut socket = stage.request(&["pipo", "wait"], stage.world.path("container/workspace"));
+    for _ in 0..16 {
+        try_write(&socket, b"I\0\0\x01\0");
+        try_write(&socket, &vec![0; 65536]);
+    }
+    while matches!(wire::read(&mut socket), Ok(Some(frame)) if frame.kind != Kind::Exit) {}
+    assert_eq!(stage.audit(1)[0]["outcome"], "gone");
+    stage.ask(&["pipo", "x"]).gave("<x>\n");
+}

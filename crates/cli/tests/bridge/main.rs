@@ -1,0 +1,8 @@
+//! Host commands: the real binary on both sides, real sshd, real git. Who attacks is named as in docs/concepts/attacks.md.
+#![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of test functions")]
+
+mod stage;
+mod shim;
+mod limits;
+mod attacks;
+mod repository;

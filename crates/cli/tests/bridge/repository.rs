@@ -1,0 +1,132 @@
+//! Git on the host, in a repository that the agent wrote: nothing of it runs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use testkit::World;
+
+use crate::stage::Stage;
+
+/// A repository in the shared directory, with a change that git must look at.
+fn repository() -> (Stage, World) {
+    let stage = Stage::new();
+    let world = stage.world.clone().git_init("work");
+    // As long as before, so that git must read it.
+    world.write("work/file", "SHARED\n");
+    (stage, world.cwd("work"))
+}
+
+/// A program that leaves a mark when it runs.
+fn evil(world: &World) -> String {
+    let mark = world.path("mark");
+    world.write("work/evil", format!("#!/bin/sh\ntouch {}\nexec cat\n", mark.display()));
+    world.host(["chmod", "755", "evil"]).succeeds();
+    world.path("work/evil").display().to_string()
+}
+
+#[test]
+fn h5_settings_of_the_repository_run_nothing() {
+    for (key, asked, as_user) in [
+        ("core.fsmonitor", &["git", "status"][..], &["git", "status"][..]),
+        ("diff.external", &["git", "diff"], &["git", "diff"]),
+        ("diff.x.textconv", &["git", "diff"], &["git", "diff"]),
+        ("diff.x.command", &["git", "diff"], &["git", "diff"]),
+        ("filter.x.clean", &["git", "status"], &["git", "status"]),
+        ("core.pager", &["git", "log"], &["git", "-p", "log"]),
+    ] {
+        let (stage, world) = repository();
+        let program = evil(&world);
+        world.write("work/.gitattributes", "file diff=x filter=x\n");
+        world.host(["git", "config", key, &program]).succeeds();
+        let answer = stage.ask(asked);
+        assert!(!world.has("mark"), "{key} ran");
+        answer.denied("git", "git is not run in this repository");
+        // The control: git itself obeys the setting. A pager needs a terminal.
+        if key != "core.pager" {
+            world.host(as_user);
+            assert!(world.has("mark"), "{key} does not run at all");
+        }
+    }
+}
+
+#[test]
+fn h5_settings_that_appear_after_the_look_are_outranked() {
+    // What has a fixed name is answered by settings of ours, whenever it was written.
+    let (_, world) = repository();
+    let program = evil(&world);
+    world.host(["git", "config", "core.fsmonitor", &program]).succeeds();
+    let ours = world
+        .clone()
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "core.fsmonitor")
+        .env("GIT_CONFIG_VALUE_0", "false");
+    ours.host(["git", "status"]).succeeds();
+    assert!(!world.has("mark"));
+    world.host(["git", "status"]).succeeds();
+    assert!(world.has("mark"));
+}
+
+#[test]
+fn h5_hooks_do_not_run() {
+    let stage = Stage::with(&serde_json::json!({ "allowed": [{ "cmd": "git commit", "env": {
+        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a" } }] }));
+    let world = stage.world.clone().git_init("work").cwd("work");
+    let program = evil(&world);
+    fs::copy(program, world.path("work/.git/hooks/pre-commit")).unwrap();
+    let answer = stage.ask(&["git", "commit", "--allow-empty", "-m", "x"]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(!world.has("mark"));
+    world.host(["git", "commit", "--allow-empty", "-m", "x"]).succeeds();
+    assert!(world.has("mark"));
+}
+
+#[test]
+fn h8_repositories_that_lie_elsewhere_are_refused() {
+    let world_of = |stage: &Stage| stage.world.clone().git_init("other");
+    let status = &["git", "status"];
+    let (stage, world) = repository();
+    let other = world_of(&stage).path("other/.git");
+    fs::rename(world.path("work/.git"), world.path("work/kept")).unwrap();
+    fs::write(world.path("work/.git"), format!("gitdir: {}\n", other.display())).unwrap();
+    stage.ask(status).denied("git", "lies elsewhere");
+    fs::remove_file(world.path("work/.git")).unwrap();
+    symlink(&other, world.path("work/.git")).unwrap();
+    stage.ask(status).denied("git", "leads out");
+    fs::remove_file(world.path("work/.git")).unwrap();
+    symlink("kept", world.path("work/.git")).unwrap();
+    stage.ask(status).denied("git", "lies elsewhere");
+    fs::remove_file(world.path("work/.git")).unwrap();
+    fs::rename(world.path("work/kept"), world.path("work/.git")).unwrap();
+    assert_eq!(stage.ask(status).code, Some(0));
+    fs::write(world.path("work/.git/commondir"), other.to_str().unwrap()).unwrap();
+    stage.ask(status).denied("git", "leads out of the repository");
+    fs::remove_file(world.path("work/.git/commondir")).unwrap();
+    world.host(["git", "config", "core.worktree", "/"]).succeeds();
+    stage.ask(status).denied("git", "core.worktree");
+}
+
+#[test]
+fn h8_a_repository_above_the_shared_directory_is_not_found() {
+    let stage = Stage::new();
+    let world = stage.world.clone().git_init("");
+    let answer = stage.ask(&["git", "status"]);
+    assert_eq!(answer.code, Some(128), "{answer:?}");
+    world.cwd("work").host(["git", "status"]).succeeds();
+}
+
+#[test]
+fn git_keeps_what_would_be_destroyed() {
+    let stage = Stage::with(&serde_json::json!({ "allowed": ["git"] }));
+    let world = stage.world.clone().git_init("work");
+    world.write("work/file", "changed\n");
+    for argv in [
+        &["git", "reset", "--hard"][..],
+        &["git", "checkout", "--", "file"],
+        &["git", "clean", "-f"],
+        &["git", "push", "--force"],
+    ] {
+        stage.ask(argv).denied("git", "reason: ");
+    }
+    assert_eq!(world.read("work/file"), "changed\n");
+    assert!(stage.ask(&["git", "diff", "--stat"]).out.contains("file"));
+}
