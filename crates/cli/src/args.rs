@@ -268,6 +268,8 @@ pub(crate) enum Command {
     },
     /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
     Proxy(proxy::Proxy),
+    /// Tell what sandboxes have asked of model providers, and what it cost in tokens
+    Usage(proxy::Usage),
     /// Commands that an agent in a container may have run on the host
     #[command(name = "host-command")]
     Bridge {
@@ -391,6 +393,7 @@ const SUBCOMMANDS: &[&str] = &[
     "undo",
     "secret",
     "proxy",
+    "usage",
     "host-command",
     "blocked",
     "completions",

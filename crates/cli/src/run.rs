@@ -161,6 +161,7 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
         Some(Command::Secret { command }) => cmd::secret::run(flags, command.as_ref(), host, io),
         Some(Command::Proxy(proxy)) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
+        Some(Command::Usage(usage)) => no_sandbox(cmd::usage::run(flags, &usage, host, io)),
         Some(Command::Bridge { command }) => cmd::host_command::run(flags, command, host, io),
         Some(Command::Blocked) => no_sandbox(cmd::blocked::run(flags, host, io)),
         Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),

@@ -1,13 +1,13 @@
 //! What happened, one JSON object a line. Never what was said: no bodies, no queries, no headers.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::usage::Tokens;
 
@@ -80,12 +80,60 @@ impl Log {
 
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if self.length > LONGEST {
-            std::fs::rename(&self.path, self.path.with_extension("jsonl.1"))?;
+            std::fs::rename(&self.path, before(&self.path))?;
             *self = Self::open(&self.path.clone())?;
         }
         self.length += text.len() as u64;
         self.file.write_all(text)
     }
+}
+
+/// What a line says about use, read again.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Entry {
+    /// When, as RFC 3339 writes it.
+    pub time: String,
+    /// Whose request it was.
+    pub sandbox: Option<String>,
+    /// Who was asked.
+    pub provider: String,
+    /// What came of it.
+    pub outcome: String,
+    /// Bytes of the request's body.
+    pub bytes_in: u64,
+    /// Bytes of the answer's.
+    pub bytes_out: u64,
+    /// What it cost.
+    pub tokens: Tokens,
+    /// Whether the provider did not say what it cost.
+    #[serde(default)]
+    pub estimated: bool,
+}
+
+/// Goes through what is left of a log since then, the oldest first. A line that was cut off by a full
+/// disk is left out.
+pub fn read(path: &Path, since: SystemTime, mut each: impl FnMut(Entry)) -> io::Result<()> {
+    let since = rfc3339(since);
+    for path in [&before(path), path] {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for line in BufReader::new(file).split(b'\n') {
+            if let Ok(entry) = serde_json::from_slice::<Entry>(&line?)
+                && entry.time >= since
+            {
+                each(entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the log lies that was too long to go on with.
+fn before(path: &Path) -> PathBuf {
+    path.with_extension("jsonl.1")
 }
 
 /// UTC with milliseconds, as RFC 3339 writes it.
@@ -115,6 +163,30 @@ fn date(days: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn read_gives_back_what_was_written_since_then_and_skips_what_is_broken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let line = |time: &str, rest: &str| {
+            format!(
+                "{{\"time\":\"{time}\",\"sandbox\":null,\"provider\":\"x\",\"outcome\":\"complete\",\"bytes_in\":1,{rest}\n"
+            )
+        };
+        let whole = "\"bytes_out\":2,\"tokens\":{\"input\":3,\"output\":4,\"cached\":0}}";
+        std::fs::write(before(&path), line("2026-11-15T00:00:00.000Z", whole)).unwrap();
+        let lines = [line("2026-11-16T00:00:00.000Z", whole), line("2026-11-17", "\"bytes_o")];
+        std::fs::write(&path, lines.concat()).unwrap();
+        let seen = |since: u64| {
+            let mut seen = Vec::new();
+            read(&path, UNIX_EPOCH + Duration::from_secs(since), |entry| seen.push(entry.time))
+                .unwrap();
+            seen
+        };
+        assert_eq!(seen(0), ["2026-11-15T00:00:00.000Z", "2026-11-16T00:00:00.000Z"]);
+        assert_eq!(seen(1_794_787_200), ["2026-11-16T00:00:00.000Z"]);
+        assert_eq!(read(&dir.path().join("none"), UNIX_EPOCH, |_| {}).unwrap(), ());
+    }
 
     #[test]
     fn time_is_written_as_everybody_reads_it() {

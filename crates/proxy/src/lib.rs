@@ -23,7 +23,7 @@ pub mod upstream;
 mod data;
 mod egress;
 mod listen;
-mod audit;
+pub mod audit;
 mod metrics;
 mod admin;
 pub mod attach;

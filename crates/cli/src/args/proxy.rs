@@ -22,6 +22,20 @@ pub(crate) struct Proxy {
     pub background: bool,
 }
 
+/// Tell what sandboxes have asked of model providers, and what it cost in tokens.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Read from the proxy's log, which says what was done and never what was said."
+)]
+pub(crate) struct Usage {
+    /// Look back so many days
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub days: u32,
+    /// Count one sandbox alone, by its id
+    #[arg(long, value_name = "ID")]
+    pub sandbox: Option<String>,
+}
+
 const AFTER: &str = "\
 One proxy serves all sandboxes of a user. They start it when they need it, and it ends with the last session;
 run it yourself to see it work, or to give it listeners. Its admin socket is `proxy/admin` below

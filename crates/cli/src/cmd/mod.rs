@@ -16,6 +16,7 @@ pub(crate) mod why;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod trust;
+pub(crate) mod usage;
 pub(crate) mod config;
 pub(crate) mod fs;
 pub(crate) mod image;

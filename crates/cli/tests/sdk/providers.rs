@@ -149,6 +149,21 @@ fn works(program: &str, script: &str, text: &str) {
         assert!(head.contains(&key) && !head.contains("session-"), "{head}");
     }
     assert_eq!(provider.heads().len(), 5);
+    // What both libraries asked for is counted, also in the streams.
+    let told: Value = serde_json::from_str(&world.run(["usage", "--json"]).output()).unwrap();
+    let of = |name: &str| {
+        told.as_array().unwrap().iter().find(|row| row["provider"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (&of("anthropic")["requests"], &of("openai")["requests"]),
+        (&2.into(), &3.into()),
+        "{told}"
+    );
+    assert_eq!(
+        of("anthropic")["tokens"],
+        json!({ "input": 6, "output": 4, "cached": 0 }),
+        "{told}"
+    );
 }
 
 #[test]

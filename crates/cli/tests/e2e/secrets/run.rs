@@ -120,3 +120,20 @@ fn a_strangers_file_uses_no_secret() {
     world.run(["true"]).code(125).stderr_contains("`secrets.a` uses a secret as `A`");
     world.run(["--trust", "true"]).succeeds();
 }
+
+#[test]
+fn usage_tells_what_sandboxes_have_asked_of_providers() {
+    let provider = Provider::new();
+    let world = provider.world("").env("ANTHROPIC_API_KEY", KEY);
+    world.run(["usage"]).succeeds().stdout("").stderr_contains("no sandbox has asked a provider");
+    for _ in 0..2 {
+        sh(&world, ASK).succeeds().stdout("taken");
+    }
+    world.run(["usage"]).succeeds().stdout_contains("PROVIDER").stdout_contains("anthropic");
+    let told = world.run(["usage", "--json"]).succeeds().output();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told[0]["requests"], 2, "{told}");
+    assert_eq!((&told[0]["failed"], &told[1]), (&0.into(), &serde_json::Value::Null), "{told}");
+    world.run(["usage", "--sandbox", "another", "--json"]).succeeds().stdout("[]\n");
+    world.run(["usage", "--days", "many"]).code(2).stderr_contains("--days");
+}
