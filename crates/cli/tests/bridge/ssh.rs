@@ -112,7 +112,10 @@ fn h3_forwarding_terminals_sftp_and_variables_are_refused() {
     let tty = ["-tt", "-o", "LogLevel=INFO"];
     let run = sshd.client(&tty, &["pipo", "x"]);
     assert!(run.messages().contains("PTY allocation request failed"), "{run}");
-    sshd.plain(&["-tt"], &["tty"]).stdout_contains("/dev/pts");
+    if testkit::user() == testkit::User::Root {
+        // An ordinary user's sshd cannot give terminals away.
+        sshd.plain(&["-tt"], &["tty"]).stdout_contains("/dev/pts");
+    }
     // A subsystem has no standard error.
     sshd.client(&["-s"], &["sftp"]).code(1).stdout("");
     let last = audit(&sshd, 1).pop().unwrap();
@@ -160,10 +163,8 @@ fn h7_a_client_that_goes_takes_its_command_along() {
     // The control: what sshd itself does about such a command is nothing.
     let file = sshd.world.path("three").display().to_string();
     let pipo = sshd.world.path("bin/pipo").display().to_string();
-    let client = sshd.world.start(sshd.words("plain", &[], &[&pipo, "flee", &file, "stay"]));
+    sshd.plain(&[], &[&pipo, "flee", &file]).succeeds();
     let pid = pid_in(&sshd, "three");
-    client.signal(Signal::KILL);
-    client.wait();
     assert!(runs(pid));
     sshd.world.host(["kill", "-KILL", &pid.to_string()]).succeeds();
 }
