@@ -42,9 +42,9 @@ fn user(sshd: &Sshd) -> String {
 
 fn list(world: &World) -> String {
     format!(
-        "allowed = ['pipo', 'git status']\nmounts = [{{ container = '/mnt/workspace', host = {:?} }}]\npath = [{:?}, '/usr/bin']",
-        world.path("work"),
-        world.path("bin")
+        "allowed = ['pipo', 'git status']\nmounts = [{{ container = '/mnt/workspace', host = '{}' }}]\npath = ['{}', '/usr/bin']",
+        world.path("work").display(),
+        world.path("bin").display()
     )
 }
 

@@ -32,9 +32,9 @@ impl Sshd {
             .file("work/file", "shared\n");
         let world = world.file("secret", "the host's\n");
         let list = format!(
-            "path = [{:?}, '/usr/bin', '/bin']\nmounts = [{{ container = '/workspace', host = {:?} }}]\n{}",
-            world.path("bin"),
-            world.path("work"),
+            "path = ['{}', '/usr/bin', '/bin']\nmounts = [{{ container = '/workspace', host = '{}' }}]\n{}",
+            world.path("bin").display(),
+            world.path("work").display(),
             if keys.contains("allowed") {
                 keys.to_owned()
             } else {
@@ -145,6 +145,7 @@ fn at_home(world: World) -> World {
 /// Starts sshd where nobody listens yet.
 pub(crate) fn start(world: &World, more: &str) -> (u16, Process) {
     need("sshd");
+    let mut said = String::new();
     for _ in 0..20 {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let path = |name: &str| world.path(name).display().to_string();
@@ -166,9 +167,9 @@ pub(crate) fn start(world: &World, more: &str) -> (u16, Process) {
         if listens(&mut process, port) {
             return (port, process);
         }
-        eprintln!("{}", process.wait());
+        said = process.wait().to_string();
     }
-    panic!("sshd does not listen");
+    panic!("sshd does not listen: {said}");
 }
 
 fn listens(process: &mut Process, port: u16) -> bool {
