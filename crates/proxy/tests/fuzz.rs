@@ -20,7 +20,9 @@ fn request_means_one_thing_and_carries_nobodys_credential() {
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let seeds: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
-    seeds.iter().for_each(|seed| target::request(seed));
+    for seed in &seeds {
+        target::request(seed);
+    }
     let end = Instant::now() + Duration::from_secs(testkit::rounds(10, 60) as u64);
     let (mut mutator, mut inputs) = (Mutator::new(seeds), 0);
     while Instant::now() < end {
