@@ -12,6 +12,8 @@ use std::path::{Component, Path};
 use sandbox_core::Host;
 use sandbox_core::config::file::{self, Syntax};
 use sandbox_core::config::{Access, Config, ConfigError, Request, Tmp};
+use sandbox_core::host_command::wire::Request as HostRequest;
+use sandbox_core::host_command::{self, Entry, HostList, argument, line};
 use sandbox_core::network::dns::{self, Answer};
 use sandbox_core::network::hello::{self, Hello};
 use sandbox_core::network::{EgressPolicy, HostName, HostPattern, HostPort, HostRule};
@@ -24,7 +26,7 @@ use sandbox_core::wrapper::git::{Asked, Env, Globals, RepoView, Verdict, judge, 
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("config_json", config_json),
     ("config_toml", config_toml),
     ("project_file", project_file),
@@ -32,6 +34,7 @@ pub const TARGETS: [Target; 7] = [
     ("git_config", git_config),
     ("pattern", pattern),
     ("network", network),
+    ("host_command", host_command),
 ];
 
 /// Any text as JSONC.
@@ -304,5 +307,41 @@ fn question(data: &[u8]) {
         assert_eq!(message[..2], data[..2]);
         assert!(message.len() <= data.len() + 16);
         assert!(message[7] == 0 || message.ends_with(&[127, 0, 0, 1]));
+    }
+}
+
+/// A line that a container sent to its host: words that come back when they are written again, and of those only what
+/// the list begins with, whatever follows.
+pub fn host_command(data: &[u8]) {
+    if let Ok(request) = HostRequest::decode(data) {
+        assert_eq!(HostRequest::decode(&request.encode()), Ok(request));
+    }
+    let Ok(words) = line::parse(data) else { return };
+    if let Ok(text) = line::quote(&words) {
+        assert_eq!(line::parse(text.as_bytes()).as_ref(), Ok(&words), "{text:?}");
+    }
+    for word in &words {
+        let bytes = word.as_bytes();
+        for part in argument::parts(bytes) {
+            assert!(part.range.end <= bytes.len() && !part.range.is_empty(), "{part:?}");
+            assert!(!part.absolute || bytes[part.range.start] == b'/', "{part:?}");
+        }
+    }
+    let allowed = ["pipo", "git", "git status", "docker ps", "find", "sudo pipo"];
+    let allowed = allowed.map(|text| Entry::parse(text).expect("an entry")).to_vec();
+    let list = HostList { allowed, ..HostList::default() };
+    match host_command::judge(&list, &words) {
+        Err(denial) => assert_plain(&denial.message().replace('\n', " ")),
+        Ok(passed) => {
+            assert!(passed.entry.covers(&words), "{words:?}");
+            let mut rest = passed.argv.iter();
+            assert!(words.iter().all(|word| rest.any(|other| other == word)), "{words:?}");
+            let first = words.get(1).map_or(&b""[..], |word| word.as_bytes());
+            assert!(words[0] != "git" || !first.starts_with(b"-") || first == b"--version");
+            assert!(
+                words[0] != "find"
+                    || words.iter().all(|word| !word.as_bytes().starts_with(b"-exec"))
+            );
+        }
     }
 }

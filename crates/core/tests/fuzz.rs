@@ -81,6 +81,11 @@ fn network_names_one_host_for_any_bytes() {
     run("network");
 }
 
+#[test]
+fn host_command_passes_only_what_the_list_begins_with() {
+    run("host_command");
+}
+
 /// What git obeys must not be hidden from us by an odd spelling: every file that git reads is read the same way.
 #[test]
 fn git_config_reads_what_git_reads() {

@@ -308,6 +308,15 @@ pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, signal)?)
 }
 
+/// Sends a signal to one process, which must be a child that was not waited for: its number could
+/// mean another one otherwise.
+pub fn signal_child(child: i32, signal: i32) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let child = Pid::from_raw(child).ok_or_else(invalid)?;
+    let signal = Signal::from_named_raw(signal).ok_or_else(invalid)?;
+    Ok(rustix::process::kill_process(child, signal)?)
+}
+
 /// The next child that has ended, whichever it is: its number and how.
 pub fn any_end() -> io::Result<Option<(i32, Change)>> {
     match rustix::process::wait(WaitOptions::NOHANG) {

@@ -120,10 +120,11 @@ fn is_for_proxies(name: &str) -> bool {
 
 /// Names that `Connection` lists: they belong to the connection too.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
-    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    // A value that is no text still names headers between its commas.
+    let values = headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes);
     values
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
+        .flat_map(|value| value.split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .collect()
 }
 

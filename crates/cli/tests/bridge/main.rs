@@ -6,3 +6,7 @@ mod shim;
 mod limits;
 mod attacks;
 mod repository;
+mod sshd;
+mod ssh;
+mod routed;
+mod as_root;

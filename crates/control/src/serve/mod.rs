@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::ControlError;
 use crate::service::Service;
@@ -115,8 +115,13 @@ pub fn run(
             }
             None => None,
         };
+        // Before anybody hears that it serves: whoever does may end it.
+        let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+        let [Ok(term), Ok(int)] = signals else {
+            return Err(ServeError::Start(io::Error::other("no signals")));
+        };
         started(tcp.as_ref().map(|(_, bound, _)| *bound));
-        both(unix, tcp, &shared).await
+        both(unix, tcp, &shared, [term, int]).await
     });
     // A command that somebody waits for ends with its connection; nobody is waited for here.
     runtime.shutdown_background();
@@ -129,6 +134,7 @@ async fn both(
     unix: UnixListener,
     tcp: Option<(TcpListener, SocketAddr, String)>,
     shared: &Arc<Shared>,
+    [mut term, mut int]: [Signal; 2],
 ) -> Result<(), ServeError> {
     let local = axum::serve(unix, routes::all(Arc::clone(shared), Access::Owner));
     let remote = async {
@@ -139,10 +145,6 @@ async fn both(
             }
             None => std::future::pending().await,
         }
-    };
-    let mut ends = [SignalKind::terminate(), SignalKind::interrupt()].into_iter().map(signal);
-    let (Some(Ok(mut term)), Some(Ok(mut int))) = (ends.next(), ends.next()) else {
-        return Err(ServeError::Start(io::Error::other("no signals")));
     };
     tokio::select! {
         served = local.into_future() => served.map_err(ServeError::Start),

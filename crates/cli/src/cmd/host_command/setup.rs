@@ -92,7 +92,7 @@ fn plan(setup: &Setup) -> Result<Vec<Step>, SetupError> {
         Step::User { name: name.clone(), home: files::home(name), shell: files::SHELL.into() },
         Step::keep(sandbox_core::host_command::HOST_LIST, files::list(&setup.allow), 0o644),
         Step::file("/usr/local/sbin/miclaw-cmd-wrapper", files::WRAPPER.into(), 0o755),
-        Step::file(files::sshd(name), files::sshd_text(name), 0o644),
+        Step::Sshd { path: files::sshd(name), text: files::sshd_text(name) },
     ];
     if let Some(key) = &setup.key {
         let text =

@@ -7,9 +7,9 @@ use sandbox_control::serve::{self, Operator, ServeError, Settings, TOKEN};
 use sandbox_control::session::{Name, NewSession, Session};
 use sandbox_control::{ControlError, Place, Service};
 use sandbox_core::Host;
-use sandbox_core::config::{self, Access, Request};
+use sandbox_core::config::{self, Access, Backend, Request};
 
-use super::{rm, service, up};
+use super::{container, rm, service, up};
 use crate::args::sessions::Serve;
 use crate::args::words::{COW, network};
 use crate::run::{Failed, Outcome};
@@ -88,8 +88,14 @@ impl Local {
     fn decide(&self, name: Option<Name>, request: &Request) -> Result<NewSession, Problem> {
         let config = config::load(&self.host, request);
         let config = config.map_err(|error| problem("refused", &Failed::from(error)))?;
-        let decided = up::look_ahead(name, request, config, &self.host);
-        Ok(decided.map_err(|failed| problem("refused", &failed))?.0)
+        let decided = if config.session.backend(&config.mounts) == Backend::Docker {
+            // What has to be said about exceptions goes to whoever reads what this program says.
+            let io = &mut Stdio::real();
+            container::look_ahead(name, request, &config, &self.host, io).map(|(new, _)| new)
+        } else {
+            up::look_ahead(name, request, config, &self.host).map(|(new, _)| new)
+        };
+        decided.map_err(|failed| problem("refused", &failed))
     }
 }
 

@@ -1,13 +1,16 @@
 //! The sessions of this user, as every command opens them.
 
 use sandbox_control::backend::Backend;
+use sandbox_control::backend::BackendError;
 use sandbox_control::backend::bwrap::Bwrap;
+use sandbox_control::backend::docker::Docker;
 use sandbox_control::session::{Matching, Session};
 use sandbox_control::{ControlError, Place, Service};
 use sandbox_core::Host;
 
 use super::here;
 use crate::args::Flags;
+use crate::cmd::credentials;
 use crate::run::Failed;
 
 impl From<ControlError> for Failed {
@@ -35,7 +38,26 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
 
 /// Everybody who can carry sessions out.
 pub(crate) fn backends(place: &Place, host: &Host) -> Vec<Box<dyn Backend>> {
-    vec![Box::new(Bwrap::new(place.clone(), host.exe.clone()))]
+    let bwrap = Bwrap::new(place.clone(), host.exe.clone());
+    vec![Box::new(bwrap), Box::new(docker_at(place, host))]
+}
+
+/// Sessions in containers.
+pub(crate) fn docker(host: &Host) -> Result<Docker, Failed> {
+    Ok(docker_at(&Place::of(host)?, host))
+}
+
+/// The same, with the secrets that they ask for.
+fn docker_at(place: &Place, host: &Host) -> Docker {
+    let owner = host.clone();
+    let secrets = move |config: &_| {
+        credentials::for_container(config, &owner).map_err(|failed| {
+            let mut error = BackendError::plain(failed.error.to_string());
+            error.hint = failed.hint;
+            error
+        })
+    };
+    Docker::new(place.clone(), host.clone(), Box::new(secrets))
 }
 
 /// Opens the record if there is one.

@@ -222,7 +222,7 @@ impl<'e> Server<'e> {
                 let own = caller.child.as_ref().is_some_and(|child| child.pid == pid);
                 if own && caller.gone.is_some() {
                     // What it started in its group goes with it.
-                    caller.child.iter().for_each(|child| child.signal(signal::KILL));
+                    caller.child.iter().for_each(Child::end_group);
                 } else if own {
                     let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, code]);
                 }

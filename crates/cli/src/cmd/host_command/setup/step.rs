@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,6 +37,11 @@ pub(super) enum Step {
         line: String,
     },
     Sudoers {
+        path: PathBuf,
+        text: String,
+    },
+    /// Settings of sshd's, which must still make sense to it.
+    Sshd {
         path: PathBuf,
         text: String,
     },
@@ -80,6 +85,10 @@ impl Step {
                 format!("write {}, mode 440, once visudo has checked it:", path.display()),
                 text,
             ),
+            Self::Sshd { path, text } => block(
+                format!("write {}, mode 644, and keep it if sshd takes it:", path.display()),
+                text,
+            ),
             Self::CheckSshd { reload: true } => {
                 "check sshd's settings, and tell it to read them again\n".into()
             }
@@ -90,7 +99,10 @@ impl Step {
     /// What will be taken back.
     pub(super) fn undo_text(&self) -> String {
         match self {
-            Self::Link { path, .. } | Self::File { path, .. } | Self::Sudoers { path, .. } => {
+            Self::Link { path, .. }
+            | Self::File { path, .. }
+            | Self::Sshd { path, .. }
+            | Self::Sudoers { path, .. } => {
                 format!("remove {}\n", path.display())
             }
             Self::Keep { path, .. } => {
@@ -113,8 +125,10 @@ impl Step {
                 if !user_exists(name) {
                     self.run(&self.useradd())?;
                 }
-                // sshd wants nobody but root or the user to be able to write here; root it is.
-                self.wrap(make_dir(home, 0o755))
+                // sshd wants nobody but root or the user to be able to write here. It is root, so that no command can
+                // add a key; the user's own place lies below.
+                self.wrap(make_dir(home, 0o755))?;
+                self.wrap(make_state(home, name))
             }
             Self::Keep { path, .. } if path.is_file() => Ok(()),
             Self::File { path, text, mode } | Self::Keep { path, text, mode } => {
@@ -122,15 +136,17 @@ impl Step {
             }
             Self::Key { home, line } => self.wrap(add_key(home, line)),
             Self::Sudoers { path, text } => self.sudoers(path, text),
+            Self::Sshd { path, text } => self.sshd(path, text),
             Self::CheckSshd { reload } => self.check_sshd(*reload),
         }
     }
 
     pub(super) fn undo(&self) -> Result<(), SetupError> {
         match self {
-            Self::Link { path, .. } | Self::File { path, .. } | Self::Sudoers { path, .. } => {
-                self.wrap(remove(path))
-            }
+            Self::Link { path, .. }
+            | Self::File { path, .. }
+            | Self::Sshd { path, .. }
+            | Self::Sudoers { path, .. } => self.wrap(remove(path)),
             Self::Keep { path, text, .. } => {
                 let same = fs::read_to_string(path).is_ok_and(|now| now == *text);
                 if same { self.wrap(remove(path)) } else { Ok(()) }
@@ -170,6 +186,12 @@ impl Step {
         }
     }
 
+    /// A file that sshd cannot read keeps it from starting again: then it goes at once.
+    fn sshd(&self, path: &Path, text: &str) -> Result<(), SetupError> {
+        self.wrap(write(path, text, 0o644))?;
+        self.check_sshd(false).or_else(|error| self.wrap(remove(path)).and(Err(error)))
+    }
+
     fn check_sshd(&self, reload: bool) -> Result<(), SetupError> {
         self.run(&["/usr/sbin/sshd".into(), "-t".into()])?;
         if reload { self.run(&["systemctl".into(), "reload".into(), "ssh".into()]) } else { Ok(()) }
@@ -195,6 +217,16 @@ impl Step {
 fn user_exists(name: &str) -> bool {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     users.lines().any(|line| line.split(':').next() == Some(name))
+}
+
+/// Where locks and the log of requests lie.
+fn make_state(home: &Path, name: &str) -> io::Result<()> {
+    let state = home.join(".local/state/agent-sandbox/host-commands");
+    make_dir(&state, 0o700)?;
+    let users = fs::read_to_string("/etc/passwd")?;
+    let line = users.lines().find(|line| line.split(':').next() == Some(name));
+    let id = |at| line.and_then(|line| line.split(':').nth(at)?.parse().ok());
+    chown(&state, id(2), id(3))
 }
 
 fn make_dir(path: &Path, mode: u32) -> io::Result<()> {

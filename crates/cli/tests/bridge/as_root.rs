@@ -1,0 +1,223 @@
+//! What only root can do: `host-command setup` on a machine of the test's own, and what logs in there.
+
+use testkit::{Namespace, Run, World, need};
+
+use crate::sshd;
+
+/// A machine whose `/etc`, `/usr/local` and `/var/lib` are copies that nobody misses.
+fn machine() -> World {
+    let world = World::new()
+        .dir("local/bin")
+        .dir("local/sbin")
+        .dir("lib")
+        .dir("srv/work/sub")
+        .file("srv/work/file", "shared\n");
+    let world = world.exec_file("local/bin/pipo", include_str!("pipo.sh"));
+    for name in ["key", "plain", "host_key"] {
+        let path = world.path(name);
+        world
+            .host([
+                need("ssh-keygen").as_os_str(),
+                "-q".as_ref(),
+                "-t".as_ref(),
+                "ed25519".as_ref(),
+                "-N".as_ref(),
+                "".as_ref(),
+                "-f".as_ref(),
+                path.as_os_str(),
+            ])
+            .succeeds();
+    }
+    let (root, binary) = (world.path(""), world.binary().display().to_string());
+    let root = root.display();
+    let script = format!(
+        "cp -a /etc {root}/etc
+        rm -f {root}/etc/ssh/sshd_config.d/*
+        echo 'Include /etc/ssh/sshd_config.d/*.conf' > {root}/etc/ssh/sshd_config
+        echo 'HostKey {root}/host_key' >> {root}/etc/ssh/sshd_config
+        cp {binary} {root}/local/bin/agent-sandbox
+        mount -o bind {root}/etc /etc
+        mount -o bind {root}/local /usr/local
+        mount -o bind {root}/lib /var/lib
+        mount -o bind {root}/srv /srv
+        mount -t tmpfs tmpfs /run
+        mkdir /run/sshd"
+    );
+    let namespace = Namespace::of_root(&world, &script);
+    world.within(namespace)
+}
+
+fn setup(world: &World, more: &[&str]) -> Run {
+    let key = world.path("key.pub").display().to_string();
+    let words = [
+        "host-command",
+        "setup",
+        "--allow",
+        "pipo",
+        "--allow",
+        "git status",
+        "--key",
+        &key,
+        "--from",
+        "127.0.0.1",
+        "--expires",
+        "29990101",
+        "--sudo",
+        "/usr/local/bin/pipo",
+    ];
+    world.run(words.iter().chain(more))
+}
+
+/// What the steps touch, as text.
+fn state(world: &World) -> String {
+    let script = "cat /etc/passwd /etc/shadow /etc/group; ls -lR --time-style=+ /etc/ssh /etc/sudoers.d /etc/agent-sandbox /usr/local/sbin /var/lib 2>&1 | grep -v total";
+    world.host(["sh", "-c", script]).output()
+}
+
+#[test]
+fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
+    let world = machine();
+    let before = state(&world);
+    let shown = setup(&world, &[]).succeeds().stderr_contains("nothing was done");
+    for text in [
+        "useradd --system",
+        "--password *",
+        "Match User pipo-runner",
+        "restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\",from=\"127.0.0.1\",expiry-time=\"29990101\" ssh-ed25519",
+        "NOPASSWD: /usr/local/bin/pipo",
+        "allowed = [\"pipo\", \"git status\"]",
+        "host-command serve",
+    ] {
+        assert!(shown.output().contains(text), "{text}\n{shown}");
+    }
+    assert_eq!(state(&world), before);
+    setup(&world, &["--yes"]).succeeds().stderr_contains("sshd has not been told");
+    world
+        .host(["grep", "^pipo-runner:", "/etc/passwd"])
+        .stdout_contains(":/var/lib/agent-sandbox/pipo-runner:/usr/local/sbin/agent-sandbox-shell");
+    world.host(["grep", "^pipo-runner:\\*:", "/etc/shadow"]).succeeds();
+    world
+        .host([
+            "stat",
+            "-c",
+            "%U %a",
+            "/etc/sudoers.d/agent-sandbox-pipo-runner",
+            "/usr/local/sbin/miclaw-cmd-wrapper",
+            "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys",
+        ])
+        .stdout("root 440\nroot 755\nroot 644\n");
+    let done = state(&world);
+    setup(&world, &["--yes"]).succeeds();
+    assert_eq!(state(&world), done, "a second time changes nothing");
+    setup(&world, &["--undo"]).succeeds().stderr_contains("nothing was taken back");
+    assert_eq!(state(&world), done);
+    setup(&world, &["--undo", "--yes"]).succeeds();
+    setup(&world, &["--undo", "--yes"]).succeeds();
+    let left = state(&world);
+    for text in ["pipo-runner", "miclaw", "agent-sandbox-shell", "60-agent-sandbox"] {
+        assert!(!left.contains(text), "{text} is left\n{left}");
+    }
+}
+
+#[test]
+fn setup_refuses_what_would_break_the_machine() {
+    let world = machine();
+    for more in [
+        &["--user", "Root!"][..],
+        &["--user", "a b"],
+        &["--sudo", "pipo"],
+        &["--sudo", "/bin/a,/bin/b"],
+        &["--allow", "a; b"],
+        &["--from", "x\" y"],
+        &["--expires", "soon"],
+    ] {
+        let words = ["host-command", "setup", "--yes", "--key"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([world.path("key.pub").display().to_string()]);
+        let words: Vec<String> = words.chain(more.iter().map(|word| (*word).to_owned())).collect();
+        world.run(words).code(1).stdout("");
+    }
+    world
+        .run(["host-command", "setup", "--yes", "--key", "/etc/hostname"])
+        .code(1)
+        .stderr_contains("no public key");
+}
+
+/// The seed's own line, from key to command, on a machine that was prepared by `setup`.
+#[test]
+fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
+    let world = machine();
+    setup(&world, &["--yes"]).succeeds();
+    let list = world.path("etc/agent-sandbox/host-commands.toml");
+    let text = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(
+        &list,
+        format!("mounts = [{{ container = '/workspace', host = '/srv/work' }}]\n{text}"),
+    )
+    .unwrap();
+    world
+        .host([
+            "cp",
+            "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys",
+            &world.path("authorized_keys").display().to_string(),
+        ])
+        .succeeds();
+    // A key that somebody added without `command=`, and a machine without the Match block: the shell still holds.
+    let plain = std::fs::read_to_string(world.path("plain.pub")).unwrap();
+    let both = std::fs::read_to_string(world.path("authorized_keys")).unwrap() + &plain;
+    for (keys, more) in [(&both, "Include /etc/ssh/sshd_config.d/*.conf"), (&both, "")] {
+        std::fs::write(world.path("srv/keys"), keys).unwrap();
+        let (port, _sshd) = sshd::start(
+            &world,
+            &format!("{more}\nMatch User pipo-runner\n  AuthorizedKeysFile /srv/keys"),
+        );
+        world.write("known_hosts", format!("[127.0.0.1]:{port} {}", world.read("host_key.pub")));
+        let ask = |key: &str, line: &str| {
+            let path = |name: &str| world.path(name).display().to_string();
+            let known = format!("UserKnownHostsFile={}", path("known_hosts"));
+            let port = port.to_string();
+            world.host([
+                "ssh",
+                "-F",
+                "none",
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                &known,
+                "-i",
+                &path(key),
+                "-p",
+                &port,
+                "pipo-runner@127.0.0.1",
+                line,
+            ])
+        };
+        ask("key", "pipo 'a b'").succeeds().stdout("<a b>\n");
+        ask("key", "AGENT_SANDBOX_CWD=/workspace/sub pipo pwd")
+            .succeeds()
+            .stdout("/srv/work/sub\n");
+        ask("key", "pipo read /etc/passwd").code(1).stderr_contains("denied: pipo");
+        ask("key", "rm -rf /").code(1).stderr_contains("denied: rm");
+        ask("key", "pipo env").succeeds().stdout_contains("USER=pipo-runner").stdout_lacks("SSH_");
+        // Without a forced command sshd hands the line to the shell, which has none to start but the installed one.
+        let forced = more.starts_with("Include");
+        let run = ask("plain", "id");
+        run.code(1).stdout("").stderr_contains(if forced { "denied: id" } else { "denied: shell" });
+        let run = ask("plain", "/usr/local/sbin/miclaw-cmd-wrapper");
+        run.code(1).stdout("").stderr_contains(if forced {
+            "denied: /usr/local"
+        } else {
+            "there is no command"
+        });
+    }
+    world
+        .host(["su", "-", "pipo-runner", "-c", "id"])
+        .code(1)
+        .stdout("")
+        .stderr_contains("denied: shell");
+    world
+        .host(["su", "-s", "/bin/sh", "pipo-runner", "-c", "id -un"])
+        .succeeds()
+        .stdout("pipo-runner\n");
+}

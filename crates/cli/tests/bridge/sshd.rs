@@ -1,0 +1,188 @@
+//! A real sshd on a port of its own, with keys of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use testkit::{Namespace, Process, Run, World, need};
+
+/// What runs on the host when it is asked for.
+const PIPO: &str = include_str!("pipo.sh");
+
+pub(crate) struct Sshd {
+    pub world: World,
+    /// The same without what sshd needs around it.
+    pub bare: World,
+    port: u16,
+    _process: Process,
+}
+
+impl Sshd {
+    /// One that lets `key` in to `host-command serve` and `plain` in to everything, with these keys in the host's list.
+    pub(crate) fn new(keys: &str) -> Self {
+        Self::with_options(keys, "")
+    }
+
+    /// The same with further options for `key`.
+    pub(crate) fn with_options(keys: &str, options: &str) -> Self {
+        let world = World::new()
+            .exec_file("bin/pipo", PIPO)
+            .dir("state")
+            .dir("work/sub")
+            .file("work/file", "shared\n");
+        let world = world.file("secret", "the host's\n");
+        let list = format!(
+            "path = ['{}', '/usr/bin', '/bin']\nmounts = [{{ container = '/workspace', host = '{}' }}]\n{}",
+            world.path("bin").display(),
+            world.path("work").display(),
+            if keys.contains("allowed") {
+                keys.to_owned()
+            } else {
+                format!("allowed = ['pipo', 'git status', 'git log']\n{keys}")
+            },
+        );
+        world.write("list.toml", list);
+        for name in ["key", "plain", "host_key", "other_key"] {
+            let path = world.path(name);
+            world
+                .host([
+                    need("ssh-keygen").as_os_str(),
+                    "-q".as_ref(),
+                    "-t".as_ref(),
+                    "ed25519".as_ref(),
+                    "-N".as_ref(),
+                    "".as_ref(),
+                    "-f".as_ref(),
+                    path.as_os_str(),
+                ])
+                .succeeds();
+        }
+        let serve = format!(
+            "{} host-command serve --list {} --state {}",
+            world.binary().display(),
+            world.path("list.toml").display(),
+            world.path("state").display()
+        );
+        let keys = format!(
+            "restrict,command=\"{serve}\"{options} {}\n{}\n",
+            world.read("key.pub").trim(),
+            world.read("plain.pub").trim()
+        );
+        world.write("authorized_keys", keys);
+        let bare = world.clone();
+        let world = at_home(world);
+        let (port, process) = start(&world, "");
+        world.write("known_hosts", format!("[127.0.0.1]:{port} {}", world.read("host_key.pub")));
+        world.write("wrong_hosts", format!("[127.0.0.1]:{port} {}", world.read("other_key.pub")));
+        Self { world, bare, port, _process: process }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The words of a client with this key.
+    pub(crate) fn words(&self, key: &str, options: &[&str], line: &[&str]) -> Vec<String> {
+        let path = |name: &str| self.world.path(name).display().to_string();
+        let mut words: Vec<String> = [
+            "ssh",
+            "-F",
+            "none",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "IdentitiesOnly=yes",
+            "-o",
+            "LogLevel=ERROR",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        words.extend(["-o".into(), format!("UserKnownHostsFile={}", path("known_hosts"))]);
+        words.extend(["-i".into(), path(key), "-p".into(), self.port.to_string()]);
+        words.extend(options.iter().map(|word| (*word).to_owned()));
+        words.push("127.0.0.1".into());
+        words.extend(line.iter().map(|word| (*word).to_owned()));
+        words
+    }
+
+    /// Sends a line as it is.
+    pub(crate) fn ask(&self, line: &str) -> Run {
+        self.client(&[], &[line])
+    }
+
+    pub(crate) fn client(&self, options: &[&str], line: &[&str]) -> Run {
+        self.world.host(self.words("key", options, line))
+    }
+
+    /// The same with the key that may do everything: the control.
+    pub(crate) fn plain(&self, options: &[&str], line: &[&str]) -> Run {
+        self.world.host(self.words("plain", options, line))
+    }
+}
+
+/// What sshd needs of its machine: root's own wants a folder in `/run`, and that root is not locked.
+fn at_home(world: World) -> World {
+    if !rustix::process::getuid().is_root() {
+        return world;
+    }
+    let users = fs::read_to_string("/etc/shadow").unwrap_or_default();
+    let open = |line: &str| {
+        if line.starts_with("root:") {
+            "root:*:19000:0:99999:7:::".to_owned()
+        } else {
+            line.to_owned()
+        }
+    };
+    world.write("shadow", users.lines().map(open).collect::<Vec<_>>().join("\n") + "\n");
+    let shadow = world.path("shadow").display().to_string();
+    let script = format!(
+        "mount -t tmpfs tmpfs /run\nmkdir /run/sshd\nchmod 600 {shadow}\nmount -o bind {shadow} /etc/shadow"
+    );
+    let namespace = Namespace::of_root(&world, &script);
+    world.within(namespace)
+}
+
+/// Starts sshd where nobody listens yet.
+pub(crate) fn start(world: &World, more: &str) -> (u16, Process) {
+    need("sshd");
+    let mut said = String::new();
+    for _ in 0..20 {
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let path = |name: &str| world.path(name).display().to_string();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nUsePAM no\nStrictModes no\nLogLevel VERBOSE\n\
+             AuthorizedKeysFile {}\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n\
+             AcceptEnv *\nPermitUserEnvironment no\nMaxStartups 100\n{more}\n",
+            path("host_key"),
+            path("authorized_keys"),
+        );
+        world.write("sshd_config", config);
+        let mut process = world.start([
+            sshd().as_os_str(),
+            "-D".as_ref(),
+            "-e".as_ref(),
+            "-f".as_ref(),
+            world.path("sshd_config").as_os_str(),
+        ]);
+        if listens(&mut process, port) {
+            return (port, process);
+        }
+        said = process.wait().to_string();
+    }
+    panic!("sshd does not listen: {said}");
+}
+
+fn listens(process: &mut Process, port: u16) -> bool {
+    while process.is_running() {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    false
+}
+
+/// sshd starts itself again for each connection, by its absolute path.
+fn sshd() -> &'static Path {
+    Path::new("/usr/sbin/sshd")
+}

@@ -1,0 +1,10 @@
+//! Sessions in real containers: brought up, entered, taken down, and what an agent in one can do.
+
+mod stage;
+mod life;
+mod sees;
+mod hardening;
+mod mounts;
+mod network;
+mod attacks;
+mod cut_short;

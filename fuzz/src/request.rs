@@ -1,0 +1,102 @@
+//! A request of a sandbox: a path in the first line, headers in the others. What passes to a server must mean one thing,
+//! and carry nobody's credential.
+
+use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use sandbox_proxy::headers::{is_credential, strip_request};
+use sandbox_proxy::path;
+
+/// What the sandbox authenticates with.
+const TOKEN: &str = "session-0123456789abcdef";
+
+/// What belongs to one connection, or is set by whoever sends (RFC 9110, 7.6.1).
+const BOUND: [&str; 9] = [
+    "connection",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "proxy-authorization",
+];
+
+/// The target.
+pub fn request(data: &[u8]) {
+    let mut lines = data.split(|byte| *byte == b'\n');
+    if let Ok(path) = std::str::from_utf8(lines.next().unwrap_or_default()) {
+        judge_path(path);
+    }
+    judge_headers(lines.filter_map(header).collect());
+}
+
+/// However often a server decodes a path that passes, it never climbs.
+fn judge_path(raw: &str) {
+    let plain = path::plain(raw);
+    if path::check(raw).is_err() {
+        assert!(plain.is_err(), "rules see a path that is refused");
+        return;
+    }
+    let mut bytes = raw.as_bytes().to_vec();
+    for _ in 0..8 {
+        let climbs = |segment: &[u8]| {
+            let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+            name == b"." || name == b".."
+        };
+        assert!(!bytes.split(|byte| b"/\\".contains(byte)).any(climbs), "{raw:?} climbs");
+        bytes = decoded(&bytes);
+    }
+    if let Ok(plain) = plain {
+        let unclear = plain.contains("//") || plain.contains([';', '\\', '\0', '%']);
+        assert!(!unclear, "{plain:?} has two meanings");
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|code| code.iter().all(u8::is_ascii_hexdigit));
+        let code = code.filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        let byte = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    out
+}
+
+fn header(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+    let colon = line.iter().position(|byte| *byte == b':')?;
+    let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+    Some((name, HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?))
+}
+
+fn judge_headers(lines: Vec<(HeaderName, HeaderValue)>) {
+    let listed: Vec<Vec<u8>> = lines
+        .iter()
+        .filter(|(name, _)| name == "connection")
+        .flat_map(|(_, value)| value.as_bytes().split(|byte| *byte == b','))
+        .map(|name| name.trim_ascii().to_ascii_lowercase())
+        .collect();
+    let mut headers: HeaderMap =
+        lines.into_iter().fold(HeaderMap::new(), |mut map, (name, value)| {
+            map.append(name, value);
+            map
+        });
+    strip_request(&mut headers, TOKEN);
+    for (name, value) in headers.iter().filter(|(name, _)| **name != ACCEPT_ENCODING) {
+        let text = name.as_str();
+        assert!(!is_credential(name), "{text} is a credential");
+        assert!(!BOUND.contains(&text), "{text} belongs to one connection");
+        assert!(
+            !listed.iter().any(|listed| listed == text.as_bytes()),
+            "{text} was named by Connection"
+        );
+        let has_token = value.as_bytes().windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes());
+        assert!(!has_token, "{text} carries the token");
+    }
+    assert_eq!(headers.get_all(ACCEPT_ENCODING).iter().collect::<Vec<_>>(), ["identity"]);
+    let mut again = headers.clone();
+    strip_request(&mut again, TOKEN);
+    assert_eq!(again, headers, "a second look finds more");
+}
