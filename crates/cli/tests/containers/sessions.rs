@@ -8,3 +8,4 @@ mod mounts;
 mod network;
 mod attacks;
 mod cut_short;
+mod host_commands;

@@ -13,10 +13,7 @@ pub(super) struct SessionKey {
 
 /// Keys that are refused, and what they wait for. The part that carries a key out takes its line away;
 /// a key of sessions is from then on skipped by the local sandbox.
-pub const NOT_YET: &[(&str, &str)] = &[
-    ("proxy", "a session finds its proxy by itself"),
-    ("host_commands", "there is no bridge to the host"),
-];
+pub const NOT_YET: &[(&str, &str)] = &[("proxy", "a session finds its proxy by itself")];
 
 pub(super) const SESSION_KEYS: &[SessionKey] = &[
     SessionKey {
@@ -89,14 +86,7 @@ mod tests {
 
     #[test]
     fn not_yet_refuses_a_key_when_it_asks_for_something() {
-        for (key, asks, does_not) in [
-            ("proxy", "proxy = { addr = ':1' }", None),
-            (
-                "host_commands",
-                "host_commands.enabled = true",
-                Some("host_commands.enabled = false"),
-            ),
-        ] {
+        for (key, asks, does_not) in [("proxy", "proxy = { addr = ':1' }", None)] {
             let read = |text| parse(text, Syntax::Toml, Path::new("sandbox.toml")).unwrap();
             let refused = not_yet(&read(asks));
             assert!(

@@ -13,7 +13,7 @@
 //! ```
 
 mod wire;
-mod holder;
+pub(super) mod holder;
 mod client;
 mod keeper;
 pub mod server;

@@ -16,8 +16,9 @@ use sandbox_proxy::doors::{Door, NewDoor};
 use sandbox_proxy::session::Registration;
 
 use super::engine::status;
+use super::files::Facts;
 use super::render::{self, Marks};
-use super::{Docker, PREFIX, files, name, proxy_failed};
+use super::{Docker, PREFIX, broker, files, name, proxy_failed};
 use crate::backend::{BackendError, Recorder, Stray};
 use crate::error::ControlError;
 use crate::session::{BackendKind, Session, hex};
@@ -44,6 +45,15 @@ impl Docker {
             files::make(&dir, &plan, &control)
                 .map_err(|error| BackendError::new("cannot make the session's directory", error))
         })?;
+        if let Some(bridge) = &plan.bridge {
+            bridge
+                .write(&dir)
+                .map_err(|error| BackendError::new("cannot write the bridge's files", error))?;
+            let facts = Facts::of(&plan);
+            record.make(ThingKind::Broker, session.id.as_str(), || {
+                self.start_broker(session, &facts)
+            })?;
+        }
         if plan.door.is_some() {
             record.make(ThingKind::Door, session.id.as_str(), || {
                 self.open_door(session, &plan, secrets.sessions.clone())
@@ -53,6 +63,20 @@ impl Docker {
             self.create(session, &plan, &secrets.env)
         })?;
         Ok(())
+    }
+
+    /// Starts the process that carries host commands out, where there is one and it does not run.
+    pub(super) fn start_broker(
+        &self,
+        session: &Session,
+        facts: &Facts,
+    ) -> Result<(), BackendError> {
+        if facts.broker.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<_> = facts.broker.iter().map(Into::into).collect();
+        broker::start(&self.host.exe, &words, &self.dir(session))
+            .map_err(|error| BackendError::new("cannot start the broker of host commands", error))
     }
 
     pub(super) fn create(

@@ -15,6 +15,7 @@ mod address;
 mod engine;
 mod render;
 mod files;
+mod broker;
 mod make;
 mod process;
 
@@ -176,9 +177,11 @@ impl Backend for Docker {
 
     /// The proxy keeps doors by itself; it only has to run.
     fn bind(&self, session: &Session, _: &mut Recorder<'_>) -> Result<(), ControlError> {
-        if self.facts(session)?.door {
+        let facts = self.facts(session)?;
+        if facts.door {
             self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
         }
+        self.start_broker(session, &facts)?;
         Ok(())
     }
 
@@ -188,6 +191,7 @@ impl Backend for Docker {
         if facts.door {
             self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
         }
+        self.start_broker(session, &facts)?;
         let place = Where {
             docker: engine.docker.clone(),
             container: name(session),
@@ -224,6 +228,9 @@ impl Backend for Docker {
                 }
                 other => other.map_err(proxy_failed),
             },
+            ThingKind::Broker => broker::end(&self.dir(session)).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            }),
             ThingKind::Directory => files::clear(&self.dir(session))
                 .map_err(|error| BackendError::new("cannot clear the session's directory", error)),
             _ => Ok(()),

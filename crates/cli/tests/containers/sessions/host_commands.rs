@@ -1,0 +1,61 @@
+//! Commands that run on the host, from a container without a network.
+
+use super::stage::{NAME, Stage};
+
+/// The example of the sandboxing guide: whole, with a program that every machine has.
+fn example(stage: &Stage, enabled: bool) -> String {
+    let (work, config) = (stage.world.path("foo"), stage.world.path("config"));
+    format!(
+        r#"{{ "image": "{}", "sandbox": {{ "network": "none",
+            "mounts": [
+                {{ "host": "{}", "container": "/workspace", "mode": "rw" }},
+                {{ "host": "{}", "container": "/config", "mode": "ro" }}
+            ],
+            "host_commands": {{
+                "enabled": {enabled}, "ssh_key_secret": "ssh_key", "user": "pipo-runner",
+                "host": "host.docker.internal", "allowed": ["uname"]
+            }} }} }}"#,
+        stage.docker.busybox(),
+        work.display(),
+        config.display()
+    )
+}
+
+#[test]
+fn an_allowed_command_runs_on_the_host_and_every_other_one_inside() {
+    let stage = Stage::new("");
+    std::fs::remove_file(stage.world.path("project/sandbox.toml")).unwrap();
+    for dir in ["foo", "config"] {
+        std::fs::create_dir(stage.world.path(dir)).unwrap();
+        std::os::unix::fs::chown(stage.world.path(dir), Some(1000), Some(1000)).unwrap();
+    }
+    stage.world.write("project/.agent-sandbox.json", example(&stage, true));
+    stage.bring_up().succeeds().stderr_contains("granted: host commands uname");
+    let machine = stage.world.host(["uname", "-n"]).output();
+    let name =
+        |program: &str, flag: &str| stage.world.run(["exec", "-s", NAME, program, flag]).output();
+    assert_eq!(name("uname", "-n"), machine, "on the host");
+    assert_eq!(name("/bin/uname", "-n"), "sandbox\n", "its own program");
+    assert_eq!(stage.world.run(["exec", "-s", NAME, "hostname"]).output(), "sandbox\n");
+    stage.world.run(["exec", "-s", NAME, "uname", "--no-such-option"]).fails();
+    // A broker that was killed is started again by whoever needs it.
+    let lock = format!("home/.local/share/agent-sandbox/boxes/{}/broker.lock", stage.id().unwrap());
+    let held = stage.world.read(&lock);
+    stage.world.host(["kill", "-KILL", held.split(' ').next().unwrap()]).succeeds();
+    assert_eq!(name("uname", "-n"), machine);
+    stage.down().succeeds();
+    assert!(!stage.world.has(&lock));
+    // Off: no socket, no shim, no way.
+    stage.world.write("project/.agent-sandbox.json", example(&stage, false));
+    stage.bring_up().succeeds().stderr_lacks("host commands");
+    assert_eq!(name("uname", "-n"), "sandbox\n");
+    stage.sh("ls /run/agent-sandbox/bridge").fails();
+}
+
+#[test]
+fn ssh_without_a_network_names_the_socket() {
+    let stage = Stage::new(
+        "host_commands = { enabled = true, transport = 'ssh', user = 'x', allowed = ['uname'] }",
+    );
+    stage.bring_up().code(125).stderr_contains("needs a network").stderr_contains("Unix socket");
+}
