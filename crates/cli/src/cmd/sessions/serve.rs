@@ -91,7 +91,9 @@ impl Local {
         let decided = if config.session.backend(&config.mounts) == Backend::Docker {
             // What has to be said about exceptions goes to whoever reads what this program says.
             let io = &mut Stdio::real();
-            container::look_ahead(name, request, &config, &self.host, io).map(|(new, _)| new)
+            service::docker(&self.host).and_then(|docker| {
+                Ok(container::look_ahead(name, request, &config, &docker, io)?.0)
+            })
         } else {
             up::look_ahead(name, request, config, &self.host).map(|(new, _)| new)
         };

@@ -31,15 +31,23 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
         let hint = "type it where the outermost sandbox was started";
         return Err(Failed::new(why, Some(hint.into())));
     }
+    with(host, docker(host)?)
+}
+
+/// The same, with containers made by somebody who has planned one already.
+pub(crate) fn with(host: &Host, docker: Docker) -> Result<Service, Failed> {
     let place = Place::of(host)?;
-    let backends = backends(&place, host);
+    let backends = beside(&place, host, docker);
     Ok(Service::open(place, backends)?)
 }
 
 /// Everybody who can carry sessions out.
 pub(crate) fn backends(place: &Place, host: &Host) -> Vec<Box<dyn Backend>> {
-    let bwrap = Bwrap::new(place.clone(), host.exe.clone());
-    vec![Box::new(bwrap), Box::new(docker_at(place, host))]
+    beside(place, host, docker_at(place, host))
+}
+
+fn beside(place: &Place, host: &Host, docker: Docker) -> Vec<Box<dyn Backend>> {
+    vec![Box::new(Bwrap::new(place.clone(), host.exe.clone())), Box::new(docker)]
 }
 
 /// Sessions in containers.
