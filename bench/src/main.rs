@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a table on standard output is what this program is for")]
 
 mod rounds;
+mod sessions;
 mod stage;
 mod subject;
 mod peers;
@@ -26,7 +27,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 enum BenchError {
     #[error(
-        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N] | bench proxy [--rounds N]"
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N] | bench proxy [--rounds N] | bench sessions [--rounds N]"
     )]
     Usage,
     #[error(
@@ -52,6 +53,7 @@ const COW_ROUNDS: usize = 5;
 const COW_QUICK_ROUNDS: usize = 3;
 const CHANGES_ROUNDS: usize = 10;
 const PROXY_ROUNDS: usize = 5;
+const SESSION_ROUNDS: usize = 20;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -76,6 +78,11 @@ fn main() -> ExitCode {
         ["changes"] => changes::run(CHANGES_ROUNDS),
         ["changes", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => changes::run(rounds),
+            _ => Err(BenchError::Usage),
+        },
+        ["sessions"] => sessions::run(SESSION_ROUNDS),
+        ["sessions", "--rounds", count] => match count.parse() {
+            Ok(rounds) if rounds > 0 => sessions::run(rounds),
             _ => Err(BenchError::Usage),
         },
         ["proxy"] => proxy::run(PROXY_ROUNDS),

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
+use crate::init::{kill, kill_group};
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
 
@@ -55,6 +56,21 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     ExitCode::from(error.code())
 }
 
+/// Sends a signal to a command that has entered, and to what it has started.
+pub(crate) fn signal(words: &[OsString]) -> ExitCode {
+    let number = |word: &OsString| word.to_str()?.parse::<i32>().ok().filter(|n| *n > 0);
+    let given: Option<Vec<i32>> = words.iter().map(number).collect();
+    match given.as_deref() {
+        // The first process is nobody's to end from here.
+        Some([signal, pid]) if *pid > 1 => {
+            kill_group(*pid, *signal);
+            kill(*pid, *signal);
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::from(2),
+    }
+}
+
 fn become_it(words: &[OsString]) -> Fatal {
     prepare(words).map_or_else(
         |error| error,
@@ -68,6 +84,8 @@ fn become_it(words: &[OsString]) -> Fatal {
 fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     let (name, arguments) = words.split_first().ok_or(Fatal::NoCommand)?;
     check_place()?;
+    // A group of its own, so that its end is that of all it started; one with a terminal has it already.
+    let _ = rustix::process::setsid();
     credentials::stay()?;
     let environment = Environment::read().stripped();
     let path = lookup::find(OsStr::new(name), environment.set("PATH"))?;

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Ok((Personality::Entrypoint, words)) => entrypoint::run(words),
         Ok((Personality::Init, words)) => init::run(words),
         Ok((Personality::Enter, words)) => enter::run(words),
+        Ok((Personality::Signal, words)) => enter::signal(words),
         Ok((Personality::Check, words)) => check::run(words),
         Err(usage) => {
             log::plain(&usage.to_string());

@@ -14,6 +14,8 @@ pub(crate) enum Personality {
     Init,
     /// One more command in a container that runs.
     Enter,
+    /// A signal to a command that has entered.
+    Signal,
     /// Look at the image from inside.
     Check,
 }
@@ -23,6 +25,7 @@ pub(crate) enum Personality {
 #[error(
     "usage: agent-sandbox-init entrypoint|init [COMMAND [ARGS…]]
        agent-sandbox-init enter COMMAND [ARGS…]
+       agent-sandbox-init signal NUMBER PID
        agent-sandbox-init check [entrypoint|init]
 
 Called `entrypoint`, `init` or `obot-agent` it is that at once."
@@ -40,6 +43,7 @@ pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage
     match first.to_str() {
         Some("check") => return Ok((Personality::Check, rest)),
         Some("enter") => return Ok((Personality::Enter, rest)),
+        Some("signal") => return Ok((Personality::Signal, rest)),
         _ => {}
     }
     Ok((by_name(first).ok_or(Usage)?, rest))

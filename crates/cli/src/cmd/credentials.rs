@@ -10,8 +10,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use sandbox_control::backend::bwrap::server;
+use sandbox_control::backend::docker as container;
 use sandbox_core::Host;
-use sandbox_core::config::{self, Network, SecretMode, Sourced};
+use sandbox_core::config::{self, Config, Network, SecretMode, Sourced};
 use sandbox_core::network::PROXY_PORT;
 use sandbox_core::plan::Plan;
 use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
@@ -83,6 +84,45 @@ impl From<CredentialError> for Failed {
     }
 }
 
+/// Who gets the variables of secrets.
+trait Holder {
+    /// Sets a variable.
+    fn set(&mut self, name: &str, value: String, secret: &Sourced<config::Secret>);
+
+    /// No other variable may carry what the command must not hold.
+    fn hide(&mut self, _: &Secret) {}
+
+    /// Tells a program where the proxy is that knows no variable for it.
+    fn tell_codex(&mut self, _: &str, _: &str) {}
+}
+
+/// The variables of a container.
+impl Holder for container::Secrets {
+    fn set(&mut self, name: &str, value: String, _: &Sourced<config::Secret>) {
+        self.env.push((name.to_owned(), value));
+    }
+}
+
+/// The secrets of a container: its variables, and what the proxy is told.
+pub(crate) fn for_container(config: &Config, host: &Host) -> Result<container::Secrets, Failed> {
+    let mut made = container::Secrets::default();
+    if config.secrets.is_empty() {
+        return Ok(made);
+    }
+    let sources = sources(host)?;
+    let address = format!("http://127.0.0.1:{PROXY_PORT}");
+    for (name, secret) in &config.secrets {
+        match secret.value.mode {
+            SecretMode::Inject => inject(&mut made, name, secret, &sources, host)?,
+            SecretMode::Proxy => {
+                let session = replace(&mut made, name, secret, &address, host)?;
+                made.sessions.push(session);
+            }
+        }
+    }
+    Ok(made)
+}
+
 /// What the proxy is told about a run.
 #[derive(Default)]
 pub(crate) struct Credentials {
@@ -129,7 +169,7 @@ impl Credentials {
 }
 
 fn inject(
-    plan: &mut Plan,
+    holder: &mut impl Holder,
     name: &str,
     secret: &Sourced<config::Secret>,
     sources: &Sources,
@@ -145,13 +185,13 @@ fn inject(
     if value.expose().contains('\0') {
         return Err(CredentialError::Nul(name.to_owned()));
     }
-    set(plan, secret.value.env_var.as_str(), value.expose().to_owned(), secret);
+    holder.set(secret.value.env_var.as_str(), value.expose().to_owned(), secret);
     Ok(())
 }
 
 /// The session of one secret, and the token in its place.
 fn replace(
-    plan: &mut Plan,
+    holder: &mut impl Holder,
     name: &str,
     secret: &Sourced<config::Secret>,
     address: &str,
@@ -164,15 +204,15 @@ fn replace(
         place => (None, serde_json::to_value(&place).ok().map(SecretRef)),
     };
     if let Some(key) = &api_key {
-        hide(plan, key);
+        holder.hide(key);
     }
     let token = Token::generate().map_err(CredentialError::Listen)?;
-    set(plan, secret.value.env_var.as_str(), token.text().to_string(), secret);
+    holder.set(secret.value.env_var.as_str(), token.text().to_string(), secret);
     for (variable, behind) in addresses(name, &secret.value, provider)? {
-        set(plan, &variable, format!("{address}{behind}"), secret);
+        holder.set(&variable, format!("{address}{behind}"), secret);
     }
     if provider.name == "openai" {
-        tell_codex(plan, address, secret.value.env_var.as_str());
+        holder.tell_codex(address, secret.value.env_var.as_str());
     }
     let terms = Terms {
         provider: provider.name.to_owned(),
@@ -235,26 +275,6 @@ fn placement(secret: &config::Secret) -> Option<Placement> {
     }
 }
 
-/// Codex has no variable for its server, and takes no key from a variable for its own provider. It
-/// does both for a provider that its settings describe, which flags can give.
-fn tell_codex(plan: &mut Plan, address: &str, variable: &str) {
-    // In a session the agent's words stand behind those of its server.
-    let at = if server::is_in(&plan.command) { server::WORDS } else { 0 };
-    let is_codex = plan
-        .command
-        .get(at)
-        .is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "codex"));
-    if !is_codex {
-        return;
-    }
-    let provider = format!(
-        "model_providers.agent-sandbox={{name=\"OpenAI\",base_url=\"{address}/v1\",env_key=\"{variable}\",wire_api=\"responses\"}}"
-    );
-    let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
-    let behind = at + 1;
-    plan.command.splice(behind..behind, words);
-}
-
 /// Where a secret is: as the configuration says, else in the store, else in the caller's environment.
 fn place(name: &str, secret: &config::Secret, host: &Host) -> Result<Place, CredentialError> {
     let failed = |error| CredentialError::Store { name: name.to_owned(), error };
@@ -297,20 +317,41 @@ fn variable_of(name: &str, variable: &str, host: &Host) -> Result<Secret, Creden
     })
 }
 
-/// No other variable may carry what the command must not hold.
-fn hide(plan: &mut Plan, key: &Secret) {
-    // Shorter texts stand in other values by chance.
-    const SHORTEST: usize = 8;
-    let key = key.expose();
-    let holds = |value: &OsString| {
-        *value == *key || key.len() >= SHORTEST && value.to_string_lossy().contains(key)
-    };
-    plan.environment.set.retain(|_, value| !holds(value));
-}
+impl Holder for Plan {
+    fn set(&mut self, name: &str, value: String, secret: &Sourced<config::Secret>) {
+        let value = OsString::from(value);
+        self.environment.set.insert(name.into(), value.clone());
+        self.environment.hidden.retain(|hidden| hidden.name != name);
+        self.environment.own.insert(name.to_owned(), Sourced::new(value, secret.origin.clone()));
+    }
 
-fn set(plan: &mut Plan, name: &str, value: String, secret: &Sourced<config::Secret>) {
-    let value = OsString::from(value);
-    plan.environment.set.insert(name.into(), value.clone());
-    plan.environment.hidden.retain(|hidden| hidden.name != name);
-    plan.environment.own.insert(name.to_owned(), Sourced::new(value, secret.origin.clone()));
+    fn hide(&mut self, key: &Secret) {
+        // Shorter texts stand in other values by chance.
+        const SHORTEST: usize = 8;
+        let key = key.expose();
+        let holds = |value: &OsString| {
+            *value == *key || key.len() >= SHORTEST && value.to_string_lossy().contains(key)
+        };
+        self.environment.set.retain(|_, value| !holds(value));
+    }
+
+    /// Codex has no variable for its server, and takes no key from a variable for its own provider. It
+    /// does both for a provider that its settings describe, which flags can give.
+    fn tell_codex(&mut self, address: &str, variable: &str) {
+        // In a session the agent's words stand behind those of its server.
+        let at = if server::is_in(&self.command) { server::WORDS } else { 0 };
+        let is_codex = self
+            .command
+            .get(at)
+            .is_some_and(|word| Path::new(word).file_name().is_some_and(|name| name == "codex"));
+        if !is_codex {
+            return;
+        }
+        let provider = format!(
+            "model_providers.agent-sandbox={{name=\"OpenAI\",base_url=\"{address}/v1\",env_key=\"{variable}\",wire_api=\"responses\"}}"
+        );
+        let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
+        let behind = at + 1;
+        self.command.splice(behind..behind, words);
+    }
 }

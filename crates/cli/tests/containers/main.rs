@@ -8,3 +8,4 @@ mod entrypoint;
 mod init;
 mod arm64;
 mod check;
+mod sessions;

@@ -1,6 +1,7 @@
 //! Who carries sessions out. A backend that cannot meet a want refuses; it never weakens it.
 
 pub mod bwrap;
+pub mod docker;
 
 use std::ffi::OsString;
 use std::io;
@@ -57,6 +58,12 @@ pub trait Backend: Send {
     /// Takes one thing away that was made, or was about to be. The service calls this for the last
     /// one first.
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError>;
+
+    /// Takes away what outlives a session's end, when the session itself goes.
+    fn forget(&self, session: &Session) -> Result<(), BackendError> {
+        let _ = session;
+        Ok(())
+    }
 
     /// What carries this program's mark and belongs to no session on record. `is_known` is to be
     /// asked after a thing was found: a session is on record before anything of it exists.

@@ -27,6 +27,7 @@ impl Service {
         if let Some(session) = self.store.get(&session.id)? {
             self.store.want(&session.id, Wanted::Down)?;
             self.walk_back(&session)?;
+            self.backend(session.backend)?.forget(&session)?;
             for log in [self.place.log(&session.id), self.place.old_log(&session.id)] {
                 match std::fs::remove_file(&log) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

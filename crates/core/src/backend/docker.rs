@@ -5,6 +5,7 @@
 //! limits, and of the host nothing but what is mounted.
 
 mod agent;
+mod bridge;
 mod error;
 mod mounts;
 mod rules;
@@ -119,6 +120,8 @@ pub struct Container {
     pub network: String,
     /// The way to the proxy, if it has one.
     pub door: Option<Door>,
+    /// The words of the process on the host that carries out its host commands, if it has any.
+    pub broker: Vec<String>,
     /// Capabilities that its first process has.
     pub capabilities: Vec<String>,
     /// Devices that it has.
@@ -247,6 +250,7 @@ pub fn container(
     rules::commands(host, config, session, &mut made)?;
     rules::resolver(&mut made);
     variables::set(host, config, image, &mut made)?;
+    bridge::set(config, &mut made)?;
     volumes(image, &mut made);
     made.mounts.sort_by(|one, other| one.target.cmp(&other.target));
     mounts::check_targets(&made.mounts)?;
@@ -274,6 +278,7 @@ fn least(config: &Config, image: &Image, agent: Agent) -> Container {
         dirs: Vec::new(),
         network: "none".into(),
         door: None,
+        broker: Vec::new(),
         capabilities: Vec::new(),
         devices: Vec::new(),
         privileged: false,

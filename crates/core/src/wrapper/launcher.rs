@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -224,11 +225,34 @@ fn is_there(path: &Path) -> bool {
 }
 
 fn real(found: &Found, argv: &[OsString]) -> Launch {
-    become_program(found.real(), found, argv, Vec::new())
+    become_program(real_program(found), found, argv, Vec::new())
+}
+
+/// The real program: as the sandbox was made with; in a container, whose programs nobody looked at before,
+/// the first one of that name on the search path that is not this one again.
+fn real_program(found: &Found) -> PathBuf {
+    let known = found.real();
+    if is_there(&known) || !is_there(&found.root.join("links")) {
+        return known;
+    }
+    let path = std::env::vars_os().find(|(name, _)| name == "PATH").map(|(_, path)| path);
+    let path = path.unwrap_or_default();
+    let own = fs::metadata("/proc/self/exe").ok();
+    let is_other = |file: &PathBuf| {
+        let same =
+            |own: &fs::Metadata, it: &fs::Metadata| (own.dev(), own.ino()) == (it.dev(), it.ino());
+        fs::metadata(file).is_ok_and(|it| {
+            it.is_file()
+                && it.mode() & 0o111 != 0
+                && !own.as_ref().is_some_and(|own| same(own, &it))
+        })
+    };
+    let dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
+    dirs.map(|dir| dir.join(&found.name)).find(is_other).unwrap_or(known)
 }
 
 fn run_script(found: &Found, argv: &[OsString]) -> Launch {
-    let real = Some(found.real()).filter(|real| is_there(real)).unwrap_or_default();
+    let real = Some(real_program(found)).filter(|real| is_there(real)).unwrap_or_default();
     let env = vec![
         (CMD, found.name.clone()),
         (REAL, real.into_os_string()),
@@ -252,7 +276,7 @@ fn become_program(
 
 fn run_git(found: &Found, facts: &GitFacts, argv: &[OsString]) -> Launch {
     let env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    let git = RealGit::new(found.real(), facts.scratch.clone(), facts.env.clone());
+    let git = RealGit::new(real_program(found), facts.scratch.clone(), facts.env.clone());
     match git::judge(argv, &env, &git) {
         Verdict::Allow { extra } if extra.is_empty() => real(found, argv),
         Verdict::Allow { extra } => real(found, &git::with_extra(argv, extra)),

@@ -39,7 +39,8 @@ use layer::Mounted;
 use settings::{Settings, SettingsError};
 use signals::Action;
 use step::{Outcome, StepError};
-use supervisor::{Event, Supervisor, kill_group};
+use supervisor::{Event, Supervisor};
+pub(crate) use supervisor::{kill, kill_group};
 
 const LOG: Log = Log("init");
 
@@ -163,7 +164,10 @@ fn set_up(
     if settings.agent.is_none() {
         LOG.say(format_args!("no agent command: waits, and serves those who enter"));
     }
-    agent.map_err(step)
+    let agent = agent.map_err(step)?;
+    // Whoever made the container waits for this line.
+    LOG.say(format_args!("ready"));
+    Ok(agent)
 }
 
 /// The home and the workspace in it, as a layer over what the image has.

@@ -81,7 +81,8 @@ impl Policy {
         let wrong = |source| ServeError::State(state.clone(), source);
         let state = std::path::absolute(&state).map_err(wrong)?;
         let empty = prepare(&state).map_err(|source| ServeError::State(state.clone(), source))?;
-        let log = lists.iter().find_map(|list| list.audit.clone());
+        let named = lists.iter().find_map(|list| list.audit.clone());
+        let log = serve.audit.clone().or(named);
         let log = log.unwrap_or_else(|| state.join("audit.jsonl"));
         Ok(Self {
             places: Places::open(&last.mounts).map_err(ServeError::Places)?,

@@ -3,6 +3,7 @@
 
 pub(crate) mod service;
 pub(crate) mod up;
+pub(crate) mod container;
 pub(crate) mod supervise;
 pub(crate) mod exec;
 mod relay;

@@ -1,13 +1,16 @@
 //! The sessions of this user, as every command opens them.
 
 use sandbox_control::backend::Backend;
+use sandbox_control::backend::BackendError;
 use sandbox_control::backend::bwrap::Bwrap;
+use sandbox_control::backend::docker::Docker;
 use sandbox_control::session::{Matching, Session};
 use sandbox_control::{ControlError, Place, Service};
 use sandbox_core::Host;
 
 use super::here;
 use crate::args::Flags;
+use crate::cmd::credentials;
 use crate::run::Failed;
 
 impl From<ControlError> for Failed {
@@ -30,7 +33,21 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
     }
     let place = Place::of(host)?;
     let bwrap: Box<dyn Backend> = Box::new(Bwrap::new(place.clone(), host.exe.clone()));
-    Ok(Service::open(place, vec![bwrap])?)
+    let docker: Box<dyn Backend> = Box::new(docker(host)?);
+    Ok(Service::open(place, vec![bwrap, docker])?)
+}
+
+/// Sessions in containers, with the secrets that they ask for.
+pub(crate) fn docker(host: &Host) -> Result<Docker, Failed> {
+    let owner = host.clone();
+    let secrets = move |config: &_| {
+        credentials::for_container(config, &owner).map_err(|failed| {
+            let mut error = BackendError::plain(failed.error.to_string());
+            error.hint = failed.hint;
+            error
+        })
+    };
+    Ok(Docker::new(Place::of(host)?, host.clone(), Box::new(secrets)))
 }
 
 /// Opens the record if there is one.

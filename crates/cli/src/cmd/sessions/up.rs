@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_control::ControlError;
 use sandbox_control::backend::bwrap::{ShapeError, policy, shape};
 use sandbox_control::service::Brought;
 use sandbox_control::session::{BackendKind, Name, NewSession, Session};
@@ -11,7 +10,7 @@ use sandbox_core::config::{Backend, Config, Request};
 use sandbox_core::guard;
 use sandbox_core::plan::{Draft, Plan};
 
-use super::{inspect, service};
+use super::{container, inspect, service};
 use crate::args::Flags;
 use crate::args::sessions::{One, Up};
 use crate::cmd::{cow, dry_run};
@@ -27,6 +26,14 @@ pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     let request = absolute(crate::cmd::request(flags, Vec::new(), host)?, host)?;
     let mut service = service::open(host)?;
     let config = crate::cmd::load(host, &request, io)?;
+    if config.session.backend(&config.mounts) == Backend::Docker {
+        let (new, plan) = container::look_ahead(name, &request, &config, host, io)?;
+        if flags.dry_run {
+            return container::show(&plan, flags, io);
+        }
+        let (session, brought) = service.up(&new)?;
+        return tell(&session, brought, flags, host, io);
+    }
     let (new, plan) = look_ahead(name, &request, config, host)?;
     if flags.dry_run {
         return Ok(dry_run::run(flags, &plan, host, io));
@@ -44,7 +51,12 @@ pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
     let request: Request = recorded(&session)?;
     let config = crate::cmd::load(host, &request, io)?;
-    let (new, _) = look_ahead(Some(session.name.clone()), &request, config, host)?;
+    let name = Some(session.name.clone());
+    let new = if config.session.backend(&config.mounts) == Backend::Docker {
+        container::look_ahead(name, &request, &config, host, io)?.0
+    } else {
+        look_ahead(name, &request, config, host)?.0
+    };
     service.down(&session)?;
     let (session, brought) = service.up(&new)?;
     tell(&session, brought, flags, host, io)
@@ -109,9 +121,6 @@ fn look_ahead(
     config: Config,
     host: &Host,
 ) -> Result<(NewSession, Plan), Failed> {
-    if config.session.backend(&config.mounts) == Backend::Docker {
-        return Err(ControlError::NoBackend(BackendKind::Docker).into());
-    }
     let (config, _) = shape(config).map_err(refused)?;
     let request = serde_json::to_string(request).map_err(|error| Failed::new(error, None))?;
     let new = NewSession {

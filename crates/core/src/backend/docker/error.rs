@@ -14,6 +14,14 @@ pub enum ContainerError {
     /// The rules below what is mounted.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Host commands that cannot be had.
+    #[error("{origin}: {error}")]
+    Bridge {
+        /// The setting.
+        origin: Origin,
+        /// Why.
+        error: crate::host_command::BridgeError,
+    },
     /// Nothing to mount.
     #[error("{origin}: cannot mount `{}`", host.display())]
     Missing {
@@ -128,6 +136,7 @@ impl ContainerError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Plan(error) => return error.hint(),
+            Self::Bridge { error, .. } => error.hint(),
             Self::Missing { .. } => {
                 "make it first: a missing directory would be made by the engine, as root's".into()
             }

@@ -1,0 +1,11 @@
+//! Sessions in real containers: brought up, entered, taken down, and what an agent in one can do.
+
+mod stage;
+mod life;
+mod sees;
+mod hardening;
+mod mounts;
+mod network;
+mod attacks;
+mod host_commands;
+mod cut_short;

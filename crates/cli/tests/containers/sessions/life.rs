@@ -1,0 +1,123 @@
+//! From `up` to `down`, and across what happens between.
+
+use testkit::{Docker, Signal};
+
+use super::stage::{NAME, Stage};
+
+#[test]
+fn the_same_container_serves_every_exec_until_down() {
+    let stage = Stage::up("");
+    stage
+        .sh("id -u; id -un; pwd; hostname")
+        .succeeds()
+        .stdout("1000\nagent\n/workspace\nsandbox\n");
+    stage
+        .sh("echo kept > ~/note; echo seen > /workspace/file; echo out; echo err >&2; exit 7")
+        .code(7)
+        .stdout("out\n")
+        .stderr("err\n");
+    stage.sh("cat ~/note").succeeds().stdout("kept\n");
+    assert_eq!(stage.world.read("project/file"), "seen\n");
+    let first = stage.inspect("{{.Id}}");
+    // Up again, as it was asked for: nothing is made anew.
+    stage.bring_up().succeeds().stderr_contains("is up already");
+    assert_eq!(stage.inspect("{{.Id}}"), first);
+    stage.world.run(["ps"]).succeeds().stdout_contains("docker").stdout_contains("running");
+    stage.down().succeeds();
+    stage.down().succeeds();
+    assert_eq!(stage.containers(), [""; 0]);
+    stage.sh("true").fails().stderr_contains("is not up");
+    // What outlives a container comes back with the next one.
+    stage.bring_up().succeeds();
+    stage.sh("cat ~/note").succeeds().stdout("kept\n");
+}
+
+#[test]
+fn exec_passes_input_output_codes_and_signals() {
+    let stage = Stage::up("");
+    let line = ["exec", "-i", "-s", NAME, "cat"];
+    stage.world.run_with_input("one\ntwo\n", line).succeeds().stdout("one\ntwo\n");
+    stage.world.run(["exec", "-s", NAME, "no-such-program"]).code(127);
+    stage.sh("kill -9 $$").code(137);
+    let process =
+        stage.world.spawn(["exec", "-s", NAME, "sh", "-c", "echo began; exec sleep 4711"]);
+    process.wait_for("began\n");
+    process.signal(Signal::TERM);
+    process.wait().code(143);
+    stage.sh("pgrep -f 'sleep 471[1]'").fails();
+    let mut terminal = stage.world.terminal(["exec", "-it", "-s", NAME, "sh"]);
+    terminal.enter("tty; echo $((6 * 7)); exit 3");
+    terminal.wait_for("/dev/pts/");
+    terminal.wait_for("42");
+    terminal.wait().code(3);
+}
+
+#[test]
+fn agent_runs_by_itself_and_its_log_is_shown() {
+    let stage = Stage::up(
+        "agent = { command = 'sh', args = ['-c', 'echo \"$1 in $PWD as $(id -u)\"; trap exit TERM; sleep 1000 & wait', 'sh', 'two words'] }",
+    );
+    stage.world.run(["logs", NAME]).succeeds().stdout_contains("two words in /workspace as 1000\n");
+    // Nothing needs a process beside it: it is PID 1, and has no capability at all.
+    assert_eq!(stage.inspect("{{.Config.User}} {{.HostConfig.CapAdd}}"), "1000:1000 []");
+    stage.sh("grep -c two /proc/1/cmdline").succeeds().stdout("1\n");
+    stage.sh("tr '\\0' '\\n' < /proc/1/environ | grep -E '^(AGENT|SESSION)_'").fails();
+    // It ends, and the engine starts it again.
+    stage.docker.run(["exec", "-u", "0", &stage.container(), "true"]).succeeds();
+    assert_eq!(stage.inspect("{{.HostConfig.RestartPolicy.Name}}"), "unless-stopped");
+}
+
+#[test]
+fn what_cannot_start_says_why_and_leaves_nothing() {
+    let stage = Stage::new("agent.command = 'no-such-program'");
+    stage.bring_up().code(125).stderr_contains("did not start").stderr_contains("no-such-program");
+    assert_eq!(stage.containers(), [""; 0]);
+    let stage = Stage::new("agent.workdir = '/nowhere'\nagent.command = 'true'");
+    stage.bring_up().code(125).stderr_contains("/nowhere");
+    assert_eq!(stage.containers(), [""; 0]);
+    let stage = Stage::new("");
+    stage.world.write("project/sandbox.toml", "image = 'no-such-image'\n");
+    stage
+        .bring_up()
+        .code(125)
+        .stderr_contains("no image `no-such-image`")
+        .stderr_contains("hint: ");
+}
+
+#[test]
+fn daemon_that_is_gone_is_said_so() {
+    let docker = Docker::new();
+    let world = docker.world().clone().file("project/sandbox.toml", "backend = 'docker'\n");
+    let gone = world.env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    gone.run(["--trust", "up"])
+        .code(125)
+        .stderr_contains("/nowhere/docker.sock")
+        .stderr_contains("hint: ");
+    let elsewhere = gone.env("DOCKER_HOST", "tcp://10.0.0.1:2375");
+    elsewhere.run(["--trust", "up"]).code(125).stderr_contains("no socket of this machine");
+}
+
+/// C9: another policy makes another container; the same one does not.
+#[test]
+fn c9_a_changed_policy_makes_the_container_anew() {
+    let stage = Stage::up("");
+    let first = stage.inspect("{{.Id}}");
+    stage.configure("resources.pids = 77");
+    stage.bring_up().succeeds().stderr_contains("started anew");
+    assert_ne!(stage.inspect("{{.Id}}"), first);
+    assert_eq!(stage.inspect("{{.HostConfig.PidsLimit}}"), "77");
+    assert_eq!(stage.containers().len(), 1);
+}
+
+#[test]
+fn restart_makes_it_anew_and_the_home_stays() {
+    let stage = Stage::up("");
+    let first = stage.inspect("{{.Id}}");
+    stage.sh("echo kept > ~/note").succeeds();
+    stage.world.run(["--trust", "restart", NAME]).succeeds();
+    assert_ne!(stage.inspect("{{.Id}}"), first);
+    stage.sh("cat ~/note").succeeds().stdout("kept\n");
+    // The engine's own restart: the same container, entered as before.
+    stage.docker.run(["restart", "--time", "1", &stage.container()]).succeeds();
+    stage.sh("cat ~/note").succeeds().stdout("kept\n");
+}

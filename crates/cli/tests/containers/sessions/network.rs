@@ -1,0 +1,105 @@
+//! Networks, and the way to the proxy without one.
+
+use super::stage::{KEY, NAME, Provider, Stage};
+
+#[test]
+fn without_a_network_there_is_none_and_hosts_are_reached_by_name() {
+    let provider = Provider::new();
+    let address = &provider.address;
+    let port = address.rsplit(':').next().unwrap();
+    let stage = Stage::up("");
+    stage.sh("ls /sys/class/net").succeeds().stdout("lo\n");
+    stage.sh(&format!("wget -q -O - http://{address}/")).fails();
+    // The control: the same, with the host on the list.
+    stage.configure(&format!("network = {{ private_hosts = ['localhost:{port}'] }}"));
+    stage.bring_up().succeeds();
+    stage.sh("ls /sys/class/net").succeeds().stdout("lo\n");
+    let ask = |host: &str| format!("wget -q -O - http://{host}:{port}/");
+    stage.sh(&ask("localhost")).succeeds().stdout("answer\n");
+    stage.sh(&ask("example.com")).fails();
+    assert_eq!(stage.inspect("{{.HostConfig.NetworkMode}}"), "none");
+}
+
+#[test]
+fn a_proxied_key_outlives_the_container_and_the_proxy() {
+    let provider = Provider::new();
+    let address = &provider.address;
+    let config = format!(
+        "[secrets.anthropic]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\nupstream_url = 'http://{address}'\nfrom_file = '../key'\n"
+    );
+    let stage = Stage::new(&config);
+    stage.world.write("key", KEY);
+    stage.bring_up().succeeds();
+    let ask = "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" --post-data '{}' $ANTHROPIC_BASE_URL/v1/messages";
+    let asked = || {
+        let before = provider.shown().len();
+        stage.sh(ask).succeeds().stdout("answer\n");
+        assert_eq!(provider.shown()[before..], [KEY]);
+    };
+    asked();
+    stage.docker.run(["restart", "--time", "1", &stage.container()]).succeeds();
+    asked();
+    kill_proxy(&stage);
+    asked();
+    // Another sandbox's token is worth nothing, and the end of the session is the end of its own.
+    stage.sh("ANTHROPIC_API_KEY=session-0000; wget -q -O - --header 'x-api-key: session-0000' --post-data '{}' $ANTHROPIC_BASE_URL/v1/messages").fails();
+    stage.down().succeeds();
+    let doors = stage.world.read("home/.local/state/agent-sandbox/proxy/doors.json");
+    assert!(!doors.contains("attach.sock") && !doors.contains(KEY), "{doors}");
+}
+
+/// C11: names that mean something else to the engine, and a network that only a trusted file gives.
+#[test]
+fn c11_networks_of_others_are_refused_and_the_hosts_needs_trust() {
+    for name in ["container:x", "--privileged", "ns:/proc/1/ns/net", "default"] {
+        let stage = Stage::new(&format!("network = '{name}'"));
+        stage.bring_up().code(125).stderr_contains("network");
+        assert!(stage.id().is_none());
+    }
+    let stage = Stage::new("network = 'no-such-network'");
+    stage
+        .bring_up()
+        .code(125)
+        .stderr_contains("no-such-network")
+        .stderr_contains("docker network ls");
+    assert!(stage.containers().is_empty());
+    let stage = Stage::new("network = 'host'");
+    stage
+        .world
+        .run(["up", "--name", NAME])
+        .code(125)
+        .stderr_contains("not trusted")
+        .stderr_contains("host's network");
+    stage.bring_up().succeeds().stderr_contains("granted: network host");
+    assert_eq!(stage.inspect("{{.HostConfig.NetworkMode}}"), "host");
+    // The control: the host's loopback is there.
+    stage
+        .sh(&format!("wget -q -O - http://{}/", Provider::new().address))
+        .succeeds()
+        .stdout("answer\n");
+}
+
+/// N14, N15: sessions have nothing in common, and what listens inside is heard by nobody outside.
+#[test]
+fn n14_n15_sessions_do_not_hear_each_other_and_nobody_hears_them() {
+    let (one, two) = (Stage::up(""), Stage::up(""));
+    let listen =
+        "nc -l -p 5999 -e echo heard >/dev/null 2>&1 & sleep 0.2; nc 127.0.0.1 5999 < /dev/null";
+    one.sh(listen).succeeds().stdout("heard\n");
+    one.sh("setsid sh -c 'while true; do nc -l -p 5998 -e echo heard; done' >/dev/null 2>&1 &")
+        .succeeds();
+    one.sh("for i in 1 2 3 4 5 6 7 8 9; do nc 127.0.0.1 5998 < /dev/null && exit; sleep 0.3; done; exit 1").succeeds().stdout("heard\n");
+    two.sh("nc -w 2 127.0.0.1 5998 < /dev/null").fails();
+    assert!(std::net::TcpStream::connect("127.0.0.1:5998").is_err());
+    assert_eq!(one.inspect("{{.NetworkSettings.Ports}}"), "map[]");
+}
+
+/// As a crash would: it cannot write anything down.
+fn kill_proxy(stage: &Stage) {
+    let socket = stage.world.path("home/.local/state/agent-sandbox/proxy/admin");
+    let socket = socket.display().to_string();
+    let asked = ["curl", "-s", "--unix-socket", &socket, "http://proxy/v1/health"];
+    let health = stage.world.host(asked).succeeds().output();
+    let health: serde_json::Value = serde_json::from_str(&health).unwrap();
+    stage.world.host(["kill", "-KILL", &health["pid"].to_string()]).succeeds();
+}

@@ -1,0 +1,136 @@
+//! Speaking to the engine. Calls are made one after the other, each waited for.
+
+use std::path::PathBuf;
+
+use bollard::errors::Error;
+use bollard::{API_DEFAULT_VERSION, Docker};
+use sandbox_core::Host;
+use sandbox_core::backend::docker::{Engine as Facts, IMAGE, Image};
+use tokio::runtime::Runtime;
+
+use super::address;
+use crate::backend::BackendError;
+
+/// Seconds that an answer may take: a container's end takes as long as its grace period.
+const PATIENCE: u64 = 120;
+
+/// A connection to the engine, and the runtime that it needs.
+pub(super) struct Engine {
+    pub(super) docker: Docker,
+    runtime: Runtime,
+    socket: PathBuf,
+    by: String,
+}
+
+impl Engine {
+    /// Connects, and agrees on a version.
+    pub(super) fn connect(host: &Host) -> Result<Self, BackendError> {
+        let address = address::find(host)?;
+        let gone = |error: Error| unreachable(&address, error);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| BackendError::new("cannot start a runtime", error))?;
+        let path = address.socket.to_string_lossy().into_owned();
+        let docker =
+            Docker::connect_with_unix(&path, PATIENCE, API_DEFAULT_VERSION).map_err(gone)?;
+        let docker = runtime.block_on(docker.negotiate_version()).map_err(gone)?;
+        Ok(Self { docker, runtime, socket: address.socket, by: address.by })
+    }
+
+    /// Waits for an answer.
+    pub(super) fn ask<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, BackendError> {
+        self.runtime.block_on(call).map_err(|error| self.failed(what, error))
+    }
+
+    /// The same, with nothing where what is asked for is not there.
+    pub(super) fn ask_for<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Option<T>, BackendError> {
+        match self.runtime.block_on(call) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if status(&error) == Some(404) => Ok(None),
+            Err(error) => Err(self.failed(what, error)),
+        }
+    }
+
+    /// Waits for anything else.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
+    fn failed(&self, what: &str, error: Error) -> BackendError {
+        if status(&error).is_some() {
+            return BackendError::new(format!("the engine cannot {what}"), error).code("engine");
+        }
+        let address = address::Address { socket: self.socket.clone(), by: self.by.clone() };
+        unreachable(&address, error)
+    }
+
+    /// Whether the engine makes everything below a read-only mount read-only.
+    pub(super) fn reads_only_deeply(&self) -> bool {
+        let version = self.docker.client_version();
+        (version.major_version, version.minor_version) >= (1, 44)
+    }
+
+    /// What a plan has to know of it.
+    pub(super) fn facts(&self) -> Result<Facts, BackendError> {
+        let info = self.ask("tell about itself", self.docker.info())?;
+        let options = info.security_options.unwrap_or_default();
+        let runtimes = info.runtimes.unwrap_or_default();
+        let mut runtimes: Vec<String> = runtimes.into_keys().collect();
+        runtimes.sort();
+        Ok(Facts {
+            socket: self.socket.clone(),
+            rootless: options.iter().any(|option| option.contains("name=rootless")),
+            podman: info.server_version.is_some()
+                && info.docker_root_dir.is_some_and(|dir| dir.contains("containers/storage")),
+            runtimes,
+        })
+    }
+
+    /// What a plan has to know of an image. It is never fetched: what runs is what the user has.
+    pub(super) fn image(&self, name: Option<&str>) -> Result<Image, BackendError> {
+        let name = name.unwrap_or(IMAGE);
+        let found = self.ask_for("look at the image", self.docker.inspect_image(name))?;
+        let Some(found) = found else {
+            let hint = if name == IMAGE {
+                "make it: agent-sandbox image build".to_owned()
+            } else {
+                format!(
+                    "fetch it: docker pull {name}; or make one: agent-sandbox image build --tag {name}"
+                )
+            };
+            return Err(BackendError::plain(format!("the engine has no image `{name}`"))
+                .code("no_image")
+                .hint(hint));
+        };
+        let config = found.config.unwrap_or_default();
+        Ok(Image {
+            id: found.id.unwrap_or_default(),
+            env: config.env.unwrap_or_default(),
+            volumes: config.volumes.unwrap_or_default().into_iter().map(PathBuf::from).collect(),
+        })
+    }
+}
+
+/// What the engine answered, if it did.
+pub(super) fn status(error: &Error) -> Option<u16> {
+    match error {
+        Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
+        _ => None,
+    }
+}
+
+fn unreachable(address: &address::Address, error: Error) -> BackendError {
+    let (socket, by) = (address.socket.display(), &address.by);
+    BackendError::new(format!("the engine cannot be reached at `{socket}` (by {by})"), error)
+        .code("engine_unreachable")
+        .hint("is it running, and may you use its socket? `docker version` asks the same")
+}

@@ -1,0 +1,307 @@
+//! Making a container, starting it, listening to it, taking it away.
+
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
+};
+use futures_util::StreamExt;
+use sandbox_core::backend::docker::Container;
+use sandbox_core::config::Config;
+use sandbox_proxy::client::Client;
+use sandbox_proxy::doors::{Door, NewDoor};
+use sandbox_proxy::session::Registration;
+
+use super::engine::status;
+use super::render::{self, Marks};
+use super::{Docker, PREFIX, broker, files, name, proxy_failed};
+use crate::backend::{BackendError, Recorder, Stray};
+use crate::error::ControlError;
+use crate::session::{BackendKind, Session, hex};
+use crate::store::ThingKind;
+
+/// How long a container may take until its first process has started the agent.
+const READY: Duration = Duration::from_secs(60);
+/// What the first process says then.
+const SIGNS: [&str; 2] = ["[init] ready", "[entrypoint] starting"];
+
+impl Docker {
+    pub(super) fn make(
+        &self,
+        session: &Session,
+        config: &Config,
+        record: &mut Recorder<'_>,
+    ) -> Result<(), ControlError> {
+        let plan = self.plan(config)?;
+        let secrets = (self.secrets)(config)?;
+        let dir = self.dir(session);
+        let control = control(session)
+            .map_err(|error| BackendError::new("cannot make the session's token", error))?;
+        // One of an earlier policy, which would go on with that.
+        self.stop_broker(session)?;
+        record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
+            files::make(&dir, &plan, &control)
+                .map_err(|error| BackendError::new("cannot make the session's directory", error))
+        })?;
+        if plan.door.is_some() {
+            record.make(ThingKind::Door, session.id.as_str(), || {
+                self.open_door(session, &plan, secrets.sessions.clone())
+            })?;
+        }
+        if !plan.broker.is_empty() {
+            record.make(ThingKind::Broker, session.id.as_str(), || {
+                self.ensure_broker(session, &plan.broker)
+            })?;
+        }
+        record.make(ThingKind::Container, &name(session), || {
+            self.create(session, &plan, &secrets.env)
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn create(
+        &self,
+        session: &Session,
+        plan: &Container,
+        secrets: &[(String, String)],
+    ) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let state = self.state();
+        let marks = Marks {
+            session: session.id.as_str(),
+            policy: &session.policy,
+            state: &state,
+            owner: self.host.uid,
+        };
+        let deeply = engine.reads_only_deeply();
+        let body = render::body(plan, &marks, &self.dir(session), secrets, deeply);
+        let name = name(session);
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let made = engine.wait(engine.docker.create_container(Some(options), body));
+        match made {
+            // One that an earlier call made, which was cut short.
+            Err(error) if status(&error) == Some(409) => Ok(()),
+            Err(error) => Err(creation_failed(error, plan)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Makes sure that somebody carries out the session's host commands.
+    pub(super) fn ensure_broker(
+        &self,
+        session: &Session,
+        words: &[String],
+    ) -> Result<(), BackendError> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let log = format!("host-commands/{}.jsonl", session.id);
+        let state = self.host.state_dir().unwrap_or_else(|| self.dir(session));
+        broker::ensure(&self.dir(session), &self.host.exe, words, &state.join(log))
+            .map_err(|error| BackendError::new("the broker of host commands does not start", error))
+    }
+
+    pub(super) fn stop_broker(&self, session: &Session) -> Result<(), BackendError> {
+        broker::stop(&self.dir(session))
+            .map_err(|error| BackendError::new("the broker of host commands does not end", error))
+    }
+
+    /// Starts it and waits until its first process has done its work, or says why it has not.
+    pub(super) fn start(&self, session: &Session) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let name = name(session);
+        let since = i32::try_from(sandbox_linux::clock::wall().0).unwrap_or(0);
+        engine
+            .ask("start the container", engine.docker.start_container(&name, None))
+            .map_err(explained)?;
+        let ready = engine.wait(tokio_timeout(READY, self.signs(&name, since)));
+        match ready {
+            Some(Ok(())) => Ok(()),
+            Some(Err(said)) => {
+                // It would be started again and again.
+                let _ = self.stop(&name);
+                Err(BackendError::plain(format!(
+                    "the session `{}` did not start: {}",
+                    session.name,
+                    tail(&said)
+                ))
+                .code("not_started"))
+            }
+            None => Err(BackendError::plain(format!(
+                "the session `{}` did not start within {} seconds",
+                session.name,
+                READY.as_secs()
+            ))
+            .code("not_started")
+            .hint(format!("see what it says: docker logs {name}"))),
+        }
+    }
+
+    /// Follows what the first process says until it says that it is done; else what it said.
+    async fn signs(&self, name: &str, since: i32) -> Result<(), String> {
+        let Some(engine) = self.engine.get() else { return Err(String::new()) };
+        let options = LogsOptionsBuilder::default()
+            .follow(true)
+            .stdout(true)
+            .stderr(true)
+            .since(since)
+            .build();
+        let mut logs = engine.docker.logs(name, Some(options));
+        let mut said = String::new();
+        while let Some(Ok(piece)) = logs.next().await {
+            said.push_str(&String::from_utf8_lossy(piece.as_ref()));
+            if SIGNS.iter().any(|sign| said.contains(sign)) {
+                return Ok(());
+            }
+        }
+        Err(said)
+    }
+
+    pub(super) fn stop(&self, name: &str) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let options = StopContainerOptionsBuilder::default().build();
+        engine
+            .ask_for("stop the container", engine.docker.stop_container(name, Some(options)))
+            .map(drop)
+    }
+
+    pub(super) fn remove_container(&self, name: &str) -> Result<(), BackendError> {
+        self.stop(name)?;
+        let engine = self.engine()?;
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let removed = engine.wait(engine.docker.remove_container(name, Some(options)));
+        match removed {
+            // Gone, or somebody else is at it.
+            Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
+            Err(error) => Err(BackendError::new("the engine cannot remove the container", error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    pub(super) fn proxy(&self) -> Result<Client, BackendError> {
+        let place = sandbox_proxy::place::Place::of(&self.host)
+            .ok_or_else(|| BackendError::plain("there is no home directory").hint("set `HOME`"))?;
+        Ok(Client::new(&place))
+    }
+
+    pub(super) fn open_door(
+        &self,
+        session: &Session,
+        plan: &Container,
+        sessions: Vec<Registration>,
+    ) -> Result<(), BackendError> {
+        let Some(door) = &plan.door else { return Ok(()) };
+        let client = self.proxy()?;
+        client.ensure(&self.host.exe).map_err(proxy_failed)?;
+        let dir = self.dir(session);
+        let new = NewDoor {
+            door: Door {
+                path: dir.join("door/attach.sock"),
+                peer: door.peer,
+                policy: door.policy.clone(),
+                record: Some(dir.join("blocked.jsonl")),
+            },
+            sessions,
+        };
+        client.open_door(session.id.as_str(), &new).map_err(proxy_failed)
+    }
+
+    /// Passes on what a session's programs say. `each` says whether it goes on.
+    pub fn logs(
+        &self,
+        session: &Session,
+        tail: Option<usize>,
+        follow: bool,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let tail = tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
+        let options = LogsOptionsBuilder::default()
+            .follow(follow)
+            .stdout(true)
+            .stderr(true)
+            .tail(&tail)
+            .build();
+        engine.wait(async {
+            let mut logs = engine.docker.logs(&name(session), Some(options));
+            while let Some(piece) = logs.next().await {
+                match piece {
+                    Ok(piece) if each(piece.as_ref()) => {}
+                    Ok(_) => return Ok(()),
+                    Err(error) if status(&error) == Some(404) => return Ok(()),
+                    Err(error) => {
+                        return Err(BackendError::new("the engine cannot show the log", error));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+    /// Containers with our mark, of this data directory, that no session on record has.
+    pub(super) fn stray_containers(
+        &self,
+        is_known: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Stray>, BackendError> {
+        let engine = match self.engine() {
+            Ok(engine) => engine,
+            // Where there is no engine, there is nothing of ours in it.
+            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let label = format!("{}={}", render::STATE, self.state());
+        let filters = HashMap::from([("label".to_owned(), vec![label])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let found =
+            engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
+        let stray = found.into_iter().filter_map(|found| {
+            let id = found.labels.as_ref()?.get(render::SESSION)?.clone();
+            let name = found.names?.first()?.trim_start_matches('/').to_owned();
+            (name == format!("{PREFIX}{id}") && !is_known(&id))
+                .then_some(Stray { backend: BackendKind::Docker, identity: name })
+        });
+        Ok(stray.collect())
+    }
+}
+
+/// What the first process is told. The token is the session's own, and nobody's key.
+fn control(session: &Session) -> io::Result<String> {
+    let mut chance = [0u8; 32];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut chance)?;
+    Ok(format!("SESSION_ID={}\nSESSION_TOKEN={}\n", session.id, hex(&chance)))
+}
+
+fn creation_failed(error: bollard::errors::Error, plan: &Container) -> BackendError {
+    let failed = BackendError::new("the engine cannot make the container", error).code("engine");
+    if plan.network == "none" {
+        return failed;
+    }
+    failed.hint("`docker network ls` lists the networks that there are")
+}
+
+/// Networks are looked for when a container starts.
+fn explained(error: BackendError) -> BackendError {
+    let source = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
+    if !source.contains("network") {
+        return error;
+    }
+    error.hint("`docker network ls` lists the networks that there are")
+}
+
+async fn tokio_timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(limit, work).await.ok()
+}
+
+/// The last lines of a text, on lines of their own.
+fn tail(text: &str) -> String {
+    const LINES: usize = 12;
+    if text.trim().is_empty() {
+        return "it ended without a word".into();
+    }
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    format!("it says\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
+}

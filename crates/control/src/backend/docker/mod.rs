@@ -1,0 +1,311 @@
+//! Sessions in containers, by the Engine's API.
+//!
+//! What a container is to be is decided in [`sandbox_core::backend::docker`]; here it is made: a directory
+//! on the host, the way to the proxy, the container. Its name follows from the session's id, and its labels
+//! say whose it is, so that whatever was cut short is found again.
+//!
+//! ```text
+//! boxes/ID/          what the container mounts; 0700
+//! boxes/ID/home      the agent's home, which outlives the container
+//! boxes/ID/control   what the first process is told
+//! boxes/ID/door      the socket where it hands its listeners over
+//! ```
+
+mod address;
+mod broker;
+mod engine;
+mod render;
+mod files;
+mod make;
+mod process;
+
+use std::cell::OnceCell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
+use sandbox_core::Host;
+use sandbox_core::backend::docker::{self as plan, Binaries, Container, ContainerError};
+use sandbox_core::config::{Config, Request};
+use sandbox_proxy::client::ClientError;
+use sandbox_proxy::session::Registration;
+
+use self::engine::Engine;
+use self::files::Facts;
+use self::process::Where;
+use super::{Backend, BackendError, Capabilities, Connection, Exec, Observed, Recorder, Stray};
+use crate::error::ControlError;
+use crate::place::Place;
+use crate::session::{BackendKind, Session, State, Wanted, hex};
+use crate::store::{Thing, ThingKind};
+
+/// What all containers of ours are called, before the session's id.
+const PREFIX: &str = "agent-sandbox-";
+/// The variables of a session's secrets, and what the proxy is told about them.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    /// Variables.
+    pub env: Vec<(String, String)>,
+    /// Sessions of the proxy.
+    pub sessions: Vec<Registration>,
+}
+
+/// Finds the secrets of a configuration. Called only when a container is made.
+pub type FindSecrets = Box<dyn Fn(&Config) -> Result<Secrets, BackendError> + Send>;
+
+/// Sessions in containers.
+pub struct Docker {
+    place: Place,
+    host: Host,
+    secrets: FindSecrets,
+    engine: OnceCell<Engine>,
+}
+
+impl Docker {
+    /// The engine is looked for when it is needed.
+    pub fn new(place: Place, host: Host, secrets: FindSecrets) -> Self {
+        Self { place, host, secrets, engine: OnceCell::new() }
+    }
+
+    fn engine(&self) -> Result<&Engine, BackendError> {
+        if self.engine.get().is_none() {
+            let engine = Engine::connect(&self.host)?;
+            let _ = self.engine.set(engine);
+        }
+        self.engine.get().ok_or_else(|| BackendError::plain("there is no engine"))
+    }
+
+    /// The container that a configuration comes to, here and now.
+    pub fn plan(&self, config: &Config) -> Result<Container, BackendError> {
+        let engine = self.engine()?;
+        let image =
+            engine.image(config.session.image.as_ref().map(|image| image.value.as_str()))?;
+        let binaries = binaries(&self.host);
+        let session = plan::Session { id: "", dir: Path::new(""), binaries: &binaries };
+        plan::container(&self.host, config, &session, &engine.facts()?, &image)
+            .map_err(|error| refused(&error))
+    }
+
+    fn dir(&self, session: &Session) -> PathBuf {
+        self.place.data().join("boxes").join(session.id.as_str())
+    }
+
+    /// Which data directory this is: two of them may share an engine.
+    fn state(&self) -> String {
+        use sha2::{Digest, Sha256};
+        use std::os::unix::ffi::OsStrExt;
+        hex(&Sha256::digest(self.place.data().as_os_str().as_bytes())[..8])
+    }
+
+    fn inspect(&self, name: &str) -> Result<Option<ContainerInspectResponse>, BackendError> {
+        let engine = self.engine()?;
+        engine.ask_for("look at the container", engine.docker.inspect_container(name, None))
+    }
+
+    /// Whether a container is this session's, by the policy that it was made by.
+    fn is_made(&self, session: &Session) -> Result<Option<bool>, BackendError> {
+        let Some(found) = self.inspect(&name(session))? else { return Ok(None) };
+        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+        let has = |label: &str, value: &str| labels.get(label).is_some_and(|is| is == value);
+        if !has(render::SESSION, session.id.as_str()) || !has(render::STATE, &self.state()) {
+            return Err(BackendError::plain(format!(
+                "a container `{}` is there that is not this session's",
+                name(session)
+            ))
+            .hint("remove or rename it"));
+        }
+        Ok(Some(has(render::POLICY, &session.policy)))
+    }
+
+    fn facts(&self, session: &Session) -> Result<Facts, BackendError> {
+        Facts::read(&self.dir(session)).map_err(|error| {
+            BackendError::new(format!("the session `{}` is not whole", session.name), error)
+                .code("unreachable")
+                .hint(format!("bring it up again: agent-sandbox up --name {}", session.name))
+        })
+    }
+}
+
+impl Backend for Docker {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Docker
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { images: true, resources: true, suspend: true, survives_reboot: true }
+    }
+
+    fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
+        let config = config(&self.host, session)?;
+        match self.is_made(session)? {
+            Some(true) if self.dir(session).join("facts.json").try_exists().unwrap_or(false) => {}
+            Some(_) => {
+                self.remove_container(&name(session))?;
+                self.make(session, &config, record)?;
+            }
+            None => self.make(session, &config, record)?,
+        }
+        let running = self.inspect(&name(session))?.and_then(|found| found.state?.running);
+        if running != Some(true) {
+            self.start(session)?;
+        }
+        Ok(())
+    }
+
+    fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
+        let up = session.wanted == Wanted::Up;
+        let gone = Observed::only(if up { State::Killed } else { State::Stopped });
+        let found = match self.inspect(&name(session)) {
+            Ok(found) => found,
+            // A list of sessions is worth something without the engine, too.
+            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
+                return Ok(Observed { handle: Some("no engine".into()), ..gone });
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(state) = found.and_then(|found| found.state) else { return Ok(gone) };
+        let pid = state.pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        let word = match state.status {
+            Some(ContainerStateStatusEnum::RUNNING) => State::Running,
+            Some(ContainerStateStatusEnum::PAUSED) => State::Suspended,
+            Some(ContainerStateStatusEnum::RESTARTING) => State::Starting,
+            _ => return Ok(gone),
+        };
+        let handle = Some(format!("container {}", name(session)));
+        Ok(Observed { state: word, handle, pid, agent: None })
+    }
+
+    /// The proxy keeps doors by itself; it only has to run.
+    fn bind(&self, session: &Session, _: &mut Recorder<'_>) -> Result<(), ControlError> {
+        let facts = self.facts(session)?;
+        if facts.door {
+            self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
+        }
+        Ok(self.ensure_broker(session, &facts.broker)?)
+    }
+
+    fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
+        let engine = self.engine()?;
+        let facts = self.facts(session)?;
+        if facts.door {
+            self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
+        }
+        self.ensure_broker(session, &facts.broker)?;
+        let place = Where {
+            docker: engine.docker.clone(),
+            container: name(session),
+            user: facts.user.clone(),
+            init: facts.init.clone(),
+            cwd: facts.inside(exec.cwd.as_deref()),
+        };
+        process::start(place, exec).map_err(|error| {
+            BackendError::new(format!("the session `{}` does not answer", session.name), error)
+                .code("unreachable")
+                .hint(format!("bring it up again: agent-sandbox up --name {}", session.name))
+        })
+    }
+
+    fn suspend(&self, session: &Session) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        engine.ask("hold the container still", engine.docker.pause_container(&name(session)))
+    }
+
+    fn resume(&self, session: &Session) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        engine.ask("let the container go on", engine.docker.unpause_container(&name(session)))
+    }
+
+    fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
+        match thing.kind {
+            ThingKind::Container => self.remove_container(&name(session)),
+            ThingKind::Door => match self.proxy()?.close_door(session.id.as_str()) {
+                // One that does not run has its doors on record: it is started to forget this one.
+                Err(ClientError::Unreachable(..)) => {
+                    let client = self.proxy()?;
+                    client.ensure(&self.host.exe).map_err(proxy_failed)?;
+                    client.close_door(session.id.as_str()).map_err(proxy_failed)
+                }
+                other => other.map_err(proxy_failed),
+            },
+            ThingKind::Broker => self.stop_broker(session),
+            ThingKind::Directory => files::clear(&self.dir(session))
+                .map_err(|error| BackendError::new("cannot clear the session's directory", error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What outlives the container goes with the session.
+    fn forget(&self, session: &Session) -> Result<(), BackendError> {
+        remove_dir(&self.dir(session))
+    }
+
+    fn strays(&self, is_known: &dyn Fn(&str) -> bool) -> Result<Vec<Stray>, BackendError> {
+        let mut strays = Vec::new();
+        let boxes = std::fs::read_dir(self.place.data().join("boxes")).into_iter().flatten();
+        for entry in boxes.flatten() {
+            let id = entry.file_name().to_string_lossy().into_owned();
+            if !is_known(&id) {
+                strays
+                    .push(Stray { backend: BackendKind::Docker, identity: format!("boxes/{id}") });
+            }
+        }
+        strays.extend(self.stray_containers(is_known)?);
+        Ok(strays)
+    }
+
+    fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
+        match stray.identity.strip_prefix("boxes/") {
+            Some(id) => remove_dir(&self.place.data().join("boxes").join(id)),
+            None => self.remove_container(&stray.identity),
+        }
+    }
+}
+
+fn name(session: &Session) -> String {
+    format!("{PREFIX}{}", session.id)
+}
+
+fn remove_dir(dir: &Path) -> Result<(), BackendError> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(BackendError::new(format!("cannot remove `{}`", dir.display()), error)
+                .hint("the agent's files in it may be another user's"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Both binaries, from beside this one. They are static, so that any image runs them.
+fn binaries(host: &Host) -> Binaries {
+    let init = host.exe.with_file_name("agent-sandbox-init");
+    Binaries {
+        sandbox: Some(host.exe.clone()),
+        init: Some(init).filter(|init| init.try_exists().unwrap_or(false)),
+    }
+}
+
+fn config(host: &Host, session: &Session) -> Result<Config, BackendError> {
+    let request: Request = serde_json::from_str(&session.request)
+        .map_err(|error| BackendError::new("what was asked for cannot be read", error))?;
+    sandbox_core::config::load(host, &request).map_err(|error| {
+        let hint = error.hint();
+        let mut failed = BackendError::new("the configuration cannot be used", error);
+        failed.hint = hint;
+        failed
+    })
+}
+
+fn refused(error: &ContainerError) -> BackendError {
+    let hint = error.hint();
+    let mut refused = BackendError::plain(error.to_string()).code("refused");
+    refused.source = std::error::Error::source(error).map(|source| source.to_string().into());
+    refused.hint = hint;
+    refused
+}
+
+fn proxy_failed(error: ClientError) -> BackendError {
+    let hint = error.hint();
+    let mut failed = BackendError::new("the proxy does not serve the session", error).code("proxy");
+    failed.hint = hint;
+    failed
+}

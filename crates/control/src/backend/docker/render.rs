@@ -1,0 +1,144 @@
+//! A planned container in the engine's own words. Total: nothing is left to decide here.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bollard::models::{
+    ContainerCreateBody, DeviceMapping, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum,
+    HostConfigLogConfig, Mount, MountBindOptions, MountType, RestartPolicy, RestartPolicyNameEnum,
+};
+use sandbox_core::backend::docker::{Bind, Container};
+use sandbox_core::config::Access;
+
+/// The labels that say whose a container is.
+pub(super) const SESSION: &str = "agent-sandbox.session";
+pub(super) const POLICY: &str = "agent-sandbox.policy";
+pub(super) const STATE: &str = "agent-sandbox.state";
+const OWNER: &str = "agent-sandbox.owner";
+
+/// Whose container it is.
+pub(super) struct Marks<'m> {
+    pub(super) session: &'m str,
+    pub(super) policy: &'m str,
+    pub(super) state: &'m str,
+    pub(super) owner: u32,
+}
+
+/// The whole of it. `secrets` are variables that are in no plan.
+pub(super) fn body(
+    plan: &Container,
+    marks: &Marks<'_>,
+    dir: &Path,
+    secrets: &[(String, String)],
+    deeply: bool,
+) -> ContainerCreateBody {
+    let mut env: Vec<String> =
+        plan.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    env.extend(secrets.iter().map(|(name, value)| format!("{name}={value}")));
+    // A name without a value takes the image's own away.
+    env.extend(plan.unset.iter().filter(|name| !plan.env.contains_key(*name)).cloned());
+    ContainerCreateBody {
+        hostname: Some("sandbox".into()),
+        user: Some(plan.user.clone()),
+        image: Some(plan.image.clone()),
+        entrypoint: Some(plan.entrypoint.clone()),
+        cmd: Some(Vec::new()),
+        env: Some(env),
+        working_dir: Some("/".into()),
+        labels: Some(labels(marks)),
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".into()]), ..Default::default() }),
+        stop_signal: Some("SIGTERM".into()),
+        stop_timeout: Some(plan.stop_timeout.into()),
+        host_config: Some(host_config(plan, dir, deeply)),
+        ..Default::default()
+    }
+}
+
+fn labels(marks: &Marks<'_>) -> HashMap<String, String> {
+    [
+        (SESSION, marks.session.to_owned()),
+        (POLICY, marks.policy.to_owned()),
+        (STATE, marks.state.to_owned()),
+        (OWNER, marks.owner.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn host_config(plan: &Container, dir: &Path, deeply: bool) -> HostConfig {
+    let memory = i64::try_from(plan.memory).unwrap_or(i64::MAX);
+    let tmpfs = plan.tmpfs.iter();
+    let tmpfs = tmpfs.map(|(path, options)| (path.to_string_lossy().into_owned(), options.clone()));
+    let restart = RestartPolicy {
+        name: Some(RestartPolicyNameEnum::UNLESS_STOPPED),
+        maximum_retry_count: None,
+    };
+    let log = HostConfigLogConfig {
+        typ: Some("json-file".into()),
+        config: Some(
+            [("max-size", "10m"), ("max-file", "3")].map(|(k, v)| (k.into(), v.into())).into(),
+        ),
+    };
+    HostConfig {
+        network_mode: Some(plan.network.clone()),
+        mounts: Some(plan.mounts.iter().map(|bind| mount(bind, dir, deeply)).collect()),
+        tmpfs: Some(tmpfs.collect()),
+        readonly_rootfs: Some(!plan.privileged),
+        cap_drop: Some(vec!["ALL".into()]),
+        cap_add: Some(plan.capabilities.clone()),
+        security_opt: Some(security(plan)),
+        privileged: Some(plan.privileged),
+        devices: Some(plan.devices.iter().map(|device| mapping(device)).collect()),
+        memory: Some(memory),
+        // As much swap as memory would be twice the limit.
+        memory_swap: Some(memory),
+        nano_cpus: plan.cpus.map(|cpus| i64::from(cpus) * 1_000_000),
+        pids_limit: Some(plan.pids.into()),
+        restart_policy: Some(restart),
+        runtime: plan.runtime.clone(),
+        userns_mode: plan.userns.clone(),
+        ipc_mode: Some("private".into()),
+        cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+        publish_all_ports: Some(false),
+        log_config: Some(log),
+        ..Default::default()
+    }
+}
+
+fn security(plan: &Container) -> Vec<String> {
+    let mut options = Vec::new();
+    if !plan.new_privileges {
+        options.push("no-new-privileges:true".to_owned());
+    }
+    if plan.capabilities.iter().any(|name| name == "SYS_ADMIN") {
+        options.push("apparmor=unconfined".to_owned());
+    }
+    options
+}
+
+fn mapping(device: &str) -> DeviceMapping {
+    DeviceMapping {
+        path_on_host: Some(device.to_owned()),
+        path_in_container: Some(device.to_owned()),
+        cgroup_permissions: Some("rwm".into()),
+    }
+}
+
+/// By the engine's structured form, in which no character of a path means anything.
+fn mount(bind: &Bind, dir: &Path, deeply: bool) -> Mount {
+    let read_only = bind.access != Access::Rw;
+    let options = MountBindOptions {
+        // An engine that cannot make what lies below read-only does not show it.
+        non_recursive: (read_only && !deeply).then_some(true),
+        read_only_force_recursive: (read_only && deeply).then_some(true),
+        ..Default::default()
+    };
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(bind.on_host(dir).to_string_lossy().into_owned()),
+        target: Some(bind.target.to_string_lossy().into_owned()),
+        read_only: Some(read_only),
+        bind_options: Some(options),
+        ..Default::default()
+    }
+}
