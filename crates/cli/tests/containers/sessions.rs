@@ -7,5 +7,5 @@ mod hardening;
 mod mounts;
 mod network;
 mod attacks;
-mod host_commands;
 mod cut_short;
+mod host_commands;

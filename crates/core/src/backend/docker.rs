@@ -5,7 +5,6 @@
 //! limits, and of the host nothing but what is mounted.
 
 mod agent;
-mod bridge;
 mod error;
 mod mounts;
 mod rules;
@@ -18,8 +17,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::config::{Config, ContainerNetwork, Dockerd, Origin, Sourced};
+use crate::config::{
+    Access, AgentInit, Config, ContainerNetwork, Dockerd, Origin, Sourced, Transport,
+};
 use crate::host::Host;
+use crate::host_command::{Bridge, HostMount, Warning};
 use crate::network::EgressPolicy;
 
 pub use agent::{Agent, Start};
@@ -120,8 +122,11 @@ pub struct Container {
     pub network: String,
     /// The way to the proxy, if it has one.
     pub door: Option<Door>,
-    /// The words of the process on the host that carries out its host commands, if it has any.
-    pub broker: Vec<String>,
+    /// The bridge to the host, if it has one.
+    #[serde(skip)]
+    pub bridge: Option<Bridge>,
+    /// What goes over it.
+    pub host_commands: Vec<String>,
     /// Capabilities that its first process has.
     pub capabilities: Vec<String>,
     /// Devices that it has.
@@ -249,8 +254,8 @@ pub fn container(
     rules::below(host, config, &mut made)?;
     rules::commands(host, config, session, &mut made)?;
     rules::resolver(&mut made);
+    bridge(config, &mut made)?;
     variables::set(host, config, image, &mut made)?;
-    bridge::set(config, &mut made)?;
     volumes(image, &mut made);
     made.mounts.sort_by(|one, other| one.target.cmp(&other.target));
     mounts::check_targets(&made.mounts)?;
@@ -278,7 +283,8 @@ fn least(config: &Config, image: &Image, agent: Agent) -> Container {
         dirs: Vec::new(),
         network: "none".into(),
         door: None,
-        broker: Vec::new(),
+        bridge: None,
+        host_commands: Vec::new(),
         capabilities: Vec::new(),
         devices: Vec::new(),
         privileged: false,
@@ -360,6 +366,44 @@ fn limits(config: &Config, engine: &Engine, made: &mut Container) -> Result<(), 
         let why = "a Docker daemon inside needs it: whoever is root inside is root on this machine";
         made.except("privileged", why, Some(&services.origin));
     }
+    Ok(())
+}
+
+/// Commands that run on the host: a folder with shims and a socket, and nothing at all where they are off.
+fn bridge(config: &Config, made: &mut Container) -> Result<(), ContainerError> {
+    let Some(asked) = &config.session.host_commands else { return Ok(()) };
+    let seen = made.mounts.iter().filter_map(|bind| match &bind.source {
+        Source::Host(host) if bind.identity.is_some() => {
+            Some(HostMount { container: bind.target.clone(), host: host.clone() })
+        }
+        _ => None,
+    });
+    let seen: Vec<_> = seen.collect();
+    let has_network = made.network != "none";
+    let Some(bridge) = Bridge::of(&asked.value, has_network, AgentInit::Supervise, &seen)? else {
+        return Ok(());
+    };
+    if asked.value.transport == Transport::Ssh {
+        return Err(ContainerError::Unsupported {
+            origin: asked.origin.clone(),
+            key: "host_commands.transport = \"ssh\"",
+            why: "sessions have a socket, which needs neither a key nor a network",
+        });
+    }
+    for mount in &bridge.mounts {
+        made.dirs.push(OwnDir { path: mount.source.clone(), mode: 0o755, agents: false });
+        made.bind(Bind::of_session(&mount.source, &mount.target, Access::Ro));
+    }
+    made.host_commands = asked.value.allowed.iter().map(|entry| format!("{entry:?}")).collect();
+    let names: Vec<&str> = bridge.names().into_iter().collect();
+    made.except(
+        format!("host commands {}", names.join(", ")),
+        "they run on this machine, as you",
+        Some(&asked.origin),
+    );
+    let warning = |warning: &Warning| format!("host command `{}`: {}", warning.entry, warning.what);
+    made.notes.extend(bridge.warnings.iter().map(warning));
+    made.bridge = Some(bridge);
     Ok(())
 }
 

@@ -27,7 +27,7 @@ const BEGINNING: Duration = Duration::from_secs(10);
 
 /// Whoever holds the lock of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(in crate::backend) struct Holder {
     /// Number and start; nothing before it has said so.
     known: Option<(i32, u64)>,
 }
@@ -41,7 +41,7 @@ impl Holder {
 }
 
 /// Takes the lock; nothing if somebody holds it.
-pub(super) fn take(path: &Path) -> io::Result<Option<OwnedFd>> {
+pub(in crate::backend) fn take(path: &Path) -> io::Result<Option<OwnedFd>> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(path)?;
@@ -63,7 +63,7 @@ pub(super) fn sign(lock: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Who holds a lock; nothing when it is free or not there.
-pub(super) fn of(path: &Path) -> Option<Holder> {
+pub(in crate::backend) fn of(path: &Path) -> Option<Holder> {
     let mut file = File::open(path).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK) {
         return None;
@@ -79,7 +79,7 @@ pub(super) fn of(path: &Path) -> Option<Holder> {
 }
 
 /// Ends whoever holds a lock, and waits until nobody does.
-pub(super) fn end(path: &Path) -> io::Result<()> {
+pub(in crate::backend) fn end(path: &Path) -> io::Result<()> {
     let Some(pid) = known(path) else { return wait_until_free(path) };
     if let Ok(handle) = ProcessHandle::open(pid)
         // Opened after the look, so once more: the handle means whom the lock means.

@@ -12,7 +12,7 @@
 //! ```
 
 mod wire;
-mod holder;
+pub(super) mod holder;
 mod client;
 mod keeper;
 pub mod server;

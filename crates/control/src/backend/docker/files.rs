@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::backend::docker::{Container, Source, Start};
+use sandbox_core::host_command::Bridge;
 use serde::{Deserialize, Serialize};
 
 /// What outlives the container: the agent's home, and what its set-up keeps.
@@ -25,8 +26,7 @@ pub(super) struct Facts {
     pub(super) mounts: Vec<(PathBuf, PathBuf)>,
     /// Whether the proxy is needed.
     pub(super) door: bool,
-    /// The words of the broker of host commands.
-    #[serde(default)]
+    /// The words by which this program carries out host commands, if there are any.
     pub(super) broker: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Facts {
             workdir: plan.agent.workdir.clone(),
             mounts: mounts.collect(),
             door: plan.door.is_some(),
-            broker: plan.broker.clone(),
+            broker: plan.bridge.iter().flat_map(broker).collect(),
         }
     }
 
@@ -64,6 +64,11 @@ impl Facts {
             },
         )
     }
+}
+
+fn broker(bridge: &Bridge) -> Vec<String> {
+    let words = bridge.broker.iter().flatten();
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Makes everything that the plan names; what is there is made anew.

@@ -16,6 +16,7 @@ use sandbox_proxy::doors::{Door, NewDoor};
 use sandbox_proxy::session::Registration;
 
 use super::engine::status;
+use super::files::Facts;
 use super::render::{self, Marks};
 use super::{Docker, PREFIX, broker, files, name, proxy_failed};
 use crate::backend::{BackendError, Recorder, Stray};
@@ -40,26 +41,47 @@ impl Docker {
         let dir = self.dir(session);
         let control = control(session)
             .map_err(|error| BackendError::new("cannot make the session's token", error))?;
-        // One of an earlier policy, which would go on with that.
-        self.stop_broker(session)?;
         record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
             files::make(&dir, &plan, &control)
                 .map_err(|error| BackendError::new("cannot make the session's directory", error))
         })?;
+        if let Some(bridge) = &plan.bridge {
+            bridge
+                .write(&dir)
+                .map_err(|error| BackendError::new("cannot write the bridge's files", error))?;
+            let facts = Facts::of(&plan);
+            record.make(ThingKind::Broker, session.id.as_str(), || {
+                self.start_broker(session, &facts)
+            })?;
+        }
         if plan.door.is_some() {
             record.make(ThingKind::Door, session.id.as_str(), || {
                 self.open_door(session, &plan, secrets.sessions.clone())
-            })?;
-        }
-        if !plan.broker.is_empty() {
-            record.make(ThingKind::Broker, session.id.as_str(), || {
-                self.ensure_broker(session, &plan.broker)
             })?;
         }
         record.make(ThingKind::Container, &name(session), || {
             self.create(session, &plan, &secrets.env)
         })?;
         Ok(())
+    }
+
+    /// Starts the process that carries host commands out, where there is one and it does not run.
+    pub(super) fn start_broker(
+        &self,
+        session: &Session,
+        facts: &Facts,
+    ) -> Result<(), BackendError> {
+        if facts.broker.is_empty() {
+            return Ok(());
+        }
+        let mut words: Vec<std::ffi::OsString> = facts.broker.iter().map(Into::into).collect();
+        // The record of what was asked for outlives the session.
+        if let Some(state) = self.host.state_dir() {
+            let log = state.join("host-commands").join(format!("{}.jsonl", session.id));
+            words.extend(["--audit".into(), log.into_os_string()]);
+        }
+        broker::start(&self.host.exe, &words, &self.dir(session))
+            .map_err(|error| BackendError::new("cannot start the broker of host commands", error))
     }
 
     pub(super) fn create(
@@ -87,26 +109,6 @@ impl Docker {
             Err(error) => Err(creation_failed(error, plan)),
             Ok(_) => Ok(()),
         }
-    }
-
-    /// Makes sure that somebody carries out the session's host commands.
-    pub(super) fn ensure_broker(
-        &self,
-        session: &Session,
-        words: &[String],
-    ) -> Result<(), BackendError> {
-        if words.is_empty() {
-            return Ok(());
-        }
-        let log = format!("host-commands/{}.jsonl", session.id);
-        let state = self.host.state_dir().unwrap_or_else(|| self.dir(session));
-        broker::ensure(&self.dir(session), &self.host.exe, words, &state.join(log))
-            .map_err(|error| BackendError::new("the broker of host commands does not start", error))
-    }
-
-    pub(super) fn stop_broker(&self, session: &Session) -> Result<(), BackendError> {
-        broker::stop(&self.dir(session))
-            .map_err(|error| BackendError::new("the broker of host commands does not end", error))
     }
 
     /// Starts it and waits until its first process has done its work, or says why it has not.

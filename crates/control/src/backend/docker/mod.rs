@@ -12,10 +12,10 @@
 //! ```
 
 mod address;
-mod broker;
 mod engine;
 mod render;
 mod files;
+mod broker;
 mod make;
 mod process;
 
@@ -181,7 +181,8 @@ impl Backend for Docker {
         if facts.door {
             self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
         }
-        Ok(self.ensure_broker(session, &facts.broker)?)
+        self.start_broker(session, &facts)?;
+        Ok(())
     }
 
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
@@ -190,7 +191,7 @@ impl Backend for Docker {
         if facts.door {
             self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
         }
-        self.ensure_broker(session, &facts.broker)?;
+        self.start_broker(session, &facts)?;
         let place = Where {
             docker: engine.docker.clone(),
             container: name(session),
@@ -227,7 +228,9 @@ impl Backend for Docker {
                 }
                 other => other.map_err(proxy_failed),
             },
-            ThingKind::Broker => self.stop_broker(session),
+            ThingKind::Broker => broker::end(&self.dir(session)).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            }),
             ThingKind::Directory => files::clear(&self.dir(session))
                 .map_err(|error| BackendError::new("cannot clear the session's directory", error)),
             _ => Ok(()),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::config::Origin;
+use crate::host_command::BridgeError;
 use crate::plan::PlanError;
 
 /// A container that cannot be made.
@@ -14,14 +15,9 @@ pub enum ContainerError {
     /// The rules below what is mounted.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Host commands that cannot be had.
-    #[error("{origin}: {error}")]
-    Bridge {
-        /// The setting.
-        origin: Origin,
-        /// Why.
-        error: crate::host_command::BridgeError,
-    },
+    /// The bridge to the host.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
     /// Nothing to mount.
     #[error("{origin}: cannot mount `{}`", host.display())]
     Missing {
@@ -136,7 +132,7 @@ impl ContainerError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Plan(error) => return error.hint(),
-            Self::Bridge { error, .. } => error.hint(),
+            Self::Bridge(error) => error.hint(),
             Self::Missing { .. } => {
                 "make it first: a missing directory would be made by the engine, as root's".into()
             }

@@ -29,7 +29,10 @@ pub(super) fn set(
 ) -> Result<(), ContainerError> {
     made.unset = image.env.iter().filter_map(|entry| taken_away(entry)).collect();
     let of_image = image.env.iter().find_map(|entry| entry.strip_prefix("PATH="));
-    let path = format!("{RUNTIME}/links:{}", of_image.unwrap_or(SEARCH_PATH));
+    let mut path = format!("{RUNTIME}/links:{}", of_image.unwrap_or(SEARCH_PATH));
+    if let Some(bridge) = &made.bridge {
+        path = format!("{}:{path}", bridge.path.display());
+    }
     let home = made.agent.home.to_string_lossy().into_owned();
     let mut put = |name: &str, value: &str| made.env.insert(name.into(), value.into());
     put("PATH", &path);
