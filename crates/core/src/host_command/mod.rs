@@ -1,6 +1,6 @@
 //! Host commands: what an agent in a container may have run on the host.
 //!
-//! A request is a list of words. [`line`] reads one that came as text (over SSH), [`wire`] one that came by a socket.
+//! A request is a list of words. [`mod@line`] reads one that came as text (over SSH), [`wire`] one that came by a socket.
 //! [`judge()`] finds the [`Entry`] that allows it, passes it through the rules of known [`tool`]s, and says what is to be
 //! run; [`argument`] tells which words are paths, [`place`] what they are on the host. Nothing here runs anything, and
 //! no shell ever reads what the agent sent.

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use sandbox_control::backend::BackendError;
+use sandbox_control::backend::docker::Docker;
 use sandbox_control::session::{BackendKind, Name, NewSession};
-use sandbox_core::Host;
 use sandbox_core::backend::docker::{Container, Exception};
 use sandbox_core::config::{Config, Request};
 
-use super::service;
 use crate::args::Flags;
 use crate::run::Failed;
 use crate::ui::{Stdio, Tone, visible};
@@ -18,10 +17,10 @@ pub(crate) fn look_ahead(
     name: Option<Name>,
     request: &Request,
     config: &Config,
-    host: &Host,
+    docker: &Docker,
     io: &mut Stdio<'_>,
 ) -> Result<(NewSession, Container), Failed> {
-    let plan = service::docker(host)?.plan(config).map_err(failed)?;
+    let plan = docker.plan(config).map_err(failed)?;
     for note in &plan.notes {
         io.labelled(Tone::Warning, "note", &visible(note));
     }

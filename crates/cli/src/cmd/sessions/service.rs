@@ -31,9 +31,14 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
         let hint = "type it where the outermost sandbox was started";
         return Err(Failed::new(why, Some(hint.into())));
     }
+    with(host, docker(host)?)
+}
+
+/// The same, with containers made by somebody who has planned one already.
+pub(crate) fn with(host: &Host, docker: Docker) -> Result<Service, Failed> {
     let place = Place::of(host)?;
     let bwrap: Box<dyn Backend> = Box::new(Bwrap::new(place.clone(), host.exe.clone()));
-    let docker: Box<dyn Backend> = Box::new(docker(host)?);
+    let docker: Box<dyn Backend> = Box::new(docker);
     Ok(Service::open(place, vec![bwrap, docker])?)
 }
 

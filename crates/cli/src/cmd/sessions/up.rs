@@ -27,11 +27,12 @@ pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     let mut service = service::open(host)?;
     let config = crate::cmd::load(host, &request, io)?;
     if config.session.backend(&config.mounts) == Backend::Docker {
-        let (new, plan) = container::look_ahead(name, &request, &config, host, io)?;
+        let docker = service::docker(host)?;
+        let (new, plan) = container::look_ahead(name, &request, &config, &docker, io)?;
         if flags.dry_run {
             return container::show(&plan, flags, io);
         }
-        let (session, brought) = service.up(&new)?;
+        let (session, brought) = service::with(host, docker)?.up(&new)?;
         return tell(&session, brought, flags, host, io);
     }
     let (new, plan) = look_ahead(name, &request, config, host)?;
@@ -53,7 +54,7 @@ pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
     let config = crate::cmd::load(host, &request, io)?;
     let name = Some(session.name.clone());
     let new = if config.session.backend(&config.mounts) == Backend::Docker {
-        container::look_ahead(name, &request, &config, host, io)?.0
+        container::look_ahead(name, &request, &config, &service::docker(host)?, io)?.0
     } else {
         look_ahead(name, &request, config, host)?.0
     };

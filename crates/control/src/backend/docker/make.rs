@@ -36,7 +36,7 @@ impl Docker {
         config: &Config,
         record: &mut Recorder<'_>,
     ) -> Result<(), ControlError> {
-        let plan = self.plan(config)?;
+        let plan = self.plan_of(session, config)?;
         let secrets = (self.secrets)(config)?;
         let dir = self.dir(session);
         let control = control(session)

@@ -19,7 +19,7 @@ mod broker;
 mod make;
 mod process;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -59,12 +59,14 @@ pub struct Docker {
     host: Host,
     secrets: FindSecrets,
     engine: OnceCell<Engine>,
+    /// What was planned last, so that it is not asked for twice.
+    planned: RefCell<Option<Container>>,
 }
 
 impl Docker {
     /// The engine is looked for when it is needed.
     pub fn new(place: Place, host: Host, secrets: FindSecrets) -> Self {
-        Self { place, host, secrets, engine: OnceCell::new() }
+        Self { place, host, secrets, engine: OnceCell::new(), planned: RefCell::default() }
     }
 
     fn engine(&self) -> Result<&Engine, BackendError> {
@@ -82,8 +84,16 @@ impl Docker {
             engine.image(config.session.image.as_ref().map(|image| image.value.as_str()))?;
         let binaries = binaries(&self.host);
         let session = plan::Session { id: "", dir: Path::new(""), binaries: &binaries };
-        plan::container(&self.host, config, &session, &engine.facts()?, &image)
-            .map_err(|error| refused(&error))
+        let plan = plan::container(&self.host, config, &session, &engine.facts()?, &image)
+            .map_err(|error| refused(&error))?;
+        self.planned.replace(Some(plan.clone()));
+        Ok(plan)
+    }
+
+    /// The plan of a session: the one that its policy was made of, if that was just now.
+    fn plan_of(&self, session: &Session, config: &Config) -> Result<Container, BackendError> {
+        let planned = self.planned.take().filter(|plan| plan.policy_hash() == session.policy);
+        planned.map_or_else(|| self.plan(config), Ok)
     }
 
     fn dir(&self, session: &Session) -> PathBuf {
@@ -137,19 +147,21 @@ impl Backend for Docker {
 
     fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
         let config = config(&self.host, session)?;
+        let is_whole = || self.dir(session).join("facts.json").try_exists().unwrap_or(false);
         match self.is_made(session)? {
-            Some(true) if self.dir(session).join("facts.json").try_exists().unwrap_or(false) => {}
+            Some(true) if is_whole() => {
+                let running = self.inspect(&name(session))?.and_then(|found| found.state?.running);
+                if running == Some(true) {
+                    return Ok(());
+                }
+            }
             Some(_) => {
                 self.remove_container(&name(session))?;
                 self.make(session, &config, record)?;
             }
             None => self.make(session, &config, record)?,
         }
-        let running = self.inspect(&name(session))?.and_then(|found| found.state?.running);
-        if running != Some(true) {
-            self.start(session)?;
-        }
-        Ok(())
+        Ok(self.start(session)?)
     }
 
     fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
