@@ -34,6 +34,9 @@ pub(crate) struct Serve {
     /// Where locks, the audit log and an empty working directory lie
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// The audit log, in the place of the one that the lists name
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
 }
 
 const SERVE: &str = "\

@@ -55,8 +55,16 @@ pub enum PlaceError {
 impl Places {
     /// Opens the shared directories.
     pub fn open(mounts: &[HostMount]) -> io::Result<Self> {
-        let open = |mount: &HostMount| Ok((mount.container.clone(), Root::open(&mount.host)?));
-        Ok(Self { shared: mounts.iter().map(open).collect::<io::Result<_>>()? })
+        let mut shared = Vec::new();
+        for mount in mounts {
+            match Root::open(&mount.host) {
+                Ok(root) => shared.push((mount.container.clone(), root)),
+                // A single file that is shared: there is nothing below it.
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { shared })
     }
 
     /// Whether nothing is shared.

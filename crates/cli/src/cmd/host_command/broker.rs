@@ -40,6 +40,8 @@ pub(super) fn listen(socket: &Path, limit: u32, io: &mut Stdio<'_>, serve: Serve
     let wrong = |source| ServeError::Listen(socket.to_owned(), source);
     let listener = bind(socket).map_err(wrong)?;
     descendants::adopt_orphans().map_err(ServeError::Serve)?;
+    // Whoever starts it in the background takes its own terminal away. Whoever leads a session already has none to lose.
+    let _ = process::lead_session();
     let child = sandbox_linux::signal::CHILD;
     let signals = Signals::of(ENDING.into_iter().chain([child])).map_err(ServeError::Serve)?;
     io.say(&format!("listening at {}", socket.display()));

@@ -81,8 +81,13 @@ impl Policy {
         let wrong = |source| ServeError::State(state.clone(), source);
         let state = std::path::absolute(&state).map_err(wrong)?;
         let empty = prepare(&state).map_err(|source| ServeError::State(state.clone(), source))?;
-        let log = lists.iter().find_map(|list| list.audit.clone());
+        let named = lists.iter().find_map(|list| list.audit.clone());
+        let log = serve.audit.clone().or(named);
         let log = log.unwrap_or_else(|| state.join("audit.jsonl"));
+        if let Some(folder) = serve.audit.as_deref().and_then(Path::parent) {
+            let wrong = |source| ServeError::State(folder.to_owned(), source);
+            std::fs::create_dir_all(folder).map_err(wrong)?;
+        }
         Ok(Self {
             places: Places::open(&last.mounts).map_err(ServeError::Places)?,
             env: environment(&lists[0].path, host),

@@ -59,3 +59,34 @@ fn ssh_without_a_network_names_the_socket() {
     );
     stage.bring_up().code(125).stderr_contains("needs a network").stderr_contains("Unix socket");
 }
+
+/// The image has no git at all: whatever answers is the host's, in the directory that both sides share.
+#[test]
+fn git_of_the_host_works_in_the_workspace_and_nowhere_else() {
+    let stage = Stage::new(
+        "[host_commands]\nenabled = true\nallowed = ['git status', 'git log', 'no-such-program']",
+    );
+    // Git acts for whoever owns the project.
+    stage.world.host(["chown", "-R", "0:0", "."]).succeeds();
+    stage.world.clone().git_init("project");
+    stage.world.host(["chown", "-R", "1000:1000", "."]).succeeds();
+    stage.bring_up().succeeds();
+    stage.sh("git log --format=%s").succeeds().stdout("start\n");
+    stage.sh("mkdir sub; cd sub; echo x > y; git status --short").succeeds().stdout("?? ./\n");
+    stage.sh("git status | head -n 1; exec git status --no-such-option").code(129);
+    stage.sh("git status /etc").code(1).stderr_contains("denied: git\n");
+    stage.sh("cd /tmp && git status").code(1).stderr_contains("the working directory `/tmp`");
+    stage.sh("git push").code(127).stderr_contains("agent-sandbox: ");
+    stage.sh("no-such-program").code(127).stderr_contains("is not installed on the host");
+    // Nothing of the bridge can be changed from inside.
+    stage.sh("echo > /run/agent-sandbox/bridge/routes.json").fails();
+    stage.sh("rm /run/agent-sandbox/bridge/socket").fails();
+    // What was asked for is on record, also when the session is over.
+    stage.down().succeeds();
+    let log = format!("host-commands/{}.jsonl", stage.id().unwrap());
+    let log = stage.world.read(format!("home/.local/state/agent-sandbox/{log}"));
+    assert!(
+        log.contains("\"outcome\":\"denied\"") && log.contains("\"outcome\":\"ended\""),
+        "{log}"
+    );
+}

@@ -74,7 +74,12 @@ impl Docker {
         if facts.broker.is_empty() {
             return Ok(());
         }
-        let words: Vec<_> = facts.broker.iter().map(Into::into).collect();
+        let mut words: Vec<std::ffi::OsString> = facts.broker.iter().map(Into::into).collect();
+        // The record of what was asked for outlives the session.
+        if let Some(state) = self.host.state_dir() {
+            let log = state.join("host-commands").join(format!("{}.jsonl", session.id));
+            words.extend(["--audit".into(), log.into_os_string()]);
+        }
         broker::start(&self.host.exe, &words, &self.dir(session))
             .map_err(|error| BackendError::new("cannot start the broker of host commands", error))
     }
