@@ -31,10 +31,12 @@ pub(super) struct Logs {
 }
 
 /// Writes down what comes from the terminal until nobody has its other end any more. For a process
-/// of its own, which begins by giving up everything else that it has open.
-pub(super) fn keep(terminal: OwnedFd, logs: &Logs) -> io::Result<()> {
+/// of its own, which begins by giving up everything else that it has open. Only the session's lock it
+/// holds on to: who waits for that waits for the last process that could still say something.
+pub(super) fn keep(terminal: OwnedFd, lock: &OwnedFd, logs: &Logs) -> io::Result<()> {
     let nothing = socket::nothing()?;
-    for number in 0..3 {
+    fd::replace(0, lock)?;
+    for number in [1, 2] {
         fd::replace(number, &nothing)?;
     }
     drop(nothing);

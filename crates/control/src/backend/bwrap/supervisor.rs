@@ -48,7 +48,7 @@ fn settle_in(logs: &Logs) -> io::Result<OwnedFd> {
     drop(theirs);
     let mut ours = Some(ours);
     process::fork(|| match ours.take() {
-        Some(ours) => i32::from(keeper::keep(ours, logs).is_err()),
+        Some(ours) => i32::from(keeper::keep(ours, &lock, logs).is_err()),
         None => 1,
     })?;
     Ok(lock)
