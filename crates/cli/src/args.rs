@@ -8,9 +8,9 @@ mod changes;
 pub(crate) mod proxy;
 pub(crate) mod secret;
 pub(crate) mod sessions;
-mod words;
+pub(crate) mod words;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -335,10 +335,6 @@ pub(crate) enum Config {
     Schema,
 }
 
-/// Words that name subcommands of sessions, which this version does not have. As programs they
-/// are reached by `exec`, so that they never change their meaning.
-const RESERVED: &[&str] = &["attach", "serve", "usage"];
-
 /// What the words meant.
 #[derive(Debug)]
 pub(crate) enum Typed {
@@ -346,21 +342,14 @@ pub(crate) enum Typed {
     Understood(Box<Cli>),
     /// They ask for help, or make no sense.
     Answer(clap::Error),
-    /// A word that is kept for later.
-    Reserved(OsString),
 }
 
 /// Reads the command line.
 pub(crate) fn parse(args: Vec<OsString>) -> Typed {
-    let understood = |cli: Cli| match &cli.command {
-        Some(Command::Run(words)) if words.first().is_some_and(|word| is_reserved(word)) => {
-            Typed::Reserved(words[0].clone())
-        }
-        _ => Typed::Understood(Box::new(cli)),
-    };
     match without_flags(&args) {
-        Some(cli) => understood(cli),
-        None => Cli::try_parse_from(name_the_command(args)).map_or_else(Typed::Answer, understood),
+        Some(cli) => Typed::Understood(Box::new(cli)),
+        None => Cli::try_parse_from(name_the_command(args))
+            .map_or_else(Typed::Answer, |cli| Typed::Understood(Box::new(cli))),
     }
 }
 
@@ -377,6 +366,8 @@ const SUBCOMMANDS: &[&str] = &[
     "image",
     "up",
     "down",
+    "serve",
+    "attach",
     "logs",
     "restart",
     "inspect",
@@ -412,10 +403,6 @@ fn without_flags(args: &[OsString]) -> Option<Cli> {
     }
     let command = Some(Command::Run(words.to_vec()));
     Some(Cli { flags: Flags::default(), version: false, check: false, command })
-}
-
-fn is_reserved(word: &OsStr) -> bool {
-    RESERVED.iter().any(|reserved| word == *reserved)
 }
 
 /// Flags whose value is the next word.

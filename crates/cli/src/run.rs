@@ -76,16 +76,6 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
             }
             u8::try_from(answer.exit_code()).unwrap_or(2)
         }
-        Typed::Reserved(word) => {
-            let word = word.to_string_lossy();
-            io.labelled(
-                Tone::Bad,
-                "error",
-                &format!("`{word}` is a subcommand of sessions, which this version does not have"),
-            );
-            hint_at_program(Some(&word), io);
-            2
-        }
     };
     ExitCode::from(code)
 }
@@ -174,8 +164,10 @@ fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
         Session::Up(up) => cmd::sessions::up::run(up, flags, host, io),
         Session::Restart(one) => cmd::sessions::up::restart(one, flags, host, io),
         Session::Down(down) => no_sandbox(cmd::sessions::down::run(down, flags, host, io)),
+        Session::Attach(one) => cmd::sessions::exec::attach(one, flags, host, io),
         Session::Logs(logs) => no_sandbox(cmd::sessions::logs::run(logs, flags, host, io)),
         Session::Inspect(one) => no_sandbox(cmd::sessions::inspect::run(one, flags, host, io)),
+        Session::Serve(serve) => no_sandbox(cmd::sessions::serve::run(serve, host, io)),
         Session::Ps => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
         Session::Rm { names } => no_sandbox(cmd::sessions::rm::run(names, flags, host, io)),
         Session::Prune(prune) => no_sandbox(cmd::sessions::prune::run(prune, flags, host, io)),

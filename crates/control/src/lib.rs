@@ -8,6 +8,7 @@ pub mod session;
 pub mod store;
 pub mod backend;
 pub mod service;
+pub mod serve;
 mod error;
 mod place;
 

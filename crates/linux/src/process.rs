@@ -308,11 +308,66 @@ pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, signal)?)
 }
 
+/// Sends a signal to one process, which must be a child that was not waited for: its number could
+/// mean another one otherwise.
+pub fn signal_child(child: i32, signal: i32) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let child = Pid::from_raw(child).ok_or_else(invalid)?;
+    let signal = Signal::from_named_raw(signal).ok_or_else(invalid)?;
+    Ok(rustix::process::kill_process(child, signal)?)
+}
+
 /// The next child that has ended, whichever it is: its number and how.
 pub fn any_end() -> io::Result<Option<(i32, Change)>> {
     match rustix::process::wait(WaitOptions::NOHANG) {
         Ok(Some((pid, status))) => Ok(change(status).map(|change| (pid.as_raw_pid(), change))),
         Ok(None) | Err(rustix::io::Errno::CHILD) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What processes use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Used {
+    /// How many there are.
+    pub processes: u64,
+    /// Bytes of memory that are in use, shared ones counted in each.
+    pub memory: u64,
+    /// Seconds on processors.
+    pub cpu: f64,
+}
+
+/// What everything uses that a process has started, and what that started.
+pub fn used_below(pid: i32) -> Used {
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut all: Vec<(i32, i32)> =
+        numbers.filter_map(|number| Some((number, parent_of(number)?))).collect();
+    let (mut used, mut parents) = (Used::default(), vec![pid]);
+    while let Some(parent) = parents.pop() {
+        let (below, rest) = all.into_iter().partition(|(_, of)| *of == parent);
+        all = rest;
+        let below: Vec<(i32, i32)> = below;
+        for (child, _) in below {
+            parents.push(child);
+            used.add(child);
+        }
+    }
+    used
+}
+
+impl Used {
+    fn add(&mut self, pid: i32) {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields: Vec<&str> =
+            stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
+        let number = |at: usize| fields.get(at).and_then(|text| text.parse::<u32>().ok());
+        let (Some(user), Some(system), Some(pages)) = (number(11), number(12), number(21)) else {
+            return;
+        };
+        self.processes += 1;
+        self.memory += u64::from(pages) * rustix::param::page_size() as u64;
+        let ticks = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100);
+        self.cpu += f64::from(user.saturating_add(system)) / f64::from(ticks);
     }
 }

@@ -1,5 +1,8 @@
 //! What was typed about sessions that stay up.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::Prune;
@@ -10,12 +13,16 @@ pub(crate) enum Command {
     Up(Up),
     /// Take sessions down; their changes and logs stay
     Down(Down),
+    /// Join the terminal of a session's agent; ^P ^Q leaves it
+    Attach(One),
     /// Show what a session said
     Logs(Logs),
     /// Take a session down and bring it up again
     Restart(One),
     /// Tell everything about a session
     Inspect(One),
+    /// Offer sessions over HTTP, on a socket for you alone or at an address with a token
+    Serve(Serve),
     /// List sessions
     Ps,
     /// Remove sessions, with their changes
@@ -67,4 +74,18 @@ pub(crate) struct Logs {
     /// Only so many lines at the end
     #[arg(short = 'n', long, value_name = "LINES")]
     pub tail: Option<usize>,
+}
+
+/// Offer sessions over HTTP.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The socket; in your data directory when left out
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Listen at an address, too; the token that it asks for is `AGENT_SANDBOX_API_TOKEN`
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Print the description of the calls, an `OpenAPI` document, and do nothing else
+    #[arg(long, conflicts_with_all = ["socket", "listen"])]
+    pub openapi: bool,
 }

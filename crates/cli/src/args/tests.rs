@@ -12,7 +12,7 @@ fn words(line: &[&str]) -> Vec<OsString> {
 fn understood(line: &[&str]) -> Cli {
     match parse(words(line)) {
         Typed::Understood(cli) => *cli,
-        other => panic!("{line:?}: {other:?}"),
+        other @ Typed::Answer(_) => panic!("{line:?}: {other:?}"),
     }
 }
 
@@ -103,9 +103,8 @@ fn mistakes_are_answered_with_code_2_and_the_nearest_name() {
 }
 
 #[test]
-fn words_of_sessions_are_kept_unless_exec_names_them() {
-    for word in RESERVED {
-        assert!(matches!(parse(words(&[word])), Typed::Reserved(_)), "{word}");
+fn subcommands_are_programs_where_exec_names_them() {
+    for word in SUBCOMMANDS {
         assert_eq!(command(understood(&["exec", word])), [*word], "{word}");
         assert_eq!(command(understood(&["--", word])), [*word], "{word}");
     }

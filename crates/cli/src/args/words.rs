@@ -55,7 +55,7 @@ pub(super) fn boolean(word: &str) -> Result<bool, String> {
 }
 
 /// What `--cow` alone means.
-pub(super) const COW: Cow = Cow { engine: CowEngine::On, scope: CowScope::Work };
+pub(crate) const COW: Cow = Cow { engine: CowEngine::On, scope: CowScope::Work };
 
 pub(super) fn cow(word: &str) -> Result<Cow, String> {
     match (word, boolean(word)) {
@@ -68,7 +68,7 @@ pub(super) fn cow(word: &str) -> Result<Cow, String> {
     }
 }
 
-pub(super) fn network(word: &str) -> Result<Network, String> {
+pub(crate) fn network(word: &str) -> Result<Network, String> {
     match (word, boolean(word)) {
         ("host", _) | (_, Ok(true)) => Ok(Network::On),
         ("none", _) | (_, Ok(false)) => Ok(Network::Off),

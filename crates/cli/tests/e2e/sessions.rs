@@ -4,6 +4,8 @@ mod life;
 mod exec;
 mod terminal;
 mod crash;
+mod api;
+mod many;
 
 use std::time::{Duration, Instant};
 

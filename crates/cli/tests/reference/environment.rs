@@ -24,6 +24,10 @@ const READ: &[(&str, &str)] = &[
     ("DOCKER_HOST", "the Docker daemon's address, with `docker = true`"),
     ("AGENT_SANDBOX_TRUST", "`1` trusts the project's configuration, as `--trust` does"),
     ("AGENT_SANDBOX_MOUNTS", "`bwrap` leaves all mounts to bubblewrap"),
+    (
+        "AGENT_SANDBOX_API_TOKEN",
+        "what callers of `serve --listen` have to send; no session gets it",
+    ),
     ("NO_COLOR", "no colours, unless `--color always`"),
     ("TERM", "`dumb` means no colours"),
 ];

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
+mod api;
 mod cli;
 mod config;
 mod environment;

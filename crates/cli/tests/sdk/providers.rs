@@ -142,9 +142,10 @@ fn works(program: &str, script: &str, text: &str) {
         "{tokens:?}"
     );
     for head in provider.heads() {
-        let key = match head.contains("/v1/messages") {
-            true => format!("x-api-key: {ANTHROPIC}"),
-            false => format!("authorization: Bearer {OPENAI}"),
+        let key = if head.contains("/v1/messages") {
+            format!("x-api-key: {ANTHROPIC}")
+        } else {
+            format!("authorization: Bearer {OPENAI}")
         };
         assert!(head.contains(&key) && !head.contains("session-"), "{head}");
     }

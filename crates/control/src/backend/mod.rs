@@ -43,6 +43,13 @@ pub trait Backend: Send {
     /// Starts a command in a session.
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError>;
 
+    /// Joins the terminal of a session's agent. What comes back ends with the agent; when it is
+    /// dropped before, the agent goes on.
+    fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
+        let _ = (session, size);
+        Err(BackendError::unsupported(self.kind(), "join the agent's terminal"))
+    }
+
     /// Holds everything in a session still.
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;

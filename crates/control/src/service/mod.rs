@@ -6,6 +6,8 @@ mod down;
 
 use std::path::Path;
 
+use sandbox_linux::pty::Size;
+
 use crate::backend::{Backend, Connection, Exec, Observed};
 use crate::error::ControlError;
 use crate::place::Place;
@@ -96,5 +98,13 @@ impl Service {
             return Err(ControlError::NotUp(session.name.as_str().to_owned()));
         }
         Ok(self.backend(session.backend)?.connect(session, exec)?)
+    }
+
+    /// Joins the terminal of a session's agent.
+    pub fn attach(&self, session: &Session, size: Size) -> Result<Connection, ControlError> {
+        if session.wanted == Wanted::Down {
+            return Err(ControlError::NotUp(session.name.as_str().to_owned()));
+        }
+        Ok(self.backend(session.backend)?.attach(session, size)?)
     }
 }

@@ -13,6 +13,7 @@ use sandbox_linux::{pty, socket};
 
 use super::{here, relay, service};
 use crate::args::Flags;
+use crate::args::sessions::One;
 use crate::run::{Failed, Outcome};
 use crate::ui::Stdio;
 
@@ -38,6 +39,16 @@ pub(crate) fn run(
         ));
     }
     crate::cmd::exec::run(flags, command, host, io)
+}
+
+/// Joins the terminal of a session's agent.
+pub(crate) fn attach(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let service = service::open(host)?;
+    let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
+    let signals = relay::signals()?;
+    let connection = service.attach(&session, terminal_size())?;
+    io.say("^P ^Q leaves the agent alone again");
+    relay::watch(connection, &signals, io)
 }
 
 /// The session that is up under the name that was typed. One that is down and keeps changes apart

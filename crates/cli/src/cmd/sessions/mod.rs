@@ -10,6 +10,7 @@ mod relay;
 pub(crate) mod down;
 pub(crate) mod logs;
 pub(crate) mod inspect;
+pub(crate) mod serve;
 pub(crate) mod ps;
 pub(crate) mod rm;
 pub(crate) mod prune;

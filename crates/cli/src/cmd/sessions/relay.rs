@@ -28,11 +28,26 @@ pub(crate) fn run(
     io: &mut Stdio<'_>,
 ) -> Outcome {
     let failed = |error: io::Error| Failed::new(error, None);
+    let relay = Relay::new(connection, interactive).map_err(failed)?;
+    stay(relay, signals, interactive && tty, io)
+}
+
+/// Watches an agent until it ends, or the user leaves.
+pub(crate) fn watch(connection: Connection, signals: &Signals, io: &mut Stdio<'_>) -> Outcome {
+    let mut relay = Relay::new(connection, true).map_err(|error| Failed::new(error, None))?;
+    if let Some(input) = &mut relay.input {
+        input.leave = Some(Leave::default());
+    }
+    stay(relay, signals, true, io)
+}
+
+fn stay(mut relay: Relay, signals: &Signals, keys: bool, io: &mut Stdio<'_>) -> Outcome {
+    let failed = |error: io::Error| Failed::new(error, None);
     let stdin = io::stdin();
-    let keyboard = tty && interactive && pty::is_terminal(stdin.as_fd());
+    let keyboard = keys && pty::is_terminal(stdin.as_fd());
     let ended = {
         let _raw = keyboard.then(|| pty::Raw::begin(stdin.as_fd())).transpose().map_err(failed)?;
-        Relay::new(connection, interactive).map_err(failed)?.run(signals).map_err(failed)?
+        relay.run(signals).map_err(failed)?
     };
     if let Some(why) = &ended.why {
         io.labelled(Tone::Bad, "error", &visible(why));
@@ -78,6 +93,9 @@ impl Relay {
             if let Some(ended) = ended {
                 self.drain()?;
                 return Ok(ended);
+            }
+            if self.input.as_ref().is_some_and(Pump::is_left) {
+                return Ok(Ended { code: 0, why: None });
             }
         }
     }
@@ -132,11 +150,47 @@ struct Pump {
     to: OwnedFd,
     text: Vec<u8>,
     at: usize,
+    /// Looks for the keys by which the user leaves, where there are such.
+    leave: Option<Leave>,
+}
+
+/// ^P and ^Q, one after the other: the user leaves.
+#[derive(Default)]
+struct Leave {
+    first: bool,
+    left: bool,
+}
+
+impl Leave {
+    const KEYS: [u8; 2] = [0x10, 0x11];
+
+    /// Takes the keys out of what was typed. What stands before them is typed all the same.
+    fn look(&mut self, text: &mut Vec<u8>) {
+        let mut kept = Vec::with_capacity(text.len() + 1);
+        for key in text.drain(..) {
+            if self.first && key == Self::KEYS[1] {
+                self.left = true;
+                break;
+            }
+            if self.first {
+                kept.push(Self::KEYS[0]);
+            }
+            self.first = key == Self::KEYS[0];
+            if !self.first {
+                kept.push(key);
+            }
+        }
+        *text = kept;
+    }
 }
 
 impl Pump {
     fn new(from: OwnedFd, to: OwnedFd) -> Self {
-        Self { from, to, text: Vec::new(), at: 0 }
+        Self { from, to, text: Vec::new(), at: 0, leave: None }
+    }
+
+    fn is_left(&self) -> bool {
+        self.leave.as_ref().is_some_and(|leave| leave.left)
     }
 
     fn is_empty(&self) -> bool {
@@ -158,6 +212,9 @@ impl Pump {
             self.at = 0;
             let read = channel::read(self.from.as_fd(), &mut self.text).unwrap_or(0);
             self.text.truncate(read);
+            if let Some(leave) = &mut self.leave {
+                leave.look(&mut self.text);
+            }
             return read > 0;
         }
         let end = self.text.len().min(self.at + STEP);
@@ -167,5 +224,31 @@ impl Pump {
             Err(_) => return false,
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Leave;
+
+    #[test]
+    fn leave_finds_its_keys_also_when_they_come_apart() {
+        for (pieces, typed, left) in [
+            (&[&b"ab"[..]][..], &b"ab"[..], false),
+            (&[b"a\x10\x11b"], b"a", true),
+            (&[b"a\x10", b"\x11"], b"a", true),
+            (&[b"\x10", b"x"], b"\x10x", false),
+            (&[b"\x10\x10\x11"], b"\x10", true),
+            (&[b"\x11\x10"], b"\x11", false),
+        ] {
+            let mut leave = Leave::default();
+            let mut all = Vec::new();
+            for piece in pieces {
+                let mut text = piece.to_vec();
+                leave.look(&mut text);
+                all.extend(text);
+            }
+            assert_eq!((&all[..], leave.left), (typed, left), "{pieces:?}");
+        }
     }
 }

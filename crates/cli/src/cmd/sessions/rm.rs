@@ -59,6 +59,15 @@ fn own_layer(session: &Up, host: &Host) -> Result<Option<(Sessions, Session)>, F
     Ok(kept.map(|kept| (sessions, kept)))
 }
 
+/// Removes what a session kept apart.
+pub(crate) fn forget_layer(session: &Up, host: &Host) -> Result<(), Failed> {
+    if let Some((sessions, kept)) = own_layer(session, host)? {
+        let lock = kept.lock()?;
+        sessions.remove(&kept, lock)?;
+    }
+    Ok(())
+}
+
 /// A session and what goes with it.
 pub(crate) fn tell(session: &Session) -> String {
     let changes = summary::of(session)

@@ -37,13 +37,26 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
 /// The same, with containers made by somebody who has planned one already.
 pub(crate) fn with(host: &Host, docker: Docker) -> Result<Service, Failed> {
     let place = Place::of(host)?;
-    let bwrap: Box<dyn Backend> = Box::new(Bwrap::new(place.clone(), host.exe.clone()));
-    let docker: Box<dyn Backend> = Box::new(docker);
-    Ok(Service::open(place, vec![bwrap, docker])?)
+    let backends = beside(&place, host, docker);
+    Ok(Service::open(place, backends)?)
 }
 
-/// Sessions in containers, with the secrets that they ask for.
+/// Everybody who can carry sessions out.
+pub(crate) fn backends(place: &Place, host: &Host) -> Vec<Box<dyn Backend>> {
+    beside(place, host, docker_at(place, host))
+}
+
+fn beside(place: &Place, host: &Host, docker: Docker) -> Vec<Box<dyn Backend>> {
+    vec![Box::new(Bwrap::new(place.clone(), host.exe.clone())), Box::new(docker)]
+}
+
+/// Sessions in containers.
 pub(crate) fn docker(host: &Host) -> Result<Docker, Failed> {
+    Ok(docker_at(&Place::of(host)?, host))
+}
+
+/// The same, with the secrets that they ask for.
+fn docker_at(place: &Place, host: &Host) -> Docker {
     let owner = host.clone();
     let secrets = move |config: &_| {
         credentials::for_container(config, &owner).map_err(|failed| {
@@ -52,7 +65,7 @@ pub(crate) fn docker(host: &Host) -> Result<Docker, Failed> {
             error
         })
     };
-    Ok(Docker::new(Place::of(host)?, host.clone(), Box::new(secrets)))
+    Docker::new(place.clone(), host.clone(), Box::new(secrets))
 }
 
 /// Opens the record if there is one.

@@ -92,7 +92,7 @@ pub(crate) fn recorded(session: &Session) -> Result<Request, Failed> {
 }
 
 /// The supervisor works elsewhere: relative paths would mean something else there.
-fn absolute(mut request: Request, host: &Host) -> Result<Request, Failed> {
+pub(crate) fn absolute(mut request: Request, host: &Host) -> Result<Request, Failed> {
     let here = host.cwd.clone().unwrap_or_else(|| PathBuf::from("/"));
     let cwd = here.join(request.cwd.take().unwrap_or_default());
     let cwd = std::fs::canonicalize(&cwd).map_err(|source| {
@@ -116,7 +116,7 @@ fn not_text(path: &Path) -> Failed {
 
 /// The session that is asked for, and the plan that the supervisor will make: what is wrong with it
 /// is told here and now.
-fn look_ahead(
+pub(crate) fn look_ahead(
     name: Option<Name>,
     request: &Request,
     config: Config,

@@ -125,7 +125,7 @@ fn d1_a_session_cannot_name_another_one_nor_itself() {
     let data = world.path(DATA).display().to_string();
     // The control: on the host the sockets are there.
     let sockets = format!("find {data} -type s");
-    assert_eq!(world.host(["sh", "-c", &sockets]).succeeds().output().lines().count(), 2);
+    assert_eq!(world.host(["sh", "-c", &sockets]).succeeds().output().lines().count(), 4);
     world.run(inside(&sockets)).stdout("");
     world.run(inside("agent-sandbox exec -s victim true")).fails();
     world.run(inside(&format!("ls -A {data}"))).stdout("");

@@ -62,3 +62,34 @@ fn keys_reach_the_job_in_front_and_jobs_can_be_stopped() {
     terminal.wait().code(5);
     world.run(inside("true")).succeeds();
 }
+
+#[test]
+fn attach_joins_the_agents_terminal_and_leaves_it_alone_again() {
+    let world = World::new();
+    world.write(
+        "agent.toml",
+        "backend = 'bwrap'\n[agent]\ncommand = 'sh'\n\
+         args = ['-c', 'while read line; do echo heard-$line at $(stty size); test $line = end && exit 6; done']\n",
+    );
+    let file = world.path("agent.toml").display().to_string();
+    let _guard = up(&world, &["-c", &file]);
+    let mut terminal = world.terminal(["attach"]);
+    terminal.wait_for("leaves the agent");
+    terminal.enter("one");
+    terminal.wait_for("heard-one at 24 80");
+    // Two may watch, and each sees what the other types.
+    let mut second = world.terminal(["attach", "project"]);
+    second.wait_for("leaves the agent");
+    terminal.resize(30, 90);
+    second.enter("two");
+    terminal.wait_for("heard-two");
+    second.keys("\x10\x11");
+    second.wait().code(0);
+    terminal.enter("end");
+    terminal.wait_for("heard-end");
+    terminal.wait().code(6);
+    world.run(["logs"]).succeeds().stdout_contains("heard-two").stdout_contains("heard-end");
+    // It has ended, and the session has not.
+    world.run(["attach"]).code(6);
+    world.run(inside("true")).succeeds();
+}

@@ -10,7 +10,7 @@ use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::pty::{self, Size};
 use sandbox_linux::socket;
 
-use super::{SOCKET, wire};
+use super::{ATTACH, SOCKET, keeper, wire};
 use crate::backend::{Agent, Connection, Ended, Exec, Process, Stream};
 
 /// How long a sandbox may take to be made, on a machine that makes many at once.
@@ -75,6 +75,66 @@ pub(super) fn start(dir: &Path, exec: Exec) -> io::Result<Connection> {
     let [stdin, stdout, stderr] = ours;
     let process = Box::new(Remote { conn, terminal, ended: None });
     Ok(Connection { stdin, stdout, stderr, process })
+}
+
+/// Joins the agent's terminal: its keeper outside shows what it says and takes what is typed, and the
+/// server inside tells its end.
+pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
+    let conn = socket::connect(dir, SOCKET)?;
+    channel::send(conn.as_fd(), &[wire::AWAIT])?;
+    let watch = socket::connect(dir, ATTACH)?;
+    let ((typed, stdin), (stdout, shown)) = (socket::pipe()?, socket::pipe()?);
+    channel::send_with(watch.as_fd(), &[keeper::WATCH], &[typed.as_fd(), shown.as_fd()])?;
+    let agent = Remote { conn, terminal: None, ended: None };
+    let mut process = Watched { agent, watch, leaving: false };
+    // A program that draws a whole screen draws it again when the size changes.
+    process.resize(Size { rows: size.rows.saturating_add(1), ..size })?;
+    process.resize(size)?;
+    Ok(Connection {
+        stdin: Some(stdin),
+        stdout: Some(stdout),
+        stderr: None,
+        process: Box::new(process),
+    })
+}
+
+/// The agent, for somebody who watches.
+struct Watched {
+    agent: Remote,
+    watch: OwnedFd,
+    /// It has ended, and its keeper was asked for what it said last.
+    leaving: bool,
+}
+
+impl Process for Watched {
+    fn awaited(&self) -> BorrowedFd<'_> {
+        if self.leaving { self.watch.as_fd() } else { self.agent.awaited() }
+    }
+
+    fn poll(&mut self) -> io::Result<Option<Ended>> {
+        let Some(ended) = self.agent.poll()? else { return Ok(None) };
+        if !self.leaving {
+            self.leaving = true;
+            channel::send(self.watch.as_fd(), &[keeper::LEAVE])?;
+        }
+        // The keeper hangs up when everything that was said is in the pipe.
+        match receive(self.watch.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            _ => Ok(Some(ended)),
+        }
+    }
+
+    /// Who watches goes; the agent stays.
+    fn signal(&mut self, signal: i32) -> io::Result<()> {
+        let code = u8::try_from(128 + signal).unwrap_or(255);
+        self.agent.ended.get_or_insert(Ended { code, why: None });
+        Ok(())
+    }
+
+    fn resize(&mut self, size: Size) -> io::Result<()> {
+        let ([a, b], [c, d]) = (size.rows.to_be_bytes(), size.columns.to_be_bytes());
+        channel::send(self.watch.as_fd(), &[keeper::RESIZE, a, b, c, d])
+    }
 }
 
 /// What goes in, what stays here, and the terminal between them.

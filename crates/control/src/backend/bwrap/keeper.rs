@@ -1,15 +1,21 @@
-//! The log of a session. What runs inside writes to a terminal whose other end is read here, outside: it
-//! can add to its log, and never take anything away.
+//! The log of a session, and whoever watches it. What runs inside writes to a terminal whose other end
+//! is read here, outside: it can add to its log, and never take anything away.
+
+mod viewer;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::{fd, socket};
+
+use viewer::Viewer;
+pub(super) use viewer::{LEAVE, RESIZE, WATCH};
 
 /// A log that grows longer begins anew; the one before it is kept.
 const LONGEST: u64 = 8 << 20;
@@ -17,10 +23,11 @@ const LONGEST: u64 = 8 << 20;
 /// How long whoever wants to read the end of a log waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the log goes.
+/// Where the log goes, and where watchers come.
 pub(super) struct Logs {
     pub(super) present: PathBuf,
     pub(super) before: PathBuf,
+    pub(super) runtime: PathBuf,
 }
 
 /// Writes down what comes from the terminal until nobody has its other end any more. For a process
@@ -31,25 +38,84 @@ pub(super) fn keep(terminal: OwnedFd, logs: &Logs) -> io::Result<()> {
         fd::replace(number, &nothing)?;
     }
     drop(nothing);
-    let mut terminal = File::from(fd::keep_only(terminal)?);
-    let mut log = open(logs)?;
-    let mut length = log.metadata()?.len();
-    let mut text = [0; 16 << 10];
-    loop {
-        let read = match terminal.read(&mut text) {
-            Ok(0) => return Ok(()),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // The kernel says so when the last one has closed the other end.
-            Err(_) => return Ok(()),
+    let terminal = fd::keep_only(terminal)?;
+    // What is typed ahead of a program that does not read is dropped, as any terminal does.
+    socket::do_not_wait(terminal.as_fd())?;
+    let listener = socket::listen(&logs.runtime, super::ATTACH)?;
+    socket::do_not_wait(listener.as_fd())?;
+    let log = open(logs)?;
+    let length = log.metadata()?.len();
+    Keeper { terminal: terminal.into(), listener, logs, log, length, viewers: Vec::new() }.run()
+}
+
+struct Keeper<'l> {
+    terminal: File,
+    listener: OwnedFd,
+    logs: &'l Logs,
+    log: File,
+    length: u64,
+    viewers: Vec<Viewer>,
+}
+
+impl Keeper<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        let mut text = [0; 16 << 10];
+        loop {
+            let (said, called) = self.pause()?;
+            if called && let Ok(conn) = socket::accept(self.listener.as_fd()) {
+                self.viewers.push(Viewer::new(conn));
+            }
+            let terminal = &self.terminal;
+            self.viewers.retain_mut(|viewer| viewer.step(terminal));
+            if said == Some(false) && !self.viewers.iter().any(Viewer::is_behind) {
+                self.viewers.retain(|viewer| !viewer.is_leaving());
+            }
+            if said != Some(true) {
+                continue;
+            }
+            match self.terminal.read(&mut text) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.take(&text[..read]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+                    ) => {}
+                // The kernel says so when the last one has closed the other end.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits until something happens: whether the terminal says something, if that was looked at, and
+    /// whether somebody calls.
+    fn pause(&self) -> io::Result<(Option<bool>, bool)> {
+        // Nothing more is read before everybody who watches has seen what was.
+        let behind = self.viewers.iter().any(Viewer::is_behind);
+        let mut fds = vec![(self.listener.as_fd(), Awaited::Data)];
+        fds.extend(self.viewers.iter().flat_map(Viewer::awaited));
+        fds.extend((!behind).then(|| (self.terminal.as_fd(), Awaited::Data)));
+        let limit = if self.viewers.iter().any(Viewer::is_leaving) && !behind {
+            Some(0)
+        } else {
+            behind.then(|| u64::try_from(viewer::PATIENCE.as_millis()).unwrap_or(0))
         };
+        let ready = channel::wait(&fds, limit)?;
+        let said = (!behind).then(|| ready.last() == Some(&true));
+        Ok((said, ready.first() == Some(&true)))
+    }
+
+    fn take(&mut self, text: &[u8]) {
+        for viewer in &mut self.viewers {
+            viewer.show(text);
+        }
         // A full disk costs lines of the log, and never the session.
-        let written = without_returns(&text[..read]);
-        length += log.write_all(&written).map_or(0, |()| written.len() as u64);
-        if length > LONGEST {
-            let moved = std::fs::rename(&logs.present, &logs.before).and_then(|()| open(logs));
-            if let Ok(new) = moved {
-                (log, length) = (new, 0);
+        let written = without_returns(text);
+        self.length += self.log.write_all(&written).map_or(0, |()| written.len() as u64);
+        if self.length > LONGEST {
+            let moved = std::fs::rename(&self.logs.present, &self.logs.before);
+            if let Ok(new) = moved.and_then(|()| open(self.logs)) {
+                (self.log, self.length) = (new, 0);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! ```text
 //! up/ID/lock   held by the supervisor as long as it lives; its number and the time of its start
 //! up/ID/exec   the socket on which the server inside takes commands
+//! up/ID/attach the socket on which the keeper of the log takes those who watch
 //! logs/ID.log  what the agent and the supervisor said, written from outside
 //! ```
 
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sandbox_core::config::Config;
+use sandbox_linux::pty::Size;
 use sandbox_linux::socket;
 
 pub use shape::{Agent, ShapeError, shape};
@@ -41,6 +43,8 @@ pub const SUPERVISE: &str = "@supervise";
 
 /// The name of the socket in a session's directory.
 const SOCKET: &str = "exec";
+/// The name of the socket for those who watch the agent.
+const ATTACH: &str = "attach";
 /// The name of the lock there.
 const LOCK: &str = "lock";
 /// How the one process outside is called in the record.
@@ -80,6 +84,8 @@ impl Bwrap {
         let log = self.log(session).map_err(failed("cannot open the session's log"))?;
         let mut command = Command::new(&self.program);
         command.arg(SUPERVISE).arg(session.id.as_str()).current_dir("/");
+        // What opens this program to callers is nothing for a sandbox.
+        command.env_remove(crate::serve::TOKEN);
         command.stdin(Stdio::from(listener)).stdout(Stdio::from(lock)).stderr(Stdio::from(log));
         let status = command.status().map_err(failed("cannot start the session's supervisor"))?;
         if status.success() {
@@ -158,12 +164,11 @@ impl Backend for Bwrap {
 
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
         let dir = self.place.runtime(&session.id);
-        client::start(&dir, exec).map_err(|error| {
-            let name = &session.name;
-            BackendError::new(format!("the session `{name}` does not answer"), error)
-                .code("unreachable")
-                .hint(format!("bring it up again: agent-sandbox up --name {name}"))
-        })
+        client::start(&dir, exec).map_err(|error| unreachable(session, error))
+    }
+
+    fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
+        client::attach(&self.place.runtime(&session.id), size).map_err(|e| unreachable(session, e))
     }
 
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
@@ -204,4 +209,11 @@ impl Backend for Bwrap {
             _ => Ok(()),
         }
     }
+}
+
+fn unreachable(session: &Session, error: io::Error) -> BackendError {
+    let name = &session.name;
+    BackendError::new(format!("the session `{name}` does not answer"), error)
+        .code("unreachable")
+        .hint(format!("bring it up again: agent-sandbox up --name {name}"))
 }

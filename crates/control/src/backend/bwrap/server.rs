@@ -62,6 +62,8 @@ pub fn serve(rest: &[OsString], environment: &[(OsString, OsString)]) -> (u8, St
 struct Caller {
     conn: OwnedFd,
     child: Option<Child>,
+    /// It waits for the end of the agent.
+    awaits_agent: bool,
     /// When what it started has to be ended, because it went away.
     gone: Option<Instant>,
 }
@@ -143,7 +145,7 @@ impl<'e> Server<'e> {
     fn accept(&mut self) {
         // Nobody waits any more, or there is no room: who is there is heard first.
         while let Ok(conn) = socket::accept(self.listener.as_fd()) {
-            self.callers.push(Caller { conn, child: None, gone: None });
+            self.callers.push(Caller { conn, child: None, awaits_agent: false, gone: None });
         }
     }
 
@@ -183,6 +185,13 @@ impl<'e> Server<'e> {
                 // Who has gone meanwhile is noticed at the next look.
                 let _ = channel::send(caller.conn.as_fd(), &text);
             }
+            (Some((&wire::AWAIT, _)), None) => match &self.agent {
+                None => child::tell(&caller.conn, 125, "the session has no agent"),
+                Some(Agent::Running(_)) => caller.awaits_agent = true,
+                Some(Agent::Ended(code)) => {
+                    let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, *code]);
+                }
+            },
             (Some((&wire::SIGNAL, [number])), Some(child)) => child.signal(i32::from(*number)),
             (Some((&wire::EXEC, _)), None) if !self.ending => {
                 match child::order(message.attached, self.environment, &caller.conn) {
@@ -205,12 +214,15 @@ impl<'e> Server<'e> {
             };
             if matches!(&self.agent, Some(Agent::Running(child)) if child.pid == pid) {
                 self.agent = Some(Agent::Ended(code));
+                for caller in self.callers.iter().filter(|caller| caller.awaits_agent) {
+                    let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, code]);
+                }
             }
             self.callers.retain(|caller| {
                 let own = caller.child.as_ref().is_some_and(|child| child.pid == pid);
                 if own && caller.gone.is_some() {
                     // What it started in its group goes with it.
-                    caller.child.iter().for_each(|child| child.signal(signal::KILL));
+                    caller.child.iter().for_each(Child::end_group);
                 } else if own {
                     let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, code]);
                 }

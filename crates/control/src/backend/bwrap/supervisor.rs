@@ -25,7 +25,11 @@ pub fn recall(place: &Place, id: &str) -> Result<Session, ControlError> {
 ///
 /// The caller must be single-threaded, with the lock as descriptor 1 and the log as 2.
 pub fn detach(place: &Place, session: &Session, body: impl FnOnce() -> i32) -> io::Result<()> {
-    let logs = Logs { present: place.log(&session.id), before: place.old_log(&session.id) };
+    let logs = Logs {
+        present: place.log(&session.id),
+        before: place.old_log(&session.id),
+        runtime: place.runtime(&session.id),
+    };
     process::fork(|| {
         // Held until this process ends; the sandbox's own processes do not get it.
         let Ok(_lock) = settle_in(&logs) else { return 125 };

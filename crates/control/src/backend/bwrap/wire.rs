@@ -19,6 +19,9 @@ pub(super) const EXEC: u8 = b'E';
 /// Pass a signal on: its number follows.
 pub(super) const SIGNAL: u8 = b'K';
 
+/// Tell me when the agent ends.
+pub(super) const AWAIT: u8 = b'A';
+
 /// I am here; what became of the agent follows: nothing, `r`, or `e` and its code.
 pub(super) const READY: u8 = b'R';
 /// It could not be started: the code, and why.

@@ -17,14 +17,23 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Sends a signal to it and all that is in its group.
+    /// Sends a signal to it and all that is in its group. It has not been waited for.
     pub(super) fn signal(&self, signal: i32) {
-        // It may have ended just now; then there is nobody to tell. One that is stopped could not
-        // act on it.
-        let _ = process::signal_group(self.pid, signal);
+        // Before it leads a group there is only itself; what comes then is waiting for it when it
+        // becomes the command.
+        if process::signal_group(self.pid, signal).is_err() {
+            let _ = process::signal_child(self.pid, signal);
+        }
+        // One that is stopped could not act on it.
         if signal != signal::KILL && signal::ENDING.contains(&signal) {
             let _ = process::signal_group(self.pid, signal::CONT);
         }
+    }
+
+    /// Ends what is left of its group after it has ended itself.
+    pub(super) fn end_group(&self) {
+        // Nobody may be left.
+        let _ = process::signal_group(self.pid, signal::KILL);
     }
 }
 

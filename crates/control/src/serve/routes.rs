@@ -1,0 +1,166 @@
+//! Which call does what.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+
+use super::access::{self, Access};
+use super::answer::{Refused, blocking, find};
+use super::wire::{Create, Health, Problem, Session, Sessions, Usage};
+use super::{Shared, exec, files, logs, openapi};
+use crate::service::{Brought, Seen};
+use crate::session::State as SessionState;
+
+/// How long a request for a session may be.
+const LONGEST: usize = 1 << 20;
+
+/// A word of a path.
+pub(super) type Word = Result<Path<String>, PathRejection>;
+
+/// Every call there is, for callers of one kind.
+pub(super) fn all(shared: Arc<Shared>, access: Access) -> Router {
+    let one = "/v1/sessions/{session}";
+    Router::new()
+        .route("/v1/health", get(health))
+        .route("/v1/openapi.json", get(async || Json(openapi::document())))
+        .route("/metrics", get(metrics))
+        .route("/v1/sessions", get(list).post(create))
+        .route(one, get(show).delete(remove))
+        .route(&format!("{one}/down"), post(down))
+        .route(&format!("{one}/restart"), post(restart))
+        .route(&format!("{one}/usage"), get(usage))
+        .route(&format!("{one}/logs"), get(logs::stream))
+        .route(&format!("{one}/exec"), get(exec::open))
+        .route(&format!("{one}/files"), get(files::read).put(files::write))
+        .fallback(async || no_such("there is no such call"))
+        .method_not_allowed_fallback(async || not_allowed())
+        .layer(DefaultBodyLimit::max(LONGEST))
+        .layer(middleware::from_fn_with_state(Arc::new(access), access::check))
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), count))
+        .with_state(shared)
+}
+
+async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    shared.metrics.answered(response.status().as_u16());
+    response
+}
+
+fn no_such(message: &str) -> Refused {
+    Refused(StatusCode::NOT_FOUND, Problem::new("not_found", message))
+}
+
+fn not_allowed() -> Refused {
+    let wrong = Problem::new("method_not_allowed", "this call has other methods");
+    Refused(StatusCode::METHOD_NOT_ALLOWED, wrong)
+}
+
+async fn health() -> Json<Health> {
+    Json(Health { version: env!("CARGO_PKG_VERSION").to_owned() })
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Refused> {
+    let seen = blocking(&shared, |operator| Ok(operator.service()?.list()?)).await?;
+    let of = |state| seen.iter().filter(|seen| seen.observed.state == state).count();
+    let states = [SessionState::Running, SessionState::Stopped, SessionState::Killed];
+    let text = shared.metrics.text(&states.map(|state| (state.as_str(), of(state))));
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Sessions>, Refused> {
+    let seen = blocking(&shared, |operator| Ok(operator.service()?.list()?)).await?;
+    Ok(Json(Sessions { sessions: seen.into_iter().map(Session::from).collect() }))
+}
+
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    body: Result<Json<Create>, JsonRejection>,
+) -> Result<(StatusCode, Json<Session>), Refused> {
+    let Json(create) =
+        body.map_err(|error| Refused(error.status(), Problem::new("invalid", error.body_text())))?;
+    let (seen, brought) = blocking(&shared, move |operator| {
+        let new = operator.prepare(&create)?;
+        let mut service = operator.service()?;
+        let (session, brought) = service.up(&new)?;
+        let observed = service.observe(&session)?;
+        Ok((Seen { session, observed }, brought))
+    })
+    .await?;
+    let status = if brought == Brought::WasUp { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(seen.into())))
+}
+
+/// The word of a path, or why it is none.
+pub(super) fn word(word: Word) -> Result<String, Refused> {
+    let wrong = |error: PathRejection| {
+        Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
+    };
+    word.map(|Path(word)| word).map_err(wrong)
+}
+
+async fn show(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {
+    let name = word(name)?;
+    let seen = blocking(&shared, move |operator| {
+        let (service, session) = find(operator, &name)?;
+        let observed = service.observe(&session)?;
+        Ok(Seen { session, observed })
+    })
+    .await?;
+    Ok(Json(seen.into()))
+}
+
+async fn remove(State(shared): State<Arc<Shared>>, name: Word) -> Result<StatusCode, Refused> {
+    let name = word(name)?;
+    blocking(&shared, move |operator| {
+        let (service, session) = find(operator, &name)?;
+        service.remove(&session)?;
+        Ok(operator.forget(&session)?)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn down(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {
+    let name = word(name)?;
+    let seen = blocking(&shared, move |operator| {
+        let (service, session) = find(operator, &name)?;
+        service.down(&session)?;
+        let (service, session) = find(operator, session.id.as_str())?;
+        let observed = service.observe(&session)?;
+        Ok(Seen { session, observed })
+    })
+    .await?;
+    Ok(Json(seen.into()))
+}
+
+async fn restart(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {
+    let name = word(name)?;
+    let seen = blocking(&shared, move |operator| {
+        let (mut service, session) = find(operator, &name)?;
+        let new = operator.prepare_again(&session)?;
+        service.down(&session)?;
+        let (session, _) = service.up(&new)?;
+        let observed = service.observe(&session)?;
+        Ok(Seen { session, observed })
+    })
+    .await?;
+    Ok(Json(seen.into()))
+}
+
+async fn usage(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Usage>, Refused> {
+    let name = word(name)?;
+    let used = blocking(&shared, move |operator| {
+        let (service, session) = find(operator, &name)?;
+        let pid = service.observe(&session)?.pid;
+        Ok(pid.map(sandbox_linux::process::used_below).unwrap_or_default())
+    })
+    .await?;
+    let sandbox_linux::process::Used { processes, memory, cpu } = used;
+    Ok(Json(Usage { processes, memory_bytes: memory, cpu_seconds: cpu }))
+}
