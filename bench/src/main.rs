@@ -17,6 +17,7 @@ mod cow;
 mod changes;
 mod init;
 mod proxy;
+mod hostcmd;
 
 use std::io;
 use std::process::ExitCode;
@@ -27,7 +28,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 enum BenchError {
     #[error(
-        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N] | bench proxy [--rounds N] | bench sessions [--rounds N]"
+        "usage: bench startup [--rounds N] | bench cow [--quick] [--rounds N] | bench changes [--rounds N] | bench init [--rounds N] | bench proxy [--rounds N] | bench hostcmd | bench sessions [--rounds N]"
     )]
     Usage,
     #[error(
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
             Ok(rounds) if rounds > 0 => sessions::run(rounds),
             _ => Err(BenchError::Usage),
         },
+        ["hostcmd"] => hostcmd::run(ROUNDS),
         ["proxy"] => proxy::run(PROXY_ROUNDS),
         ["proxy", "--rounds", count] => match count.parse() {
             Ok(rounds) if rounds > 0 => proxy::run(rounds),
