@@ -1,6 +1,6 @@
 //! Sessions over HTTP: for the session's owner, on a socket that nobody else can reach, or with a token.
 //!
-//! Every call is carried out by the same [`Service`](crate::Service) that the command line uses; what has to be known about
+//! Every call is carried out by the same [`Service`] that the command line uses; what has to be known about
 //! configurations comes from an [`Operator`].
 
 pub mod wire;
