@@ -24,9 +24,16 @@ fn many_sessions_come_up_at_once_serve_and_go() {
             .collect::<Vec<_>>()
     };
     each(&["up", "--name", "@"]);
-    let said = each(&["exec", "-s", "@", "sh", "-c", "echo @ > mine; cat mine; ls /tmp"]);
+    let said = each(&[
+        "exec",
+        "-s",
+        "@",
+        "sh",
+        "-c",
+        "echo @ > mine; cat mine; echo @ > /tmp/mine-@; cat /tmp/mine-*",
+    ]);
     for (number, text) in said.iter().enumerate() {
-        assert_eq!(*text, format!("s{number}\n"));
+        assert_eq!(*text, format!("s{number}\n").repeat(2));
     }
     let list = world.run(["ps", "--json"]).succeeds().output();
     assert_eq!(list.matches("\"state\": \"running\"").count(), count, "{list}");
