@@ -132,7 +132,16 @@ fn works(program: &str, script: &str, text: &str) {
     let (world, provider) = scene();
     world.write(script, text);
     let (policy, script) = (world.path("home/policy.toml"), world.path(script));
-    let words = ["-c".as_ref(), policy.as_os_str(), program.as_ref(), script.as_os_str()];
+    let sdks = sdk();
+    let words = [
+        "-c".as_ref(),
+        policy.as_os_str(),
+        // They may lie in the host's /tmp.
+        "--ro".as_ref(),
+        sdks.as_os_str(),
+        program.as_ref(),
+        script.as_os_str(),
+    ];
     let run = world.run(words).succeeds();
     let output = run.output();
     let tokens = output.strip_prefix(SAID).unwrap_or_else(|| panic!("another answer: {run}"));
