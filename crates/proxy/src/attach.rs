@@ -82,7 +82,7 @@ struct Presence {
 impl Presence {
     /// Nobody can attach under the name of a sandbox that is there.
     fn new(proxy: &Arc<Proxy>, sandbox: &str) -> io::Result<Self> {
-        if !proxy.attached().insert(sandbox.to_owned()) {
+        if !proxy.admit(sandbox) {
             let message = format!("the sandbox `{sandbox}` is attached already");
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }

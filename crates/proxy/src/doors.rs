@@ -160,7 +160,7 @@ impl Doors {
     }
 
     fn listen(&self, id: &str, door: Door) -> Result<(), DoorError> {
-        if !self.proxy.attached().insert(id.to_owned()) {
+        if !self.proxy.admit(id) {
             return Err(DoorError::Taken(id.to_owned()));
         }
         let listener = open::socket(&door.path).map_err(|error| {

@@ -34,6 +34,7 @@ pub mod server;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use error::{ERROR_HEADER, Refusal};
@@ -47,6 +48,8 @@ pub(crate) struct Proxy {
     pub audit: audit::Audit,
     /// The sandboxes that are there.
     attached: Mutex<HashSet<String>>,
+    /// Whether one came since somebody last asked: it may have gone again.
+    came: AtomicBool,
     /// Where clients come in that are no sandbox's.
     pub listening: OnceLock<Vec<SocketAddr>>,
     /// Where trouble is told that no client can be told of.
@@ -58,9 +61,16 @@ impl Proxy {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody needs it.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.registry.is_empty() && self.attached().is_empty()
+    /// A sandbox comes; `false` when one of its name is there.
+    pub(crate) fn admit(&self, sandbox: &str) -> bool {
+        self.came.store(true, Ordering::Relaxed);
+        self.attached().insert(sandbox.to_owned())
+    }
+
+    /// Whether nobody has needed it since this was last asked.
+    pub(crate) fn was_idle(&self) -> bool {
+        let came = self.came.swap(false, Ordering::Relaxed);
+        !came && self.registry.is_empty() && self.attached().is_empty()
     }
 
     /// Writes the sessions down; a failure is told, and what runs goes on.

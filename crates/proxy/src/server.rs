@@ -113,6 +113,7 @@ pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), Se
         metrics: metrics::Metrics::default(),
         audit: Audit::open(&audit).map_err(|error| ServerError::Audit(audit, error))?,
         attached: std::sync::Mutex::default(),
+        came: std::sync::atomic::AtomicBool::default(),
         listening: std::sync::OnceLock::new(),
         say: settings.say,
     });
@@ -279,7 +280,7 @@ impl Watch {
         if gone > 0 || std::mem::replace(&mut self.requests, requests) != requests {
             proxy.save();
         }
-        if self.on_demand && !proxy.is_idle() {
+        if self.on_demand && !proxy.was_idle() {
             self.ends = Some(Instant::now() + NEXT);
         }
         self.ends.is_some_and(|end| end <= Instant::now())
