@@ -278,8 +278,17 @@ async fn carry_out(place: &Where, id: &str, order: Order) {
 
 /// The engine sends no signals to commands: another one does, as the same user, in the same container.
 async fn send(place: &Where, id: &str, signal: i32) -> Result<(), Error> {
-    let about = place.docker.inspect_exec(id).await?;
-    let Some(pid) = about.pid.and_then(inside) else { return Ok(()) };
+    let mut pid = None;
+    // The engine may not know yet which process it is, though the command has spoken already.
+    for _ in 0..100 {
+        let about = place.docker.inspect_exec(id).await?;
+        pid = about.pid.and_then(inside);
+        if pid.is_some() || about.exit_code.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let Some(pid) = pid else { return Ok(()) };
     let cmd = [&place.init, "signal", &signal.to_string(), &pid.to_string()].map(str::to_owned);
     let config = ExecConfig {
         cmd: Some(cmd.to_vec()),
