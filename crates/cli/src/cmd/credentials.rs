@@ -198,37 +198,56 @@ fn replace(
     host: &Host,
 ) -> Result<Registration, CredentialError> {
     let provider = provider(name, &secret.value)?;
-    let (api_key, reference) = match place(name, &secret.value, host)? {
-        // What only this process knows is handed over; the rest is asked for where it is.
-        Place::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
-        place => (None, serde_json::to_value(&place).ok().map(SecretRef)),
-    };
-    if let Some(key) = &api_key {
+    let session = session(name, &secret.value, host)?;
+    if let Some(key) = &session.api_key {
         holder.hide(key);
     }
-    let token = Token::generate().map_err(CredentialError::Listen)?;
-    holder.set(secret.value.env_var.as_str(), token.text().to_string(), secret);
+    holder.set(secret.value.env_var.as_str(), session.token.text().to_string(), secret);
     for (variable, behind) in addresses(name, &secret.value, provider)? {
         holder.set(&variable, format!("{address}{behind}"), secret);
     }
     if provider.name == "openai" {
         holder.tell_codex(address, secret.value.env_var.as_str());
     }
+    Ok(session)
+}
+
+/// The session of a secret that the configuration names, as the proxy is told of it.
+pub(crate) fn registration(
+    name: &str,
+    secret: &config::Secret,
+    host: &Host,
+) -> Result<Registration, Failed> {
+    Ok(session(name, secret, host)?)
+}
+
+fn session(
+    name: &str,
+    secret: &config::Secret,
+    host: &Host,
+) -> Result<Registration, CredentialError> {
+    let provider = provider(name, secret)?;
+    let (api_key, reference) = match place(name, secret, host)? {
+        // What only this process knows is handed over; the rest is asked for where it is.
+        Place::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
+        place => (None, serde_json::to_value(&place).ok().map(SecretRef)),
+    };
     let terms = Terms {
         provider: provider.name.to_owned(),
         secret: reference,
-        upstream_url: secret.value.upstream_url.clone(),
-        credential: placement(&secret.value),
-        routes: secret.value.routes.clone(),
+        upstream_url: secret.upstream_url.clone(),
+        credential: placement(secret),
+        routes: secret.routes.clone(),
         limits: Limits {
-            requests_per_minute: secret.value.requests_per_minute,
-            max_parallel: secret.value.max_parallel,
-            token_budget: secret.value.token_budget,
-            models: secret.value.models.clone(),
+            requests_per_minute: secret.requests_per_minute,
+            max_parallel: secret.max_parallel,
+            token_budget: secret.token_budget,
+            models: secret.models.clone(),
             ..Limits::default()
         },
         ..Terms::default()
     };
+    let token = Token::generate().map_err(CredentialError::Listen)?;
     Ok(Registration { token, api_key, terms })
 }
 

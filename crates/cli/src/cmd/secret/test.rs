@@ -14,7 +14,7 @@ use sandbox_proxy::credential::SecretRef;
 use sandbox_proxy::place::Place as Proxy;
 use sandbox_proxy::provider::{Provider, UnknownProvider};
 use sandbox_proxy::secret::{Name, Place};
-use sandbox_proxy::session::{Registration, Terms};
+use sandbox_proxy::session::{Limits, Registration, Terms};
 use sandbox_proxy::token::Token;
 use serde_json::Value;
 use thiserror::Error;
@@ -22,7 +22,7 @@ use thiserror::Error;
 use super::SecretError;
 use crate::args::Flags;
 use crate::args::secret::Test;
-use crate::cmd::json;
+use crate::cmd::{self, credentials, json};
 use crate::run::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
@@ -72,20 +72,10 @@ fn harmless(provider: &Provider) -> &'static str {
 }
 
 pub(super) fn run(flags: &Flags, asked: &Test, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let name = Name::parse(&asked.name)?;
-    // Looked for first: a proxy is not started for what is not there.
-    drop(super::store(host)?.get(&name)?);
-    let provider = match &asked.provider {
-        Some(provider) => Provider::named(provider).map_err(TestError::from)?,
-        None => Provider::named(name.as_str()).map_err(|_| TestError::NoProvider(name.clone()))?,
-    };
-    let terms = Terms {
-        provider: provider.name.into(),
-        secret: serde_json::to_value(Place::Store(name.clone())).ok().map(SecretRef),
-        upstream_url: asked.upstream_url.clone(),
-        ..Terms::default()
-    };
-    let answer = ask(terms, harmless(provider), host)?;
+    let session = session(flags, asked, host, io)?;
+    let provider = Provider::named(&session.terms.provider).map_err(TestError::from)?;
+    let name = &asked.name;
+    let answer = ask(session, harmless(provider), host)?;
     if flags.json {
         let taken = answer.taken();
         json(
@@ -108,6 +98,46 @@ pub(super) fn run(flags: &Flags, asked: &Test, host: &Host, io: &mut Stdio<'_>) 
     Ok(1)
 }
 
+/// What the configuration says about the secret, else what is stored under this name. Flags win.
+fn session(
+    flags: &Flags,
+    asked: &Test,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Result<Registration, Failed> {
+    let config = cmd::load(host, &cmd::request(flags, Vec::new(), host)?, io)?;
+    let mut session = match config.secrets.get(&asked.name) {
+        Some(secret) => credentials::registration(&asked.name, &secret.value, host)?,
+        None => stored(asked, host)?,
+    };
+    if let Some(provider) = &asked.provider {
+        session.terms.provider = Provider::named(provider).map_err(TestError::from)?.name.into();
+    }
+    if asked.upstream_url.is_some() {
+        session.terms.upstream_url.clone_from(&asked.upstream_url);
+    }
+    // Limits are for sandboxes. They say nothing about whether the provider takes it.
+    (session.terms.routes, session.terms.limits) = (None, Limits::default());
+    Ok(session)
+}
+
+fn stored(asked: &Test, host: &Host) -> Result<Registration, Failed> {
+    let name = Name::parse(&asked.name)?;
+    // Looked for first: a proxy is not started for what is not there.
+    drop(super::store(host)?.get(&name)?);
+    let provider = asked.provider.as_deref().unwrap_or(name.as_str());
+    if asked.provider.is_none() && Provider::named(provider).is_err() {
+        return Err(TestError::NoProvider(name).into());
+    }
+    let terms = Terms {
+        provider: provider.to_owned(),
+        secret: serde_json::to_value(Place::Store(name)).ok().map(SecretRef),
+        ..Terms::default()
+    };
+    let token = Token::generate().map_err(TestError::from)?;
+    Ok(Registration { token, api_key: None, terms })
+}
+
 struct Answer {
     status: u16,
     /// Whether the proxy itself said it.
@@ -121,17 +151,17 @@ impl Answer {
     }
 }
 
-fn ask(terms: Terms, path: &str, host: &Host) -> Result<Answer, Failed> {
+fn ask(session: Registration, path: &str, host: &Host) -> Result<Answer, Failed> {
     let place = Proxy::of(host).ok_or(SecretError::NoHome)?;
     let client = Client::new(&place);
     client.ensure(&host.exe).map_err(TestError::Proxy)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(TestError::from)?;
     let address = listener.local_addr().map_err(TestError::from)?;
-    let token = Token::generate().map_err(TestError::from)?;
+    let token = session.token.clone();
     let attach = Attach {
         sandbox_id: format!("secret-test-{}", std::process::id()),
         egress: None,
-        sessions: vec![Registration { token: token.clone(), api_key: None, terms }],
+        sessions: vec![session],
     };
     let _attached = client.attach(&attach, &[listener.as_fd()]).map_err(TestError::Proxy)?;
     let exchange = || -> io::Result<Vec<u8>> {

@@ -74,3 +74,24 @@ fn a_provider_is_asked_whether_it_takes_a_secret() {
     world.run_with_input(KEY, ["secret", "set", "other"]).succeeds();
     world.run(["secret", "test", "other"]).code(1).stderr_contains("nothing says whose");
 }
+
+/// The configuration says whose a secret is and where it lies; nothing has to be stored.
+#[test]
+fn a_secret_of_the_configuration_is_tested_where_it_lies() {
+    let provider = Provider::new();
+    let world = World::new().file("home/key", KEY);
+    let (url, key) = (&provider.url, world.path("home/key"));
+    let config = format!(
+        "[secrets.work]\nmode = \"proxy\"\nenv_var = \"ANTHROPIC_API_KEY\"\nupstream_url = \"{url}\"\n\
+         from_command = [\"cat\", \"{}\"]\nroutes = [\"POST /v1/messages\"]\n\
+         [secrets.gone]\nenv_var = \"OPENAI_API_KEY\"\nfrom_env = \"NOT_THERE\"\n",
+        key.display()
+    );
+    let world = world.file("home/.config/agent-sandbox/config.toml", config);
+    let test = ["secret", "test", "work"];
+    world.run(test).succeeds().stderr_contains("anthropic takes `work` (200)").stderr_lacks(KEY);
+    let world = world.file("home/key", "sk-wrong-0123456789");
+    world.run(test).code(1).stderr_contains("anthropic says 401").stderr_lacks("sk-wrong");
+    world.run(["secret", "test", "gone"]).fails().stderr_contains("`NOT_THERE` is not set");
+    world.run(["secret", "test", "other"]).code(1).stderr_contains("no stored secret `other`");
+}
