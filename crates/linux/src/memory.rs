@@ -1,11 +1,12 @@
-//! The memory of a program that lives for milliseconds.
+//! The memory of a program that lives for milliseconds, or serves many for days.
 //!
 //! musl's allocator asks the kernel for a few pages at a time and gives them back at once, which
 //! costs the start of a sandbox as much as all its mounts. This one takes large pieces, and keeps
-//! what is freed for the next block of the same size.
+//! what is freed for the next block of the same size. A thread that serves for as long as the
+//! program lasts keeps some blocks to itself, so that it does not meet the others at every turn.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +19,25 @@ const ALIGN: usize = 16;
 const CLASSES: usize = FINE / ALIGN + (LARGEST / FINE).ilog2() as usize;
 /// How much is asked of the kernel at once.
 const PIECE: usize = 128 << 10;
+/// Blocks from this size are buffers, of which a program that stays has many and fills few: each begins on a
+/// page of its own, and a page is real when it is written to.
+const BUFFER: usize = 8 << 10;
+/// How much is asked for such blocks at once.
+const BUFFERS: usize = 1 << 20;
+
+/// Whether the program stays.
+static STAYS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// What a thread that stays keeps to itself. It has nothing to drop, so it can be used at any time.
+    static NEAR: Near = const { Near::new() };
+}
+
+/// Tells that this thread serves for as long as the program lasts. What it keeps would be lost with it.
+pub fn stay() {
+    STAYS.store(true, Ordering::Relaxed);
+    NEAR.with(|near| near.on.set(true));
+}
 
 /// Lets go of the pages of this program's code. They come back from the page cache as they are used.
 pub fn release_code() {
@@ -51,8 +71,31 @@ impl Allocator {
     /// One that has nothing yet.
     #[allow(clippy::new_without_default, reason = "a static needs a const function")]
     pub const fn new() -> Self {
-        let store = Store { free: [ptr::null_mut(); CLASSES], next: ptr::null_mut(), left: 0 };
+        let store =
+            Store { free: [ptr::null_mut(); CLASSES], small: Piece::NONE, buffers: Piece::NONE };
         Self { locked: AtomicBool::new(false), store: UnsafeCell::new(store) }
+    }
+
+    fn take(&self, class: usize) -> *mut u8 {
+        NEAR.with(|near| {
+            if !near.on.get() {
+                return self.with(|store| store.take(class));
+            }
+            let block = near.take(class);
+            if block.is_null() { self.with(|store| near.fetch(class, store)) } else { block }
+        })
+    }
+
+    fn give(&self, class: usize, block: *mut u8) {
+        NEAR.with(|near| {
+            if !near.on.get() {
+                return self.with(|store| store.give(class, block));
+            }
+            near.give(class, block);
+            if near.count[class].get() > most(class) {
+                self.with(|store| near.send(class, store));
+            }
+        });
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
@@ -85,39 +128,120 @@ fn size(class: usize) -> usize {
 /// A freed block holds the address of the one freed before it.
 type Free = *mut u8;
 
+#[allow(clippy::cast_ptr_alignment, reason = "every block is aligned to `ALIGN`")]
+fn read_next(block: *mut u8) -> Free {
+    // SAFETY: a block in a list is ours, aligned, and holds what `write_next` wrote.
+    unsafe { block.cast::<Free>().read() }
+}
+
+#[allow(clippy::cast_ptr_alignment, reason = "every block is aligned to `ALIGN`")]
+fn write_next(block: *mut u8, next: Free) {
+    // SAFETY: its owner has freed the block, which is at least [`ALIGN`] bytes large.
+    unsafe { block.cast::<Free>().write(next) };
+}
+
+/// How many blocks of a list a thread keeps to itself.
+fn most(class: usize) -> usize {
+    ((64 << 10) / size(class)).clamp(4, 64)
+}
+
+/// The blocks of one thread.
+struct Near {
+    on: Cell<bool>,
+    free: [Cell<Free>; CLASSES],
+    count: [Cell<usize>; CLASSES],
+}
+
+impl Near {
+    const fn new() -> Self {
+        Self {
+            on: Cell::new(false),
+            free: [const { Cell::new(ptr::null_mut()) }; CLASSES],
+            count: [const { Cell::new(0) }; CLASSES],
+        }
+    }
+
+    fn take(&self, class: usize) -> *mut u8 {
+        let block = self.free[class].get();
+        if !block.is_null() {
+            self.free[class].set(read_next(block));
+            self.count[class].set(self.count[class].get() - 1);
+        }
+        block
+    }
+
+    fn give(&self, class: usize, block: *mut u8) {
+        write_next(block, self.free[class].get());
+        self.free[class].set(block);
+        self.count[class].set(self.count[class].get() + 1);
+    }
+
+    /// Takes a block from all threads' blocks, and some more that were used before.
+    fn fetch(&self, class: usize, store: &mut Store) -> *mut u8 {
+        for _ in 0..most(class) / 4 {
+            if store.free[class].is_null() {
+                break;
+            }
+            self.give(class, store.take(class));
+        }
+        let block = self.take(class);
+        if block.is_null() { store.take(class) } else { block }
+    }
+
+    /// Gives half of what it has to all threads.
+    fn send(&self, class: usize, store: &mut Store) {
+        for _ in 0..most(class) / 2 {
+            store.give(class, self.take(class));
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Store {
     free: [Free; CLASSES],
+    small: Piece,
+    buffers: Piece,
+}
+
+/// Memory from the kernel that was never used.
+#[derive(Debug)]
+struct Piece {
     next: *mut u8,
     left: usize,
 }
 
-#[allow(clippy::cast_ptr_alignment, reason = "every block is aligned to `ALIGN`")]
 impl Store {
     fn take(&mut self, class: usize) -> *mut u8 {
         let block = self.free[class];
-        if block.is_null() {
-            return self.cut(size(class));
+        if !block.is_null() {
+            self.free[class] = read_next(block);
+            return block;
         }
-        // SAFETY: a block in the list is ours, aligned, and holds what `give` wrote.
-        self.free[class] = unsafe { block.cast::<Free>().read() };
-        block
+        let size = size(class);
+        if size >= BUFFER && STAYS.load(Ordering::Relaxed) {
+            self.buffers.cut(size, BUFFERS, Fill::Later)
+        } else {
+            self.small.cut(size, PIECE, Fill::Now)
+        }
     }
 
     fn give(&mut self, class: usize, block: *mut u8) {
-        // SAFETY: the caller has freed the block, which is at least [`ALIGN`] bytes large.
-        unsafe { block.cast::<Free>().write(self.free[class]) };
+        write_next(block, self.free[class]);
         self.free[class] = block;
     }
+}
+
+impl Piece {
+    const NONE: Self = Self { next: ptr::null_mut(), left: 0 };
 
     /// A block that was never used. What is left of a piece that is too small is given up.
-    fn cut(&mut self, size: usize) -> *mut u8 {
+    fn cut(&mut self, size: usize, piece: usize, fill: Fill) -> *mut u8 {
         if self.left < size {
-            let piece = map(PIECE);
-            if piece.is_null() {
-                return piece;
+            let start = map(piece, fill);
+            if start.is_null() {
+                return start;
             }
-            (self.next, self.left) = (piece, PIECE);
+            *self = Self { next: start, left: piece };
         }
         let block = self.next;
         // SAFETY: the piece is at least `size` bytes longer, as `left` says.
@@ -127,10 +251,20 @@ impl Store {
     }
 }
 
-/// New memory, filled in now: one call is cheaper than a fault for each page.
-fn map(length: usize) -> *mut u8 {
+/// When the kernel finds pages for what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fill {
+    /// At once: one call is cheaper than a fault for each page.
+    Now,
+    /// When each is first used.
+    Later,
+}
+
+/// New memory.
+fn map(length: usize, fill: Fill) -> *mut u8 {
     let (access, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, -1);
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+    let populate = if fill == Fill::Now { libc::MAP_POPULATE } else { 0 };
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | populate;
     // SAFETY: asks for new pages at an address that the kernel chooses.
     let piece = unsafe { libc::mmap(ptr::null_mut(), length, access, kind, anonymous, 0) };
     if piece == libc::MAP_FAILED { ptr::null_mut() } else { piece.cast() }
@@ -141,7 +275,7 @@ fn map(length: usize) -> *mut u8 {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match class(layout) {
-            Some(class) => self.with(|store| store.take(class)),
+            Some(class) => self.take(class),
             // SAFETY: the caller's promise.
             None => unsafe { System.alloc(layout) },
         }
@@ -149,7 +283,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match class(layout) {
-            Some(class) => self.with(|store| store.give(class, block)),
+            Some(class) => self.give(class, block),
             // SAFETY: a block of this layout came from there.
             None => unsafe { System.dealloc(block, layout) },
         }
@@ -221,9 +355,41 @@ mod tests {
         };
         std::thread::scope(|scope| {
             for seed in 1..=4 {
-                scope.spawn(move || work(seed));
+                let work = &work;
+                scope.spawn(move || {
+                    // Half of them keep blocks to themselves, and all of them give each other's back.
+                    if seed % 2 == 0 {
+                        stay();
+                    }
+                    work(seed);
+                });
             }
         });
+    }
+
+    #[test]
+    fn blocks_come_back_to_all_when_one_thread_takes_and_another_frees() {
+        let allocator = Allocator::new();
+        let layout = Layout::from_size_align(1000, 16).unwrap();
+        let (send, blocks) = std::sync::mpsc::sync_channel::<usize>(0);
+        let mut seen = std::collections::HashSet::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                stay();
+                for block in blocks {
+                    // SAFETY: taken below with this layout, and used by nobody else.
+                    unsafe { allocator.dealloc(ptr::with_exposed_provenance_mut(block), layout) };
+                }
+            });
+            for _ in 0..5000 {
+                // SAFETY: the size is not zero.
+                let block = unsafe { allocator.alloc(layout) }.expose_provenance();
+                seen.insert(block);
+                send.send(block).unwrap();
+            }
+            drop(send);
+        });
+        assert!(seen.len() <= 2 * most(class(layout).unwrap()), "{}", seen.len());
     }
 
     fn check(block: *mut u8, length: usize, seed: u8) {

@@ -4,7 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -14,15 +15,16 @@ use crate::usage::Tokens;
 /// A longer log begins anew; the one before it stays as `.1`.
 const LONGEST: u64 = 32 << 20;
 
-/// The log.
+/// The log. Lines are written by many at once: the kernel puts each at the end as a whole. Only who begins
+/// a new file keeps the others out.
 #[derive(Debug)]
-pub(crate) struct Audit(Mutex<Log>);
+pub(crate) struct Audit(RwLock<Log>);
 
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
     file: File,
-    length: u64,
+    length: AtomicU64,
 }
 
 /// One exchange.
@@ -57,7 +59,7 @@ struct Stamped<'l> {
 impl Audit {
     /// One in a file that only its owner reads.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(Mutex::new(Log::open(path)?)))
+        Ok(Self(RwLock::new(Log::open(path)?)))
     }
 
     /// Writes a line at once: what was done is on record even if the proxy is killed next.
@@ -65,26 +67,35 @@ impl Audit {
         let time = rfc3339(SystemTime::now());
         let Ok(mut text) = serde_json::to_vec(&Stamped { time: &time, line }) else { return };
         text.push(b'\n');
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk must not stop what is being logged; the gap shows in the log itself.
-        let _ = log.append(&text);
+        let length = self.0.read().unwrap_or_else(PoisonError::into_inner).append(&text);
+        if length > LONGEST {
+            let _ = self.0.write().unwrap_or_else(PoisonError::into_inner).begin_anew();
+        }
     }
 }
 
 impl Log {
     fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        let length = file.metadata()?.len();
+        let length = AtomicU64::new(file.metadata()?.len());
         Ok(Self { path: path.to_owned(), file, length })
     }
 
-    fn append(&mut self, text: &[u8]) -> io::Result<()> {
-        if self.length > LONGEST {
+    /// Writes a line, and returns how long the log is then.
+    fn append(&self, text: &[u8]) -> u64 {
+        let _ = (&self.file).write_all(text);
+        let more = text.len() as u64;
+        self.length.fetch_add(more, Ordering::Relaxed) + more
+    }
+
+    /// Unless somebody else has done so meanwhile.
+    fn begin_anew(&mut self) -> io::Result<()> {
+        if *self.length.get_mut() > LONGEST {
             std::fs::rename(&self.path, before(&self.path))?;
-            *self = Self::open(&self.path.clone())?;
+            *self = Self::open(&self.path)?;
         }
-        self.length += text.len() as u64;
-        self.file.write_all(text)
+        Ok(())
     }
 }
 

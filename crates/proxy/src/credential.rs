@@ -1,12 +1,15 @@
 //! Keys: how they are held, where they come from, and how a provider wants to be shown one.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+use crate::scrub::Pattern;
 
 /// A key. It is overwritten when it is let go of, and nothing prints it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -172,7 +175,7 @@ pub(crate) struct Shown {
     /// Headers that belong to it.
     pub extra: Vec<(HeaderName, HeaderValue)>,
     /// Texts that are overwritten in answers.
-    pub scrubbed: Vec<Zeroizing<Vec<u8>>>,
+    pub scrubbed: Arc<Vec<Pattern>>,
 }
 
 /// Shorter texts stand in answers by chance, and are no keys.
@@ -216,13 +219,13 @@ impl Shown {
     }
 
     fn nothing() -> Self {
-        Self { header: None, query: None, extra: Vec::new(), scrubbed: Vec::new() }
+        Self { header: None, query: None, extra: Vec::new(), scrubbed: Arc::default() }
     }
 
     fn scrub(&mut self, text: &str) {
-        let known = self.scrubbed.iter().any(|known| known.as_slice() == text.as_bytes());
+        let known = self.scrubbed.iter().any(|known| known.text() == text.as_bytes());
         if text.len() >= SHORTEST_SCRUBBED && !known {
-            self.scrubbed.push(Zeroizing::new(text.as_bytes().to_vec()));
+            Arc::make_mut(&mut self.scrubbed).push(Pattern::new(text.as_bytes()));
         }
     }
 }

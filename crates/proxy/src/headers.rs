@@ -10,6 +10,8 @@ use hyper::header::{
     TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
+use crate::scrub::Pattern;
+
 /// Credentials by name. What only contains such a word is in [`CREDENTIAL_WORDS`].
 const CREDENTIALS: &[&str] = &[
     "private-token",
@@ -132,6 +134,7 @@ fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
 /// that carries it anywhere goes too.
 pub fn strip_request(headers: &mut HeaderMap, token: &str) {
     let listed = nominated(headers);
+    let token = memchr::memmem::Finder::new(token);
     retain(headers, |name, value| {
         let text = name.as_str();
         let dropped = (is_connection_bound(name) && *name != CONTENT_LENGTH)
@@ -139,8 +142,7 @@ pub fn strip_request(headers: &mut HeaderMap, token: &str) {
             || is_credential(name)
             || is_for_proxies(text)
             || listed.contains(name)
-            || (!token.is_empty()
-                && memchr::memmem::find(value.as_bytes(), token.as_bytes()).is_some());
+            || (!token.needle().is_empty() && token.find(value.as_bytes()).is_some());
         !dropped
     });
     // The answer is looked through for the key, which works on plain text only.
@@ -148,7 +150,7 @@ pub fn strip_request(headers: &mut HeaderMap, token: &str) {
 }
 
 /// Takes out of an answer what does not pass, and the key where a value repeats it.
-pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[impl AsRef<[u8]>]) {
+pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[Pattern]) {
     let listed = nominated(headers);
     retain(headers, |name, _| {
         let text = name.as_str();
@@ -163,10 +165,9 @@ pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[impl AsRef<[u8]>]
 }
 
 /// Replaces values that repeat a secret.
-pub(crate) fn scrub_values(headers: &mut HeaderMap, secrets: &[impl AsRef<[u8]>]) {
+fn scrub_values(headers: &mut HeaderMap, secrets: &[Pattern]) {
     for value in headers.values_mut() {
-        let leaks = |secret: &[u8]| memchr::memmem::find(value.as_bytes(), secret).is_some();
-        if secrets.iter().any(|secret| leaks(secret.as_ref())) {
+        if secrets.iter().any(|secret| secret.is_in(value.as_bytes())) {
             *value = HeaderValue::from_static("[scrubbed]");
         }
     }
@@ -276,7 +277,7 @@ mod tests {
             ("x-echo", "Bearer sk-secret-key, again"),
             ("location", "https://elsewhere.example/"),
         ]);
-        strip_answer(&mut headers, &[b"sk-secret-key"]);
+        strip_answer(&mut headers, &[Pattern::new(b"sk-secret-key")]);
         let mut left: Vec<_> =
             headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         left.sort_unstable();

@@ -25,6 +25,7 @@ mod egress;
 mod listen;
 pub mod audit;
 mod metrics;
+mod telemetry;
 mod admin;
 pub mod attach;
 pub mod doors;
@@ -46,6 +47,8 @@ pub(crate) struct Proxy {
     pub registry: Registry,
     pub metrics: metrics::Metrics,
     pub audit: audit::Audit,
+    /// Where spans go, when somebody wants them.
+    pub telemetry: Option<telemetry::Telemetry>,
     /// The sandboxes that are there.
     attached: Mutex<HashSet<String>>,
     /// Whether one came since somebody last asked: it may have gone again.

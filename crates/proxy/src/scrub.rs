@@ -3,20 +3,40 @@
 //! A secret is overwritten by as many stars, so that lengths which were announced stay true. Only
 //! bytes that may be the beginning of a secret wait for the next piece; all others go at once.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
 /// A stream's scrubber.
 pub(crate) struct Scrubber {
-    secrets: Vec<Pattern>,
+    secrets: Arc<Vec<Pattern>>,
     /// What may be the beginning of a secret, held back.
     held: BytesMut,
 }
 
-struct Pattern {
+/// A secret, ready to be looked for. Made once for a key, not for each answer.
+#[derive(Clone)]
+pub(crate) struct Pattern {
     text: Zeroizing<Vec<u8>>,
     finder: Finder<'static>,
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &[u8]) -> Self {
+        Self { text: Zeroizing::new(text.to_vec()), finder: Finder::new(text).into_owned() }
+    }
+
+    /// The secret itself.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Whether it stands there.
+    pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
+        bytes.len() >= self.text.len() && self.finder.find(bytes).is_some()
+    }
 }
 
 impl std::fmt::Debug for Scrubber {
@@ -26,12 +46,8 @@ impl std::fmt::Debug for Scrubber {
 }
 
 impl Scrubber {
-    pub(crate) fn new(secrets: &[Zeroizing<Vec<u8>>]) -> Self {
-        let pattern = |text: &Zeroizing<Vec<u8>>| Pattern {
-            finder: Finder::new(text.as_slice()).into_owned(),
-            text: text.clone(),
-        };
-        Self { secrets: secrets.iter().map(pattern).collect(), held: BytesMut::new() }
+    pub(crate) fn new(secrets: &Arc<Vec<Pattern>>) -> Self {
+        Self { secrets: secrets.clone(), held: BytesMut::new() }
     }
 
     /// What may go on of this piece, with what was held back before it. May be empty.
@@ -47,7 +63,7 @@ impl Scrubber {
             whole.extend_from_slice(&piece);
             whole
         };
-        for secret in &self.secrets {
+        for secret in self.secrets.iter() {
             while let Some(at) = secret.finder.find(&whole) {
                 whole[at..at + secret.text.len()].fill(b'*');
             }
@@ -92,9 +108,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn scrubber(secrets: &[&str]) -> Scrubber {
-        let secrets: Vec<_> =
-            secrets.iter().map(|text| Zeroizing::new(text.as_bytes().to_vec())).collect();
-        Scrubber::new(&secrets)
+        let secrets = secrets.iter().map(|text| Pattern::new(text.as_bytes())).collect();
+        Scrubber::new(&Arc::new(secrets))
     }
 
     fn through(secrets: &[&str], pieces: &[&[u8]]) -> Vec<u8> {

@@ -21,6 +21,7 @@ use crate::doors::Doors;
 use crate::listen::{self, Listener};
 use crate::place::Place;
 use crate::session::{Registry, StoreError};
+use crate::telemetry::Telemetry;
 use crate::token::Token;
 use crate::{Proxy, metrics};
 
@@ -108,10 +109,15 @@ pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), Se
     }
     guard_memory();
     let audit = settings.place.audit();
+    let telemetry = Telemetry::of(variable).unwrap_or_else(|error| {
+        (settings.say)(&crate::error::chain(&error));
+        None
+    });
     let proxy = Arc::new(Proxy {
         registry: Registry::open(settings.place.sessions(), settings.source.clone())?,
         metrics: metrics::Metrics::default(),
         audit: Audit::open(&audit).map_err(|error| ServerError::Audit(audit, error))?,
+        telemetry,
         attached: std::sync::Mutex::default(),
         came: std::sync::atomic::AtomicBool::default(),
         listening: std::sync::OnceLock::new(),
@@ -141,6 +147,9 @@ async fn serve(
     };
     serve_admin(&settings.place.admin(), proxy.clone(), doors)?;
     serve_attach(&settings.place.attach(), proxy.clone(), workers)?;
+    if proxy.telemetry.is_some() {
+        tokio::spawn(send_spans(proxy.clone(), spans_delay()));
+    }
     let _ = proxy.listening.set(listening.clone());
     started(&Running { listening, admin });
     until_the_end(&proxy, settings.on_demand).await.map_err(ServerError::Start)?;
@@ -149,7 +158,35 @@ async fn serve(
         let _ = std::fs::remove_file(socket);
     }
     proxy.save();
+    if let Some(telemetry) = &proxy.telemetry {
+        let _ = telemetry.flush().await;
+    }
     Ok(())
+}
+
+/// Sends spans once in a while. A collector that is not there is told of once, until it is there again.
+async fn send_spans(proxy: Arc<Proxy>, delay: Duration) {
+    let mut told = false;
+    while let Some(telemetry) = &proxy.telemetry {
+        sleep(delay).await;
+        match telemetry.flush().await {
+            Ok(()) => told = false,
+            Err(error) if !std::mem::replace(&mut told, true) => {
+                (proxy.say)(&crate::error::chain(&error));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// As OpenTelemetry has it: five seconds, or as many milliseconds as its variable says.
+fn spans_delay() -> Duration {
+    let said = variable("OTEL_BSP_SCHEDULE_DELAY").and_then(|text| text.parse().ok());
+    Duration::from_millis(said.unwrap_or(5000).max(10))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::vars_os().find(|(key, _)| key == name)?.1.into_string().ok()
 }
 
 async fn open_door(address: SocketAddr, workers: &Arc<Workers>) -> Result<SocketAddr, ServerError> {

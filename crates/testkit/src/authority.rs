@@ -3,7 +3,9 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -28,11 +30,22 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A server's proof that it has this name, for these protocols.
-    pub fn vouch_for(&self, name: &str, protocols: &[&[u8]]) -> Identity {
+    /// A certificate for this name, and its key.
+    fn sign(&self, name: &str) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().expect("a key can be made");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("a name of a host");
-        let certificate = params.signed_by(&key, &self.0).expect("an authority can sign");
+        (params.signed_by(&key, &self.0).expect("an authority can sign"), key)
+    }
+
+    /// The same for programs that read them from files, as PEM.
+    pub fn pem_for(&self, name: &str) -> (String, String) {
+        let (certificate, key) = self.sign(name);
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// A server's proof that it has this name, for these protocols.
+    pub fn vouch_for(&self, name: &str, protocols: &[&[u8]]) -> Identity {
+        let (certificate, key) = self.sign(name);
         let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key that we made");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)

@@ -24,6 +24,8 @@ pub(crate) struct Stage {
     pub world: World,
     process: Option<Process>,
     pub address: SocketAddr,
+    /// Another listener.
+    pub side: SocketAddr,
 }
 
 impl Stage {
@@ -39,19 +41,22 @@ impl Stage {
         for (name, value) in env {
             world = world.env(name, value);
         }
-        let mut stage = Self { world, process: None, address: ([127, 0, 0, 1], 0).into() };
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut stage = Self { world, process: None, address: any, side: any };
         stage.start();
         stage
     }
 
     /// Starts the proxy, and waits until it can be used.
     pub(crate) fn start(&mut self) {
-        let words = ["proxy".to_owned(), "--listen".into(), self.address.to_string()];
+        let listen = [self.address, self.side].map(|at| ["--listen".to_owned(), at.to_string()]);
+        let words = std::iter::once("proxy".to_owned()).chain(listen.into_iter().flatten());
         let process = self.world.spawn(words);
         process.wait_for_message("admin socket at");
         self.process = Some(process);
         let health = self.admin("GET", "/v1/health", None).json();
-        self.address = health["listening"][0].as_str().unwrap().parse().unwrap();
+        let at = |index: usize| health["listening"][index].as_str().unwrap().parse().unwrap();
+        (self.address, self.side) = (at(0), at(1));
     }
 
     /// Ends the proxy by a signal, and waits for its end.

@@ -52,7 +52,7 @@ pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(),
         )
     };
     crate::path::check(raw).map_err(wrong)?;
-    if raw.contains(known.token.as_str()) {
+    if raw.len() >= known.token.len() && raw.contains(known.token.as_str()) {
         let hint = "send the token in a header";
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
@@ -87,13 +87,14 @@ pub(super) async fn body(
     }
     if session.limits.models.is_none() || head.method == Method::GET || head.method == Method::HEAD
     {
-        return Ok(Upload::client(body, most, exchange.upload.clone()));
+        return Ok(Upload::client(body, &session.limits, most, exchange.upload.clone()));
     }
     let most = most.min(limits::INSPECTED_BODY);
     if body.size_hint().lower() > most {
         return Err(too_large(most));
     }
-    let read = read_all(Upload::client(body, most, Arc::default()), most).await?;
+    let upload = Upload::client(body, &session.limits, most, Arc::default());
+    let read = read_all(upload, most).await?;
     let model = model(head.uri.path(), &read).ok_or_else(no_model)?;
     if !session.limits.allows_model(&model) {
         let message = format!("this session may not use the model `{model}`");

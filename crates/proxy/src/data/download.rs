@@ -7,19 +7,18 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use thiserror::Error;
-use zeroize::Zeroizing;
 
 use super::exchange::{Exchange, Outcome};
 use super::idle::Idle;
 use crate::limits;
 use crate::scrub::Scrubber;
-use crate::upstream::{Lease, Pool, Target};
+use crate::upstream::{CallError, Pool, Reply, Target};
 
 /// Why an answer ends in the middle. The connection ends with it, so that it never looks whole.
 #[derive(Debug, Error)]
 pub(crate) enum DownloadError {
     #[error("the server broke the answer off")]
-    Server(#[source] hyper::Error),
+    Server(#[source] CallError),
     #[error("the server sends nothing any more")]
     Idle,
 }
@@ -36,12 +35,15 @@ pub(crate) enum Body {
 
 /// A server's answer.
 pub(crate) struct Download {
-    body: Incoming,
+    /// Taken when the answer is complete, for the connection in it.
+    body: Option<Reply>,
     scrubber: Scrubber,
     secrets: Arc<crate::credential::Shown>,
     idle: Idle,
     exchange: Exchange,
     back: Option<Back>,
+    /// Why it ends in the middle, kept until what came before it has left.
+    failed: Option<DownloadError>,
     ended: bool,
 }
 
@@ -49,24 +51,26 @@ pub(crate) struct Download {
 pub(super) struct Back {
     pub pool: Arc<Pool>,
     pub target: Arc<Target>,
-    pub lease: Lease,
 }
 
 impl Download {
     pub(super) fn new(
-        body: Incoming,
+        body: Reply,
         secrets: Arc<crate::credential::Shown>,
         exchange: Exchange,
         back: Option<Back>,
     ) -> Self {
         let scrubber = Scrubber::new(&secrets.scrubbed);
+        let idle =
+            exchange.session.as_ref().map_or(limits::IDLE_TIMEOUT, |session| session.limits.idle());
         Self {
-            body,
+            body: Some(body),
             scrubber,
             secrets,
-            idle: Idle::new(limits::IDLE_TIMEOUT),
+            idle: Idle::new(idle),
             exchange,
             back,
+            failed: None,
             ended: false,
         }
     }
@@ -79,32 +83,49 @@ impl Download {
         self.scrubber.pass(piece)
     }
 
+    /// Whether nothing comes any more.
+    fn is_end(&self) -> bool {
+        self.ended
+            || (self.body.as_ref().is_none_or(Reply::is_end_stream) && self.scrubber.held() == 0)
+    }
+
     fn complete(&mut self) {
         self.ended = true;
         self.exchange.outcome = Outcome::Complete;
-        if let Some(back) = self.back.take() {
-            back.pool.give_back(&back.target, back.lease);
+        let connection = self.body.take().and_then(Reply::into_connection);
+        if let Some((back, connection)) = self.back.take().zip(connection) {
+            back.pool.give_back(&back.target, connection);
         }
     }
 
-    fn broken(&mut self, why: DownloadError) -> Poll<Option<Result<Frame<Bytes>, DownloadError>>> {
-        self.ended = true;
+    /// Breaks off at the next turn: an error takes with it what hyper has not written yet.
+    fn broken(
+        &mut self,
+        why: DownloadError,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, DownloadError>>> {
         self.exchange.outcome = Outcome::Broken;
-        Poll::Ready(Some(Err(why)))
+        self.failed = Some(why);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, DownloadError>>> {
+        if let Some(why) = self.failed.take() {
+            self.ended = true;
+            return Poll::Ready(Some(Err(why)));
+        }
         loop {
-            if self.ended {
+            let Some(body) = self.body.as_mut().filter(|_| !self.ended) else {
                 return Poll::Ready(None);
-            }
-            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            };
+            let Poll::Ready(frame) = body.poll_frame(cx) else {
                 ready!(self.idle.poll_over(cx));
-                return self.broken(DownloadError::Idle);
+                return self.broken(DownloadError::Idle, cx);
             };
             let frame = match frame {
                 Some(Ok(frame)) => frame,
-                Some(Err(error)) => return self.broken(DownloadError::Server(error)),
+                Some(Err(error)) => return self.broken(DownloadError::Server(error), cx),
                 None => {
                     self.complete();
                     let rest = self.scrubber.rest();
@@ -118,10 +139,11 @@ impl Download {
                         return Poll::Ready(Some(Ok(Frame::data(piece))));
                     }
                 }
+                // Trailers end a body. When some of it is still held back, it is worth more than they are.
+                Err(_) if self.scrubber.held() > 0 => {}
                 Err(frame) => {
                     if let Ok(mut trailers) = frame.into_trailers() {
-                        let secrets: &[Zeroizing<Vec<u8>>] = &self.secrets.scrubbed;
-                        crate::headers::strip_answer(&mut trailers, secrets);
+                        crate::headers::strip_answer(&mut trailers, &self.secrets.scrubbed);
                         return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                     }
                 }
@@ -133,7 +155,7 @@ impl Download {
 impl Drop for Download {
     fn drop(&mut self) {
         // An answer without a body, or whose length was announced, may never be asked for its end.
-        if !self.ended && self.body.is_end_stream() && self.scrubber.held() == 0 {
+        if !self.ended && self.failed.is_none() && self.is_end() {
             self.complete();
         }
     }
@@ -150,16 +172,16 @@ impl HttpBody for Body {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Download(download) => download.poll(cx),
-            Self::Passed(body) => Pin::new(body).poll_frame(cx).map_err(DownloadError::Server),
+            Self::Passed(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(|error| DownloadError::Server(CallError::Hyper(error))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Download(download) => {
-                download.ended || (download.body.is_end_stream() && download.scrubber.held() == 0)
-            }
+            Self::Download(download) => download.is_end(),
             Self::Passed(body) => body.is_end_stream(),
         }
     }
@@ -170,7 +192,9 @@ impl HttpBody for Body {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             // Scrubbing changes no length, and nothing is held before the first piece.
-            Self::Download(download) => download.body.size_hint(),
+            Self::Download(download) => {
+                download.body.as_ref().map_or_else(SizeHint::new, Reply::size_hint)
+            }
             Self::Passed(body) => body.size_hint(),
         }
     }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::Method;
+use hyper::header::HeaderMap;
 
 use super::upload::Progress;
 use crate::Proxy;
 use crate::audit::Line;
 use crate::session::{Permit, Session};
+use crate::telemetry::Parent;
 use crate::usage::{Counter, Counting, Tokens};
 
 /// How an exchange ended.
@@ -50,6 +52,8 @@ pub(crate) struct Exchange {
     /// Whether the answer is written by a model, so that one without counts is estimated.
     pub generates: bool,
     pub streams: bool,
+    /// The client's own span, when spans are wanted.
+    parent: Option<Parent>,
     started: Instant,
     first: Option<Instant>,
 }
@@ -83,9 +87,15 @@ impl Exchange {
             bytes_out: 0,
             counter: Counter::new(Counting::Answer),
             streams: false,
+            parent: None,
             started: Instant::now(),
             first: None,
         }
+    }
+
+    /// Looks for the client's own span, if anybody wants to know.
+    pub(super) fn follow(&mut self, headers: &HeaderMap) {
+        self.parent = self.proxy.telemetry.as_ref().and_then(|_| Parent::of(headers));
     }
 
     /// The answer begins.
@@ -135,7 +145,7 @@ impl Drop for Exchange {
         let milliseconds = |from: Instant, to: Instant| {
             u64::try_from(to.duration_since(from).as_millis()).unwrap_or(u64::MAX)
         };
-        self.proxy.audit.write(&Line {
+        let line = Line {
             session: self.session.as_ref().map(|session| session.id.as_str()),
             sandbox: self.session.as_ref().and_then(|session| session.sandbox.as_deref()),
             provider,
@@ -150,6 +160,10 @@ impl Drop for Exchange {
             ms: milliseconds(self.started, Instant::now()),
             tokens,
             estimated,
-        });
+        };
+        self.proxy.audit.write(&line);
+        if let Some(telemetry) = &self.proxy.telemetry {
+            telemetry.add(&line, self.started.elapsed(), self.parent.as_ref());
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::credential::Shown;
 use crate::egress::is_for_exit;
 use crate::error::Refusal;
 use crate::session::Session;
-use crate::upstream::{Pool, Sent};
+use crate::upstream::{Pool, Reply};
 
 /// What every request on a worker shares.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ pub(super) async fn answer(
     }
     let mut exchange =
         Exchange::new(place.proxy.clone(), request.method().clone(), request.uri().path());
+    exchange.follow(request.headers());
     match forward(&place, &door, request, &mut exchange).await {
         Ok(Answer { head, body, secrets, back }) => {
             let download = Download::new(body, secrets, exchange, back);
@@ -54,7 +55,7 @@ pub(super) async fn answer(
 /// An answer that streams.
 struct Answer {
     head: hyper::http::response::Parts,
-    body: Incoming,
+    body: Reply,
     secrets: Arc<Shown>,
     back: Option<Back>,
 }
@@ -103,12 +104,11 @@ async fn forward(
 fn receive(
     place: &Place,
     session: &Session,
-    sent: Sent,
+    mut answer: Response<Reply>,
     secrets: Arc<Shown>,
     upgrade: Option<tunnel::Client>,
     exchange: &mut Exchange,
 ) -> Result<Answer, Ended> {
-    let Sent { mut answer, lease } = sent;
     let status = answer.status();
     exchange.begins(status.as_u16());
     if status == StatusCode::UNAUTHORIZED {
@@ -128,11 +128,9 @@ fn receive(
     let (mut head, body) = answer.into_parts();
     head.extensions.clear();
     head.version = Version::HTTP_11;
-    let back = upgrade.is_none().then(|| Back {
-        pool: place.pool.clone(),
-        target: session.target.clone(),
-        lease,
-    });
+    let back = upgrade
+        .is_none()
+        .then(|| Back { pool: place.pool.clone(), target: session.target.clone() });
     Ok(Answer { head, body, secrets, back })
 }
 

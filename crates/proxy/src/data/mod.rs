@@ -15,5 +15,5 @@ mod tunnel;
 
 pub(crate) use door::{Door, Scope};
 pub(crate) use download::Body;
-pub(crate) use upload::Upload;
+pub(crate) use upload::{Upload, UploadError};
 pub(crate) use worker::{Accepted, Socket, Workers};

@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use hyper::header::HOST;
 use hyper::http::uri::PathAndQuery;
-use hyper::{Request, StatusCode, Uri, Version};
+use hyper::{Request, Response, StatusCode, Uri, Version};
 
 use super::check;
 use super::exchange::Exchange;
 use super::forward::Place;
 use super::upload::{Progress, Upload};
 use crate::error::{Refusal, chain};
-use crate::limits;
 use crate::session::Session;
-use crate::upstream::{DialError, Dialer, Lease, NotSent, Sent};
-
-const DIALER: Dialer = Dialer { timeout: limits::CONNECT_TIMEOUT };
+use crate::upstream::{DialError, Dialer, Lease, NotSent, Reply};
 
 /// Sends on a connection that is there, or else on a new one.
 pub(super) async fn send(
@@ -23,16 +20,17 @@ pub(super) async fn send(
     session: &Session,
     mut request: Request<Upload>,
     exchange: &Exchange,
-) -> Result<Sent, Refusal> {
-    while let Some(lease) = place.pool.reuse(&session.target).await {
+) -> Result<Response<Reply>, Refusal> {
+    while let Some(lease) = place.pool.reuse(&session.target) {
         match attempt(lease, request, session, exchange).await? {
             Attempt::Sent(sent) => return Ok(sent),
             // The server had closed it meanwhile, and has seen nothing of the request.
             Attempt::Unused(unused) => request = *unused,
         }
     }
+    let dialer = Dialer { timeout: session.limits.connect() };
     let lease =
-        place.pool.open(&session.target, DIALER).await.map_err(|error| not_dialled(&error))?;
+        place.pool.open(&session.target, dialer).await.map_err(|error| not_dialled(&error))?;
     match attempt(lease, request, session, exchange).await? {
         Attempt::Sent(sent) => Ok(sent),
         Attempt::Unused(_) => Err(unreachable("it closes new connections at once")),
@@ -45,10 +43,11 @@ pub(super) async fn send_alone(
     session: &Session,
     request: Request<Upload>,
     exchange: &Exchange,
-) -> Result<Sent, Refusal> {
+) -> Result<Response<Reply>, Refusal> {
+    let dialer = Dialer { timeout: session.limits.connect() };
     let lease = place
         .pool
-        .open_alone(&session.target, DIALER)
+        .open_alone(&session.target, dialer)
         .await
         .map_err(|error| not_dialled(&error))?;
     match attempt(lease, request, session, exchange).await? {
@@ -58,7 +57,7 @@ pub(super) async fn send_alone(
 }
 
 enum Attempt {
-    Sent(Sent),
+    Sent(Response<Reply>),
     Unused(Box<Request<Upload>>),
 }
 
@@ -71,7 +70,8 @@ async fn attempt(
     if lease.is_http2() {
         for_http2(&mut request, session)?;
     }
-    match first_byte(lease.send(request), &exchange.upload).await {
+    let wait = session.limits.first_byte();
+    match first_byte(lease.send(request), wait, &exchange.upload).await {
         Some(Ok(sent)) => Ok(Attempt::Sent(sent)),
         Some(Err(NotSent::Unused(request))) => Ok(Attempt::Unused(request)),
         Some(Err(NotSent::Failed(error))) => Err(match exchange.upload.failed() {
@@ -81,10 +81,7 @@ async fn attempt(
         None => Err(Refusal::new(
             StatusCode::GATEWAY_TIMEOUT,
             "first_byte_timeout",
-            format!(
-                "the server did not begin to answer within {} seconds",
-                limits::FIRST_BYTE_TIMEOUT.as_secs()
-            ),
+            format!("the server did not begin to answer within {} seconds", wait.as_secs()),
             "try again, or ask for a stream",
         )),
     }
@@ -105,9 +102,12 @@ fn for_http2(request: &mut Request<Upload>, session: &Session) -> Result<(), Ref
 }
 
 /// Waits for the head of an answer. Time in which the body still moves does not count.
-async fn first_byte<T>(answer: impl Future<Output = T>, upload: &Progress) -> Option<T> {
+async fn first_byte<T>(
+    answer: impl Future<Output = T>,
+    wait: Duration,
+    upload: &Progress,
+) -> Option<T> {
     let mut answer = std::pin::pin!(answer);
-    let wait: Duration = limits::FIRST_BYTE_TIMEOUT;
     let mut sent = upload.bytes();
     loop {
         if let Ok(done) = tokio::time::timeout(wait, answer.as_mut()).await {

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use hyper::body::Incoming;
 use hyper::header::{
     CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -20,6 +19,7 @@ use super::exchange::{Exchange, Outcome};
 use crate::credential::Shown;
 use crate::error::Refusal;
 use crate::scrub::Scrubber;
+use crate::upstream::Reply;
 use crate::usage::{Counter, Counting};
 
 /// The client's side of a connection that is about to change.
@@ -28,7 +28,7 @@ pub(super) struct Client(OnUpgrade);
 /// A change that the server agreed to.
 pub(super) struct Accepted {
     pub client: Client,
-    pub answer: Response<Incoming>,
+    pub answer: Response<Reply>,
     pub secrets: Arc<Shown>,
 }
 

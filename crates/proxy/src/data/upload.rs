@@ -4,13 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use thiserror::Error;
 
 use super::idle::Idle;
-use crate::limits;
+use crate::session::Limits;
 
 /// Why a body ended before its end.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub(crate) enum UploadError {
 
 /// What is known about an upload while it runs.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bytes: AtomicU64,
     failed: AtomicU8,
 }
@@ -63,18 +64,18 @@ enum From {
 }
 
 impl Upload {
-    pub(super) fn client(body: Incoming, most: u64, progress: Arc<Progress>) -> Self {
-        Self { from: From::Client(body), most, progress, idle: Idle::new(limits::IDLE_TIMEOUT) }
+    pub(super) fn client(
+        body: Incoming,
+        limits: &Limits,
+        most: u64,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self { from: From::Client(body), most, progress, idle: Idle::new(limits.idle()) }
     }
 
-    pub(super) fn memory(body: Bytes, progress: Arc<Progress>) -> Self {
+    pub(crate) fn memory(body: Bytes, progress: Arc<Progress>) -> Self {
         let body = (!body.is_empty()).then_some(body);
-        Self {
-            from: From::Memory(body),
-            most: u64::MAX,
-            progress,
-            idle: Idle::new(limits::IDLE_TIMEOUT),
-        }
+        Self { from: From::Memory(body), most: u64::MAX, progress, idle: Idle::new(Duration::MAX) }
     }
 
     fn fail(&self, why: UploadError) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {

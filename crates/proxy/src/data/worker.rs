@@ -81,6 +81,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let of_worker = load.clone();
         std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+            sandbox_linux::memory::stay();
             runtime.block_on(run(accepted, place, of_worker));
         })?;
         Ok(Self { queue, load })

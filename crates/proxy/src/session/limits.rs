@@ -1,7 +1,8 @@
 //! How much a session may do, and when it ends.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,15 @@ pub struct Limits {
     /// The largest body of a request, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body: Option<u64>,
+    /// Seconds for name, connection and TLS together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout: Option<NonZeroU32>,
+    /// Seconds from the request to the head of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_timeout: Option<NonZeroU32>,
+    /// Seconds between two pieces of a body, in either direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<NonZeroU32>,
 }
 
 /// Requests of the last minute and of now.
@@ -68,6 +78,21 @@ impl Limits {
     /// The largest body of a request.
     pub(crate) fn body(&self) -> u64 {
         self.max_body.unwrap_or(limits::BODY)
+    }
+
+    /// How long a connection to the server may take.
+    pub(crate) fn connect(&self) -> Duration {
+        seconds(self.connect_timeout).unwrap_or(limits::CONNECT_TIMEOUT)
+    }
+
+    /// How long the server may think before it answers.
+    pub(crate) fn first_byte(&self) -> Duration {
+        seconds(self.first_byte_timeout).unwrap_or(limits::FIRST_BYTE_TIMEOUT)
+    }
+
+    /// How long a body may stand still.
+    pub(crate) fn idle(&self) -> Duration {
+        seconds(self.idle_timeout).unwrap_or(limits::IDLE_TIMEOUT)
     }
 
     pub(super) fn admit(&self, state: &Arc<State>, used: u64) -> Result<Permit, Refusal> {
@@ -142,6 +167,10 @@ impl Gate {
         self.tokens = Some(tokens - 1.0);
         Ok(())
     }
+}
+
+fn seconds(count: Option<NonZeroU32>) -> Option<Duration> {
+    count.map(|count| Duration::from_secs(count.get().into()))
 }
 
 /// `*` stands for any text.

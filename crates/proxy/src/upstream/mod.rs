@@ -4,8 +4,11 @@ mod target;
 mod address;
 mod tls;
 mod dial;
+mod http1;
+mod reply;
 mod pool;
 
 pub(crate) use dial::{DialError, Dialer};
-pub(crate) use pool::{Lease, NotSent, Pool, Sent};
+pub(crate) use pool::{Lease, NotSent, Pool};
+pub(crate) use reply::{CallError, Reply};
 pub use target::{Target, TargetError};

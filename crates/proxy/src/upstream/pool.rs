@@ -5,21 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::dial::{Dialled, Speak};
-use super::{DialError, Dialer, Target};
+use super::http1::Connection;
+use super::{CallError, DialError, Dialer, Reply, Target};
 use crate::data::Upload;
 
 /// Servers close idle connections after a minute or so; one that they are about to close is not used.
 const IDLE: Duration = Duration::from_secs(50);
 /// More idle connections than this to one server are closed.
 const KEPT: usize = 256;
-/// How long a connection may take to become free that has just answered.
-const SETTLING: Duration = Duration::from_millis(20);
 /// Servers allow about a hundred streams on a connection.
 const STREAMS: usize = 90;
 
@@ -33,7 +31,7 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct Place {
-    idle: Vec<(http1::SendRequest<Upload>, Instant)>,
+    idle: Vec<(Connection, Instant)>,
     shared: Vec<Shared>,
 }
 
@@ -48,18 +46,11 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) enum Lease {
     /// The whole connection.
-    Http1(http1::SendRequest<Upload>),
+    Http1(Connection),
     /// A part of it. The count of streams goes with it.
-    Http2(
-        http2::SendRequest<Upload>,
-        #[allow(dead_code, reason = "counted by being there")] Arc<()>,
-    ),
-}
-
-/// An answer, with the connection it comes on.
-pub(crate) struct Sent {
-    pub answer: Response<Incoming>,
-    pub lease: Lease,
+    Http2(http2::SendRequest<Upload>, Arc<()>),
+    /// One that the request may take over.
+    Alone(http1::SendRequest<Upload>),
 }
 
 /// A request that did not reach the server.
@@ -67,7 +58,7 @@ pub(crate) enum NotSent {
     /// It was never written: another connection may take it.
     Unused(Box<Request<Upload>>),
     /// Some of it may have been read.
-    Failed(hyper::Error),
+    Failed(CallError),
 }
 
 impl Pool {
@@ -84,19 +75,8 @@ impl Pool {
     }
 
     /// A connection that is there already.
-    pub(crate) async fn reuse(&self, target: &Arc<Target>) -> Option<Lease> {
-        if let Some(lease) = self.with(target, Place::shared) {
-            return Some(lease);
-        }
-        while let Some(mut sender) = self.with(target, Place::idle) {
-            if sender.is_ready() {
-                return Some(Lease::Http1(sender));
-            }
-            if let Ok(Ok(())) = tokio::time::timeout(SETTLING, sender.ready()).await {
-                return Some(Lease::Http1(sender));
-            }
-        }
-        None
+    pub(crate) fn reuse(&self, target: &Arc<Target>) -> Option<Lease> {
+        self.with(target, |place| place.shared().or_else(|| place.idle().map(Lease::Http1)))
     }
 
     /// A new connection.
@@ -110,7 +90,17 @@ impl Pool {
         if http2 {
             return self.open_shared(target, stream).await;
         }
-        Ok(Lease::Http1(handshake(target, stream).await?))
+        Ok(Lease::Http1(Connection::new(stream)))
+    }
+
+    /// A new connection that speaks HTTP/1.1, whatever else the server knows.
+    pub(crate) async fn open_http1(
+        &self,
+        target: &Target,
+        dialer: Dialer,
+    ) -> Result<Lease, DialError> {
+        let Dialled { stream, .. } = dialer.dial(target, Speak::Http1).await?;
+        Ok(Lease::Http1(Connection::new(stream)))
     }
 
     /// A connection of its own for a request that may take it over.
@@ -121,7 +111,7 @@ impl Pool {
     ) -> Result<Lease, DialError> {
         let Dialled { stream, .. } = dialer.dial(target, Speak::Http1).await?;
         self.opened.fetch_add(1, Ordering::Relaxed);
-        Ok(Lease::Http1(handshake(target, stream).await?))
+        Ok(Lease::Alone(handshake(target, stream).await?))
     }
 
     async fn open_shared(
@@ -146,21 +136,21 @@ impl Pool {
     }
 
     /// Takes a connection back whose answer is complete.
-    pub(crate) fn give_back(&self, target: &Arc<Target>, lease: Lease) {
-        if let Lease::Http1(sender) = lease {
-            self.with(target, |place| {
-                if place.idle.len() < KEPT && !sender.is_closed() {
-                    place.idle.push((sender, Instant::now()));
-                }
-            });
-        }
+    pub(crate) fn give_back(&self, target: &Arc<Target>, connection: Connection) {
+        self.with(target, |place| {
+            if place.idle.len() < KEPT {
+                place.idle.push((connection, Instant::now()));
+            }
+        });
     }
 
     /// Closes what has not been used for a while. Returns how many connections are left.
     pub(crate) fn sweep(&self) -> usize {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.retain(|_, place| {
-            place.idle.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE);
+            place
+                .idle
+                .retain_mut(|(connection, since)| since.elapsed() < IDLE && connection.is_quiet());
             place.shared.retain(|shared| !shared.sender.is_closed());
             !place.idle.is_empty() || !place.shared.is_empty()
         });
@@ -169,10 +159,10 @@ impl Pool {
 }
 
 impl Place {
-    fn idle(&mut self) -> Option<http1::SendRequest<Upload>> {
-        while let Some((sender, since)) = self.idle.pop() {
-            if !sender.is_closed() && since.elapsed() < IDLE {
-                return Some(sender);
+    fn idle(&mut self) -> Option<Connection> {
+        while let Some((mut connection, since)) = self.idle.pop() {
+            if since.elapsed() < IDLE && connection.is_quiet() {
+                return Some(connection);
             }
         }
         None
@@ -201,17 +191,26 @@ async fn handshake(
 }
 
 impl Lease {
-    /// Sends a request on this connection.
-    pub(crate) async fn send(mut self, request: Request<Upload>) -> Result<Sent, NotSent> {
-        let sent = match &mut self {
-            Self::Http1(sender) => sender.try_send_request(request).await,
-            Self::Http2(sender, _) => sender.try_send_request(request).await,
+    /// Sends a request on this connection, and waits for the head of its answer.
+    pub(crate) async fn send(self, request: Request<Upload>) -> Result<Response<Reply>, NotSent> {
+        let (sent, streams) = match self {
+            Self::Http1(connection) => {
+                let answer = connection.send(request).await?;
+                return Ok(answer.map(|body| Reply::Http1(Box::new(body))));
+            }
+            Self::Http2(mut sender, streams) => {
+                (sender.try_send_request(request).await, Some(streams))
+            }
+            Self::Alone(mut sender) => (sender.try_send_request(request).await, None),
         };
         match sent {
-            Ok(answer) => Ok(Sent { answer, lease: self }),
+            Ok(answer) => Ok(answer.map(|body| match streams {
+                Some(streams) => Reply::Http2(body, streams),
+                None => Reply::Alone(body),
+            })),
             Err(mut error) => Err(match error.take_message() {
                 Some(request) => NotSent::Unused(Box::new(request)),
-                None => NotSent::Failed(error.into_error()),
+                None => NotSent::Failed(error.into_error().into()),
             }),
         }
     }

@@ -1,0 +1,119 @@
+//! HTTP/2 on both sides, with Node at both ends: its client speaks it in the clear, its server by TLS.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use testkit::{Authority, need};
+
+use crate::stage::{KEY, Stage};
+
+/// Says what it was asked, whether the key was there, and on how many connections it was asked so far.
+const SERVER: &str = r#"
+const http2 = require('http2');
+const server = http2.createSecureServer({ cert: process.env.CERT, key: process.env.KEY, allowHTTP1: false });
+let connections = 0;
+server.on('session', () => connections++);
+server.on('stream', (stream, head) => {
+  stream.on('error', () => {});
+  let body = '';
+  stream.on('data', piece => body += piece);
+  stream.on('end', () => {
+    if (head[':path'] === '/breaks') {
+      stream.respond({ ':status': 200 });
+      stream.write('half');
+      return setTimeout(() => stream.session.destroy(), 100);
+    }
+    const key = head.authorization === 'Bearer ' + process.env.EXPECTED;
+    stream.respond({ ':status': 200, 'content-type': 'application/json' });
+    stream.end(JSON.stringify({ head, body, key, connections }));
+  });
+});
+server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+"#;
+
+/// Asks for all paths at once, on one connection; prints what came of each.
+const CLIENT: &str = r#"
+const [url, token, ...paths] = process.argv.slice(1);
+const client = require('http2').connect(url);
+Promise.all(paths.map(path => new Promise(done => {
+  const stream = client.request({ ':method': 'POST', ':path': path, 'x-api-key': token });
+  const answer = { path, body: '' };
+  stream.on('response', head => answer.status = head[':status']);
+  stream.on('data', piece => answer.body += piece);
+  stream.on('error', error => answer.error = error.code);
+  stream.on('close', () => done(answer));
+  stream.end('{}');
+}))).then(answers => { console.log(JSON.stringify(answers)); client.close(); });
+"#;
+
+struct Node {
+    process: Child,
+    port: u16,
+}
+
+impl Node {
+    fn start(authority: &Authority) -> Self {
+        let (certificate, key) = authority.pem_for("localhost");
+        let mut process = Command::new(need("node"))
+            .args(["-e", SERVER])
+            .env("CERT", certificate)
+            .env("KEY", key)
+            .env("EXPECTED", KEY)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { process, port: line.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What came of each path.
+fn ask(stage: &Stage, token: &str, paths: &[&str]) -> Vec<Value> {
+    let url = format!("http://{}", stage.address);
+    let done =
+        Command::new(need("node")).args(["-e", CLIENT, &url, token]).args(paths).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+#[test]
+fn http2_goes_through_from_end_to_end() {
+    let authority = Authority::default();
+    let node = Node::start(&authority);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(authority.pem().as_bytes()).unwrap();
+    let stage = Stage::with_env(&[("SSL_CERT_FILE", file.path().to_str().unwrap())]);
+    let url = format!("https://localhost:{}", node.port);
+    let token =
+        stage.register(json!({ "provider": "custom", "api_key": KEY, "upstream_url": url }));
+    let first = ask(&stage, &token, &["/first"]);
+    assert_eq!(first[0]["status"], 200, "{first:?}");
+
+    let answers = ask(&stage, &token, &["/a?b=c", "/second", "/third"]);
+    for (answer, path) in answers.iter().zip(["/a?b=c", "/second", "/third"]) {
+        assert_eq!((&answer["status"], &answer["error"]), (&json!(200), &Value::Null), "{answer}");
+        let said: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
+        assert_eq!((&said["head"][":path"], &said["body"]), (&json!(path), &json!("{}")));
+        assert_eq!(said["head"][":authority"], format!("localhost:{}", node.port));
+        assert_eq!((&said["key"], &said["head"]["x-api-key"]), (&json!(true), &Value::Null));
+        assert!(!answer.to_string().contains(KEY) && !answer.to_string().contains(&token));
+        // Streams share a connection; each worker has its own, and there are no more than a few.
+        assert!(said["connections"].as_u64().unwrap() <= 4, "{said}");
+    }
+    // HTTP/1.1 on the client's side leads to the same server.
+    assert_eq!(stage.get(&token, "/plain").json()["head"][":method"], "GET");
+
+    // An answer that breaks off is broken here too, however it is spoken.
+    let broken = &ask(&stage, &token, &["/breaks"])[0];
+    assert_eq!((&broken["body"], broken["error"].is_string()), (&json!("half"), true), "{broken}");
+    assert!(!stage.get(&token, "/breaks").whole);
+}

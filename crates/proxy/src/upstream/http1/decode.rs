@@ -1,0 +1,221 @@
+//! The body of an answer out of what comes on the connection.
+
+use bytes::{Buf, Bytes, BytesMut};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::CallError;
+use super::head::Received;
+
+/// What follows the last piece: headers that were not known before.
+const MOST_TRAILERS: usize = 32;
+const LONGEST_TRAILERS: usize = 16 << 10;
+/// A chunk's size, and whatever is written behind it.
+const LONGEST_SIZE: usize = 1 << 10;
+
+/// How much of a body is still to come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decoder {
+    Length(u64),
+    /// The size of the next chunk.
+    Size,
+    /// The rest of a chunk.
+    Chunk(u64),
+    /// The end of a chunk.
+    ChunkEnd,
+    Trailers,
+    UntilEnd,
+    Done,
+}
+
+/// What could be made of what has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Piece(Bytes),
+    Trailers(HeaderMap),
+    End,
+    /// Nothing before more has come.
+    More,
+}
+
+impl Decoder {
+    pub(super) fn new(framing: Received) -> Self {
+        match framing {
+            Received::Length(0) => Self::Done,
+            Received::Length(length) => Self::Length(length),
+            Received::Chunked => Self::Size,
+            Received::UntilEnd => Self::UntilEnd,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        *self == Self::Done
+    }
+
+    /// Whether the end of the connection is the end of the body.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        *self == Self::UntilEnd
+    }
+
+    /// How many bytes are left, where that is known.
+    pub(super) fn left(&self) -> Option<u64> {
+        match self {
+            Self::Length(left) => Some(*left),
+            Self::Done => Some(0),
+            _ => None,
+        }
+    }
+
+    /// The next step, as far as the buffer goes.
+    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Step, CallError> {
+        loop {
+            match self {
+                Self::Done => return Ok(Step::End),
+                _ if buffer.is_empty() => return Ok(Step::More),
+                Self::UntilEnd => return Ok(Step::Piece(buffer.split().freeze())),
+                Self::Length(left) => {
+                    let piece = up_to(buffer, left);
+                    if *left == 0 {
+                        *self = Self::Done;
+                    }
+                    return Ok(Step::Piece(piece));
+                }
+                Self::Chunk(left) => {
+                    let piece = up_to(buffer, left);
+                    if *left == 0 {
+                        *self = Self::ChunkEnd;
+                    }
+                    return Ok(Step::Piece(piece));
+                }
+                Self::ChunkEnd if buffer.len() < 2 => return Ok(Step::More),
+                Self::ChunkEnd if buffer.starts_with(b"\r\n") => {
+                    buffer.advance(2);
+                    *self = Self::Size;
+                }
+                Self::ChunkEnd => return Err(CallError::Malformed("a chunk has no end")),
+                Self::Size => match size(buffer)? {
+                    None => return Ok(Step::More),
+                    Some(0) => *self = Self::Trailers,
+                    Some(size) => *self = Self::Chunk(size),
+                },
+                Self::Trailers => match trailers(buffer)? {
+                    None => return Ok(Step::More),
+                    Some(trailers) => {
+                        *self = Self::Done;
+                        if !trailers.is_empty() {
+                            return Ok(Step::Trailers(trailers));
+                        }
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// What there is of a piece of this length.
+fn up_to(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
+    let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+    *left -= most as u64;
+    buffer.split_to(most).freeze()
+}
+
+/// The size of the next chunk, if its line is there as a whole.
+fn size(buffer: &mut BytesMut) -> Result<Option<u64>, CallError> {
+    match httparse::parse_chunk_size(buffer) {
+        Ok(httparse::Status::Complete((end, size))) => {
+            buffer.advance(end);
+            Ok(Some(size))
+        }
+        Ok(httparse::Status::Partial) if buffer.len() < LONGEST_SIZE => Ok(None),
+        _ => Err(CallError::Malformed("a chunk has no size")),
+    }
+}
+
+/// What stands behind the last chunk, if it is there as a whole.
+fn trailers(buffer: &mut BytesMut) -> Result<Option<HeaderMap>, CallError> {
+    const WRONG: CallError = CallError::Malformed("what follows the body cannot be read");
+    let mut slots = [httparse::EMPTY_HEADER; MOST_TRAILERS];
+    let mut trailers = HeaderMap::new();
+    let end = match httparse::parse_headers(buffer, &mut slots) {
+        Ok(httparse::Status::Complete((end, found))) => {
+            for header in found {
+                let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| WRONG)?;
+                let value = HeaderValue::from_bytes(header.value).map_err(|_| WRONG)?;
+                trailers.append(name, value);
+            }
+            end
+        }
+        Ok(httparse::Status::Partial) if buffer.len() < LONGEST_TRAILERS => return Ok(None),
+        _ => return Err(WRONG),
+    };
+    buffer.advance(end);
+    Ok(Some(trailers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that comes out when the text comes in pieces of this size, and whether it was whole.
+    fn through(
+        framing: Received,
+        text: &str,
+        size: usize,
+    ) -> Result<(Vec<u8>, usize, bool), CallError> {
+        let (mut decoder, mut buffer) = (Decoder::new(framing), BytesMut::new());
+        let (mut all, mut trailers) = (Vec::new(), 0);
+        for piece in text.as_bytes().chunks(size) {
+            buffer.extend_from_slice(piece);
+            loop {
+                match decoder.next(&mut buffer)? {
+                    Step::Piece(piece) => all.extend_from_slice(&piece),
+                    Step::Trailers(found) => trailers += found.len(),
+                    Step::More | Step::End => break,
+                }
+            }
+        }
+        Ok((all, trailers, decoder.is_done() && buffer.is_empty()))
+    }
+
+    #[test]
+    fn body_is_the_same_however_it_is_cut() {
+        let chunked = Received::Chunked;
+        for (framing, text, body, trailers, whole) in [
+            (Received::Length(5), "hello", "hello", 0, true),
+            (Received::Length(6), "hello", "hello", 0, false),
+            (Received::Length(4), "hello", "hell", 0, false),
+            (Received::Length(0), "", "", 0, true),
+            (Received::UntilEnd, "hello", "hello", 0, false),
+            (chunked, "5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n", "hello!", 0, true),
+            (chunked, "A\r\n0123456789\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n", "0123456789", 2, true),
+            (chunked, "5\r\nhello\r\n", "hello", 0, false),
+            (chunked, "5\r\nhel", "hel", 0, false),
+            (chunked, "0\r\n\r\nmore", "", 0, false),
+        ] {
+            for size in 1..40 {
+                let got = through(framing, text, size).unwrap();
+                assert_eq!(got, (body.as_bytes().to_vec(), trailers, whole), "{size}: {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_refused() {
+        for text in [
+            "xyz\r\n",
+            "-1\r\n",
+            "\r\n5\r\nhello",
+            "1\r\nxy0\r\n\r\n",
+            "fffffffffffffffff\r\n",
+            "5\r\nhello\n\n0\r\n\r\n",
+            "0\r\nno header\r\n\r\n",
+        ] {
+            for size in [1, 2, 100] {
+                assert!(through(Received::Chunked, text, size).is_err(), "{size}: {text:?}");
+            }
+        }
+        let endless = format!("5;{}", "x".repeat(LONGEST_SIZE));
+        assert!(through(Received::Chunked, &endless, 100).is_err());
+        let endless = format!("0\r\n{}", "x: y\r\n".repeat(LONGEST_TRAILERS));
+        assert!(through(Received::Chunked, &endless, 100).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! What comes back from a server, in whichever way it is spoken to.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use thiserror::Error;
+
+use super::http1;
+use crate::data::UploadError;
+
+/// Why there is no answer, or not all of it.
+#[derive(Debug, Error)]
+pub(crate) enum CallError {
+    #[error("the connection broke")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    #[error("the connection was closed before the answer was complete")]
+    Closed,
+    #[error("the answer is no HTTP/1.1: {0}")]
+    Malformed(&'static str),
+    #[error(transparent)]
+    Hyper(#[from] hyper::Error),
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// With the whole connection.
+    Http1(Box<http1::Reply>),
+    /// With a part of one: the count of its streams goes with it.
+    Http2(Incoming, #[allow(dead_code, reason = "counted by being there")] Arc<()>),
+    /// On a connection that is used for this one request.
+    Alone(Incoming),
+}
+
+impl Reply {
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CallError>>> {
+        match self {
+            Self::Http1(reply) => reply.poll_frame(cx),
+            Self::Http2(body, _) | Self::Alone(body) => {
+                Pin::new(body).poll_frame(cx).map_err(CallError::Hyper)
+            }
+        }
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(reply) => reply.is_end_stream(),
+            Self::Http2(body, _) | Self::Alone(body) => body.is_end_stream(),
+        }
+    }
+
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(reply) => reply.size_hint(),
+            Self::Http2(body, _) | Self::Alone(body) => body.size_hint(),
+        }
+    }
+
+    /// The connection, when another request can have it.
+    pub(crate) fn into_connection(self) -> Option<http1::Connection> {
+        match self {
+            Self::Http1(reply) => reply.into_connection(),
+            Self::Http2(..) | Self::Alone(_) => None,
+        }
+    }
+}
