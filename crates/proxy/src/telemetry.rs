@@ -113,7 +113,7 @@ impl Telemetry {
     /// Notes an exchange that took this long and ends now.
     pub(crate) fn add(&self, line: &Line<'_>, took: Duration, parent: Option<&Parent>) {
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let span = span(line, end.saturating_sub(took), end, self.id(8), parent, || self.id(16));
+        let span = span(line, end.saturating_sub(took), end, &self.id(8), parent, || self.id(16));
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MOST {
             waiting.push(span);
@@ -205,11 +205,15 @@ fn number(key: &str, value: u64) -> Value {
     json!({ "key": key, "value": { "intValue": value.to_string() } })
 }
 
+/// Numbers of OTLP: the kind of a span that answers somebody, and the status of one that failed.
+const SERVER: u8 = 2;
+const ERROR: u8 = 2;
+
 fn span(
     line: &Line<'_>,
     start: Duration,
     end: Duration,
-    id: String,
+    id: &str,
     parent: Option<&Parent>,
     new_trace: impl FnOnce() -> String,
 ) -> Value {
@@ -227,8 +231,6 @@ fn span(
     attributes.extend(line.session.map(|session| text("agent_sandbox.session", session)));
     attributes.extend(line.sandbox.map(|sandbox| text("agent_sandbox.sandbox", sandbox)));
     attributes.extend(line.code.map(|code| text("error.type", code)));
-    const SERVER: u8 = 2;
-    const ERROR: u8 = 2;
     let failed = line.status >= 500 || line.outcome == "upstream_broke_off";
     json!({
         "traceId": parent.map_or_else(new_trace, |parent| parent.trace.clone()),

@@ -35,17 +35,14 @@ pub(super) fn write(head: &request::Parts, body: &Upload) -> (BytesMut, Sent) {
             line(&mut text, name.as_str(), value.as_bytes());
         }
     }
-    let framing = match body.size_hint().exact() {
-        Some(length) => {
-            if length > 0 || head.headers.contains_key(CONTENT_LENGTH) {
-                line(&mut text, "content-length", length.to_string().as_bytes());
-            }
-            Sent::Length
+    let framing = if let Some(length) = body.size_hint().exact() {
+        if length > 0 || head.headers.contains_key(CONTENT_LENGTH) {
+            line(&mut text, "content-length", length.to_string().as_bytes());
         }
-        None => {
-            line(&mut text, "transfer-encoding", b"chunked");
-            Sent::Chunked
-        }
+        Sent::Length
+    } else {
+        line(&mut text, "transfer-encoding", b"chunked");
+        Sent::Chunked
     };
     text.put_slice(b"\r\n");
     (text, framing)

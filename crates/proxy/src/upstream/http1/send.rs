@@ -69,19 +69,16 @@ impl Sending {
             && self.after.is_empty()
             && let Some(body) = &mut self.body
         {
-            match ready!(Pin::new(&mut **body).poll_frame(cx)) {
-                Some(frame) => {
-                    let piece = frame?.into_data().unwrap_or_default();
-                    if body.is_end_stream() && self.framing == Sent::Length {
-                        self.body = None;
-                    }
-                    self.queue(piece);
-                }
-                None => {
+            if let Some(frame) = ready!(Pin::new(&mut **body).poll_frame(cx)) {
+                let piece = frame?.into_data().unwrap_or_default();
+                if body.is_end_stream() && self.framing == Sent::Length {
                     self.body = None;
-                    if self.framing == Sent::Chunked {
-                        self.before.put_slice(b"0\r\n\r\n");
-                    }
+                }
+                self.queue(piece);
+            } else {
+                self.body = None;
+                if self.framing == Sent::Chunked {
+                    self.before.put_slice(b"0\r\n\r\n");
                 }
             }
             if !self.is_empty() && self.body.is_some() {
