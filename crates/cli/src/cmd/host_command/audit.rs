@@ -22,6 +22,8 @@ pub(super) struct Record<'a> {
     pub cwd: Option<&'a std::path::Path>,
     /// The program that ran, if one did.
     pub program: Option<&'a std::path::Path>,
+    /// What it was.
+    pub sha256: Option<&'a str>,
     /// `ended`, `denied`, `timeout`, `flood`, `gone` or `failed`.
     pub outcome: &'static str,
     pub reason: Option<&'a str>,
@@ -52,6 +54,7 @@ impl Audit {
             "argv": words,
             "cwd": record.cwd.map(|cwd| text(cwd.as_os_str())),
             "program": record.program.map(|program| text(program.as_os_str())),
+            "sha256": record.sha256,
             "outcome": record.outcome,
             "reason": record.reason,
             "code": record.code,
