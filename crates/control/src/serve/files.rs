@@ -1,8 +1,10 @@
 //! Files of a session, read and written by a command inside: what it may not, nobody may here.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -20,7 +22,11 @@ use super::{Operator, Shared};
 use crate::backend::{Connection, Exec, Stream};
 
 /// The largest file that is read.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: usize = 64 << 20;
+/// How long it may take. Inside, a name may be a pipe that nobody writes to.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is read at a time.
+const STEP: usize = 64 << 10;
 
 /// Which file.
 #[derive(Debug, Deserialize)]
@@ -79,7 +85,6 @@ fn run<const N: usize>(
     argv: [&str; N],
     input: Vec<u8>,
 ) -> Result<Vec<u8>, Refused> {
-    let failed = |error: std::io::Error| Refused::from(Problem::new("backend", error.to_string()));
     let (service, session) = find(operator, name)?;
     let exec = Exec {
         argv: argv.map(Into::into).into(),
@@ -88,36 +93,62 @@ fn run<const N: usize>(
         terminal: None,
         stdin: Stream::Piped,
         stdout: Stream::Piped,
-        stderr: Stream::Given(socket::nothing().map_err(failed)?),
+        stderr: Stream::Given(socket::nothing()?),
     };
     let Connection { stdin, stdout, mut process, .. } = service.connect(&session, exec)?;
-    let feeding = stdin.map(|stdin| {
+    if let Some(stdin) = stdin {
         // Who does not read to the end has said all it will.
-        std::thread::spawn(move || drop(File::from(stdin).write_all(&input)))
-    });
-    let mut said = Vec::new();
-    if let Some(stdout) = stdout {
-        File::from(stdout).take(LARGEST + 1).read_to_end(&mut said).map_err(failed)?;
+        std::thread::spawn(move || drop(File::from(stdin).write_all(&input)));
     }
-    if said.len() as u64 > LARGEST {
-        let wrong = Problem::new("too_large", "the file is larger than is read this way");
-        return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
-    }
+    let end = Instant::now() + PATIENCE;
+    let said = stdout.map(|stdout| all(&stdout, end)).transpose()?.unwrap_or_default();
     let ended = loop {
-        if let Some(ended) = process.poll().map_err(failed)? {
+        if let Some(ended) = process.poll()? {
             break ended;
         }
-        channel::wait(&[(process.awaited(), Awaited::Data)], None).map_err(failed)?;
+        wait(process.awaited(), end)?;
     };
-    if let Some(feeding) = feeding {
-        // It only wrote.
-        let _ = feeding.join();
-    }
     match ended.code {
         0 => Ok(said),
         _ => Err(Refused(
             StatusCode::NOT_FOUND,
             Problem::new("no_file", "inside the session there is no such file that it may use"),
         )),
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Problem::new("backend", error.to_string()).into()
+    }
+}
+
+/// Everything that comes, if it is not too much and does not take too long.
+fn all(from: &OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
+    let mut said = Vec::new();
+    let mut piece = vec![0; STEP];
+    loop {
+        wait(from.as_fd(), end)?;
+        match channel::read(from.as_fd(), &mut piece)? {
+            0 => return Ok(said),
+            read => said.extend_from_slice(&piece[..read]),
+        }
+        if said.len() > LARGEST {
+            let wrong = Problem::new("too_large", "the file is larger than is read this way");
+            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
+        }
+    }
+}
+
+fn wait(fd: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).as_millis();
+        if left == 0 {
+            return Err(Problem::new("too_slow", "the file takes too long").into());
+        }
+        let left = u64::try_from(left).unwrap_or(u64::MAX);
+        if channel::wait(&[(fd, Awaited::Data)], Some(left))?.contains(&true) {
+            return Ok(());
+        }
     }
 }

@@ -60,20 +60,14 @@ impl Service {
         Ok(self.backend(stray.backend)?.remove_stray(stray)?)
     }
 
-    /// Undoes what is on record, the last thing first. All of it is tried; the first failure is
-    /// told, and what could not be undone stays on record for the next command.
+    /// Undoes what is on record, the last thing first. What cannot be undone stays on record for the
+    /// next command, and so does everything before it: it may stand on that.
     pub(super) fn walk_back(&self, session: &Session) -> Result<(), ControlError> {
         let backend = self.backend(session.backend)?;
-        let mut first: Result<(), ControlError> = Ok(());
         for thing in self.store.things(&session.id)?.iter().rev() {
-            let undone = backend.remove(session, thing).map_err(ControlError::from);
-            let undone = undone.and_then(|()| self.store.gone(&session.id, thing));
-            first = match (first, undone) {
-                (Ok(()), undone) => undone,
-                (Err(first), Err(second)) => return Err(first.and(Err(second))),
-                (first, Ok(())) => first,
-            };
+            backend.remove(session, thing)?;
+            self.store.gone(&session.id, thing)?;
         }
-        first
+        Ok(())
     }
 }

@@ -109,6 +109,8 @@ fn config(
     let text = |word: &std::ffi::OsStr| word.to_string_lossy().into_owned();
     let words = [place.init.clone(), "enter".to_owned()].into_iter();
     let env = env.iter().map(|(name, value)| format!("{}={}", text(name), text(value)));
+    // It goes there itself. The engine is told nothing that an agent could have bent.
+    let env = env.chain([format!("AGENT_WORKDIR={}", place.cwd.display())]);
     ExecConfig {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -118,7 +120,7 @@ fn config(
         cmd: Some(words.chain(argv.iter().map(|word| text(word))).collect()),
         privileged: Some(false),
         user: Some(place.user.clone()),
-        working_dir: Some(place.cwd.to_string_lossy().into_owned()),
+        working_dir: Some("/".into()),
         ..Default::default()
     }
 }
