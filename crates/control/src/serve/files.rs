@@ -1,7 +1,7 @@
 //! Files of a session, read and written by a command inside: what it may not, nobody may here.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +23,8 @@ use crate::backend::{Connection, Exec, Stream};
 
 /// The largest file that is read.
 const LARGEST: usize = 64 << 20;
-/// How long it may take. Inside, a name may be a pipe that nobody writes to.
+/// How long reading or writing may take. What is inside may be a pipe that nobody ever writes to.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is read at a time.
-const STEP: usize = 64 << 10;
 
 /// Which file.
 #[derive(Debug, Deserialize)]
@@ -85,6 +83,7 @@ fn run<const N: usize>(
     argv: [&str; N],
     input: Vec<u8>,
 ) -> Result<Vec<u8>, Refused> {
+    let failed = |error: std::io::Error| Refused::from(Problem::new("backend", error.to_string()));
     let (service, session) = find(operator, name)?;
     let exec = Exec {
         argv: argv.map(Into::into).into(),
@@ -93,21 +92,25 @@ fn run<const N: usize>(
         terminal: None,
         stdin: Stream::Piped,
         stdout: Stream::Piped,
-        stderr: Stream::Given(socket::nothing()?),
+        stderr: Stream::Given(socket::nothing().map_err(failed)?),
     };
     let Connection { stdin, stdout, mut process, .. } = service.connect(&session, exec)?;
-    if let Some(stdin) = stdin {
+    let feeding = stdin.map(|stdin| {
         // Who does not read to the end has said all it will.
-        std::thread::spawn(move || drop(File::from(stdin).write_all(&input)));
-    }
+        std::thread::spawn(move || drop(File::from(stdin).write_all(&input)))
+    });
     let end = Instant::now() + PATIENCE;
-    let said = stdout.map(|stdout| all(&stdout, end)).transpose()?.unwrap_or_default();
+    let said = stdout.map_or_else(|| Ok(Vec::new()), |stdout| hear(stdout, end))?;
     let ended = loop {
-        if let Some(ended) = process.poll()? {
+        if let Some(ended) = process.poll().map_err(failed)? {
             break ended;
         }
         wait(process.awaited(), end)?;
     };
+    if let Some(feeding) = feeding {
+        // It only wrote.
+        let _ = feeding.join();
+    }
     match ended.code {
         0 => Ok(said),
         _ => Err(Refused(
@@ -117,21 +120,17 @@ fn run<const N: usize>(
     }
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        Problem::new("backend", error.to_string()).into()
-    }
-}
-
-/// Everything that comes, if it is not too much and does not take too long.
-fn all(from: &OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
-    let mut said = Vec::new();
-    let mut piece = vec![0; STEP];
+/// What a program says until it closes its output. When this gives up, the program is ended with its connection.
+fn hear(stdout: OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
+    let mut stdout = File::from(stdout);
+    let (mut said, mut piece) = (Vec::new(), vec![0; 64 << 10]);
     loop {
-        wait(from.as_fd(), end)?;
-        match channel::read(from.as_fd(), &mut piece)? {
-            0 => return Ok(said),
-            read => said.extend_from_slice(&piece[..read]),
+        wait(stdout.as_fd(), end)?;
+        match stdout.read(&mut piece) {
+            Ok(0) => return Ok(said),
+            Ok(read) => said.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Problem::new("backend", error.to_string()).into()),
         }
         if said.len() > LARGEST {
             let wrong = Problem::new("too_large", "the file is larger than is read this way");
@@ -140,15 +139,35 @@ fn all(from: &OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
     }
 }
 
-fn wait(fd: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
+/// Waits until there is something, but no longer than that.
+fn wait(awaited: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
     loop {
-        let left = end.saturating_duration_since(Instant::now()).as_millis();
-        if left == 0 {
-            return Err(Problem::new("too_slow", "the file takes too long").into());
-        }
-        let left = u64::try_from(left).unwrap_or(u64::MAX);
-        if channel::wait(&[(fd, Awaited::Data)], Some(left))?.contains(&true) {
+        let left = end.saturating_duration_since(Instant::now());
+        let limit = u64::try_from(left.as_millis()).unwrap_or(0);
+        let ready = channel::wait(&[(awaited, Awaited::Data)], Some(limit));
+        if ready.map_err(|error| Problem::new("backend", error.to_string()))?.contains(&true) {
             return Ok(());
         }
+        if left.is_zero() {
+            let wrong = Problem::new("too_slow", "the file does not come to an end");
+            return Err(Refused(StatusCode::GATEWAY_TIMEOUT, wrong));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_says_nothing_is_not_waited_for_for_ever() {
+        let soon = || Instant::now() + Duration::from_millis(20);
+        let (read, write) = socket::pipe().unwrap();
+        let Err(Refused(status, problem)) = hear(read, soon()) else { panic!("it ended") };
+        assert_eq!((status, problem.code.as_str()), (StatusCode::GATEWAY_TIMEOUT, "too_slow"));
+        drop(write);
+        let (read, write) = socket::pipe().unwrap();
+        File::from(write).write_all(b"all").unwrap();
+        assert_eq!(hear(read, Instant::now() + PATIENCE).unwrap(), b"all");
     }
 }
