@@ -49,9 +49,15 @@ impl Stage {
 
     /// Starts the proxy, and waits until it can be used.
     pub(crate) fn start(&mut self) {
-        let listen = [self.address, self.side].map(|at| ["--listen".to_owned(), at.to_string()]);
-        let words = std::iter::once("proxy".to_owned()).chain(listen.into_iter().flatten());
-        let process = self.world.spawn(words);
+        self.start_by(&[]);
+    }
+
+    /// The same, by a program that starts others.
+    pub(crate) fn start_by(&mut self, starter: &[&str]) {
+        let binary = self.world.binary().display().to_string();
+        let (address, side) = (self.address.to_string(), self.side.to_string());
+        let words = [binary.as_str(), "proxy", "--listen", &address, "--listen", &side];
+        let process = self.world.start(starter.iter().copied().chain(words));
         process.wait_for_message("admin socket at");
         self.process = Some(process);
         let health = self.admin("GET", "/v1/health", None).json();
