@@ -9,7 +9,7 @@ use testkit::{Authority, need};
 use crate::stage::{KEY, Stage};
 
 /// Says what it was asked, whether the key was there, and on how many connections it was asked so far.
-const SERVER: &str = r#"
+const SERVER: &str = r"
 const http2 = require('http2');
 const server = http2.createSecureServer({ cert: process.env.CERT, key: process.env.KEY, allowHTTP1: false });
 let connections = 0;
@@ -30,10 +30,10 @@ server.on('stream', (stream, head) => {
   });
 });
 server.listen(0, '127.0.0.1', () => console.log(server.address().port));
-"#;
+";
 
 /// Asks for all paths at once, on one connection; prints what came of each.
-const CLIENT: &str = r#"
+const CLIENT: &str = r"
 const [url, token, ...paths] = process.argv.slice(1);
 const client = require('http2').connect(url);
 Promise.all(paths.map(path => new Promise(done => {
@@ -45,7 +45,7 @@ Promise.all(paths.map(path => new Promise(done => {
   stream.on('close', () => done(answer));
   stream.end('{}');
 }))).then(answers => { console.log(JSON.stringify(answers)); client.close(); });
-"#;
+";
 
 struct Node {
     process: Child,
