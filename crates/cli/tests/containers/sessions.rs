@@ -7,5 +7,6 @@ mod hardening;
 mod mounts;
 mod network;
 mod attacks;
+mod cow;
 mod cut_short;
 mod host_commands;
