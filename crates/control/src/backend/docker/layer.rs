@@ -86,6 +86,7 @@ impl Docker {
 
     /// The container is gone: what the changes stand on is recorded, and others may have them.
     pub(super) fn release_layer(&self, session: &Session) -> Result<(), BackendError> {
+        self.check_gone(session)?;
         let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
         match kept {
             Some(mut kept) => kept.release(session.id.as_str()).map(drop).map_err(not_kept),
@@ -98,9 +99,7 @@ impl Docker {
     pub(super) fn tidy(&self, session: &Session, name: &str) -> Result<(), BackendError> {
         let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
         let Some(kept) = kept.filter(|_| self.host.uid != 0) else { return Ok(()) };
-        if self.inspect(&super::name(session))?.is_some() {
-            return Err(BackendError::plain("the container that has the layer is still there"));
-        }
+        self.check_gone(session)?;
         let left = |root: usize| kept.leaves_behind(root);
         if !(0..kept.record().roots.len()).any(left) {
             return Ok(());
@@ -115,6 +114,14 @@ impl Docker {
         // There is no such program, which is told only when everything is mounted.
         let _ = engine.wait(engine.docker.start_container(&tidier, None));
         self.remove_container(&tidier)
+    }
+
+    /// Whoever takes things back goes on after a failure: a layer that is mounted is left alone.
+    fn check_gone(&self, session: &Session) -> Result<(), BackendError> {
+        match self.inspect(&super::name(session))? {
+            Some(_) => Err(BackendError::plain("the container that has the layer is still there")),
+            None => Ok(()),
+        }
     }
 
     fn layers(&self) -> Sessions {

@@ -284,7 +284,11 @@ impl Backend for Docker {
 
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
         if let Some(id) = stray.identity.strip_prefix("boxes/") {
-            return remove_dir(&self.place.data().join("boxes").join(id));
+            let dir = self.place.data().join("boxes").join(id);
+            broker::end(&dir).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            })?;
+            return remove_dir(&dir);
         }
         match stray.identity.strip_prefix(layer::STRAY) {
             Some(volume) => self.remove_volume(volume),

@@ -43,15 +43,7 @@ pub(super) fn list(allowed: &[String]) -> String {
     let entries: Vec<String> = allowed.iter().map(|entry| format!("{entry:?}")).collect();
     let own = format!("allowed = [{}]", entries.join(", "));
     let line = |line| if str::starts_with(line, "allowed = ") { own.as_str() } else { line };
-    LIST.lines()
-        .flat_map(|text| {
-            [
-                line(text),
-                "
-",
-            ]
-        })
-        .collect()
+    LIST.lines().flat_map(|text| [line(text), "\n"]).collect()
 }
 
 /// The line of `authorized_keys`.
@@ -67,7 +59,7 @@ pub(super) fn key_line(
     }
     let mut options = String::from("restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\"");
     if let Some(from) = from {
-        if !from.chars().all(|c| c.is_ascii_graphic() && c != '"') {
+        if !from.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
             return Err(format!("`{from}` is no list of addresses"));
         }
         options.extend([",from=\"", from, "\""]);
