@@ -1,6 +1,7 @@
 //! Sessions in real containers: brought up, entered, taken down, and what an agent in one can do.
 
 mod stage;
+mod listened;
 mod life;
 mod sees;
 mod hardening;
@@ -9,4 +10,6 @@ mod network;
 mod attacks;
 mod cow;
 mod cut_short;
+mod scale;
+mod full;
 mod host_commands;
