@@ -251,6 +251,7 @@ mod tests {
 
     #[test]
     fn variables_say_where_spans_go_or_that_there_are_none() {
+        const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let of = |set: &[(&str, &str)]| {
             Telemetry::of(|name| {
                 set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -258,7 +259,6 @@ mod tests {
             .map(|made| made.map(|made| format!("{}{}", made.target.authority(), made.path)))
             .map_err(|error| error.to_string())
         };
-        const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let to = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&[(BASE, "")]), Ok(None));
