@@ -29,6 +29,7 @@ mod layered;
 mod docker;
 mod authority;
 mod provider;
+mod wait;
 
 pub use authority::{Authority, Identity};
 pub use caller::{User, agents, need, rounds, sdk, user};
@@ -40,6 +41,7 @@ pub use provider::{Answer, EVENTS, Provider};
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use terminal::{CTRL_C, CTRL_D, CTRL_Z, ENTER, Terminal};
+pub use wait::{PATIENCE, until};
 pub use world::World;
 
 #[cfg(test)]
