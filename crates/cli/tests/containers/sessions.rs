@@ -1,11 +1,15 @@
 //! Sessions in real containers: brought up, entered, taken down, and what an agent in one can do.
 
 mod stage;
+mod listened;
 mod life;
 mod sees;
 mod hardening;
 mod mounts;
 mod network;
 mod attacks;
+mod cow;
 mod cut_short;
+mod scale;
+mod full;
 mod host_commands;

@@ -46,6 +46,10 @@ pub enum ThingKind {
     Door,
     /// A broker of host commands.
     Broker,
+    /// The layer that keeps its changes apart.
+    Layer,
+    /// A volume of an engine's.
+    Volume,
     /// A key in a file.
     Key,
     /// A token.
@@ -53,7 +57,7 @@ pub enum ThingKind {
 }
 
 impl ThingKind {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 11] = [
         (Self::Directory, "directory"),
         (Self::Socket, "socket"),
         (Self::Process, "process"),
@@ -61,6 +65,8 @@ impl ThingKind {
         (Self::Network, "network"),
         (Self::Door, "door"),
         (Self::Broker, "broker"),
+        (Self::Layer, "layer"),
+        (Self::Volume, "volume"),
         (Self::Key, "key"),
         (Self::Token, "token"),
     ];

@@ -7,6 +7,7 @@
 mod agent;
 mod error;
 mod mounts;
+mod layers;
 mod rules;
 mod variables;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::network::EgressPolicy;
 
 pub use agent::{Agent, Start};
 pub use error::ContainerError;
+pub use layers::Kept;
 pub use mounts::{Bind, Identity, Source};
 pub use variables::{STRIPPED, env_lines};
 
@@ -110,6 +112,8 @@ pub struct Container {
     pub unset: Vec<String>,
     /// Bind mounts, parents first.
     pub mounts: Vec<Bind>,
+    /// Directories whose changes are kept apart.
+    pub layers: Vec<Kept>,
     /// File systems in memory, with their options.
     pub tmpfs: BTreeMap<PathBuf, String>,
     /// Files of ours below the session's directory that mounts show, with their mode.
@@ -274,6 +278,7 @@ fn least(config: &Config, image: &Image, agent: Agent) -> Container {
         env: BTreeMap::new(),
         unset: Vec::new(),
         mounts: Vec::new(),
+        layers: Vec::new(),
         tmpfs: BTreeMap::from([
             ("/tmp".into(), tmpfs("rw,nosuid,nodev,exec,mode=1777,size=2g")),
             ("/run".into(), tmpfs("rw,nosuid,nodev,noexec,mode=0755,size=64m")),
@@ -372,17 +377,18 @@ fn limits(config: &Config, engine: &Engine, made: &mut Container) -> Result<(), 
 /// Commands that run on the host: a folder with shims and a socket, and nothing at all where they are off.
 fn bridge(config: &Config, made: &mut Container) -> Result<(), ContainerError> {
     let Some(asked) = &config.session.host_commands else { return Ok(()) };
-    let seen = made.mounts.iter().filter_map(|bind| match &bind.source {
-        Source::Host(host) if bind.identity.is_some() => {
-            Some(HostMount { container: bind.target.clone(), host: host.clone() })
-        }
-        _ => None,
+    let seen = made.mounts.iter().filter_map(|bind| {
+        Some(HostMount { container: bind.target.clone(), host: bind.asked()?.to_owned() })
     });
     let seen: Vec<_> = seen.collect();
     let has_network = made.network != "none";
-    let Some(bridge) = Bridge::of(&asked.value, has_network, AgentInit::Supervise, &seen)? else {
+    let Some(mut bridge) = Bridge::of(&asked.value, has_network, AgentInit::Supervise, &seen)?
+    else {
         return Ok(());
     };
+    if let Some(list) = &mut bridge.list {
+        list.apart = made.layers.iter().map(|kept| kept.target.clone()).collect();
+    }
     if asked.value.transport == Transport::Ssh {
         return Err(ContainerError::Unsupported {
             origin: asked.origin.clone(),

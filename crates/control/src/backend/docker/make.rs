@@ -15,17 +15,19 @@ use sandbox_proxy::client::Client;
 use sandbox_proxy::doors::{Door, NewDoor};
 use sandbox_proxy::session::Registration;
 
-use super::engine::status;
+use super::engine::{Engine, status};
 use super::files::Facts;
 use super::render::{self, Marks};
 use super::{Docker, PREFIX, broker, files, name, proxy_failed};
-use crate::backend::{BackendError, Recorder, Stray};
+use crate::backend::{BackendError, Listen, Recorder, Stray};
 use crate::error::ControlError;
 use crate::session::{BackendKind, Session, hex};
 use crate::store::ThingKind;
 
 /// How long a container may take until its first process has started the agent.
 const READY: Duration = Duration::from_secs(60);
+/// How long a log may be silent before whoever follows it is asked whether it is still there.
+const PAUSE: Duration = Duration::from_secs(1);
 /// What the first process says then.
 const SIGNS: [&str; 2] = ["[init] ready", "[entrypoint] starting"];
 
@@ -42,13 +44,15 @@ impl Docker {
         let control = control(session)
             .map_err(|error| BackendError::new("cannot make the session's token", error))?;
         record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
-            files::make(&dir, &plan, &control)
-                .map_err(|error| BackendError::new("cannot make the session's directory", error))
+            files::make(&dir, &plan, &control).map_err(|error| {
+                BackendError::file("cannot make the session's directory", &dir, error)
+            })
         })?;
+        self.keep_apart(session, &plan, record)?;
         if let Some(bridge) = &plan.bridge {
-            bridge
-                .write(&dir)
-                .map_err(|error| BackendError::new("cannot write the bridge's files", error))?;
+            bridge.write(&dir).map_err(|error| {
+                BackendError::file("cannot write the bridge's files", &dir, error)
+            })?;
             let facts = Facts::of(&plan);
             record.make(ThingKind::Broker, session.id.as_str(), || {
                 self.start_broker(session, &facts)
@@ -211,53 +215,65 @@ impl Docker {
         client.open_door(session.id.as_str(), &new).map_err(proxy_failed)
     }
 
-    /// Passes on what a session's programs say. `each` says whether it goes on.
-    pub fn logs(
+    /// What the container says, as the engine keeps it.
+    pub(super) fn listen(
         &self,
         session: &Session,
-        tail: Option<usize>,
-        follow: bool,
+        how: Listen,
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        let tail = tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
+        let tail = how.tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
         let options = LogsOptionsBuilder::default()
-            .follow(follow)
+            .follow(how.follow)
             .stdout(true)
             .stderr(true)
             .tail(&tail)
             .build();
         engine.wait(async {
             let mut logs = engine.docker.logs(&name(session), Some(options));
-            while let Some(piece) = logs.next().await {
-                match piece {
-                    Ok(piece) if each(piece.as_ref()) => {}
-                    Ok(_) => return Ok(()),
-                    Err(error) if status(&error) == Some(404) => return Ok(()),
-                    Err(error) => {
+            loop {
+                let goes_on = match tokio_timeout(PAUSE, logs.next()).await {
+                    None => each(&[]),
+                    Some(Some(Ok(piece))) => each(piece.as_ref()),
+                    Some(None) => false,
+                    Some(Some(Err(error))) if status(&error) == Some(404) => false,
+                    Some(Some(Err(error))) => {
                         return Err(BackendError::new("the engine cannot show the log", error));
                     }
+                };
+                if !goes_on {
+                    return Ok(());
                 }
             }
-            Ok(())
         })
     }
+
+    /// Where there is no engine, there is nothing of ours in it.
+    pub(super) fn engine_if_any(&self) -> Result<Option<&Engine>, BackendError> {
+        match self.engine() {
+            Ok(engine) => Ok(Some(engine)),
+            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// By what everything of this data directory is found.
+    pub(super) fn mark(&self) -> HashMap<String, Vec<String>> {
+        let label = format!("{}={}", render::STATE, self.state());
+        HashMap::from([("label".to_owned(), vec![label])])
+    }
+
     /// Containers with our mark, of this data directory, that no session on record has.
     pub(super) fn stray_containers(
         &self,
         is_known: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Stray>, BackendError> {
-        let engine = match self.engine() {
-            Ok(engine) => engine,
-            // Where there is no engine, there is nothing of ours in it.
-            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(error),
-        };
-        let label = format!("{}={}", render::STATE, self.state());
-        let filters = HashMap::from([("label".to_owned(), vec![label])]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let Some(engine) = self.engine_if_any()? else { return Ok(Vec::new()) };
+        let options =
+            ListContainersOptionsBuilder::default().all(true).filters(&self.mark()).build();
         let found =
             engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
         let stray = found.into_iter().filter_map(|found| {
@@ -285,9 +301,14 @@ fn creation_failed(error: bollard::errors::Error, plan: &Container) -> BackendEr
     failed.hint("`docker network ls` lists the networks that there are")
 }
 
-/// Networks are looked for when a container starts.
+/// Networks are looked for, and layers mounted, when a container starts.
 fn explained(error: BackendError) -> BackendError {
     let source = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
+    if source.contains("mount local volume") || source.contains("type: overlay") {
+        return error.hint(
+            "the engine mounts the layer: it has to be on this machine, on a kernel that makes overlays with `userxattr` (5.11)",
+        );
+    }
     if !source.contains("network") {
         return error;
     }

@@ -12,13 +12,17 @@
 //! ```
 
 mod address;
+mod greeting;
 mod engine;
 mod render;
 mod files;
 mod broker;
+mod layer;
+mod still;
 mod make;
 mod process;
 
+use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +37,9 @@ use sandbox_proxy::session::Registration;
 use self::engine::Engine;
 use self::files::Facts;
 use self::process::Where;
-use super::{Backend, BackendError, Capabilities, Connection, Exec, Observed, Recorder, Stray};
+use super::{
+    Backend, BackendError, Capabilities, Connection, Exec, Listen, Observed, Recorder, Stray,
+};
 use crate::error::ControlError;
 use crate::place::Place;
 use crate::session::{BackendKind, Session, State, Wanted, hex};
@@ -84,7 +90,8 @@ impl Docker {
             engine.image(config.session.image.as_ref().map(|image| image.value.as_str()))?;
         let binaries = binaries(&self.host);
         let session = plan::Session { id: "", dir: Path::new(""), binaries: &binaries };
-        let plan = plan::container(&self.host, config, &session, &engine.facts()?, &image)
+        let facts = engine.facts(config.session.runtime.is_some())?;
+        let plan = plan::container(&self.host, config, &session, &facts, &image)
             .map_err(|error| refused(&error))?;
         self.planned.replace(Some(plan.clone()));
         Ok(plan)
@@ -218,6 +225,15 @@ impl Backend for Docker {
         })
     }
 
+    fn logs(
+        &self,
+        session: &Session,
+        how: Listen,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, BackendError> {
+        self.listen(session, how, each).map(|()| true)
+    }
+
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
         engine.ask("hold the container still", engine.docker.pause_container(&name(session)))
@@ -226,6 +242,10 @@ impl Backend for Docker {
     fn resume(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
         engine.ask("let the container go on", engine.docker.unpause_container(&name(session)))
+    }
+
+    fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
+        Ok(Box::new(self.hold_container(session)?))
     }
 
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
@@ -243,6 +263,11 @@ impl Backend for Docker {
             ThingKind::Broker => broker::end(&self.dir(session)).map_err(|error| {
                 BackendError::new("cannot end the broker of host commands", error)
             }),
+            ThingKind::Volume => {
+                self.tidy(session, &thing.identity)?;
+                self.remove_volume(&thing.identity)
+            }
+            ThingKind::Layer => self.release_layer(session),
             ThingKind::Directory => files::clear(&self.dir(session))
                 .map_err(|error| BackendError::new("cannot clear the session's directory", error)),
             _ => Ok(()),
@@ -265,18 +290,21 @@ impl Backend for Docker {
             }
         }
         strays.extend(self.stray_containers(is_known)?);
+        // A volume goes after the container that has it.
+        strays.extend(self.stray_volumes(is_known)?);
         Ok(strays)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
-        match stray.identity.strip_prefix("boxes/") {
-            Some(id) => {
-                let dir = self.place.data().join("boxes").join(id);
-                broker::end(&dir).map_err(|error| {
-                    BackendError::new("cannot end the broker of host commands", error)
-                })?;
-                remove_dir(&dir)
-            }
+        if let Some(id) = stray.identity.strip_prefix("boxes/") {
+            let dir = self.place.data().join("boxes").join(id);
+            broker::end(&dir).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            })?;
+            return remove_dir(&dir);
+        }
+        match stray.identity.strip_prefix(layer::STRAY) {
+            Some(volume) => self.remove_volume(volume),
             None => self.remove_container(&stray.identity),
         }
     }
