@@ -5,6 +5,7 @@ pub(crate) mod fs;
 pub(crate) mod host_command;
 pub(crate) mod image;
 mod changes;
+mod flags;
 pub(crate) mod proxy;
 pub(crate) mod secret;
 pub(crate) mod sessions;
@@ -14,11 +15,10 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use sandbox_core::config::{Access, Cow, Network, Request};
+use clap::{Args, Parser, Subcommand};
 
 pub(crate) use changes::{Apply, Diff, Discard, Prune, Undo};
-use words::{COW, boolean, command_rules, cow, network, variable};
+pub(crate) use flags::{Flags, When};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -70,121 +70,6 @@ fn after_help() -> String {
          What stands after the command belongs to the command.",
     );
     text
-}
-
-/// Flags that shape the sandbox, and those that say how to speak of it.
-#[derive(Debug, Clone, Default, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(crate) struct Flags {
-    /// Work in DIR instead of the current directory
-    #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = "Sandbox")]
-    pub cwd: Option<PathBuf>,
-
-    /// Read FILE instead of the project's configuration
-    #[arg(short, long, value_name = "FILE", global = true, help_heading = "Sandbox")]
-    pub config: Option<PathBuf>,
-
-    /// Share the host's network; `=false` gives the command none, `=allow` only hosts by name [default: on]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = network, global = true, help_heading = "Sandbox")]
-    pub network: Option<Network>,
-
-    /// Let HOST be reached, by name, and nothing that is not allowed: `NAME`, `*.NAME`, `NAME:PORT`, `@npm`
-    #[arg(long, value_name = "HOST", global = true, help_heading = "Sandbox")]
-    pub allow_host: Vec<String>,
-
-    /// Share the Docker daemon's socket, as good as root [default: off]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = boolean, global = true, help_heading = "Sandbox")]
-    pub docker: Option<bool>,
-
-    /// Make PATH read-only; `!PATH` takes such a rule back
-    #[arg(
-        long,
-        value_name = "PATH",
-        global = true,
-        help_heading = "Sandbox",
-        allow_hyphen_values = true
-    )]
-    pub ro: Vec<String>,
-
-    /// Make PATH writable
-    #[arg(
-        long,
-        value_name = "PATH",
-        global = true,
-        help_heading = "Sandbox",
-        allow_hyphen_values = true
-    )]
-    pub rw: Vec<String>,
-
-    /// Hide PATH
-    #[arg(
-        long,
-        value_name = "PATH",
-        global = true,
-        help_heading = "Sandbox",
-        allow_hyphen_values = true
-    )]
-    pub exclude: Vec<String>,
-
-    /// Rule a command: `false` blocks it, `true` frees it; `@git`; a script
-    #[arg(long = "cmd", value_name = "NAME=RULE", global = true, help_heading = "Sandbox")]
-    pub commands: Vec<String>,
-
-    /// Let a hidden variable through, or set one
-    #[arg(long, value_name = "NAME[=VALUE]", global = true, help_heading = "Sandbox")]
-    pub env: Vec<OsString>,
-
-    /// Keep changes apart until they are applied: `=all` also those of caches and settings,
-    /// `=overlay` or `=agentfs` by this engine
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = cow, global = true, help_heading = "Sandbox")]
-    pub cow: Option<Cow>,
-
-    /// Go on in the session NAME, or begin it; implies `--cow`
-    #[arg(short, long, value_name = "NAME", global = true, help_heading = "Sandbox")]
-    pub session: Option<String>,
-
-    /// Accept what the project's configuration opens, this once
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          value_parser = boolean, value_name = "BOOL", hide_possible_values = true, hide_default_value = true,
-          global = true, help_heading = "Sandbox")]
-    pub trust: bool,
-
-    /// End with 4 if something was refused although the command succeeded
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Sandbox")]
-    pub fail_on_blocked: bool,
-
-    /// Print the bubblewrap command line instead of running it
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
-    pub dry_run: bool,
-
-    /// Say on stderr how each decision was reached
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
-    pub debug: bool,
-
-    /// Print JSON
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
-    pub json: bool,
-
-    /// When to use colours
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto, hide_default_value = true,
-          global = true, help_heading = "Output")]
-    pub color: When,
-}
-
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum When {
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -444,34 +329,6 @@ fn name_the_command(mut args: Vec<OsString>) -> Vec<OsString> {
         }
     }
     args
-}
-
-impl Flags {
-    /// The request that the flags make, or what is wrong with them.
-    pub(crate) fn request(&self, command: Vec<OsString>, trust: bool) -> Result<Request, String> {
-        let list = |access, paths: &[String]| {
-            paths.iter().map(move |path| (access, path.clone())).collect::<Vec<_>>()
-        };
-        let mut paths = list(Access::Ro, &self.ro);
-        paths.extend(list(Access::Rw, &self.rw));
-        paths.extend(list(Access::Exclude, &self.exclude));
-        if let Some((access, _)) = paths.iter().find(|(_, path)| path.is_empty()) {
-            return Err(format!("`--{}` needs a path, not an empty word", access.word()));
-        }
-        Ok(Request {
-            cwd: self.cwd.clone(),
-            config: self.config.clone(),
-            network: self.network,
-            hosts: self.allow_host.clone(),
-            docker: self.docker,
-            cow: self.cow.or(self.session.as_ref().map(|_| COW)),
-            paths,
-            commands: command_rules(&self.commands)?,
-            env: self.env.iter().map(|word| variable(word)).collect::<Result<_, _>>()?,
-            trust: trust || self.trust,
-            command,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod docker;
 mod daemon;
 mod authority;
 mod provider;
+mod wait;
 
 pub use authority::{Authority, Identity};
 pub use caller::{User, agents, need, rounds, sdk, user};
@@ -42,6 +43,7 @@ pub use provider::{Answer, EVENTS, Provider};
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use terminal::{CTRL_C, CTRL_D, CTRL_Z, ENTER, Terminal};
+pub use wait::{PATIENCE, until};
 pub use world::World;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use std::os::unix::ffi::OsStringExt;
 
+use sandbox_core::config::Network;
 use sandbox_core::wrapper::CommandRule;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! What only root can do: `host-command setup` on a machine of the test's own, and what logs in there.
 
-use testkit::{Namespace, Run, World, need};
+use testkit::{Namespace, Run, World};
 
 use crate::sshd;
 
@@ -13,21 +13,7 @@ fn machine() -> World {
         .dir("srv/work/sub")
         .file("srv/work/file", "shared\n");
     let world = world.exec_file("local/bin/pipo", include_str!("pipo.sh"));
-    for name in ["key", "plain", "host_key"] {
-        let path = world.path(name);
-        world
-            .host([
-                need("ssh-keygen").as_os_str(),
-                "-q".as_ref(),
-                "-t".as_ref(),
-                "ed25519".as_ref(),
-                "-N".as_ref(),
-                "".as_ref(),
-                "-f".as_ref(),
-                path.as_os_str(),
-            ])
-            .succeeds();
-    }
+    sshd::new_keys(&world, &["key", "plain", "host_key"]);
     let (root, binary) = (world.path(""), world.binary().display().to_string());
     let root = root.display();
     let script = format!(

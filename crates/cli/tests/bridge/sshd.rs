@@ -42,21 +42,7 @@ impl Sshd {
             },
         );
         world.write("list.toml", list);
-        for name in ["key", "plain", "host_key", "other_key"] {
-            let path = world.path(name);
-            world
-                .host([
-                    need("ssh-keygen").as_os_str(),
-                    "-q".as_ref(),
-                    "-t".as_ref(),
-                    "ed25519".as_ref(),
-                    "-N".as_ref(),
-                    "".as_ref(),
-                    "-f".as_ref(),
-                    path.as_os_str(),
-                ])
-                .succeeds();
-        }
+        new_keys(&world, &["key", "plain", "host_key", "other_key"]);
         let serve = format!(
             "{} host-command serve --list {} --state {}",
             world.binary().display(),
@@ -185,4 +171,13 @@ fn listens(process: &mut Process, port: u16) -> bool {
 /// sshd starts itself again for each connection, by its absolute path.
 fn sshd() -> &'static Path {
     Path::new("/usr/sbin/sshd")
+}
+
+/// Makes keys of these names.
+pub(crate) fn new_keys(world: &World, names: &[&str]) {
+    let program = need("ssh-keygen").display().to_string();
+    for name in names {
+        let path = world.path(name).display().to_string();
+        world.host([&program, "-q", "-t", "ed25519", "-N", "", "-f", &path]).succeeds();
+    }
 }

@@ -3,14 +3,11 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use sandbox_core::host_command::wire::{self, Kind, Request};
 use serde_json::{Value, json};
 use testkit::{Namespace, Process, Run, Signal, World};
-
-/// How long anything may take on a busy machine. Only a failure takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use testkit::{PATIENCE, until};
 
 /// A program of the host's. The container has none of this name.
 const PIPO: &str = include_str!("pipo.sh");
@@ -235,19 +232,6 @@ pub(crate) fn runs(pid: i32) -> bool {
 #[track_caller]
 pub(crate) fn ends(pid: i32) {
     until("the process is gone", || (!runs(pid)).then_some(()));
-}
-
-/// Waits until there is something.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Writes, whether or not somebody still reads.

@@ -14,16 +14,7 @@ fn agentfs_says_that_the_disk_is_full_and_loses_nothing() {
 
 fn fill(engine: Engine) {
     need("python3");
-    let world = World::new().dir("small");
-    let small = world.path("small");
-    let script = format!(
-        "mount -t tmpfs -o size=24m,mode=755 tmpfs {0}
-         mkdir -p {0}/tree/base
-         echo old > {0}/tree/base/old",
-        small.display()
-    );
-    let namespace = Namespace::with_powers(&world, &script);
-    let mut tree = Layered::new(&world.within(namespace), "small/tree", engine);
+    let mut tree = Layered::new(&small_disk(), "small/tree", engine);
     tree.run(["python3", "-c", include_str!("full.py")]).succeeds();
     tree.unmount();
     if engine == Engine::AgentFs {
@@ -41,4 +32,31 @@ fn fill(engine: Engine) {
          head -c 8M /dev/zero | cmp - again && ls && wc -c < kept"
     );
     tree.run(["sh", "-c", &again]).succeeds().stdout("again\nkept\nold\n100000\n");
+}
+
+#[test]
+fn agentfs_does_not_begin_on_a_full_disk_and_says_why() {
+    let world = small_disk();
+    let mut tree = Layered::unmounted(&world, "small/tree", Engine::AgentFs);
+    let fill = world.path("small/fill");
+    world.host(["sh", "-c", "! cat /dev/zero > \"$0\"", &fill.display().to_string()]).succeeds();
+    tree.fs(["mount", "-f", "tree", "mnt"]).fails().stderr_contains("hint: the disk is full");
+    // The control.
+    world.host(["rm", &fill.display().to_string()]).succeeds();
+    tree.mount();
+    tree.run(["cat", "old"]).succeeds().stdout("old\n");
+}
+
+/// A world with a disk of 24 MiB and a base on it.
+fn small_disk() -> World {
+    let world = World::new().dir("small");
+    let small = world.path("small");
+    let script = format!(
+        "mount -t tmpfs -o size=24m,mode=755 tmpfs {0}
+         mkdir -p {0}/tree/base
+         echo old > {0}/tree/base/old",
+        small.display()
+    );
+    let namespace = Namespace::with_powers(&world, &script);
+    world.within(namespace)
 }

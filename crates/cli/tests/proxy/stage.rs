@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use sandbox_proxy::token::Token;
 use serde_json::{Value, json};
+pub(crate) use testkit::{PATIENCE, until};
 use testkit::{Process, Signal, World};
 
 use crate::server::Server;
@@ -15,9 +15,6 @@ use crate::wire::{Answer, Connection};
 
 /// What is never to be seen on the client's side.
 pub(crate) const KEY: &str = "sk-real-0123456789-key";
-
-/// How long anything may take on a busy machine. Only a failure takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running proxy.
 pub(crate) struct Stage {
@@ -172,17 +169,4 @@ impl Stage {
 
 pub(crate) fn new_token() -> String {
     Token::generate().unwrap().text().to_string()
-}
-
-/// Waits until there is something.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

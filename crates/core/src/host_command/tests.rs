@@ -1,13 +1,10 @@
 //! Tables for lines, entries, tools and git; what was seen to go round wrappers of this kind is among them.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::line::{self, LineError};
-use super::wire::{self, Frame, Kind, Request, WireError};
+use super::line;
 use super::*;
 
 fn words(line: &str) -> Vec<OsString> {
@@ -30,86 +27,7 @@ fn passes(list: &HostList, line: &str) -> bool {
     judge(list, &words(line)).is_ok()
 }
 
-#[test]
-fn lines_are_read_as_a_shell_reads_them() {
-    for (line, expected) in [
-        ("pipo", &["pipo"][..]),
-        ("  pipo\t a  ", &["pipo", "a"]),
-        ("pipo 'a b' \"c d\" e\\ f", &["pipo", "a b", "c d", "e f"]),
-        ("pipo ''", &["pipo", ""]),
-        ("pipo a'b'\"c\"d", &["pipo", "abcd"]),
-        (r#"pipo "a\"b" "a\\b" "a\b" "a\$b""#, &["pipo", "a\"b", "a\\b", "a\\b", "a$b"]),
-        (r"pipo 'a\b' \'", &["pipo", r"a\b", "'"]),
-        ("pipo ';id' '$(id)' '*'", &["pipo", ";id", "$(id)", "*"]),
-        ("git log HEAD~1 a#b a=b", &["git", "log", "HEAD~1", "a#b", "a=b"]),
-    ] {
-        assert_eq!(words(line), expected, "{line}");
-    }
-}
-
-#[test]
-fn h1_lines_that_mean_more_to_a_shell_are_refused() {
-    for (line, expected) in [
-        ("git version; id", LineError::Meaning(b';')),
-        ("pipo && id", LineError::Meaning(b'&')),
-        ("pipo | id", LineError::Meaning(b'|')),
-        ("pipo > /etc/x", LineError::Meaning(b'>')),
-        ("pipo < /etc/x", LineError::Meaning(b'<')),
-        ("pipo $(id)", LineError::Meaning(b'$')),
-        ("pipo `id`", LineError::Meaning(b'`')),
-        ("pipo \"$(id)\"", LineError::Meaning(b'$')),
-        ("pipo \"`id`\"", LineError::Meaning(b'`')),
-        ("pipo $HOME", LineError::Meaning(b'$')),
-        ("pipo *", LineError::Meaning(b'*')),
-        ("pipo a?", LineError::Meaning(b'?')),
-        ("pipo [a]", LineError::Meaning(b'[')),
-        ("pipo {a,b}", LineError::Meaning(b'{')),
-        ("pipo ~root", LineError::Meaning(b'~')),
-        ("a=~root pipo", LineError::Meaning(b'~')),
-        ("pipo # x", LineError::Meaning(b'#')),
-        ("(pipo)", LineError::Meaning(b'(')),
-        ("pipo\nid", LineError::Control(b'\n')),
-        ("pipo 'a\nb'", LineError::Control(b'\n')),
-        ("pipo \0", LineError::Control(0)),
-        ("pipo \x1b[2J", LineError::Control(0x1b)),
-        ("pipo 'a", LineError::Open),
-        ("pipo \"a", LineError::Open),
-        ("pipo \\", LineError::Backslash),
-        ("", LineError::Empty),
-        ("   ", LineError::Empty),
-        ("'' id", LineError::Empty),
-    ] {
-        assert_eq!(line::parse(line.as_bytes()), Err(expected), "{line:?}");
-    }
-    assert_eq!(line::parse(&vec![b'a'; line::LONGEST + 1]), Err(LineError::TooLong));
-}
-
 proptest! {
-    #[test]
-    fn lines_come_back_when_they_are_quoted(words in prop::collection::vec("[ -~äß]{0,12}", 1..6)) {
-        prop_assume!(!words[0].is_empty());
-        let line = line::quote(&words).unwrap();
-        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        prop_assert_eq!(line::parse(line.as_bytes()).unwrap(), words);
-    }
-
-    #[test]
-    fn no_bytes_make_the_parser_fail_or_invent(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Ok(words) = line::parse(&bytes) {
-            let length: usize = words.iter().map(|word| word.as_bytes().len()).sum();
-            prop_assert!(length <= bytes.len());
-            prop_assert!(!words[0].is_empty());
-        }
-    }
-
-    #[test]
-    fn requests_come_back_when_they_are_encoded(words in prop::collection::vec("[^\0]{0,8}", 1..6)) {
-        prop_assume!(!words[0].is_empty());
-        let argv = words.into_iter().map(OsString::from).collect();
-        let request = Request { cwd: "/work space".into(), argv };
-        prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
-    }
-
     #[test]
     fn only_the_beginning_of_a_request_decides(rest in prop::collection::vec("[a-z/=-]{1,6}", 0..4)) {
         let list = list(&["pipo run"]);
@@ -119,69 +37,6 @@ proptest! {
         prop_assert!(judge(&list, &argv(&["pipo", "run"])).is_ok());
         for start in [&["pipo", "-v", "run"][..], &["run", "pipo"], &["/usr/bin/pipo", "run"], &["PIPO", "run"]] {
             prop_assert!(judge(&list, &argv(start)).is_err());
-        }
-    }
-}
-
-/// Real shells are asked about every line that we accept: no word may differ.
-#[test]
-fn accepted_lines_have_the_words_that_shells_give_them() {
-    let pieces = [
-        "a",
-        "b c",
-        "'",
-        "\"",
-        "\\",
-        " ",
-        "\t",
-        "'x y'",
-        "\"x\\\"y\"",
-        "\\'",
-        "~",
-        "#",
-        "=",
-        "-",
-        ".",
-        "%",
-        "^",
-        "é",
-        "@",
-        ":",
-        ",",
-    ];
-    let mut state = 7_usize;
-    let mut next = |limit: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % limit
-    };
-    let mut accepted = Vec::new();
-    while accepted.len() < 400 {
-        let length = 1 + next(8);
-        let text: String = (0..length).map(|_| pieces[next(pieces.len())]).collect();
-        let line = format!("printf {text}");
-        if let Ok(words) = line::parse(line.as_bytes()) {
-            accepted.push((line, words));
-        }
-    }
-    for shell in ["dash", "bash"] {
-        let lines: Vec<String> =
-            accepted.iter().map(|(line, _)| line.replacen("printf", "show", 1)).collect();
-        let script = format!(
-            "show() {{ printf '%s\\036' \"$@\"; printf '\\035'; }}\n{}\n",
-            lines.join("\n")
-        );
-        let output = Command::new(testkit::need(shell)).args(["-c", &script]).output().unwrap();
-        let answers: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0o35).collect();
-        for ((line, words), answer) in accepted.iter().zip(answers) {
-            let mut given: Vec<&[u8]> = answer.split(|byte| *byte == 0o36).collect();
-            given.pop();
-            let ours: Vec<&[u8]> = words[1..].iter().map(|word| word.as_bytes()).collect();
-            // Without arguments `printf` prints its format once.
-            assert!(
-                ours == given || (ours.is_empty() && given == [b""]),
-                "{shell}: {line:?} {ours:?} {given:?}"
-            );
         }
     }
 }
@@ -654,26 +509,4 @@ fn drift_tells_what_the_two_sides_do_not_share() {
     ];
     assert_eq!(drift(&container, &host), expected);
     assert!(drift(&container, &list(&["pipo", "git", "docker"])).is_empty());
-}
-
-#[test]
-fn frames_that_no_peer_of_ours_sends_are_refused() {
-    for (bytes, expected) in [
-        (*b"Z\0\0\0\0", Err(WireError::Kind)),
-        (*b"S\x02\0\0\0", Err(WireError::Length)),
-        (*b"I\x01\0\x01\0", Err(WireError::Length)),
-        (*b"R\xff\xff\xff\xff", Err(WireError::Length)),
-        (*b"x\x01\0\0\0", Ok((Kind::Exit, 1))),
-    ] {
-        assert_eq!(wire::head(bytes), expected);
-    }
-    for bytes in [&b""[..], b"/w", b"/w\0", b"w\0a\0", b"/w\0\0"] {
-        assert_eq!(Request::decode(bytes), Err(WireError::Request), "{bytes:?}");
-    }
-    let mut bytes = Vec::new();
-    wire::write(&mut bytes, Kind::Output, b"text").unwrap();
-    let frame = Frame { kind: Kind::Output, body: b"text".to_vec() };
-    assert_eq!(wire::read(bytes.as_slice()).unwrap(), Some(frame));
-    assert!(wire::read(&bytes[..7]).is_err());
-    assert_eq!(wire::read(&b""[..]).unwrap(), None);
 }

@@ -153,3 +153,6 @@ impl Request {
         if cwd.is_absolute() && named { Ok(Self { cwd, argv }) } else { Err(WireError::Request) }
     }
 }
+
+#[cfg(test)]
+mod tests;

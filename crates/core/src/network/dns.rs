@@ -91,3 +91,6 @@ impl Question<'_> {
         message
     }
 }
+
+#[cfg(test)]
+mod tests;

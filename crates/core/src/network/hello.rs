@@ -117,3 +117,6 @@ fn server_name(mut content: Pieces<'_>) -> Option<HostName> {
     }
     std::str::from_utf8(name.0).ok()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,7 +75,7 @@ impl Adapter {
             let attr = self.tree.attr(parent).ok()?;
             return Some((FileAttr { ino: INodeNo(item.id), ..file_attr(&attr) }, false));
         }
-        let attr = self.tree.peek(parent, &item.name).ok()??;
+        let attr = self.tree.peek(parent, item).ok()??;
         Some((file_attr(&attr), true))
     }
 }

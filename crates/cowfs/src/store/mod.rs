@@ -230,6 +230,10 @@ impl StoreError {
             Self::InUse { .. } => {
                 Some("it is mounted, or another command works on it: unmount it first".into())
             }
+            Self::Database(error) if is_full(error) => Some(
+                "the disk is full, and a database needs a little of it even to be opened: make room"
+                    .into(),
+            ),
             _ => None,
         }
     }
@@ -248,4 +252,11 @@ impl StoreError {
             _ => Errno::IO,
         }
     }
+}
+
+/// Whether the disk has no room: also for the file that those share who have a database open.
+fn is_full(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(SQLITE_FULL | SQLITE_IOERR_SHMSIZE))
 }

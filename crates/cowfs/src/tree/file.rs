@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::attr::drop_set_ids;
 use super::base::Content;
 use super::directory::read_full;
+use super::later::Later;
 use super::node::Body;
 use super::{Attr, Caller, Make, OrErrno, Result, State, Tree};
 use crate::store::{Kind, Time};
@@ -30,12 +31,17 @@ impl Tree {
             let node = state.node(id)?;
             match (&node.body, node.delta, &node.base) {
                 (Body::Closed, None, Some(path)) if node.kind() == Kind::File => {
-                    Some((state.base()?, path.clone()))
+                    Some((state.base()?, path.clone(), node.fed))
                 }
                 _ => None,
             }
         };
-        let content = below.map(|(base, path)| base.open(&path)).transpose().or_errno()?;
+        let content = below.map(
+            |(base, path, fed)| {
+                if fed { Later::open(base, path) } else { base.open(&path) }
+            },
+        );
+        let content = content.transpose().or_errno()?;
         self.lock_fed(id).open(id, content)
     }
 

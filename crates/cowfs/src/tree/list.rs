@@ -80,8 +80,14 @@ impl Tree {
     }
 
     /// What an entry is, not counted as known to the kernel yet.
-    pub fn peek(&self, parent: u64, name: &OsStr) -> Result<Option<Attr>> {
-        self.find(parent, name, 0)
+    pub fn peek(&self, parent: u64, item: &Item) -> Result<Option<Attr>> {
+        // Of a file that is known under this very name, the disk has no news.
+        let mut state = self.lock();
+        if state.nodes.get(&item.id).is_some_and(|node| node.is_at(parent, &item.name)) {
+            return state.meet(item.id, 0).map(Some);
+        }
+        drop(state);
+        self.find(parent, &item.name, 0)
     }
 
     /// The kernel has been told of an entry.

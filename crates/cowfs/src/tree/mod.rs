@@ -6,6 +6,7 @@
 //! that lies in plain files is read and written outside of it.
 
 mod base;
+mod later;
 mod directory;
 mod lower;
 mod node;

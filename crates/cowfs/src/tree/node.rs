@@ -101,6 +101,11 @@ impl Node {
         self.inode.kind()
     }
 
+    /// Whether it is known under a name.
+    pub(super) fn is_at(&self, parent: u64, name: &OsStr) -> bool {
+        self.place.as_ref().is_some_and(|at| at.parent == parent && *at.name == *name)
+    }
+
     /// Whether nobody holds it.
     pub(super) fn is_idle(&self) -> bool {
         self.lookups == 0 && self.opens == 0

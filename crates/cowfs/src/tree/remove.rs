@@ -82,7 +82,7 @@ impl State {
     /// A node has lost a name; without any, it lives on until nobody holds it.
     pub(super) fn lose_name(&mut self, parent: u64, name: &OsStr, id: u64) -> Result<()> {
         let node = self.touch(id)?;
-        if node.place.as_ref().is_some_and(|at| at.parent == parent && *at.name == *name) {
+        if node.is_at(parent, name) {
             node.place = None;
         }
         let left = if node.inode.is_dir() { 0 } else { node.inode.nlink.saturating_sub(1) };
