@@ -9,3 +9,5 @@ mod network;
 mod attacks;
 mod cut_short;
 mod host_commands;
+mod machine;
+mod by_ssh;

@@ -48,12 +48,14 @@ pub enum ThingKind {
     Broker,
     /// A key in a file.
     Key,
+    /// A line of `authorized_keys`, which lets a key in.
+    AuthorizedKey,
     /// A token.
     Token,
 }
 
 impl ThingKind {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Directory, "directory"),
         (Self::Socket, "socket"),
         (Self::Process, "process"),
@@ -62,6 +64,7 @@ impl ThingKind {
         (Self::Door, "door"),
         (Self::Broker, "broker"),
         (Self::Key, "key"),
+        (Self::AuthorizedKey, "authorized_key"),
         (Self::Token, "token"),
     ];
 

@@ -81,6 +81,7 @@ fn host_config(plan: &Container, dir: &Path, deeply: bool) -> HostConfig {
     };
     HostConfig {
         network_mode: Some(plan.network.clone()),
+        extra_hosts: Some(plan.hosts.clone()),
         mounts: Some(plan.mounts.iter().map(|bind| mount(bind, dir, deeply)).collect()),
         tmpfs: Some(tmpfs.collect()),
         readonly_rootfs: Some(!plan.privileged),
