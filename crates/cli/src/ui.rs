@@ -65,6 +65,12 @@ impl Stdio<'_> {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
+    /// What a program said, and when it said it: on a terminal nothing of it is obeyed but its colours.
+    /// Returns whether somebody still reads.
+    pub(crate) fn said(&mut self, bytes: &[u8]) -> bool {
+        if self.terminal { self.bytes(tamed(bytes).as_bytes()) } else { self.bytes(bytes) }
+    }
+
     /// Data of any bytes. Returns whether somebody still reads.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
         self.out.write_all(bytes).and_then(|()| self.out.flush()).is_ok()
@@ -135,10 +141,54 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
+/// The same for what programs say, with colours and the beginnings of lines as they are.
+fn tamed(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = &text[..];
+    while let Some(at) = rest.find(['\r', '\x1b']) {
+        shown.push_str(&visible(&rest[..at]));
+        rest = &rest[at..];
+        let length = colour(rest).unwrap_or(1);
+        let kept = length > 1 || rest.starts_with('\r');
+        shown.push_str(&if kept { rest[..length].into() } else { visible(&rest[..length]) });
+        rest = &rest[length..];
+    }
+    shown + &visible(rest)
+}
+
+/// How long the sequence is that a text begins with, if it chooses a colour.
+fn colour(text: &str) -> Option<usize> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
+    numbers[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
+}
+
 fn is_trick(c: char) -> bool {
     matches!(c,
         '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
         | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tamed;
+
+    #[test]
+    fn tamed_text_has_colours_and_commands_nobody() {
+        for (text, expected) in [
+            ("plain é\n", "plain é\n"),
+            ("\x1b[1;31mred\x1b[0m\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[m"),
+            ("10%\r20%", "10%\r20%"),
+            ("\x1b]52;c;eA==\x07", "\\u{1b}]52;c;eA==\\u{7}"),
+            ("\x1b[2J\x1b[6n\x1bP", "\\u{1b}[2J\\u{1b}[6n\\u{1b}P"),
+            ("\u{9b}2J\u{202e}", "\\u{9b}2J\\u{202e}"),
+            ("\x1b[31", "\\u{1b}[31"),
+            ("\x1b", "\\u{1b}"),
+        ] {
+            assert_eq!(tamed(text.as_bytes()), expected, "{text:?}");
+        }
+    }
 }

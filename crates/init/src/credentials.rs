@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use sandbox_linux::capability::{self, CapabilitySet};
 use thiserror::Error;
 
 use crate::user::User;
@@ -40,7 +40,7 @@ fn refused(what: &'static str) -> impl FnOnce(Errno) -> CredentialsError {
 /// Becomes a user, with its one group, and with nothing to become anybody else again.
 pub(crate) fn become_user(user: &User) -> Result<(), CredentialsError> {
     // First, because it takes a capability that goes with root.
-    drop_bounding();
+    bound(CapabilitySet::empty());
     switch(user)?;
     drop_rest()?;
     prove(user)
@@ -48,7 +48,7 @@ pub(crate) fn become_user(user: &User) -> Result<(), CredentialsError> {
 
 /// Stays who it is, without any capability.
 pub(crate) fn stay() -> Result<(), CredentialsError> {
-    drop_bounding();
+    bound(CapabilitySet::empty());
     drop_rest()
 }
 
@@ -74,45 +74,23 @@ fn set_groups(gid: Gid) -> Result<(), CredentialsError> {
 
 /// Gives up every capability but these, also what later programs could get.
 pub(crate) fn keep(kept: CapabilitySet) -> Result<(), CredentialsError> {
-    let now = rustix::thread::capabilities(None).map_err(refused("read the capabilities"))?;
-    drop_bounding_but(kept);
-    rustix::thread::clear_ambient_capability_set()
-        .map_err(refused("empty the ambient capabilities"))?;
-    let sets = CapabilitySets {
-        effective: now.effective & kept,
-        permitted: now.permitted & kept,
-        inheritable: CapabilitySet::empty(),
-    };
-    rustix::thread::set_capabilities(None, sets).map_err(refused("give up capabilities"))
+    bound(kept);
+    capability::reduce(kept).map_err(given_up)
 }
 
-/// Takes every capability out of what any later program could get. Without the capability for that
-/// it stays as it is; no-new-privileges then keeps later programs from getting any.
-fn drop_bounding() {
-    drop_bounding_but(CapabilitySet::empty());
-}
-
-fn drop_bounding_but(kept: CapabilitySet) {
-    for number in 0..u64::BITS {
-        let capability = CapabilitySet::from_bits_retain(1 << number);
-        if kept.contains(capability) {
-            continue;
-        }
-        // The kernel knows no more, or does not allow it.
-        let Ok(there) = rustix::thread::capability_is_in_bounding_set(capability) else { return };
-        if there && rustix::thread::remove_capability_from_bounding_set(capability).is_err() {
-            return;
-        }
-    }
+/// Without the capability for that it stays as it is; no-new-privileges then keeps later programs from
+/// getting any.
+fn bound(kept: CapabilitySet) {
+    let _ = capability::bound(kept);
 }
 
 fn drop_rest() -> Result<(), CredentialsError> {
-    rustix::thread::clear_ambient_capability_set()
-        .map_err(refused("empty the ambient capabilities"))?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    rustix::thread::set_capabilities(None, sets).map_err(refused("empty the capabilities"))?;
+    capability::reduce(CapabilitySet::empty()).map_err(given_up)?;
     rustix::thread::set_no_new_privs(true).map_err(refused("forbid new privileges"))
+}
+
+fn given_up(source: io::Error) -> CredentialsError {
+    CredentialsError::Refused { what: "give up capabilities", source }
 }
 
 /// Asks the kernel who this is now, and tries to come back.

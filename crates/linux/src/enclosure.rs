@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{DumpableBehavior, Signal, WaitOptions};
-use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use crate::capability::{self, CapabilitySet};
 use crate::channel::{self, Awaited};
 use crate::process::{self, Change, Child, ProcessHandle};
 
@@ -85,23 +85,14 @@ pub fn die_with(parent: &ProcessHandle) -> io::Result<()> {
 
 /// Gives up every capability, also those that a program could have brought.
 pub fn drop_capabilities() -> io::Result<()> {
-    for capability in CapabilitySet::all().iter() {
-        match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // An older kernel does not know the newest ones.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    capability::bound(CapabilitySet::empty())?;
     clear_capabilities()
 }
 
 /// Gives up the capabilities that a process was started with. None can come back where no program
 /// gains privileges by being executed.
 pub fn clear_capabilities() -> io::Result<()> {
-    rustix::thread::clear_ambient_capability_set()?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    Ok(rustix::thread::set_capabilities(None, sets)?)
+    capability::reduce(CapabilitySet::empty())
 }
 
 /// Closes this process to everybody: a command may look at all others of its own user, read their

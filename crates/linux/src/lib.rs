@@ -45,6 +45,8 @@ pub mod inotify;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
+pub mod capability;
+#[cfg(target_os = "linux")]
 pub mod enclosure;
 #[cfg(target_os = "linux")]
 pub mod mount;

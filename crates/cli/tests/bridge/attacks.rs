@@ -42,6 +42,44 @@ fn h2_options_that_run_programs_do_not_pass() {
     assert_eq!(stage.ask(&["git", "log", "--format=%s"]).out, "start\n");
 }
 
+/// Real tools, asked in ways that their manuals do not put first.
+#[test]
+fn h2_known_tools_run_nothing_and_show_nothing() {
+    let stage = Stage::with(&json!({ "allowed": [
+        "sort", "find", "timeout 60", "timeout 60 find", "xargs find", "git grep", "head", "tar", "curl",
+        "curl -s http://localhost:1",
+    ] }));
+    let world = stage.world.clone().git_init("work").cwd("work");
+    let mark = world.path("mark");
+    let evil = format!("#!/bin/sh\ntouch {}\ncat\n", mark.display());
+    let world = world.exec_file("work/evil", evil);
+    world.write("work/big", "spread over several files\n".repeat(50_000));
+    symlink("../secret", world.path("work/-link")).unwrap();
+    world.write("work/rc", format!("url = file://{}\n", world.path("secret").display()));
+    for argv in [
+        &["sort", "--co=./evil", "-S", "16k", "big"][..],
+        &["find", ".", "-maxdepth", "0", "-exec", "./evil", ";"],
+        &["timeout", "60", "find", ".", "-maxdepth", "0", "-exec", "./evil", ";"],
+        &["timeout", "60", "sh", "evil"],
+        &["xargs", "find"],
+        &["git", "grep", "-e", "--", "-Osh", "-e", "touch"],
+        &["head", "--", "-link"],
+        &["curl", "-sKrc"],
+        &["curl", "-s", "http://localhost:1", "-sKrc"],
+        &["tar", "-xf", "evil.tar"],
+    ] {
+        stage.ask(argv).denied(argv[0], "reason: ");
+        assert!(!world.has("mark"), "{argv:?}");
+    }
+    stage.ask(&["sort", "-S", "16k", "file"]).gave("shared\n");
+    stage.ask(&["timeout", "60", "find", "file"]).gave("file\n");
+    // The control: the tools do what was asked for.
+    world.host(["sort", "--co=./evil", "-S", "16k", "big"]).succeeds();
+    assert!(world.has("mark"));
+    world.host(["head", "--", "-link"]).succeeds().stdout("the host's\n");
+    world.host(["curl", "-sKrc"]).succeeds().stdout("the host's\n");
+}
+
 #[test]
 fn h5_commands_get_a_clean_environment() {
     let stage = Stage::new();
@@ -208,5 +246,13 @@ fn each_request_is_written_down_and_none_runs_unwritten() {
         "{answer:?}"
     );
     fs::remove_dir(&log).unwrap();
+    // Nor when there is too much in it already: whoever floods it stops nobody but himself.
+    fs::File::create(&log).unwrap().set_len(256 << 20).unwrap();
+    let answer = stage.ask(&["pipo", "x"]);
+    assert!(answer.err.contains("it is full") && answer.code == Some(1), "{answer:?}");
+    fs::remove_file(&log).unwrap();
+    stage.ask(&["rm", &"x".repeat(900_000)]).denied("rm", "not among");
+    stage.audit(1);
+    assert!(fs::metadata(&log).unwrap().len() < 40_000);
     until("it works again", || (stage.ask(&["pipo", "x"]).code == Some(0)).then_some(()));
 }

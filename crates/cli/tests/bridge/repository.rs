@@ -130,3 +130,89 @@ fn git_keeps_what_would_be_destroyed() {
     assert_eq!(world.read("work/file"), "changed\n");
     assert!(stage.ask(&["git", "diff", "--stat"]).out.contains("file"));
 }
+
+/// A repository with a submodule whose settings run a program as soon as somebody looks at it.
+fn submodule(stage: &Stage) -> World {
+    let world = stage.world.clone().git_init("work").git_init("work/m").cwd("work");
+    let program = evil(&world);
+    world.write("work/m/in", "one\n");
+    world.host(["git", "-C", "m", "add", "in"]).succeeds();
+    world.host(["git", "-C", "m", "commit", "-qm", "in"]).succeeds();
+    world.host(["git", "add", "m"]).succeeds();
+    world.host(["git", "commit", "-qm", "m"]).succeeds();
+    // A submodule may say by itself that it wants to be looked at.
+    let modules = "[submodule \"m\"]\n path = m\n url = ./m\n ignore = none\n";
+    world.write("work/.gitmodules", modules);
+    world.host(["git", "-C", "m", "config", "filter.x.clean", &program]).succeeds();
+    world.write("work/m/.gitattributes", "in filter=x\n");
+    world.write("work/m/in", "two\n");
+    assert!(!world.has("mark"));
+    world
+}
+
+#[test]
+fn h5_settings_of_a_submodule_run_nothing() {
+    let allowed = serde_json::json!({ "allowed": ["git"] });
+    for argv in [
+        &["git", "status"][..],
+        &["git", "diff"],
+        &["git", "add", "-u"],
+        &["git", "describe", "--always", "--dirty"],
+        &["git", "stash"],
+    ] {
+        let stage = Stage::with(&allowed);
+        let world = submodule(&stage);
+        let answer = stage.ask(argv);
+        assert!(!world.has("mark"), "{argv:?} ran it: {answer:?}");
+        let looks = matches!(argv[1], "status" | "diff");
+        assert_eq!(answer.code, Some(u8::from(!looks)), "{answer:?}");
+        // The control: git by itself goes there.
+        world.host(argv);
+        assert!(world.has("mark"), "{argv:?}");
+    }
+}
+
+#[test]
+fn h5_repositories_of_this_machine_are_neither_read_nor_pushed_to() {
+    let stage = Stage::with(&serde_json::json!({ "allowed": ["git push", "git fetch"] }));
+    let world = stage.world.clone().git_init("work").git_init("private").cwd("work");
+    let program = evil(&world);
+    world.host(["git", "init", "-q", "--bare", "up.git"]).succeeds();
+    fs::copy(program, world.path("work/up.git/hooks/post-receive")).unwrap();
+    let push = ["git", "push", "./up.git", "HEAD:refs/heads/x"];
+    let answer = stage.ask(&push);
+    assert!(answer.code == Some(128) && !world.has("mark"), "{answer:?}");
+    world.host(["git", "remote", "add", "o", world.path("private").to_str().unwrap()]).succeeds();
+    let answer = stage.ask(&["git", "fetch", "o"]);
+    assert!(answer.code == Some(128) && answer.err.contains("not allowed"), "{answer:?}");
+    world.host(push).succeeds();
+    assert!(world.has("mark"));
+    world.host(["git", "fetch", "o"]).succeeds();
+}
+
+#[test]
+fn h5_a_directory_that_an_entry_names_is_looked_at_like_any_other() {
+    let probe = World::new().git_init("work").file("secret", "the host's\n");
+    let work = probe.path("work");
+    let stage = Stage::with(&serde_json::json!({
+        "allowed": [{ "cmd": "git status", "cwd": work }, { "cmd": "cat", "cwd": work }],
+        "mounts": [{ "container": "/workspace", "host": work }],
+    }));
+    let world = probe.cwd("work");
+    let program = evil(&world);
+    symlink("../secret", world.path("work/link")).unwrap();
+    stage.ask_in(&["cat", "link"], "/workspace").denied("cat", "leads out");
+    stage.ask_in(&["cat", "evil"], "/elsewhere").gave(&world.read("work/evil"));
+    assert_eq!(stage.ask_in(&["git", "status"], "/elsewhere").code, Some(0));
+    world.host(["git", "config", "filter.x.clean", &program]).succeeds();
+    stage.ask_in(&["git", "status"], "/elsewhere").denied("git", "filter.x.clean");
+}
+
+#[test]
+fn h5_settings_that_are_a_pipe_are_not_read() {
+    let (stage, world) = repository();
+    assert_eq!(stage.ask(&["git", "status"]).code, Some(0));
+    fs::remove_file(world.path("work/.git/config")).unwrap();
+    world.host(["mkfifo", ".git/config"]).succeeds();
+    stage.ask(&["git", "status"]).denied("git", "no regular file");
+}

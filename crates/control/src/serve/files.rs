@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -20,7 +22,9 @@ use super::{Operator, Shared};
 use crate::backend::{Connection, Exec, Stream};
 
 /// The largest file that is read.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: usize = 64 << 20;
+/// How long reading or writing may take. What is inside may be a pipe that nobody ever writes to.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which file.
 #[derive(Debug, Deserialize)]
@@ -95,19 +99,13 @@ fn run<const N: usize>(
         // Who does not read to the end has said all it will.
         std::thread::spawn(move || drop(File::from(stdin).write_all(&input)))
     });
-    let mut said = Vec::new();
-    if let Some(stdout) = stdout {
-        File::from(stdout).take(LARGEST + 1).read_to_end(&mut said).map_err(failed)?;
-    }
-    if said.len() as u64 > LARGEST {
-        let wrong = Problem::new("too_large", "the file is larger than is read this way");
-        return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
-    }
+    let end = Instant::now() + PATIENCE;
+    let said = stdout.map_or_else(|| Ok(Vec::new()), |stdout| hear(stdout, end))?;
     let ended = loop {
         if let Some(ended) = process.poll().map_err(failed)? {
             break ended;
         }
-        channel::wait(&[(process.awaited(), Awaited::Data)], None).map_err(failed)?;
+        wait(process.awaited(), end)?;
     };
     if let Some(feeding) = feeding {
         // It only wrote.
@@ -119,5 +117,57 @@ fn run<const N: usize>(
             StatusCode::NOT_FOUND,
             Problem::new("no_file", "inside the session there is no such file that it may use"),
         )),
+    }
+}
+
+/// What a program says until it closes its output. When this gives up, the program is ended with its connection.
+fn hear(stdout: OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
+    let mut stdout = File::from(stdout);
+    let (mut said, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        wait(stdout.as_fd(), end)?;
+        match stdout.read(&mut piece) {
+            Ok(0) => return Ok(said),
+            Ok(read) => said.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Problem::new("backend", error.to_string()).into()),
+        }
+        if said.len() > LARGEST {
+            let wrong = Problem::new("too_large", "the file is larger than is read this way");
+            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
+        }
+    }
+}
+
+/// Waits until there is something, but no longer than that.
+fn wait(awaited: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let limit = u64::try_from(left.as_millis()).unwrap_or(0);
+        let ready = channel::wait(&[(awaited, Awaited::Data)], Some(limit));
+        if ready.map_err(|error| Problem::new("backend", error.to_string()))?.contains(&true) {
+            return Ok(());
+        }
+        if left.is_zero() {
+            let wrong = Problem::new("too_slow", "the file does not come to an end");
+            return Err(Refused(StatusCode::GATEWAY_TIMEOUT, wrong));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_says_nothing_is_not_waited_for_for_ever() {
+        let soon = || Instant::now() + Duration::from_millis(20);
+        let (read, write) = socket::pipe().unwrap();
+        let Err(Refused(status, problem)) = hear(read, soon()) else { panic!("it ended") };
+        assert_eq!((status, problem.code.as_str()), (StatusCode::GATEWAY_TIMEOUT, "too_slow"));
+        drop(write);
+        let (read, write) = socket::pipe().unwrap();
+        File::from(write).write_all(b"all").unwrap();
+        assert_eq!(hear(read, Instant::now() + PATIENCE).unwrap(), b"all");
     }
 }

@@ -23,6 +23,8 @@ use crate::session::State as SessionState;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How much is read at a time.
 const STEP: u64 = 256 << 10;
+/// A line that is longer is passed on in pieces: a program that never ends one must not fill the memory.
+const LONGEST: usize = 64 << 10;
 
 /// How.
 #[derive(Debug, Deserialize)]
@@ -120,15 +122,53 @@ impl Reader {
         let read = read.unwrap_or(0);
         self.at += read as u64;
         self.rest.append(&mut text);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            self.lines.push_back(shown(&line[..end]));
-        }
+        self.lines.extend(lines(&mut self.rest));
         read
     }
+}
+
+/// Takes whole lines out of a text, and what is too long for one.
+fn lines(text: &mut Vec<u8>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    while start < text.len() {
+        let left = &text[start..];
+        let end = left.iter().take(LONGEST).position(|byte| *byte == b'\n');
+        match end {
+            Some(end) => {
+                lines.push(shown(&left[..end]));
+                start += end + 1;
+            }
+            None if left.len() >= LONGEST => {
+                lines.push(shown(&left[..LONGEST]));
+                start += LONGEST;
+            }
+            None => break,
+        }
+    }
+    text.drain(..start);
+    lines
 }
 
 /// An event has no place for the characters that end it.
 fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(line).replace(['\r', '\n', '\0'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_also_where_nobody_ends_them() {
+        let mut text = b"one\ntw\ro\nrest".to_vec();
+        assert_eq!(lines(&mut text), ["one", "tw o"]);
+        assert_eq!(text, b"rest");
+        let mut text = vec![b'x'; 2 * LONGEST + 5];
+        assert_eq!(lines(&mut text).len(), 2);
+        assert_eq!(text, b"xxxxx");
+        text.push(b'\n');
+        assert_eq!(lines(&mut text), ["xxxxx"]);
+        assert!(text.is_empty());
+    }
 }

@@ -60,18 +60,17 @@ impl Service {
         Ok(self.backend(stray.backend)?.remove_stray(stray)?)
     }
 
-    /// Undoes what is on record, the last thing first. All of it is tried; the first failure is
-    /// told, and what could not be undone stays on record for the next command.
+    /// Undoes what is on record, the last thing first. All of it is tried; every failure is told, and
+    /// what could not be undone stays on record for the next command.
     pub(super) fn walk_back(&self, session: &Session) -> Result<(), ControlError> {
         let backend = self.backend(session.backend)?;
         let mut first: Result<(), ControlError> = Ok(());
         for thing in self.store.things(&session.id)?.iter().rev() {
             let undone = backend.remove(session, thing).map_err(ControlError::from);
             let undone = undone.and_then(|()| self.store.gone(&session.id, thing));
-            first = match (first, undone) {
-                (Ok(()), undone) => undone,
-                (Err(first), Err(second)) => return Err(first.and(Err(second))),
-                (first, Ok(())) => first,
+            first = match first {
+                Ok(()) => undone,
+                Err(first) => Err(first.and(undone)),
             };
         }
         first

@@ -1,7 +1,7 @@
 //! Which parts of a word are paths.
 //!
 //! Nobody knows what a program makes of its words, so that every part that looks like a path counts as one: the whole
-//! word, what follows `=`, `:`, `,` or `@`, and what is attached to a short option.
+//! word, what follows `=`, `:`, `,` or `@`, and what is attached to the letters of a short option.
 
 use std::ops::Range;
 
@@ -14,7 +14,10 @@ pub struct Part {
     pub absolute: bool,
 }
 
-/// The parts of a word that may be paths, none within another but for the whole word, which comes first.
+/// The longest name of a file.
+const NAME_MAX: usize = 255;
+
+/// The parts of a word that may be paths. Only relative ones overlap: they are looked at, and never replaced.
 pub fn parts(word: &[u8]) -> Vec<Part> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -28,14 +31,20 @@ pub fn parts(word: &[u8]) -> Vec<Part> {
         }
         start = at + 1;
     }
-    // A file may be called `a=b`.
-    if found.first().is_none_or(|part| part.range != (0..word.len()))
-        && !word.starts_with(b"-")
-        && !word.is_empty()
-    {
+    // A file may be called `a=b`, or `-v`.
+    if found.first().is_none_or(|part| part.range != (0..word.len())) && !word.is_empty() {
         found.insert(0, Part { range: 0..word.len(), absolute: false });
     }
+    found.extend(attached(word));
     found
+}
+
+/// What may be attached to a short option, or to a bundle of them: `-fNAME`, `-vfNAME`.
+fn attached(word: &[u8]) -> impl Iterator<Item = Part> {
+    let is_short = word.starts_with(b"-") && !word.starts_with(b"--");
+    let is_name = word.len() <= NAME_MAX + 2 && !word.contains(&b'/');
+    let starts = if is_short && is_name { 2..word.len() } else { 0..0 };
+    starts.map(|from| Part { range: from..word.len(), absolute: false })
 }
 
 /// How many letters of an option stand before the path that is attached to it: `-f/etc/x`, `--x/y`.
@@ -46,11 +55,16 @@ fn option_letters(part: &[u8], start: usize) -> usize {
     part.iter().position(|byte| *byte == b'/').unwrap_or(part.len())
 }
 
-/// Whether this is what follows `https:`. What follows `file:` is a path.
+/// Whether this is what follows `https:`. What follows `file:` is a path, and so is what follows anything that a
+/// program may expand to it: `[f-f]ile:`.
 fn is_address(word: &[u8], from: usize) -> bool {
-    let Some(scheme) = word[..from].strip_suffix(b":") else { return false };
-    let scheme =
-        scheme.rsplit(|byte| !byte.is_ascii_alphanumeric() && !b"+.-".contains(byte)).next();
-    word[from..].starts_with(b"//")
-        && scheme.is_some_and(|scheme| !scheme.is_empty() && !scheme.eq_ignore_ascii_case(b"file"))
+    let Some(before) = word[..from].strip_suffix(b":") else { return false };
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);
+    let length = before.iter().rev().take_while(|byte| is_letter(byte)).count();
+    let (before, scheme) = before.split_at(before.len() - length);
+    let begins = before.last().is_none_or(|byte| b"=,@".contains(byte));
+    begins
+        && word[from..].starts_with(b"//")
+        && !scheme.is_empty()
+        && !scheme.eq_ignore_ascii_case(b"file")
 }

@@ -49,6 +49,10 @@ const LONG: &[&str] = &[
     "show-signature",
     "verify-signatures",
     "recurse-submodules",
+    "recursive",
+    "submodule",
+    "ignore-submodules",
+    "rebase",
 ];
 
 /// Options whose whole names begin like one of those, and which are harmless.
@@ -57,7 +61,6 @@ const HARMLESS: &[&str] = &["text", "remotes", "no-index-filter"];
 /// Short options of one subcommand, as letters.
 const SHORT: &[(&str, &[u8])] = &[
     ("grep", b"Of"),
-    ("rebase", b"xisS"),
     ("clone", b"uco"),
     ("archive", b"o"),
     ("format-patch", b"o"),
@@ -65,6 +68,7 @@ const SHORT: &[(&str, &[u8])] = &[
     ("ls-files", b"X"),
     ("add", b"eip"),
     ("merge", b"sSFe"),
+    ("pull", b"rsS"),
     ("tag", b"sueF"),
     ("blame", b"S"),
     ("diff", b"O"),
@@ -72,7 +76,8 @@ const SHORT: &[(&str, &[u8])] = &[
     ("show", b"O"),
 ];
 
-/// Subcommands that run what they are told, serve others, or ask: never on behalf of somebody else.
+/// Subcommands that run what they are told, serve others, or ask: never on behalf of somebody else. `rebase` obeys a
+/// list of commands that lies in the repository while it works.
 const NEVER: &[&str] = &[
     "bisect",
     "bugreport",
@@ -82,6 +87,7 @@ const NEVER: &[&str] = &[
     "filter-branch",
     "hook",
     "mergetool",
+    "rebase",
     "receive-pack",
     "remote-ext",
     "remote-fd",
@@ -105,6 +111,31 @@ const NEVER: &[&str] = &[
 const SHOWS: &[&str] =
     &["diff", "log", "show", "diff-tree", "diff-index", "diff-files", "format-patch"];
 
+/// Subcommands that look at what is changed in the work tree, and so run git anew in each submodule that is there.
+const COMPARES: &[&str] = &[
+    "add",
+    "am",
+    "apply",
+    "checkout",
+    "checkout-index",
+    "cherry-pick",
+    "commit",
+    "describe",
+    "merge",
+    "mv",
+    "pull",
+    "read-tree",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stage",
+    "stash",
+    "switch",
+    "update-index",
+    "worktree",
+];
+
 /// Settings that outrank those of the repository.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
@@ -120,7 +151,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("protocol.allow", "never"),
     ("protocol.https.allow", "always"),
     ("protocol.ssh.allow", "always"),
-    ("protocol.file.allow", "user"),
+    // A push would run the hooks of the repository that it goes to, and a fetch reads any that the user can read.
+    ("protocol.file.allow", "never"),
     ("gpg.program", "false"),
     ("gpg.ssh.program", "false"),
     ("gpg.x509.program", "false"),
@@ -129,9 +161,11 @@ const SETTINGS: &[(&str, &str)] = &[
     ("tag.gpgSign", "false"),
     ("interactive.diffFilter", "cat"),
     ("diff.ignoreSubmodules", "all"),
+    ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
     ("submodule.recurse", "false"),
     ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("safe.bareRepository", "explicit"),
@@ -184,13 +218,14 @@ pub(super) fn refusal(args: &[OsString], named: bool) -> Option<(OsString, &'sta
     }
     let letters =
         SHORT.iter().find(|(sub, _)| *sub == name).map_or(&b""[..], |(_, letters)| letters);
-    let options = args[1..].iter().take_while(|word| *word != "--");
-    let mut bad = options.filter(|word| is_denied(word, letters));
+    // Also after `--`, which is no end where it is the value of an option: `git grep -e -- -Oid`.
+    let mut bad = args[1..].iter().filter(|word| is_denied(word, letters));
     bad.next().map(|word| (word.clone(), "git runs programs or touches files by it"))
 }
 
 fn is_denied(word: &OsStr, letters: &[u8]) -> bool {
     match word.as_bytes() {
+        [b'-', b'-'] => false,
         [b'-', b'-', long @ ..] => {
             let name = long.split(|byte| *byte == b'=').next().unwrap_or_default();
             let harmless = HARMLESS.iter().any(|known| known.as_bytes() == name);
@@ -201,7 +236,20 @@ fn is_denied(word: &OsStr, letters: &[u8]) -> bool {
     }
 }
 
-/// Words to put after the subcommand.
+/// Words to put after the subcommand. What they say outranks every setting, those of submodules' own names too.
 pub(super) fn extra(sub: &OsStr) -> &'static [&'static str] {
-    if SHOWS.iter().any(|name| sub == *name) { &["--no-ext-diff", "--no-textconv"] } else { &[] }
+    match sub.to_str() {
+        Some("status") => &["--ignore-submodules=dirty"],
+        Some("fetch" | "push") => &["--no-recurse-submodules"],
+        Some("pull") => &["--no-recurse-submodules", "--no-rebase"],
+        Some(sub) if SHOWS.contains(&sub) => {
+            &["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"]
+        }
+        _ => &[],
+    }
+}
+
+/// Whether a subcommand goes into submodules, whose settings nobody has looked at, and cannot be told not to.
+pub(super) fn compares(sub: &OsStr) -> bool {
+    COMPARES.iter().any(|name| sub == *name)
 }

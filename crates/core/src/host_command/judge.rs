@@ -17,8 +17,16 @@ pub struct Allowed<'a> {
     pub argv: Vec<OsString>,
     /// Variables that harden the tool.
     pub env: Vec<(String, String)>,
-    /// Whether git runs: then the repository must be looked at first.
-    pub git: bool,
+    /// Where git stands among them, if it runs: then the repository must be looked at first.
+    pub git: Option<usize>,
+}
+
+impl Allowed<'_> {
+    /// Whether git will look at the work tree of each submodule, and cannot be told not to.
+    pub fn enters_submodules(&self) -> bool {
+        let sub = self.git.and_then(|at| self.argv.get(at + 1..)).unwrap_or_default();
+        sub.iter().find(|word| *word != "--no-pager").is_some_and(|sub| git::compares(sub))
+    }
 }
 
 /// A request that is not.
@@ -60,7 +68,7 @@ pub fn judge<'a>(list: &'a HostList, argv: &[OsString]) -> Result<Allowed<'a>, D
     if let Some((word, why)) = entry.refusal(rest) {
         return Err(deny(format!("{} does not pass: {why}", text(&word))));
     }
-    let mut allowed = Allowed { entry, argv: argv.to_vec(), env: Vec::new(), git: false };
+    let mut allowed = Allowed { entry, argv: argv.to_vec(), env: Vec::new(), git: None };
     harden(&mut allowed, 0).map_err(deny)?;
     Ok(allowed)
 }
@@ -82,7 +90,7 @@ fn harden(allowed: &mut Allowed<'_>, at: usize) -> Result<(), String> {
         return Err(format!("{} is refused: {why}{way}", text(program)));
     }
     if tool.kind == Kind::Runs {
-        return harden(allowed, at + 1);
+        return harden(allowed, at + tool::program(words).unwrap_or(1));
     }
     let is_git = std::path::Path::new(program).file_name().is_some_and(|name| name == "git");
     let args = &allowed.argv[at + 1..];
@@ -101,7 +109,7 @@ fn harden(allowed: &mut Allowed<'_>, at: usize) -> Result<(), String> {
 }
 
 fn harden_git(allowed: &mut Allowed<'_>, at: usize) {
-    allowed.git = true;
+    allowed.git = Some(at);
     allowed.env = git::environment();
     let Some(sub) = allowed.argv.get(at + 1) else { return };
     let extra: Vec<OsString> = git::extra(sub).iter().map(OsString::from).collect();

@@ -48,7 +48,7 @@ pub fn authorized_line(
     }
     let mut options = format!("restrict,command=\"{FORCED_COMMAND}\"");
     if let Some(from) = from {
-        if !from.chars().all(|c| c.is_ascii_graphic() && c != '"') {
+        if !from.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
             return Err(format!("`{from}` is no list of addresses"));
         }
         options.extend([",from=\"", from, "\""]);

@@ -87,6 +87,18 @@ impl Places {
         }
     }
 
+    /// A directory of the host that a list names, if it lies in a shared one.
+    pub fn named_dir(&self, dir: &Path) -> io::Result<Option<WorkDir>> {
+        let real = dir.canonicalize()?;
+        let below = |(at, (_, root)): (usize, &(PathBuf, Root))| {
+            Some((root.path().components().count(), at, real.strip_prefix(root.path()).ok()?))
+        };
+        let found = self.shared.iter().enumerate().filter_map(below).max_by_key(|found| found.0);
+        let Some((_, shared, below)) = found else { return Ok(None) };
+        let dir = self.shared[shared].1.find(below)?;
+        Ok(dir.map(|dir| WorkDir { shared, below: dir.below.clone(), dir }))
+    }
+
     /// Looks a path up in the shared directory that a working directory lies in.
     pub fn look_below(&self, dir: &WorkDir, below: &Path) -> Result<Option<Found>, PlaceError> {
         self.look(dir.shared, below, below)

@@ -189,7 +189,7 @@ fn accepted_lines_have_the_words_that_shells_give_them() {
 #[test]
 fn the_longest_entry_decides() {
     let list = table(
-        "allowed = ['pipo', { cmd = 'pipo deploy', args = 'none' }, { cmd = 'pipo log', args = ['-n', '[0-9]*', '*.log'] },
+        "allowed = ['pipo', { cmd = 'pipo deploy', args = 'none' }, { cmd = 'pipo log', args = ['-n', '*.log'] },
                     { cmd = 'pipo run', deny = ['--force*', '-f'] }]",
     );
     for (line, expected) in [
@@ -251,8 +251,21 @@ fn e2_h2_what_goes_round_first_word_rules_is_denied() {
         "systemctl",
         "journalctl",
         "find",
+        "tar -c",
+        "tar xf",
         "tar",
         "ssh",
+        "sort",
+        "fd",
+        "rg",
+        "curl -s http://x",
+        "curl",
+        "wget -q",
+        "wget -q http://x",
+        "kubectl",
+        "podman",
+        "ip",
+        "split",
     ]);
     for line in [
         "git -c 'alias.x=!id' x",
@@ -302,10 +315,54 @@ fn e2_h2_what_goes_round_first_word_rules_is_denied() {
         "find . -exec id ';'",
         "find . -delete",
         "find . -fprintf /x y",
-        "tar xIf id a.tar",
-        "tar -cf a.tar --use-compress-program=id .",
-        "tar -cf a.tar --checkpoint-action=exec=id .",
-        "tar --to-command=id -xf a",
+        "tar -xf a.tar",
+        "tar xf a.tar --use-compress-program=id",
+        "tar xf a.tar --checkpoint-action=exec=id .",
+        "tar xf a.tar --to-co=id",
+        "tar xf a.tar -vI id",
+        "tar xf a.tar --rs=id",
+        "tar xf user@host:a.tar",
+        "sort --compress-program=id big",
+        "sort --co=id big",
+        "sort -uo x big",
+        "sort --outp=x big",
+        "fd -x id",
+        "fd -Hx id",
+        "fd -HX id",
+        "fd --exec-batch id",
+        "rg --pre id x",
+        "rg -iz x",
+        "curl http://x",
+        "curl -s http://x -sK c",
+        "curl -s http://x --conf c",
+        "curl -s http://x -so c",
+        "curl -s http://x --remote-name",
+        "curl -s http://x -F 'f=<c'",
+        "curl -s http://x -w '%output{c}'",
+        "curl -s http://x -d @c",
+        "wget -q http://y",
+        "wget -q http://x -nvO c",
+        "wget -q http://x --exec=x=y",
+        "wget -q http://x --use-a=id",
+        "kubectl get pods --server=http://x",
+        "kubectl get pods -As http://x",
+        "kubectl get pods --kubeconfig=x",
+        "kubectl get pods -o go-template-file=x",
+        "podman info --runtime=./id",
+        "podman ps --storage-opt=x",
+        "ip netns exec x id",
+        "ip netn exe x id",
+        "ip vrf exec x id",
+        "ip -batch x",
+        "split --filter=id x",
+        "split --fil=id x",
+        "git grep -e -- -Osh",
+        "git diff --submodule=diff",
+        "git status --ignore-submodules=none",
+        "git rebase --continue",
+        "git pull --rebase",
+        "git pull -r",
+        "git clone --recursive https://x/y",
         "ssh -oProxyCommand=id x",
         "ssh x -o ProxyCommand=id",
         "/usr/bin/git status",
@@ -331,9 +388,24 @@ fn e2_h2_what_goes_round_first_word_rules_is_denied() {
         "systemctl status ssh",
         "journalctl -u ssh -n 5",
         "find . -name x",
-        "tar -xf a.tar",
+        "tar xf a.tar",
+        "tar xf a.tar -v --strip-components=1",
         "ssh host",
         "git --version",
+        "git log -- file",
+        "git status --ignored",
+        "git pull origin main",
+        "sort -n -k 2 x",
+        "sort --reverse x",
+        "fd -H name",
+        "rg -i --pretty x",
+        "curl -s http://x -H 'a: b' --fail",
+        "wget -q http://x --tries=1",
+        "kubectl get pods -A -n x --show-labels",
+        "podman ps -a --no-trunc",
+        "ip -br addr",
+        "ip route show",
+        "split -l 5 x",
     ] {
         assert!(passes(&list, line), "{line}");
     }
@@ -389,16 +461,68 @@ fn tools_that_run_anything_pass_only_when_that_is_accepted() {
 }
 
 #[test]
+fn tools_behind_other_tools_have_their_rules_too() {
+    let list = list(&[
+        "timeout 60",
+        "timeout 60 find",
+        "timeout -k 5 60 pipo",
+        "env A=1",
+        "env A=1 find",
+        "env -S find",
+        "nice -n 5 find",
+        "sudo -u deploy",
+        "sudo -nu deploy find",
+        "sudo --user deploy git diff",
+        "sudo -u deploy -- pipo",
+        "xargs find",
+        "watch pipo",
+        "nohup bash",
+        "unshare -r pipo",
+    ]);
+    for (line, expected) in [
+        ("timeout 60 sh -c id", false),
+        ("timeout 60 find . -name x", true),
+        ("timeout 60 find . -exec id ';'", false),
+        ("timeout -k 5 60 pipo x", true),
+        ("env A=1 sh -c id", false),
+        ("env A=1 find . -delete", false),
+        ("env -S find .", false),
+        ("nice -n 5 find .", true),
+        ("nice -n 5 find . -exec id ';'", false),
+        ("sudo -u deploy sh", false),
+        ("sudo -nu deploy find .", true),
+        ("sudo -nu deploy find . -exec id ';'", false),
+        ("sudo --user deploy git diff --stat", true),
+        ("sudo --user deploy git diff --output=x", false),
+        ("sudo -u deploy -- pipo x", true),
+        ("xargs find .", false),
+        ("watch pipo ';id'", false),
+        ("nohup bash -c id", false),
+        ("unshare -r pipo", false),
+    ] {
+        assert_eq!(passes(&list, line), expected, "{line}");
+    }
+    let git = judge(&list, &words("sudo --user deploy git diff")).unwrap();
+    assert_eq!(git.git, Some(3));
+    assert_eq!(git.argv[3..6], ["git", "--no-pager", "diff"]);
+}
+
+#[test]
 fn git_gets_settings_that_outrank_those_of_the_repository() {
     let list = list(&["git diff"]);
     let allowed = judge(&list, &words("git diff x")).unwrap();
-    assert_eq!(allowed.argv, ["git", "--no-pager", "diff", "--no-ext-diff", "--no-textconv", "x"]);
+    let hardened = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "x"];
+    assert_eq!(allowed.argv[..3], ["git", "--no-pager", "diff"]);
+    assert_eq!(allowed.argv[3..], hardened);
     let value = |name: &str| {
         allowed.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     };
     assert_eq!(value("GIT_CONFIG_KEY_0"), Some("core.fsmonitor"));
     assert_eq!(value("GIT_CONFIG_VALUE_0"), Some("false"));
-    assert!(allowed.git);
+    assert_eq!(allowed.git, Some(0));
+    assert!(!allowed.enters_submodules());
+    let list = self::list(&["git add"]);
+    assert!(judge(&list, &words("git add -u")).unwrap().enters_submodules());
 }
 
 #[test]
@@ -423,7 +547,10 @@ fn h8_parts_of_words_that_may_be_paths_are_found() {
         ("a:/b,/c", &["/b", "/c"]),
         ("--opt=a=/b", &["/b"]),
         ("https://example.com/x", &[]),
+        ("--url=https://example.com/x", &[]),
         ("file:///etc/shadow", &["///etc/shadow"]),
+        ("[f-f]ile:///etc/shadow", &["///etc/shadow"]),
+        ("{f}ile:///etc/shadow", &["///etc/shadow"]),
         ("plain", &[]),
         ("-v", &[]),
         ("--x", &[]),
@@ -490,6 +617,28 @@ fn h8_paths_become_the_hosts_and_do_not_leave_what_is_shared() {
     }
     for outside in ["/", "/etc", "/workspace/dirout", "/workspace/none", "/workspace/../"] {
         assert!(places.work_dir(outside.as_ref()).is_err(), "{outside}");
+    }
+}
+
+#[test]
+fn h8_links_are_found_behind_options_and_under_names_that_look_like_them() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    for name in ["out", "-out"] {
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join(name)).unwrap();
+    }
+    let mount = HostMount { container: "/workspace".into(), host: dir.path().to_owned() };
+    let places = place::Places::open(&[mount]).unwrap();
+    let cwd = places.work_dir("/workspace".as_ref()).unwrap();
+    for (word, passes) in [
+        ("-v", true),
+        ("-ffile", true),
+        ("-f", true),
+        ("-fout", false),
+        ("-vfout", false),
+        ("-out", false),
+    ] {
+        assert_eq!(places.argument(OsStr::new(word), Some(&cwd)).is_ok(), passes, "{word}");
     }
 }
 

@@ -10,6 +10,11 @@ use std::path::Path;
 
 use super::entry::{Entry, matches};
 
+mod runner;
+mod table;
+
+pub(super) use runner::program;
+
 /// What a tool is known for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -17,6 +22,8 @@ pub(super) enum Kind {
     Own,
     /// It runs another program, the one its words name.
     Runs,
+    /// It runs what its input says, or what a shell makes of its words.
+    Obeys,
     /// It runs code that its arguments or its input hold.
     Interprets,
     /// It can take over the machine or its data.
@@ -40,68 +47,13 @@ const fn tool(kind: Kind, names: &'static [&'static str], deny: &'static [&'stat
     Tool { names, kind, deny, harmless: &[] }
 }
 
-#[rustfmt::skip]
-const DOCKER: &[&str] = &["ps", "images", "logs", "version", "info", "stats", "top", "port", "events", "inspect"];
-#[rustfmt::skip]
-const SYSTEMCTL: &[&str] = &[
-    "status", "is-active", "is-enabled", "is-failed", "show", "list-units", "list-timers", "list-sockets",
-    "list-unit-files", "list-dependencies",
-];
-const KUBECTL: &[&str] = &["get", "describe", "logs", "version", "top", "explain"];
-
-#[rustfmt::skip]
-static TOOLS: &[Tool] = &[
-    tool(Kind::Own, &["agent-sandbox", "agent-sandbox-init", "agent-sandbox-shell", "agentfs", "miclaw-cmd-wrapper"], &[]),
-    tool(Kind::Runs, &[
-        "sudo", "doas", "su", "runuser", "setpriv", "env", "xargs", "parallel", "nice", "ionice", "nohup", "timeout",
-        "time", "stdbuf", "setsid", "chroot", "unshare", "nsenter", "flock", "watch", "strace", "ltrace", "gdb",
-        "systemd-run", "script", "expect", "entr", "busybox", "toybox", "command", "exec", "at", "batch", "chrt", "taskset",
-    ], &[]),
-    tool(Kind::Interprets, &[
-        "sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "csh", "tcsh", "python", "python2", "python3", "perl", "ruby",
-        "sed", "node", "nodejs", "deno", "bun", "php", "lua", "awk", "gawk", "mawk", "nawk", "tclsh", "sqlite3", "vi", "vim",
-        "nvim", "emacs", "nano", "ed", "ex", "less", "more", "man", "make", "gmake", "ninja", "cmake", "npm", "npx",
-        "yarn", "pnpm", "pip", "pip3", "cargo", "go", "gradle", "mvn", "ansible", "ansible-playbook", "crontab", "dc", "bc",
-        "gcc", "cc", "ld", "jshell", "irb", "psql", "mysql", "tmux", "screen",
-    ], &[]),
-    tool(Kind::Rules, &["mount", "umount", "dd", "tee", "cp", "mv", "ln", "install", "chmod", "chown", "useradd", "usermod",
-        "passwd", "visudo", "apt", "apt-get", "dpkg", "dnf", "yum", "rpm", "snap", "iptables", "nft", "insmod", "modprobe",
-        "ssh-keygen", "ssh-add", "ssh-copy-id", "socat", "nc", "ncat", "netcat", "openssl", "virsh", "lxc", "ctr", "nerdctl",
-    ], &[]),
-    tool(Kind::Options, &["git"], &[]),
-    Tool { names: &["docker", "podman"], kind: Kind::Options, deny: &[], harmless: DOCKER },
-    Tool {
-        names: &["systemctl"], kind: Kind::Options, harmless: SYSTEMCTL,
-        deny: &["-H*", "--host*", "-M*", "--machine*", "--root*", "--image*"],
-    },
-    Tool { names: &["kubectl"], kind: Kind::Options, harmless: KUBECTL, deny: &["--kubeconfig*", "--raw*", "-f*", "--filename*"] },
-    tool(Kind::Options, &["journalctl"], &["--file*", "-D*", "--directory*", "--root*", "--image*", "--vacuum*", "--rotate", "--flush",
-        "--cursor-file*", "-M*", "--machine*", "-i*"]),
-    tool(Kind::Options, &["find"], &["-exec*", "-ok*", "-delete", "-fprint*", "-fls", "-files0-from"]),
-    tool(Kind::Options, &["fd", "fdfind"], &["-x*", "-X*", "--exec*"]),
-    tool(Kind::Options, &["rg"], &["--pre*", "--hostname-bin*", "-z", "--search-zip"]),
-    tool(Kind::Options, &["sort"], &["--compress-program*", "--compress*", "-o*", "--output*", "-T*", "--files0-from*"]),
-    tool(Kind::Options, &["tar", "bsdtar"], &["-*I*", "--use*", "--to-c*", "--checkpoint*", "-*F*", "--info*", "--new-v*",
-        "--rsh*", "--rmt*", "-P*", "--absolute*"]),
-    tool(Kind::Options, &["rsync"], &["-*e*", "--rsh*", "--rsync-path*", "-M*", "--remote-option*"]),
-    tool(Kind::Options, &["ssh", "scp", "sftp"], &["-*"]),
-    tool(Kind::Options, &["curl"], &["-K*", "--config*", "-o*", "-O*", "--output*", "-T*", "--upload*", "-d@*", "*@*", "--libcurl*",
-        "-D*", "--dump*", "-c*", "--cookie*", "--trace*", "--engine*", "--unix*", "--abstract*", "file:*"]),
-    tool(Kind::Options, &["wget"], &["-O*", "--output*", "-P*", "--directory*", "--use-askpass*", "-e*", "--execute*", "-i*", "--input*",
-        "--post-file*", "--body-file*", "-o*", "-a*", "--append*", "--config*"]),
-    tool(Kind::Options, &["zip"], &["-TT*", "-T*", "--unzip*", "-*T*"]),
-    tool(Kind::Options, &["ip"], &["netns", "-b*", "-ba*", "--batch*", "-batch*", "exec"]),
-    tool(Kind::Options, &["tcpdump"], &["-z*", "-w*", "-F*", "-r*"]),
-    tool(Kind::Options, &["date"], &["-f*", "--file*", "-s*", "--set*"]),
-];
-
 /// What is known of a program.
 pub(super) fn known(program: &OsStr) -> Option<&'static Tool> {
     let name = Path::new(program).file_name()?.to_str()?;
     // `python3.11` is python3 in another version.
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let is = |known: &str| known == name || (plain.len() > 1 && plain != name && known == plain);
-    TOOLS.iter().find(|tool| tool.names.iter().any(|known| is(known)))
+    table::TOOLS.iter().find(|tool| tool.names.iter().any(|known| is(known)))
 }
 
 impl Tool {
@@ -111,9 +63,12 @@ impl Tool {
         let open = words.len() == 1 || words.last().is_some_and(|word| word.starts_with('-'));
         match self.kind {
             Kind::Own => Some("a sandbox does not command its own host"),
-            Kind::Runs if open => Some("it runs any program that it is told to"),
+            Kind::Runs if program(words).is_none() => {
+                Some("it runs any program that it is told to")
+            }
+            Kind::Obeys => Some("it runs what it reads, or has a shell read its words"),
             Kind::Interprets if open => Some("it runs any code that it is given"),
-            Kind::Rules if open => Some("it can change any file or setting of the host"),
+            Kind::Rules if open => Some("it can read or change any file or setting of the host"),
             _ => None,
         }
     }
@@ -149,13 +104,25 @@ impl Tool {
         let old_style =
             at == 0 && self.names.contains(&"tar") && !word.as_bytes().starts_with(b"-");
         let word = if old_style { &dashed } else { word };
-        let long = word.as_bytes().starts_with(b"--");
-        self.deny.iter().any(|pattern| {
-            // `-*I*` is a letter in a bundle; long options are none.
-            let bundle = pattern.starts_with("-*") && pattern.len() > 2;
-            !(bundle && long) && matches(pattern, word)
+        self.deny.iter().any(|pattern| match (pattern.strip_prefix("--"), long(word)) {
+            (Some(denied), Some(asked)) => is_option(denied, asked),
+            // A letter in a bundle is no letter of a long option.
+            (None, Some(_)) if pattern.starts_with("-*") && pattern.len() > 2 => false,
+            _ => matches(pattern, word),
         })
     }
+}
+
+/// The name of a long option, without its value.
+fn long(word: &OsStr) -> Option<&[u8]> {
+    let name = word.as_bytes().strip_prefix(b"--")?;
+    name.split(|byte| *byte == b'=').next().filter(|name| !name.is_empty())
+}
+
+/// Whether a long option is the one that is denied, or may be: most tools take any beginning of a name.
+fn is_option(denied: &str, asked: &[u8]) -> bool {
+    let name = denied.trim_end_matches('*').as_bytes();
+    name.starts_with(asked) || (denied.ends_with('*') && asked.starts_with(name))
 }
 
 /// Something to know about an entry before it is used.
@@ -184,19 +151,24 @@ fn of_entry(entry: &Entry, words: &[String]) -> Vec<Warning> {
             "lets nothing through: {why}; name what it runs, or write `risk = \"accepted\"`"
         ),
         None => match (tool.kind, name.as_str()) {
-            (Kind::Runs, _) => return of_entry(entry, &words[1..]),
+            (Kind::Runs, _) => {
+                return of_entry(
+                    entry,
+                    words.get(program(words).unwrap_or(1)..).unwrap_or_default(),
+                );
+            }
             (Kind::Interprets, _) => {
                 "runs code from files that the agent may be able to write".into()
             }
-            (Kind::Rules, _) => "can change files and settings of the host".into(),
+            (Kind::Rules, "curl" | "wget" | "rsync") | (_, "ssh" | "scp" | "sftp") => {
+                "reaches other machines as this one, with its keys".into()
+            }
+            (Kind::Rules, _) => "can read or change files and settings of the host".into(),
             (_, "git") => return git(entry, words),
             (_, "docker" | "podman")
                 if words.get(1).is_some_and(|sub| !tool.harmless.contains(&sub.as_str())) =>
             {
                 "is as good as root: containers can mount the whole host".into()
-            }
-            (_, "ssh" | "scp" | "sftp" | "rsync") => {
-                "reaches other machines with the host's keys".into()
             }
             _ => return Vec::new(),
         },

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sandbox_core::host_command::place::WorkDir;
@@ -39,14 +40,17 @@ pub(super) fn prepare(
     cwd: Option<&Path>,
 ) -> Result<Prepared, Refused> {
     let deny = |reason: String| Refused::Denied(Denial::new(argv, reason));
-    // Every list must allow it; the first one is the stricter judge of how it is run.
+    // Every list must allow it; where one of them hardens git, that is how it is run.
     let judged: Vec<Allowed<'_>> = policy
         .lists
         .iter()
         .map(|list| judge(list, argv))
         .collect::<Result<_, _>>()
         .map_err(Refused::Denied)?;
-    let Some(allowed) = judged.first() else { return Err(deny("nothing is allowed".into())) };
+    let hardened = judged.iter().find(|allowed| allowed.git.is_some());
+    let Some(allowed) = hardened.or(judged.first()) else {
+        return Err(deny("nothing is allowed".into()));
+    };
     let fixed = judged.iter().find_map(|allowed| allowed.entry.cwd.clone());
     let work_dir = enter(policy, cwd, fixed.as_deref()).map_err(deny)?;
     let confined = judged.iter().any(|allowed| allowed.entry.paths == Paths::Confine);
@@ -60,8 +64,11 @@ pub(super) fn prepare(
     })?;
     check_program(policy, &program).map_err(deny)?;
     let env = environment(policy, &judged, work_dir.as_ref());
-    if allowed.git {
-        check_git(policy, &program, &words, &env, work_dir.as_ref()).map_err(deny)?;
+    if let Some(at) = allowed.git {
+        check_git(policy, &words[at..], &env, work_dir.as_ref()).map_err(deny)?;
+        if allowed.enters_submodules() {
+            check_submodules(policy, &words[at], &env).map_err(deny)?;
+        }
     }
     let timeout = judged.iter().filter_map(|allowed| allowed.entry.timeout).min();
     let timeout = timeout.into_iter().chain(policy.limit(|list| list.timeout)).min().unwrap_or(1);
@@ -82,6 +89,11 @@ fn enter(
 ) -> Result<Option<WorkDir>, String> {
     let wrong = |error: std::io::Error| format!("the working directory cannot be entered: {error}");
     if let Some(dir) = fixed {
+        // One that is shared is the agent's to fill, whoever named it.
+        if let Some(shared) = policy.places.named_dir(dir).map_err(wrong)? {
+            shared.dir.enter().map_err(wrong)?;
+            return Ok(Some(shared));
+        }
         std::env::set_current_dir(dir).map_err(wrong)?;
         return Ok(None);
     }
@@ -158,7 +170,7 @@ fn environment(
     for (name, value) in judged.iter().flat_map(|allowed| &allowed.env) {
         env.push((name.into(), value.into()));
     }
-    if judged.iter().any(|allowed| allowed.git) {
+    if judged.iter().any(|allowed| allowed.git.is_some()) {
         let ceiling = cwd.and_then(|cwd| repository::ceiling(&policy.places, cwd));
         let ceiling = ceiling.or_else(|| policy.empty.parent().map(Path::to_owned));
         env.extend(ceiling.map(|dir| ("GIT_CEILING_DIRECTORIES".into(), dir.into_os_string())));
@@ -169,7 +181,6 @@ fn environment(
 /// Git in a repository of the agent's: what it would obey there, and what it would destroy.
 fn check_git(
     policy: &Policy,
-    program: &Path,
     words: &[OsString],
     env: &[(OsString, OsString)],
     cwd: Option<&WorkDir>,
@@ -181,16 +192,36 @@ fn check_git(
             return Err(format!("git is not run in this repository: {why}"));
         }
     }
-    let at =
-        words.iter().position(|word| Path::new(word).file_name().is_some_and(|name| name == "git"));
-    let real = RealGit::new(program.to_owned(), Vec::new(), Vec::new());
+    let real = RealGit::new(real_git(policy, &words[0])?, Vec::new(), Vec::new());
     let env: Env = env.iter().cloned().collect();
-    match git::judge(&words[at.unwrap_or(0)..], &env, &real) {
+    match git::judge(words, &env, &real) {
         Verdict::Allow { .. } => Ok(()),
         Verdict::Refuse(refusal) => {
             Err(format!("`{}` {}; {}", refusal.what, refusal.why, refusal.instead))
         }
     }
+}
+
+/// Git goes into submodules by itself, and obeys their settings there. The index knows which there are, and looking at
+/// it is harmless.
+fn check_submodules(
+    policy: &Policy,
+    git: &OsStr,
+    env: &[(OsString, OsString)],
+) -> Result<(), String> {
+    let mut list = Command::new(real_git(policy, git)?);
+    list.args(["ls-files", "--stage", "-z", "--", ":/"]).stdin(Stdio::null()).stderr(Stdio::null());
+    list.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
+    let listed = list.output().map_err(|error| format!("git cannot be asked: {error}"))?;
+    let mut entries = listed.stdout.split(|byte| *byte == 0);
+    match entries.find(|entry| entry.starts_with(b"160000 ")) {
+        Some(_) => Err("git would obey the settings of the submodules here".into()),
+        None => Ok(()),
+    }
+}
+
+fn real_git(policy: &Policy, name: &OsStr) -> Result<PathBuf, String> {
+    find(policy, name).ok_or_else(|| "git is not installed on the host".into())
 }
 
 impl Refused {

@@ -24,7 +24,7 @@ pub(crate) fn run(logs: &Logs, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
     let session = service::chosen(&service, logs.name.as_ref(), flags, host)?;
     if session.backend == BackendKind::Docker {
         let docker = service::docker(host)?;
-        let shown = docker.logs(&session, logs.tail, logs.follow, &mut |text| io.bytes(text));
+        let shown = docker.logs(&session, logs.tail, logs.follow, &mut |text| io.said(text));
         return shown.map(|()| 0).map_err(|error| ControlError::from(error).into());
     }
     let path = service.place().log(&session.id);
@@ -33,7 +33,7 @@ pub(crate) fn run(logs: &Logs, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
     let mut at = present.len() as u64;
     text.extend(present);
     let shown = logs.tail.map_or(&text[..], |lines| tail(&text, lines));
-    if !io.bytes(shown) || !logs.follow {
+    if !io.said(shown) || !logs.follow {
         return Ok(0);
     }
     follow(&service, &session, &path, &mut at, io)
@@ -60,7 +60,7 @@ fn follow(
         }
         let more = read(path, *at)?;
         *at += more.len() as u64;
-        if !more.is_empty() && !io.bytes(&more) || !is_up {
+        if !more.is_empty() && !io.said(&more) || !is_up {
             return Ok(0);
         }
         std::thread::sleep(PAUSE);

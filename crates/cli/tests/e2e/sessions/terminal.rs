@@ -93,3 +93,25 @@ fn attach_joins_the_agents_terminal_and_leaves_it_alone_again() {
     world.run(["attach"]).code(6);
     world.run(inside("true")).succeeds();
 }
+
+#[test]
+fn t2_a_log_commands_no_terminal_but_keeps_its_colours() {
+    let world = World::new();
+    // The clipboard, and a question that terminals answer as if it had been typed.
+    let script = r"printf '\033]52;c;eA==\007\033[6n\033[31mred\033[0m said\n'; sleep 1000";
+    let config = format!(
+        "backend = 'bwrap'\n[agent]\ncommand = 'sh'\nargs = ['-c', \"\"\"{}\"\"\"]\n",
+        script.replace('\\', "\\\\")
+    );
+    world.write("agent.toml", config);
+    let file = world.path("agent.toml").display().to_string();
+    let _guard = up(&world, &["-c", &file]);
+    let raw = "\x1b]52;c;eA==\x07\x1b[6n\x1b[31mred\x1b[0m said\n";
+    super::eventually("the agent has spoken", || world.run(["logs"]).succeeds().output() == raw);
+    let terminal = world.terminal(["logs"]);
+    terminal.wait_for("said");
+    let shown = terminal.output();
+    assert!(shown.contains(r"\u{1b}]52;c;eA==\u{7}\u{1b}[6n"), "{shown:?}");
+    assert!(shown.contains("\x1b[31mred\x1b[0m"), "{shown:?}");
+    terminal.wait().code(0);
+}

@@ -284,7 +284,13 @@ impl Backend for Docker {
 
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
         match stray.identity.strip_prefix("boxes/") {
-            Some(id) => remove_dir(&self.place.data().join("boxes").join(id)),
+            Some(id) => {
+                let dir = self.place.data().join("boxes").join(id);
+                broker::end(&dir).map_err(|error| {
+                    BackendError::new("cannot end the broker of host commands", error)
+                })?;
+                remove_dir(&dir)
+            }
             None => self.remove_container(&stray.identity),
         }
     }

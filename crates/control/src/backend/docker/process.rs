@@ -59,7 +59,7 @@ pub(super) fn start(place: Where, exec: Exec) -> io::Result<Connection> {
         let (ours, theirs) = output(exec.stderr)?;
         (ours, Some(theirs))
     };
-    let config = config(&place, &exec.argv, &exec.env, exec.terminal);
+    let config = config(&place, &exec.argv, &exec.env, exec.terminal)?;
     let (orders, inbox) = mpsc::unbounded_channel();
     let (done, signal) = pipe()?;
     let (tell, ended) = std::sync::mpsc::channel();
@@ -105,22 +105,30 @@ fn config(
     argv: &[std::ffi::OsString],
     env: &[(std::ffi::OsString, std::ffi::OsString)],
     terminal: Option<Size>,
-) -> ExecConfig {
-    let text = |word: &std::ffi::OsStr| word.to_string_lossy().into_owned();
-    let words = [place.init.clone(), "enter".to_owned()].into_iter();
-    let env = env.iter().map(|(name, value)| format!("{}={}", text(name), text(value)));
-    ExecConfig {
+) -> io::Result<ExecConfig> {
+    let words = [Ok(place.init.clone()), Ok("enter".to_owned())].into_iter();
+    let words = words.chain(argv.iter().map(|word| text(word)));
+    let env = env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?)));
+    Ok(ExecConfig {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(terminal.is_some()),
-        env: Some(env.collect()),
-        cmd: Some(words.chain(argv.iter().map(|word| text(word))).collect()),
+        env: Some(env.collect::<io::Result<_>>()?),
+        cmd: Some(words.collect::<io::Result<_>>()?),
         privileged: Some(false),
         user: Some(place.user.clone()),
-        working_dir: Some(place.cwd.to_string_lossy().into_owned()),
+        working_dir: Some(text(place.cwd.as_os_str())?),
         ..Default::default()
-    }
+    })
+}
+
+/// The engine is spoken to in text. A word that is none would become another word on the way.
+fn text(word: &std::ffi::OsStr) -> io::Result<String> {
+    word.to_str().map(str::to_owned).ok_or_else(|| {
+        let what = format!("`{}` is no text, and the engine takes nothing else", word.display());
+        io::Error::new(io::ErrorKind::InvalidInput, what)
+    })
 }
 
 struct Streams {

@@ -43,15 +43,7 @@ pub(super) fn list(allowed: &[String]) -> String {
     let entries: Vec<String> = allowed.iter().map(|entry| format!("{entry:?}")).collect();
     let own = format!("allowed = [{}]", entries.join(", "));
     let line = |line| if str::starts_with(line, "allowed = ") { own.as_str() } else { line };
-    LIST.lines()
-        .flat_map(|text| {
-            [
-                line(text),
-                "
-",
-            ]
-        })
-        .collect()
+    LIST.lines().flat_map(|text| [line(text), "\n"]).collect()
 }
 
 /// Whether sudo and a shell read a path as it is.
