@@ -116,7 +116,12 @@ pub(super) struct Provider {
 
 impl Provider {
     pub(super) fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1")
+    }
+
+    /// The same at another address of this machine.
+    pub(super) fn at(address: &str) -> Self {
+        let listener = TcpListener::bind((address, 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let shown = Arc::<Mutex<Vec<String>>>::default();
         let keys = shown.clone();
