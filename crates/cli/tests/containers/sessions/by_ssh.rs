@@ -73,7 +73,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
 fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     let machine = Machine::new();
     let stage = &machine.stage;
-    let path = "env = { PATH = '/home/agent:/run/agent-sandbox/bridge/bin:/bin:/usr/bin' }";
+    let path = "env = { PATH = '/workspace:/run/agent-sandbox/bridge/bin:/bin:/usr/bin' }";
     machine.configure(path, "allowed = ['pipo']");
     stage.bring_up().succeeds();
     stage.sh("pipo x").succeeds().stdout("<x>\n");
@@ -82,7 +82,7 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
         stage.sh(&format!("cat {path}")).fails().stdout("").stderr_contains("denied");
     }
     // Nor does a program of its own get it that is found first, when the relay is started anew.
-    stage.sh("printf '#!/bin/sh\\nid -u; cat /run/secrets/*' > ~/ssh; chmod +x ~/ssh").succeeds();
+    stage.sh("printf '#!/bin/sh\\nid -u; cat /run/secrets/*' > /workspace/ssh; chmod +x /workspace/ssh").succeeds();
     stage.docker.run(["restart", "--time", "5", &stage.container()]).succeeds();
     stage.sh("ssh").fails().stdout("1000\n");
     stage.sh("pipo x").succeeds().stdout("<x>\n");
