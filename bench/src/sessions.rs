@@ -1,9 +1,11 @@
 //! `bench sessions`: what a session costs, against the same thing by hand.
 
+mod api;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sandbox_core::Host;
@@ -19,124 +21,118 @@ struct Pair {
     after: Option<Subject>,
 }
 
+/// What every measurement needs.
+struct Ground {
+    host: Host,
+    world: World,
+    binary: PathBuf,
+    image: &'static str,
+    rounds: usize,
+}
+
 /// Measures everything and prints it.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
-    let host = Host::read();
-    let folder = host.var("AGENT_SANDBOX_STATIC").map(PathBuf::from).ok_or(BenchError::NoBinary)?;
-    let binary = folder.join("agent-sandbox").canonicalize()?;
-    let docker = Docker::new();
-    let image = docker.busybox();
-    let world = World::with_binary(&binary);
-    let text = format!("image = '{image}'\n");
-    let world =
-        world.file("project/sandbox.toml", text).file("local/sandbox.toml", "network = false\n");
-    chown(world.path("project"), Some(1000), Some(1000))?;
+    let ground = Ground::new(rounds)?;
     println!("{rounds} interleaved rounds, seed {SEED:#x}; minima in milliseconds\n");
-    containers(&host, &world, &binary, image, rounds)?;
-    entering(&host, &world, &binary, image, rounds)?;
-    local(&host, &world, &binary, rounds)
+    ground.containers()?;
+    ground.entering()?;
+    ground.local()?;
+    api::run(&ground)
 }
 
-fn subject(host: &Host, world: &World, dir: &str, name: &str) -> Subject {
-    let mut env: BTreeMap<OsString, OsString> = host.env.clone();
-    env.insert("HOME".into(), world.path("home").into());
-    env.insert("AGENT_SANDBOX_TRUST".into(), "1".into());
-    Subject::new(name, &world.path(dir), &env)
-}
+impl Ground {
+    fn new(rounds: usize) -> Result<Self, BenchError> {
+        let host = Host::read();
+        let folder = host.var("AGENT_SANDBOX_STATIC").map(PathBuf::from);
+        let binary = folder.ok_or(BenchError::NoBinary)?.join("agent-sandbox").canonicalize()?;
+        let image = Docker::new().busybox();
+        let world = World::with_binary(&binary)
+            .file("project/sandbox.toml", format!("image = '{image}'\n"))
+            .file("local/sandbox.toml", "network = false\n");
+        chown(world.path("project"), Some(1000), Some(1000))?;
+        Ok(Self { host, world, binary, image, rounds })
+    }
 
-/// `up` against `docker run` of the same image.
-fn containers(
-    host: &Host,
-    world: &World,
-    binary: &Path,
-    image: &str,
-    rounds: usize,
-) -> Result<(), BenchError> {
-    let of = |name: &str| subject(host, world, "project", name);
-    let mount = format!("{}:/workspace", world.path("project").display());
-    let by_hand =
-        ["docker", "run", "--detach", "--name", "as-bench", "--network", "none", "--read-only"];
-    let by_hand = by_hand.into_iter().chain([
-        "--cap-drop",
-        "ALL",
-        "--volume",
-        &mount,
-        image,
-        "sleep",
-        "1000",
-    ]);
-    let pairs = [
-        Pair {
-            measured: of("docker run").words(by_hand),
-            after: Some(of("docker rm").words(["docker", "rm", "--force", "as-bench"])),
-        },
-        Pair {
-            measured: of("up").words([binary.as_os_str()]).words(["up", "--name", "bench"]),
-            after: Some(of("down").words([binary.as_os_str()]).words(["down", "bench"])),
-        },
-    ];
-    let times = measure(&pairs, rounds)?;
-    compare("up, against `docker run`", &times, 1.15);
-    Ok(())
-}
+    /// A command line in one of the two projects.
+    fn of(&self, dir: &str, name: &str) -> Subject {
+        let mut env: BTreeMap<OsString, OsString> = self.host.env.clone();
+        env.insert("HOME".into(), self.world.path("home").into());
+        env.insert("AGENT_SANDBOX_TRUST".into(), "1".into());
+        Subject::new(name, &self.world.path(dir), &env)
+    }
 
-/// `exec` against `docker exec`, in containers that stay.
-fn entering(
-    host: &Host,
-    world: &World,
-    binary: &Path,
-    image: &str,
-    rounds: usize,
-) -> Result<(), BenchError> {
-    let of = |name: &str| subject(host, world, "project", name);
-    let begin = [
-        "docker",
-        "run",
-        "--detach",
-        "--name",
-        "as-bench",
-        "--network",
-        "none",
-        image,
-        "sleep",
-        "1000",
-    ];
-    of("docker run").words(begin).works()?;
-    of("up").words([binary.as_os_str()]).words(["up", "--name", "bench"]).works()?;
-    let enter = ["docker", "exec", "--user", "1000", "as-bench", "true"];
-    let ours = ["exec", "-s", "bench", "true"];
-    let pairs = [
-        Pair { measured: of("docker exec").words(enter), after: None },
-        Pair { measured: of("exec").words([binary.as_os_str()]).words(ours), after: None },
-    ];
-    let times = measure(&pairs, rounds);
-    of("docker rm").words(["docker", "rm", "--force", "as-bench"]).works()?;
-    of("rm").words([binary.as_os_str()]).words(["rm", "bench"]).works()?;
-    compare("exec, against `docker exec`", &times?, 1.1);
-    Ok(())
-}
+    /// One of our own commands.
+    fn ours<const N: usize>(&self, dir: &str, words: [&str; N]) -> Subject {
+        self.of(dir, words[0]).words([self.binary.as_os_str()]).words(words)
+    }
 
-/// `up` on the local backend against bubblewrap itself.
-fn local(host: &Host, world: &World, binary: &Path, rounds: usize) -> Result<(), BenchError> {
-    let of = |name: &str| subject(host, world, "local", name);
-    let bwrap = need("bwrap");
-    let bare = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "true"];
-    let pairs = [
-        Pair { measured: of("bwrap").words([bwrap.as_os_str()]).words(bare), after: None },
-        Pair {
-            measured: of("up").words([binary.as_os_str()]).words(["up", "--name", "local"]),
-            after: Some(of("down").words([binary.as_os_str()]).words(["down", "local"])),
-        },
-    ];
-    let times = measure(&pairs, rounds)?;
-    println!(
-        "{:44} {:8.1} and {:.1}: {:.1} more",
-        "up, local, and bare bwrap",
-        times[1].min(),
-        times[0].min(),
-        times[1].min() - times[0].min()
-    );
-    of("rm").words([binary.as_os_str()]).words(["rm", "local"]).works()
+    /// A container by hand, with these flags.
+    fn by_hand(&self, flags: &[&str]) -> Subject {
+        let run = ["docker", "run", "--detach", "--name", "as-bench", "--network", "none"];
+        let run = self.of("project", "docker run").words(run).words(flags);
+        run.words([self.image, "sleep", "1000"])
+    }
+
+    fn gone(&self) -> Subject {
+        self.of("project", "docker rm").words(["docker", "rm", "--force", "as-bench"])
+    }
+
+    /// `up` against `docker run` of the same image.
+    fn containers(&self) -> Result<(), BenchError> {
+        let mount = format!("{}:/workspace", self.world.path("project").display());
+        let flags = ["--read-only", "--cap-drop", "ALL", "--volume", &mount];
+        let pairs = [
+            Pair { measured: self.by_hand(&flags), after: Some(self.gone()) },
+            Pair {
+                measured: self.ours("project", ["up", "--name", "bench"]),
+                after: Some(self.ours("project", ["down", "bench"])),
+            },
+        ];
+        compare("up, against `docker run`", &measure(&pairs, self.rounds)?, 1.15);
+        Ok(())
+    }
+
+    /// `exec` against `docker exec`, in containers that stay.
+    fn entering(&self) -> Result<(), BenchError> {
+        self.by_hand(&[]).works()?;
+        self.ours("project", ["up", "--name", "bench"]).works()?;
+        let enter = ["docker", "exec", "--user", "1000", "as-bench", "true"];
+        let pairs = [
+            Pair { measured: self.of("project", "docker exec").words(enter), after: None },
+            Pair { measured: self.ours("project", ["exec", "-s", "bench", "true"]), after: None },
+        ];
+        let times = measure(&pairs, self.rounds);
+        self.gone().works()?;
+        self.ours("project", ["rm", "bench"]).works()?;
+        compare("exec, against `docker exec`", &times?, 1.1);
+        Ok(())
+    }
+
+    /// `up` on the local backend against bubblewrap itself.
+    fn local(&self) -> Result<(), BenchError> {
+        let bwrap = need("bwrap");
+        let bare =
+            ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "true"];
+        let pairs = [
+            Pair {
+                measured: self.of("local", "bwrap").words([bwrap.as_os_str()]).words(bare),
+                after: None,
+            },
+            Pair {
+                measured: self.ours("local", ["up", "--name", "local"]),
+                after: Some(self.ours("local", ["down", "local"])),
+            },
+        ];
+        let times = measure(&pairs, self.rounds)?;
+        println!(
+            "{:44} {:8.1} and {:.1}: {:.1} more",
+            "up, local, and bare bwrap",
+            times[1].min(),
+            times[0].min(),
+            times[1].min() - times[0].min()
+        );
+        self.ours("local", ["rm", "local"]).works()
+    }
 }
 
 /// Each once per round, in a new order each time; the first round is not counted.

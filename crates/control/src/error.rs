@@ -154,7 +154,8 @@ impl ControlError {
     }
 }
 
-fn full(source: &io::Error, path: &Path) -> Option<String> {
+/// What to do where there is no room.
+pub(crate) fn full(source: &io::Error, path: &Path) -> Option<String> {
     let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     kinds.contains(&source.kind()).then(|| no_room(path))
 }

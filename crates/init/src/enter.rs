@@ -14,6 +14,7 @@ use crate::environment::Environment;
 use crate::init::{kill, kill_group};
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
+use crate::names;
 
 const LOG: Log = Log("enter");
 /// The codes of shells: found but not executable, and not found.
@@ -29,6 +30,8 @@ enum Fatal {
     Root,
     #[error("this is not the container's own root directory")]
     OtherRoot,
+    #[error("cannot work in `{}`", shown(dir))]
+    Workdir { dir: PathBuf, source: io::Error },
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     #[error(transparent)]
@@ -87,7 +90,12 @@ fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     // A group of its own, so that its end is that of all it started; one with a terminal has it already.
     let _ = rustix::process::setsid();
     credentials::stay()?;
-    let environment = Environment::read().stripped();
+    let environment = Environment::read();
+    if let Some(dir) = environment.word(names::AGENT_WORKDIR).map(PathBuf::from) {
+        // Only here, as the agent: an engine that changed to it could still have files of the host open.
+        std::env::set_current_dir(&dir).map_err(|source| Fatal::Workdir { dir, source })?;
+    }
+    let environment = environment.stripped();
     let path = lookup::find(OsStr::new(name), environment.set("PATH"))?;
     let argv = [name.clone()].into_iter().chain(arguments.iter().cloned());
     let program = Program::with_entries(argv, environment.entries())?;

@@ -23,6 +23,7 @@ const BUILD: Duration = Duration::from_secs(1800);
 #[derive(Debug, Clone)]
 pub struct Docker {
     world: World,
+    host: String,
 }
 
 impl Docker {
@@ -35,9 +36,15 @@ impl Docker {
         let host = setting("DOCKER_HOST").unwrap_or_else(|| {
             panic!("this test needs a Docker daemon; start it with: ./dev test containers")
         });
+        Self::at(&host.to_string_lossy())
+    }
+
+    /// The daemon at an address.
+    #[track_caller]
+    pub(crate) fn at(host: &str) -> Self {
         need("docker");
         let world = World::with_binary(static_binary("agent-sandbox"));
-        Self { world: world.env("DOCKER_HOST", host) }
+        Self { world: world.env("DOCKER_HOST", host), host: host.to_owned() }
     }
 
     /// Where commands on the host's side run.
@@ -90,10 +97,14 @@ impl Docker {
     #[track_caller]
     pub fn busybox(&self) -> &'static str {
         static IMAGE: OnceLock<String> = OnceLock::new();
-        IMAGE.get_or_init(|| {
-            let script = format!("{BUSYBOX}{PACK}");
-            self.import("as-test-busybox", &script, &[need("busybox").as_os_str()])
-        })
+        IMAGE.get_or_init(|| self.import_busybox())
+    }
+
+    /// The same on a daemon of a test's own.
+    #[track_caller]
+    pub fn import_busybox(&self) -> String {
+        let script = format!("{BUSYBOX}{PACK}");
+        self.import("as-test-busybox", &script, &[need("busybox").as_os_str()])
     }
 
     /// The same with this machine's SSH client, and the libraries that it needs.
@@ -136,7 +147,9 @@ impl Docker {
         archive.current_dir(self.world.path("home")).stdin(Stdio::null());
         let mut archive = archive.spawn().expect("cannot start `/bin/sh`");
         let mut docker = Command::new(need("docker"));
-        docker.args(["import", "-", &image]).stdin(archive.stdout.take().expect("it is piped"));
+        docker
+            .args(["--host", &self.host, "import", "-", &image])
+            .stdin(archive.stdout.take().expect("it is piped"));
         let imported = docker.output().expect("cannot start `docker`");
         let made = archive.wait().expect("`sh` ends").success();
         let message = String::from_utf8_lossy(&imported.stderr);

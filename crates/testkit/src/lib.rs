@@ -27,11 +27,13 @@ mod terminal;
 mod namespace;
 mod layered;
 mod docker;
+mod daemon;
 mod authority;
 mod provider;
 
 pub use authority::{Authority, Identity};
 pub use caller::{User, agents, need, rounds, sdk, user};
+pub use daemon::Daemon;
 pub use docker::{Container, Docker, arm64_binary, static_binary};
 pub use layered::{Engine, Layered};
 pub use namespace::Namespace;

@@ -85,6 +85,9 @@ pub(crate) struct Serve {
     /// Listen at an address, too; the token that it asks for is `AGENT_SANDBOX_API_TOKEN`
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// Make no further session when there are so many
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    pub max_sessions: usize,
     /// Print the description of the calls, an `OpenAPI` document, and do nothing else
     #[arg(long, conflicts_with_all = ["socket", "listen"])]
     pub openapi: bool,

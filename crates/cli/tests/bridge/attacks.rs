@@ -119,6 +119,27 @@ fn h6_programs_are_found_where_the_list_says_and_nowhere_else() {
     stage.ask(&["tool"]).denied("tool", "lies where the container can write");
 }
 
+/// The record tells which program ran, not only what it was called.
+#[test]
+fn h6_a_program_in_the_place_of_another_is_told_apart_on_record() {
+    let stage = Stage::new();
+    let program = stage.world.path("bin/pipo").display().to_string();
+    let hash = || {
+        let sum = stage.world.host(["sha256sum", &program]).succeeds().output();
+        json!(sum.split(' ').next().unwrap())
+    };
+    stage.ask(&["pipo", "x"]).gave("<x>\n");
+    let first = hash();
+    let _ = stage.world.clone().exec_file("bin/pipo", "#!/bin/sh\necho another\n");
+    stage.ask(&["pipo", "x"]).gave("another\n");
+    let lines = stage.audit(2);
+    assert_eq!((&lines[0]["sha256"], &lines[1]["sha256"]), (&first, &hash()));
+    assert_ne!(first, hash());
+    // Where nothing ran there is nothing to tell.
+    stage.ask(&["rm"]).denied("rm", "not among");
+    assert!(stage.audit(3)[2]["sha256"].is_null());
+}
+
 #[test]
 fn h8_paths_that_the_container_does_not_share_are_refused() {
     let stage = Stage::new();

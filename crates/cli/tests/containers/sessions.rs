@@ -1,6 +1,7 @@
 //! Sessions in real containers: brought up, entered, taken down, and what an agent in one can do.
 
 mod stage;
+mod listened;
 mod life;
 mod sees;
 mod hardening;
@@ -8,6 +9,8 @@ mod mounts;
 mod network;
 mod attacks;
 mod cut_short;
+mod scale;
+mod full;
 mod host_commands;
 mod machine;
 mod by_ssh;

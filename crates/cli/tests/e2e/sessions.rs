@@ -5,6 +5,7 @@ mod exec;
 mod terminal;
 mod crash;
 mod api;
+mod limits;
 mod many;
 
 use std::time::{Duration, Instant};

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 use serde_json::json;
+use testkit::{Signal, need};
 
 use crate::server::{Server, begin_chunks, chunk, reply};
 use crate::stage::{KEY, Stage, until};
@@ -119,6 +120,36 @@ fn rate_parallel_requests_and_the_end_of_a_session_are_held_to() {
 
     let ended = session(json!({ "expires_at": 1 }));
     assert_eq!(stage.get(&ended, "/x").status, 401);
+}
+
+/// By the clock that nobody can set, also across a restart of the proxy: hours in a sleep count, a wall clock that is
+/// put back does not.
+#[test]
+fn a_session_ends_by_the_boot_clock() {
+    let (mut stage, server) = (Stage::new(), counting());
+    let end = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() + 3600;
+    stage.world.write("key", KEY);
+    let token = stage.register(json!({ "provider": "custom", "upstream_url": server.url(),
+        "secret": { "file": stage.world.path("key") }, "limits": { "expires_at": end } }));
+    assert_eq!(stage.get(&token, "/x").status, 200);
+    stage.stop(Signal::TERM);
+    stage.start();
+    assert_eq!(stage.get(&token, "/x").status, 200);
+    stage.stop(Signal::TERM);
+    // Two hours later by that clock, and not a second by the wall's.
+    let unshare = need("unshare").display().to_string();
+    let later = [
+        unshare.as_str(),
+        "--user",
+        "--map-current-user",
+        "--time",
+        "--boottime=7200",
+        "--fork",
+        "--kill-child",
+    ];
+    stage.start_by(&later);
+    assert_eq!(stage.get(&token, "/x").status, 401);
+    stage.stop(Signal::KILL);
 }
 
 #[test]

@@ -46,8 +46,15 @@ impl Stage {
 
     /// Starts the proxy, and waits until it can be used.
     pub(crate) fn start(&mut self) {
-        let words = ["proxy".to_owned(), "--listen".into(), self.address.to_string()];
-        let process = self.world.spawn(words);
+        self.start_by(&[]);
+    }
+
+    /// The same, by a program that starts others.
+    pub(crate) fn start_by(&mut self, starter: &[&str]) {
+        let binary = self.world.binary().display().to_string();
+        let address = self.address.to_string();
+        let words = [binary.as_str(), "proxy", "--listen", &address];
+        let process = self.world.start(starter.iter().copied().chain(words));
         process.wait_for_message("admin socket at");
         self.process = Some(process);
         let health = self.admin("GET", "/v1/health", None).json();

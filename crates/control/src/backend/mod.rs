@@ -50,6 +50,19 @@ pub trait Backend: Send {
         Err(BackendError::unsupported(self.kind(), "join the agent's terminal"))
     }
 
+    /// Passes on what a session's programs say, where the backend keeps that itself; else `false`:
+    /// it is in the session's own log. `each` says whether to go on, and is asked now and then with
+    /// nothing.
+    fn logs(
+        &self,
+        session: &Session,
+        how: Listen,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, BackendError> {
+        let _ = (session, how, each);
+        Ok(false)
+    }
+
     /// Holds everything in a session still.
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;
@@ -84,6 +97,15 @@ pub trait Backend: Send {
         let _ = stray;
         Ok(())
     }
+}
+
+/// How much of a log is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Listen {
+    /// Only so many lines at the end.
+    pub tail: Option<usize>,
+    /// Go on until the session ends.
+    pub follow: bool,
 }
 
 /// Something of ours that no record names.
@@ -255,6 +277,17 @@ impl BackendError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self { code: "backend", message: message.into(), hint: None, source: Some(source.into()) }
+    }
+
+    /// A file of ours could not be made or changed.
+    pub(crate) fn file(
+        message: impl Into<String>,
+        path: &std::path::Path,
+        error: io::Error,
+    ) -> Self {
+        let hint = crate::error::full(&error, path);
+        let code = if hint.is_some() { "storage" } else { "backend" };
+        Self { code, hint, ..Self::new(message, error) }
     }
 
     /// Something is not as it must be.

@@ -39,13 +39,15 @@ impl From<Problem> for Refused {
             "not_found" => StatusCode::NOT_FOUND,
             "invalid" | "invalid_name" | "ambiguous" => StatusCode::BAD_REQUEST,
             "name_taken" | "not_up" => StatusCode::CONFLICT,
-            "refused" | "untrusted" | "no_backend" | "unsupported" => {
+            "refused" | "untrusted" | "no_backend" | "unsupported" | "no_image" => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            "busy" => StatusCode::TOO_MANY_REQUESTS,
+            "busy" | "too_many" => StatusCode::TOO_MANY_REQUESTS,
             "storage" => StatusCode::INSUFFICIENT_STORAGE,
             // Something that was asked for could not be made: the caller's machine, not this program.
-            "not_started" | "unreachable" | "backend" | "no_home" => StatusCode::BAD_GATEWAY,
+            "not_started" | "unreachable" | "backend" | "no_home" | "engine"
+            | "engine_unreachable" | "no_engine" | "proxy" => StatusCode::BAD_GATEWAY,
+            "too_slow" => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, problem)

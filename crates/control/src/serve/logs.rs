@@ -1,5 +1,6 @@
 //! The log of a session as events, one for each line.
 
+use std::collections::VecDeque;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,12 +13,15 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use serde::Deserialize;
+use tokio::sync::mpsc;
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
 use super::routes::{Word, word};
 use super::wire::Problem;
-use crate::session::State as SessionState;
+use crate::backend::Listen;
+use crate::service::Service;
+use crate::session::{BackendKind, Session, State as SessionState};
 
 /// How often a log that is followed is looked at.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -25,6 +29,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const STEP: u64 = 256 << 10;
 /// A line that is longer is passed on in pieces: a program that never ends one must not fill the memory.
 const LONGEST: usize = 64 << 10;
+/// Pieces of an engine's log that wait for a reader.
+const QUEUE: usize = 16;
 
 /// How.
 #[derive(Debug, Deserialize)]
@@ -35,14 +41,18 @@ pub(super) struct How {
 }
 
 struct Reader {
-    shared: Arc<Shared>,
-    name: String,
-    path: PathBuf,
-    at: u64,
+    source: Source,
     rest: Vec<u8>,
-    lines: std::collections::VecDeque<String>,
-    follow: bool,
+    lines: VecDeque<String>,
     _place: tokio::sync::OwnedSemaphorePermit,
+}
+
+/// Where lines come from.
+enum Source {
+    /// The session's own log.
+    File(Followed),
+    /// An engine that keeps them itself.
+    Engine(mpsc::Receiver<Vec<u8>>),
 }
 
 /// Streams the log.
@@ -57,26 +67,31 @@ pub(super) async fn stream(
     })?;
     let place = Arc::clone(&shared.room).try_acquire_owned();
     let place = place.map_err(|_| Problem::new("busy", "too many streams at a time"))?;
-    let (id, path) = blocking(&shared, move |operator| {
-        let (service, session) = find(operator, &name)?;
-        Ok((session.id.as_str().to_owned(), service.place().log(&session.id)))
-    })
-    .await?;
-    let reader = Reader {
-        shared,
-        name: id,
-        path,
-        at: 0,
-        rest: Vec::new(),
-        lines: std::collections::VecDeque::new(),
-        follow: how.follow,
-        _place: place,
-    };
+    let found = blocking(&shared, move |operator| find(operator, &name)).await;
+    let source = source(found?, how.follow, &shared);
+    let reader = Reader { source, rest: Vec::new(), lines: VecDeque::new(), _place: place };
     let events = unfold(reader, |mut reader| async {
         let line = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(Event::default().data(line)), reader))
     });
     Ok(Sse::new(events).into_response())
+}
+
+fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Shared>) -> Source {
+    if session.backend != BackendKind::Docker {
+        let path = service.place().log(&session.id);
+        let (name, shared) = (session.id.as_str().to_owned(), Arc::clone(shared));
+        return Source::File(Followed { shared, name, path, at: 0, follow });
+    }
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    // Ends with the log, or soon after whoever reads it.
+    std::thread::spawn(move || {
+        let mut pass = |text: &[u8]| sender.blocking_send(text.to_vec()).is_ok();
+        if let Err(error) = service.logs(&session, Listen { tail: None, follow }, &mut pass) {
+            let _ = sender.blocking_send(format!("{error}\n").into_bytes());
+        }
+    });
+    Source::Engine(receiver)
 }
 
 impl Reader {
@@ -85,15 +100,41 @@ impl Reader {
             if let Some(line) = self.lines.pop_front() {
                 return Some(line);
             }
+            let more = match &mut self.source {
+                Source::File(followed) => followed.more().await,
+                Source::Engine(receiver) => receiver.recv().await,
+            };
+            let Some(text) = more else {
+                let last = std::mem::take(&mut self.rest);
+                return (!last.is_empty()).then(|| shown(&last));
+            };
+            self.rest.extend(text);
+            self.lines.extend(lines(&mut self.rest));
+        }
+    }
+}
+
+/// A file that may grow.
+struct Followed {
+    shared: Arc<Shared>,
+    name: String,
+    path: PathBuf,
+    at: u64,
+    follow: bool,
+}
+
+impl Followed {
+    /// What is new; nothing at the end.
+    async fn more(&mut self) -> Option<Vec<u8>> {
+        loop {
             // Looked at before the log: what was said before the end is shown.
             let is_up = self.follow && self.is_up().await;
             let new = self.read();
-            if new > 0 {
-                continue;
+            if !new.is_empty() {
+                return Some(new);
             }
             if !is_up {
-                let last = std::mem::take(&mut self.rest);
-                return (!last.is_empty()).then(|| shown(&last));
+                return None;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -108,8 +149,7 @@ impl Reader {
         matches!(state.await, Ok(SessionState::Running | SessionState::Starting))
     }
 
-    /// Reads what is new; returns how much.
-    fn read(&mut self) -> usize {
+    fn read(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         let read = std::fs::File::open(&self.path).and_then(|mut file| {
             if file.metadata()?.len() < self.at {
@@ -119,11 +159,8 @@ impl Reader {
             file.take(STEP).read_to_end(&mut text)
         });
         // A log that cannot be read says nothing.
-        let read = read.unwrap_or(0);
-        self.at += read as u64;
-        self.rest.append(&mut text);
-        self.lines.extend(lines(&mut self.rest));
-        read
+        self.at += read.unwrap_or(0) as u64;
+        text
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod wire;
 mod openapi;
+mod listen;
 mod access;
 mod answer;
 mod routes;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub socket: PathBuf,
     /// An address beside it, and the token that it asks for.
     pub tcp: Option<(SocketAddr, String)>,
+    /// How many sessions there may be on record for one more to be made.
+    pub sessions: usize,
 }
 
 /// Why nothing is served.
@@ -89,10 +92,14 @@ pub(crate) struct Shared {
     metrics: Metrics,
     /// Commands and streams at a time.
     room: Arc<tokio::sync::Semaphore>,
+    /// Sessions on record.
+    sessions: usize,
 }
 
 /// How many commands and streams there may be at a time.
 const MOST: usize = 256;
+/// How many calls may be carried out at a time; the others wait.
+const CALLS: usize = 64;
 
 /// Serves until a signal ends it. Sessions go on. `started` is called when it can be used.
 pub fn run(
@@ -101,11 +108,13 @@ pub fn run(
     started: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), ServeError> {
     let room = Arc::new(tokio::sync::Semaphore::new(MOST));
-    let shared = Arc::new(Shared { operator, metrics: Metrics::default(), room });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let sessions = settings.sessions;
+    let shared = Arc::new(Shared { operator, metrics: Metrics::default(), room, sessions });
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(CALLS).build();
     let runtime = runtime.map_err(ServeError::Start)?;
     let served = runtime.block_on(async {
-        let unix = listen(&settings.socket)?;
+        let unix = bind(&settings.socket)?;
         let tcp = match settings.tcp {
             Some((address, token)) => {
                 let failed = |error| ServeError::Listen(address.to_string(), error);
@@ -121,7 +130,8 @@ pub fn run(
             return Err(ServeError::Start(io::Error::other("no signals")));
         };
         started(tcp.as_ref().map(|(_, bound, _)| *bound));
-        both(unix, tcp, &shared, [term, int]).await
+        both(unix, tcp, &shared, [term, int]).await;
+        Ok(())
     });
     // A command that somebody waits for ends with its connection; nobody is waited for here.
     runtime.shutdown_background();
@@ -135,27 +145,27 @@ async fn both(
     tcp: Option<(TcpListener, SocketAddr, String)>,
     shared: &Arc<Shared>,
     [mut term, mut int]: [Signal; 2],
-) -> Result<(), ServeError> {
-    let local = axum::serve(unix, routes::all(Arc::clone(shared), Access::Owner));
+) {
+    let local = listen::serve(unix, routes::all(Arc::clone(shared), Access::Owner));
     let remote = async {
         match tcp {
             Some((listener, bound, token)) => {
                 let access = Access::Token { token, port: bound.port() };
-                axum::serve(listener, routes::all(Arc::clone(shared), access)).await
+                listen::serve(listener, routes::all(Arc::clone(shared), access)).await;
             }
             None => std::future::pending().await,
         }
     };
     tokio::select! {
-        served = local.into_future() => served.map_err(ServeError::Start),
-        served = remote => served.map_err(ServeError::Start),
-        _ = term.recv() => Ok(()),
-        _ = int.recv() => Ok(()),
+        () = local => {},
+        () = remote => {},
+        _ = term.recv() => {},
+        _ = int.recv() => {},
     }
 }
 
 /// A socket of a mode that lets nobody in but its owner, from the first moment on.
-fn listen(path: &Path) -> Result<UnixListener, ServeError> {
+fn bind(path: &Path) -> Result<UnixListener, ServeError> {
     let failed = |error| ServeError::Listen(path.display().to_string(), error);
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(ServeError::Taken(path.to_path_buf()));

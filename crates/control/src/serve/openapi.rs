@@ -80,7 +80,7 @@ const CALLS: &[Call] = &[
         query: &[],
         body: Body::Json("Create"),
         answers: &[("201", "It was brought up", SESSION), ("200", "It was up already", SESSION)],
-        problems: &["400", "409", "413", "415", "422", "502", "507"],
+        problems: &["400", "409", "415", "422", "429", "502", "507"],
     },
     Call {
         method: "get",
@@ -160,7 +160,7 @@ const CALLS: &[Call] = &[
         query: &[("path", "string", true, "The path, as the session sees it")],
         body: Body::None,
         answers: &[("200", "Its content", Body::Bytes)],
-        problems: &["400", "404", "409", "413", "502", "507"],
+        problems: &["400", "404", "409", "502", "504", "507"],
     },
     Call {
         method: "put",
@@ -170,12 +170,12 @@ const CALLS: &[Call] = &[
         query: &[("path", "string", true, "The path, as the session sees it")],
         body: Body::Bytes,
         answers: &[("204", "It is written", Body::None)],
-        problems: &["400", "404", "409", "413", "502", "507"],
+        problems: &["400", "404", "409", "502", "504", "507"],
     },
 ];
 
 /// What every call may answer with.
-const ALWAYS: &[&str] = &["401", "403", "405", "421", "500"];
+const ALWAYS: &[&str] = &["400", "401", "403", "405", "408", "413", "421", "500"];
 
 /// The whole description.
 pub fn document() -> Value {

@@ -13,12 +13,9 @@ use axum::{Json, Router};
 use super::access::{self, Access};
 use super::answer::{Refused, blocking, find};
 use super::wire::{Create, Health, Problem, Session, Sessions, Usage};
-use super::{Shared, exec, files, logs, openapi};
+use super::{Shared, exec, files, listen, logs, openapi};
 use crate::service::{Brought, Seen};
 use crate::session::State as SessionState;
-
-/// How long a request for a session may be.
-const LONGEST: usize = 1 << 20;
 
 /// A word of a path.
 pub(super) type Word = Result<Path<String>, PathRejection>;
@@ -40,7 +37,8 @@ pub(super) fn all(shared: Arc<Shared>, access: Access) -> Router {
         .route(&format!("{one}/files"), get(files::read).put(files::write))
         .fallback(async || no_such("there is no such call"))
         .method_not_allowed_fallback(async || not_allowed())
-        .layer(DefaultBodyLimit::max(LONGEST))
+        .layer(middleware::from_fn(listen::whole))
+        .layer(DefaultBodyLimit::max(listen::LONGEST))
         .layer(middleware::from_fn_with_state(Arc::new(access), access::check))
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), count))
         .with_state(shared)
@@ -84,9 +82,15 @@ async fn create(
 ) -> Result<(StatusCode, Json<Session>), Refused> {
     let Json(create) =
         body.map_err(|error| Refused(error.status(), Problem::new("invalid", error.body_text())))?;
+    let most = shared.sessions;
     let (seen, brought) = blocking(&shared, move |operator| {
         let new = operator.prepare(&create)?;
         let mut service = operator.service()?;
+        if !service.has_room(&new, most)? {
+            let mut wrong = Problem::new("too_many", format!("there are {most} sessions already"));
+            wrong.hint = Some("remove some, or serve with a larger `--max-sessions`".into());
+            return Err(wrong.into());
+        }
         let (session, brought) = service.up(&new)?;
         let observed = service.observe(&session)?;
         Ok((Seen { session, observed }, brought))

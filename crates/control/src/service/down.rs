@@ -5,6 +5,7 @@ use super::lock::Lock;
 use crate::backend::Stray;
 use crate::error::{ControlError, cannot};
 use crate::session::{Session, SessionId, Wanted};
+use crate::store::ThingKind;
 
 impl Service {
     /// Takes a session down: everything that was made for it goes, the last thing first. Its log
@@ -61,11 +62,15 @@ impl Service {
     }
 
     /// Undoes what is on record, the last thing first. All of it is tried; every failure is told, and
-    /// what could not be undone stays on record for the next command.
+    /// what could not be undone stays on record for the next command. So does a directory, as long as
+    /// something that stands on it may be there: a container whose engine is gone.
     pub(super) fn walk_back(&self, session: &Session) -> Result<(), ControlError> {
         let backend = self.backend(session.backend)?;
         let mut first: Result<(), ControlError> = Ok(());
         for thing in self.store.things(&session.id)?.iter().rev() {
+            if first.is_err() && thing.kind == ThingKind::Directory {
+                continue;
+            }
             let undone = backend.remove(session, thing).map_err(ControlError::from);
             let undone = undone.and_then(|()| self.store.gone(&session.id, thing));
             first = match first {

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use sandbox_linux::pty::Size;
 
-use crate::backend::{Backend, Connection, Exec, Observed};
+use crate::backend::{Backend, Connection, Exec, Listen, Observed};
 use crate::error::ControlError;
 use crate::place::Place;
-use crate::session::{BackendKind, Matching, Session, State, Wanted, choose};
-use crate::store::{Store, Thing};
+use crate::session::{BackendKind, Matching, NewSession, Session, State, Wanted, choose};
+use crate::store::{Store, Thing, existing};
 pub use up::Brought;
 
 /// The sessions of a user.
@@ -52,6 +52,12 @@ impl Service {
     /// Every session on record, the oldest first.
     pub fn sessions(&self) -> Result<Vec<Session>, ControlError> {
         self.store.list()
+    }
+
+    /// Whether what is asked for is there already, or there are fewer sessions on record than `most`.
+    pub fn has_room(&self, new: &NewSession, most: usize) -> Result<bool, ControlError> {
+        let all = self.store.list()?;
+        Ok(all.len() < most || existing(new, &all)?.is_some())
     }
 
     /// The session that is meant by a word.
@@ -106,5 +112,16 @@ impl Service {
             return Err(ControlError::NotUp(session.name.as_str().to_owned()));
         }
         Ok(self.backend(session.backend)?.attach(session, size)?)
+    }
+
+    /// Passes on what a session's programs say, where its backend keeps that; else `false`: it is in
+    /// the session's own log. `each` says whether to go on.
+    pub fn logs(
+        &self,
+        session: &Session,
+        how: Listen,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, ControlError> {
+        Ok(self.backend(session.backend)?.logs(session, how, each)?)
     }
 }

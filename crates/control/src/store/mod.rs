@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::ControlError;
 
+pub(crate) use rows::existing;
 pub use things::{Made, Thing, ThingKind};
 
 /// The version of the tables below.

@@ -100,7 +100,7 @@ impl Store {
 }
 
 /// The one that is meant: of that name, or, without a name, the project's own.
-fn existing(new: &NewSession, all: &[Session]) -> Result<Option<Session>, ControlError> {
+pub(crate) fn existing(new: &NewSession, all: &[Session]) -> Result<Option<Session>, ControlError> {
     let Some(name) = &new.name else {
         let own = |session: &&Session| !session.named && session.project == new.project;
         return Ok(all.iter().find(own).cloned());

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::engine;
 use super::facts::{Facts, Found, Tried};
 use super::trial::Trial;
 use super::{Check, limits, namespaces};
@@ -280,7 +281,7 @@ fn docker(facts: &Facts) -> Check {
         return Check::ok("docker", format!("{address}, by the network"));
     }
     match &facts.docker {
-        Some((socket, Ok(()))) => Check::ok("docker", format!("answers on {}", socket.display())),
+        Some((socket, Ok(()))) => answers(&socket.display().to_string(), facts.runc.as_deref()),
         Some((socket, Err(errno))) => {
             let detail =
                 format!("{}: {}; only `--docker` needs it", socket.display(), words(*errno));
@@ -289,6 +290,20 @@ fn docker(facts: &Facts) -> Check {
         }
         None => Check::warn("docker", "no daemon's socket; only `--docker` needs one"),
     }
+}
+
+/// An engine, and the runtime under it.
+fn answers(socket: &str, runc: Option<&str>) -> Check {
+    let Some(version) = runc else { return Check::ok("docker", format!("answers on {socket}")) };
+    let detail = format!("answers on {socket}, with runc {version}");
+    if engine::is_behind(version) {
+        return Check::warn(
+            "docker",
+            format!("{detail}, in which ways out of containers are known"),
+        )
+        .fix("update runc to 1.2.8, 1.3.3 or later, unless your distribution has patched it");
+    }
+    Check::ok("docker", detail)
 }
 
 fn git(facts: &Facts) -> Check {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::{landlock, probe};
 
+use super::engine;
 use super::trial::{self, Trial};
 use crate::backend::find::{Bwrap, FindError, Version, answer, find};
 use crate::exec::{Rendering, renderings};
@@ -40,6 +41,8 @@ pub(super) struct Facts {
     pub(super) container: Option<&'static str>,
     pub(super) docker: Option<(PathBuf, Tried)>,
     pub(super) docker_host: Option<String>,
+    /// The version of the runtime under the engine that answers.
+    pub(super) runc: Option<String>,
     pub(super) git: Option<PathBuf>,
     pub(super) root: bool,
     pub(super) inside: bool,
@@ -71,6 +74,9 @@ impl Facts {
             help: answer(&bwrap.path, "--help").unwrap_or_default(),
             bwrap,
         });
+        let docker = docker(host);
+        let answers = docker.as_ref().filter(|(_, answer)| answer.is_ok());
+        let runc = answers.and_then(|(socket, _)| engine::runc(socket));
         let trials = bwrap.as_ref().map(|found| tries(host, &found.bwrap.path)).unwrap_or_default();
         Self {
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -91,8 +97,9 @@ impl Facts {
             trials,
             settings: Settings::read(),
             container: container(host),
-            docker: docker(host),
+            docker,
             docker_host: docker_host(host),
+            runc,
             git: program(host, "git"),
             root: host.uid == 0,
             inside: host.inside,

@@ -4,6 +4,7 @@
 //! what was found, without looking at anything itself.
 
 mod trial;
+mod engine;
 mod facts;
 mod namespaces;
 mod checks;

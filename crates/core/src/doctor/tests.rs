@@ -39,6 +39,7 @@ fn healthy() -> Facts {
         container: None,
         docker: Some(("/run/docker.sock".into(), Ok(()))),
         docker_host: None,
+        runc: Some("1.3.3".into()),
         git: Some("/usr/bin/git".into()),
         root: false,
         inside: false,

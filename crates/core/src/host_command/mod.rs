@@ -14,6 +14,7 @@ mod judge;
 pub mod argument;
 pub mod place;
 pub mod repository;
+pub mod digest;
 mod drift;
 pub mod wire;
 mod key;

@@ -60,26 +60,12 @@ pub(crate) fn now() -> u64 {
 }
 
 impl Limits {
-    /// Whether the session has ended.
-    pub(crate) fn expired(&self) -> bool {
-        self.expires_at.is_some_and(|end| end <= now())
-    }
-
     /// The largest body of a request.
     pub(crate) fn body(&self) -> u64 {
         self.max_body.unwrap_or(limits::BODY)
     }
 
     pub(super) fn admit(&self, state: &Arc<State>, used: u64) -> Result<Permit, Refusal> {
-        if self.expired() {
-            let hint = "register the session again, with a later `expires_at`";
-            return Err(Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "session_expired",
-                "this session has ended",
-                hint,
-            ));
-        }
         if let Some(budget) = self.token_budget.filter(|budget| used >= *budget) {
             let message = format!("this session has used {used} of {budget} tokens");
             let hint = "raise `token_budget` of the secret, or start a new session";
@@ -166,11 +152,6 @@ mod tests {
         let state = Arc::new(State::default());
         let open = Limits::default();
         assert_eq!(code(&open, &state, u64::MAX), None);
-        assert_eq!(
-            code(&Limits { expires_at: Some(now() - 1), ..open.clone() }, &state, 0),
-            Some("session_expired")
-        );
-        assert_eq!(code(&Limits { expires_at: Some(now() + 60), ..open.clone() }, &state, 0), None);
         let budget = Limits { token_budget: Some(100), ..open.clone() };
         assert_eq!(code(&budget, &state, 99), None);
         assert_eq!(code(&budget, &state, 100), Some("budget_used_up"));

@@ -2,6 +2,7 @@
 
 mod registration;
 mod limits;
+mod ending;
 mod key;
 mod registry;
 mod store;
@@ -15,6 +16,7 @@ pub(crate) use store::{read_file, replace_file};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::credential::Placement;
@@ -24,6 +26,7 @@ use crate::route::Routes;
 use crate::token::TokenHash;
 use crate::upstream::Target;
 use crate::usage::Tokens;
+use ending::Ending;
 use key::Key;
 
 /// A session as requests meet it. Nothing of it changes but its key and its counts.
@@ -45,6 +48,7 @@ pub struct Session {
     pub routes: Routes,
     /// Its other limits.
     pub limits: Limits,
+    ending: Option<Ending>,
     pub(crate) host: HeaderValue,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     placement: Option<Placement>,
@@ -87,8 +91,18 @@ impl Session {
         counts.tokens += tokens;
     }
 
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ending.as_ref().is_some_and(Ending::is_over)
+    }
+
     /// Lets a request in, or says why not.
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, Refusal> {
+        if self.is_over() {
+            let hint = "register the session again, with a later `expires_at`";
+            let (status, why) = (StatusCode::UNAUTHORIZED, "this session has ended");
+            return Err(Refusal::new(status, "session_expired", why, hint));
+        }
         let used = self.counts().tokens.total();
         let permit = self.limits.admit(&self.state, used)?;
         self.state.counts.lock().unwrap_or_else(PoisonError::into_inner).requests += 1;

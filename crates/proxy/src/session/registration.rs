@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use super::ending::Ending;
 use super::key::Key;
 use super::{Limits, Session, State};
 use crate::credential::{Placement, PlacementError, Secret, SecretRef, Source, SourceError};
@@ -175,6 +176,7 @@ impl Session {
             bound,
             routes,
             limits: terms.limits.clone(),
+            ending: Ending::of(&terms.limits, None),
             headers: set_headers(&terms.headers)?,
             placement: terms.credential.clone(),
             key,

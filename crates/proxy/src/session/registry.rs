@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::Serialize;
 
+use super::ending::Ending;
 use super::registration::Terms;
 use super::store::{self, StoreError, Stored};
 use super::{Counts, Registration, RegistrationError, Session, State};
@@ -67,7 +68,8 @@ impl Registry {
                 state,
                 &source,
             );
-            if let Ok(session) = made {
+            if let Ok(mut session) = made {
+                session.ending = Ending::of(&stored.terms.limits, stored.ending);
                 let entry = Entry {
                     session: Arc::new(session),
                     terms: stored.terms,
@@ -137,7 +139,7 @@ impl Registry {
 
     /// Ends sessions whose time is over.
     pub(crate) fn revoke_expired(&self) -> usize {
-        self.remove_where(|entry| entry.session.limits.expired())
+        self.remove_where(|entry| entry.session.is_over())
     }
 
     /// Ends sessions whose sandbox did not come back after a restart.
@@ -197,6 +199,7 @@ impl Registry {
             bound: entry.session.bound,
             terms: entry.terms.clone(),
             usage: entry.session.counts(),
+            ending: entry.session.ending.clone(),
         };
         let mut all: Vec<Stored> = self.read().iter().map(stored).collect();
         all.sort_by_key(|stored| stored.token_sha256);

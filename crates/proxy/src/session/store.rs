@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Counts;
+use super::ending::Ending;
 use super::registration::Terms;
 use crate::token::TokenHash;
 
@@ -23,6 +24,8 @@ pub(super) struct Stored {
     pub terms: Terms,
     #[serde(default)]
     pub usage: Counts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -28,6 +28,8 @@ pub(super) struct Record<'a> {
     pub cwd: Option<&'a std::path::Path>,
     /// The program that ran, if one did.
     pub program: Option<&'a std::path::Path>,
+    /// What it was.
+    pub sha256: Option<&'a str>,
     /// `ended`, `denied`, `timeout`, `flood`, `gone` or `failed`.
     pub outcome: &'static str,
     pub reason: Option<&'a str>,
@@ -57,6 +59,7 @@ impl Audit {
             "argv": words(record.argv),
             "cwd": record.cwd.map(|cwd| text(cwd.as_os_str(), MOST)),
             "program": record.program.map(|program| text(program.as_os_str(), MOST)),
+            "sha256": record.sha256,
             "outcome": record.outcome,
             "reason": record.reason.map(|reason| text(OsStr::new(reason), MOST)),
             "code": record.code,

@@ -156,6 +156,7 @@ fn serve(policy: &Policy, socket: UnixStream) -> i32 {
         argv: &request.argv,
         cwd: Some(&request.cwd),
         program: None,
+        sha256: None,
         outcome: "failed",
         reason: None,
         code: 1,
@@ -170,13 +171,14 @@ fn serve(policy: &Policy, socket: UnixStream) -> i32 {
         Ok(prepared) => {
             record.program = Some(&prepared.program);
             let finished = carry_out(&prepared, socket, &client);
-            let (outcome, code, printed, reason) = request::ending(&prepared, finished);
-            (record.outcome, record.code, record.output) = (outcome, code, printed);
+            let ending = request::ending(&prepared, finished);
+            (record.outcome, record.code) = (ending.outcome, ending.code);
+            (record.output, record.sha256) = (ending.printed, ending.sha256.as_deref());
             record.milliseconds = start.elapsed().as_millis();
-            record.reason = reason.as_deref();
-            let text = reason.as_ref().map(|reason| format!("agent-sandbox: {reason}\n"));
+            record.reason = ending.reason.as_deref();
+            let text = ending.reason.as_ref().map(|reason| format!("agent-sandbox: {reason}\n"));
             write_down(policy, &record);
-            say(&client, &text.unwrap_or_default(), code);
+            say(&client, &text.unwrap_or_default(), ending.code);
         }
         Err(refused) => {
             let (text, code, outcome) = refused.answer();

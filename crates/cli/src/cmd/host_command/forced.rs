@@ -109,6 +109,7 @@ fn refuse(
         argv,
         cwd,
         program: None,
+        sha256: None,
         outcome,
         reason: Some(text.trim_end()),
         code,
@@ -127,8 +128,8 @@ fn report(
     finished: io::Result<runner::Finished>,
     start: Instant,
 ) -> u8 {
-    let (outcome, code, printed, reason) = request::ending(prepared, finished);
-    if let Some(reason) = &reason {
+    let ending = request::ending(prepared, finished);
+    if let Some(reason) = &ending.reason {
         let _ = writeln!(io::stderr(), "agent-sandbox: {reason}");
     }
     let record = Record {
@@ -136,14 +137,15 @@ fn report(
         argv,
         cwd,
         program: Some(&prepared.program),
-        outcome,
-        reason: reason.as_deref(),
-        code,
-        output: printed,
+        sha256: ending.sha256.as_deref(),
+        outcome: ending.outcome,
+        reason: ending.reason.as_deref(),
+        code: ending.code,
+        output: ending.printed,
         milliseconds: start.elapsed().as_millis(),
     };
     complain(policy.audit.write(&record));
-    code
+    ending.code
 }
 
 /// The request is over; all that is left to do about a log that cannot be written is to say so.

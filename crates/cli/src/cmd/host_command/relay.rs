@@ -9,7 +9,7 @@ use sandbox_core::Host;
 use sandbox_core::host_command::route::Ssh;
 
 use super::pump::Client;
-use super::request::{self, Prepared};
+use super::request::{self, Ending, Prepared};
 use super::{broker, shim};
 use crate::args::host_command::Relay;
 use crate::run::{Failed, Outcome};
@@ -65,7 +65,7 @@ fn pass_on(socket: UnixStream, prepare: impl Fn(&str) -> Prepared) -> i32 {
         Ok(line) => {
             let prepared = prepare(&line);
             let finished = broker::carry_out(&prepared, socket, &client);
-            let (_, code, _, reason) = request::ending(&prepared, finished);
+            let Ending { code, reason, .. } = request::ending(&prepared, finished);
             let text =
                 reason.map(|reason| format!("agent-sandbox: {reason}\n")).unwrap_or_default();
             broker::say(&client, &text, code);

@@ -234,14 +234,23 @@ impl Refused {
     }
 }
 
-/// How a run ended: the word for the record, the exit code, what was printed, and what there is to say about it.
-pub(super) fn ending(
-    prepared: &Prepared,
-    finished: std::io::Result<Finished>,
-) -> (&'static str, u8, u64, Option<String>) {
+/// How a run ended, for the record and for the client.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// The word for the record.
+    pub outcome: &'static str,
+    pub code: u8,
+    pub printed: u64,
+    /// What there is to say about it.
+    pub reason: Option<String>,
+    pub sha256: Option<String>,
+}
+
+/// What became of a run.
+pub(super) fn ending(prepared: &Prepared, finished: std::io::Result<Finished>) -> Ending {
     let name = prepared.argv[0].display();
     match finished {
-        Ok(Finished { outcome, code, printed }) => {
+        Ok(Finished { outcome, code, printed, sha256 }) => {
             let reason = match outcome {
                 "timeout" => Some(format!(
                     "`{name}` took longer than {} seconds",
@@ -250,8 +259,11 @@ pub(super) fn ending(
                 "flood" => Some(format!("`{name}` printed more than {} bytes", prepared.output)),
                 _ => None,
             };
-            (outcome, code, printed, reason)
+            Ending { outcome, code, printed, reason, sha256 }
         }
-        Err(error) => ("failed", 126, 0, Some(format!("`{name}` cannot be run: {error}"))),
+        Err(error) => {
+            let reason = Some(format!("`{name}` cannot be run: {error}"));
+            Ending { outcome: "failed", code: 126, printed: 0, reason, sha256: None }
+        }
     }
 }

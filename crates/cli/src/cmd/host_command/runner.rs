@@ -1,5 +1,6 @@
 //! One command, from its start to the end of everything that it started.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -10,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sandbox_core::host_command::digest;
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::descendants;
 use sandbox_linux::process::Change;
@@ -52,12 +54,14 @@ pub(super) struct Ends {
 }
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finished {
     /// For the record: `ended`, `timeout`, `flood` or `gone`.
     pub outcome: &'static str,
     pub code: u8,
     pub printed: u64,
+    /// The SHA-256 of the program's file; of one that can only be run, nothing.
+    pub sha256: Option<String>,
 }
 
 /// Runs a command and waits until nothing of it is left. `watch` may start threads that tell of the client's end.
@@ -68,6 +72,7 @@ pub(super) fn run(
 ) -> io::Result<Finished> {
     descendants::adopt_orphans()?;
     let signals = Signals::of(ENDING)?;
+    let file = File::open(&prepared.program).ok();
     let mut child = spawn(prepared, &ends.input)?;
     let pid = i32::try_from(child.id()).unwrap_or(0);
     let (events, happened) = mpsc::channel();
@@ -83,6 +88,8 @@ pub(super) fn run(
     tell_of_signals(signals, events.clone());
     watch(events.clone());
     thread::spawn(move || tell_of_end(pid, &events));
+    // While it runs, so that nobody waits for it.
+    let hashing = thread::spawn(move || digest::of(file?).ok());
     let (outcome, code) = attend(pid, prepared.timeout, &happened);
     // Nothing of a request outlives it, whatever the command left behind.
     let ended = descendants::end_all();
@@ -92,7 +99,8 @@ pub(super) fn run(
         }
     }
     ended?;
-    Ok(Finished { outcome, code, printed: meter.printed.load(Ordering::Relaxed) })
+    let sha256 = hashing.join().ok().flatten();
+    Ok(Finished { outcome, code, printed: meter.printed.load(Ordering::Relaxed), sha256 })
 }
 
 fn spawn(prepared: &Prepared, input: &Input) -> io::Result<Child> {

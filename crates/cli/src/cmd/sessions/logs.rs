@@ -5,7 +5,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox_control::session::{BackendKind, Session, State};
+use sandbox_control::backend::Listen;
+use sandbox_control::session::{Session, State};
 use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
 
@@ -22,10 +23,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn run(logs: &Logs, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let service = service::open(host)?;
     let session = service::chosen(&service, logs.name.as_ref(), flags, host)?;
-    if session.backend == BackendKind::Docker {
-        let docker = service::docker(host)?;
-        let shown = docker.logs(&session, logs.tail, logs.follow, &mut |text| io.said(text));
-        return shown.map(|()| 0).map_err(|error| ControlError::from(error).into());
+    let how = Listen { tail: logs.tail, follow: logs.follow };
+    if service.logs(&session, how, &mut |text| io.said(text))? {
+        return Ok(0);
     }
     let path = service.place().log(&session.id);
     let mut text = read(&service.place().old_log(&session.id), 0)?;

@@ -29,7 +29,7 @@ pub(crate) fn run(serve: &Serve, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let socket = serve.socket.clone().unwrap_or_else(|| place.data().join("api.sock"));
     let tcp = serve.listen.map(|address| token(host).map(|token| (address, token))).transpose()?;
     let operator = Arc::new(Local { host: host.clone(), place });
-    let settings = Settings { socket: socket.clone(), tcp };
+    let settings = Settings { socket: socket.clone(), tcp, sessions: serve.max_sessions };
     let told = |bound: Option<std::net::SocketAddr>| {
         io.say(&format!("serving at {}", socket.display()));
         if let Some(bound) = bound {

@@ -1,7 +1,10 @@
 //! Attacks on the container itself, each with its control. Others stand beside what they attack: C4 and C6 with
 //! mounts, C9 with life, C11, N14 and N15 with networks.
 
-use super::stage::{NAME, Stage};
+use testkit::Signal;
+
+use super::listened::Listened;
+use super::stage::{NAME, Provider, Stage};
 
 /// C1: keys that would take the walls down are no keys.
 #[test]
@@ -28,7 +31,7 @@ fn c1_privileges_cannot_be_smuggled_in_by_a_configuration() {
     stage.sh("id -u").succeeds().stdout("1000\n");
 }
 
-/// C3, C8, C10: the engine's archive calls are not used; whoever enters is the agent's user, in the container's
+/// C8, C10: whoever enters is the agent's user, in the container's
 /// own root, whatever it asks for.
 #[test]
 fn c8_c10_whoever_enters_is_the_agent() {
@@ -89,4 +92,88 @@ fn c5_nothing_of_a_hostile_image_is_obeyed() {
     assert_ne!(stage.inspect("{{index .Config.Labels \"agent-sandbox.session\"}}"), "evil");
     stage.world.run(["rm", NAME]).succeeds();
     stage.docker.run(["rmi", &evil]).succeeds();
+}
+
+/// C2: what the runtime under the engine was led by, `/proc/self/fd`, is never said to it: whoever enters goes to the
+/// agent's directory itself, as the agent. `doctor` names a runtime that is known to be led.
+#[test]
+fn c2_no_directory_of_the_agents_is_ever_the_runtimes() {
+    let (stage, engine) = Listened::new(Stage::new(""));
+    stage.world.write("project/trap/file", "here\n");
+    stage.world.host(["chown", "-R", "1000:1000", "."]).succeeds();
+    stage.bring_up().succeeds();
+    let dir = stage.world.path("project/trap").display().to_string();
+    let sh = |script: &str| stage.world.run(["exec", "-s", NAME, "-C", &dir, "sh", "-c", script]);
+    sh("cat file").succeeds().stdout("here\n");
+    stage.sh("rm -r trap && ln -s /proc/self/fd/99 trap").succeeds();
+    sh("pwd").code(125).stderr_contains("cannot work in `/workspace/trap`");
+    let said = engine.said();
+    assert!(said.contains(r#""WorkingDir":"/""#), "{said}");
+    assert!(!said.contains(r#""WorkingDir":"/workspace"#), "{said}");
+    // The control: by the engine's own means it is the runtime that goes there.
+    let line = ["docker", "exec", "-u", "1000", "-w", "/workspace/trap", &stage.container(), "pwd"];
+    stage.world.host(line);
+    assert!(engine.said().contains(r#""WorkingDir":"/workspace/trap""#));
+    stage.world.run(["doctor"]).stdout_contains("with runc ");
+}
+
+/// C3: files go by mounts and by commands inside; the calls by which an engine unpacks archives are never made.
+#[test]
+fn c3_the_engine_never_packs_or_unpacks_anything() {
+    let (stage, engine) = Listened::new(Stage::new(""));
+    stage.bring_up().succeeds();
+    stage.sh("echo one > file").succeeds();
+    let server = stage.world.spawn(["serve"]);
+    server.wait_for_message("serving at");
+    let socket = stage.world.path("home/.local/share/agent-sandbox/api.sock").display().to_string();
+    let url = format!("http://localhost/v1/sessions/{NAME}/files?path=file");
+    let curl = ["curl", "-sf", "--unix-socket", &socket, &url];
+    stage.world.host(curl).succeeds().stdout("one\n");
+    stage.world.host(curl.into_iter().chain(["-X", "PUT", "--data-binary", "two"])).succeeds();
+    stage.world.host(curl).succeeds().stdout("two");
+    server.signal(Signal::TERM);
+    server.wait().succeeds();
+    stage.world.run(["logs", NAME]).succeeds();
+    stage.down().succeeds();
+    stage.bring_up().succeeds();
+    let unpacks =
+        |said: &str| ["/archive", "/export", "/copy"].iter().any(|call| said.contains(call));
+    assert!(engine.said().contains("/exec") && !unpacks(&engine.said()), "{}", engine.said());
+    // The control: this is how it would be seen.
+    engine.forget();
+    let from = format!("{}:/etc/passwd", stage.container());
+    stage.world.host(["docker", "cp", &from, "."]).succeeds();
+    assert!(unpacks(&engine.said()), "{}", engine.said());
+}
+
+/// C7: an engine that listens on this machine, at any of its addresses.
+#[test]
+fn c7_an_engine_that_listens_by_tcp_is_out_of_reach() {
+    let engines: Vec<Provider> =
+        addresses().into_iter().map(|address| Provider::at(&format!("{address}:0"))).collect();
+    let ask = |engine: &Provider| format!("wget -q -O - http://{}/version", engine.address);
+    for network in ["network = 'none'", "network = { allowed_hosts = ['example.com'] }"] {
+        let stage = Stage::up(network);
+        for engine in &engines {
+            stage.sh(&ask(engine)).fails();
+            let by_proxy = format!("http_proxy=http://127.0.0.1:3128 {}", ask(engine));
+            stage.sh(&by_proxy).fails();
+            assert_eq!(engine.shown(), [""; 0], "{network}: {}", engine.address);
+        }
+    }
+    // The control: with the host's network it is there.
+    let stage = Stage::up("network = 'host'");
+    for engine in &engines {
+        stage.sh(&ask(engine)).succeeds().stdout("answer\n");
+    }
+}
+
+/// This machine's loopback, and the address that it goes out from, if it goes anywhere.
+fn addresses() -> Vec<String> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Sends nothing: the kernel only looks which way it would go.
+    let out = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    let mut all = vec!["127.0.0.1".to_owned()];
+    all.extend(out.ok().map(|address| address.ip().to_string()));
+    all
 }

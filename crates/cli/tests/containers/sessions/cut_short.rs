@@ -1,38 +1,88 @@
-//! `up` killed at every step: the next command goes on, or takes everything back.
+//! `up`, `down` and `rm`, killed at every step: the next command goes on, or takes everything back.
 
-use testkit::need;
+use testkit::{need, rounds};
 
 use super::stage::{NAME, Stage};
 
-/// The calls by which something is made: directories, files, the engine, the record.
-const STEPS: &str = "mkdir,mkdirat,symlink,symlinkat,connect,fsync,fdatasync,rename,renameat2";
+/// The calls by which something is made or taken away: directories, files, the engine, the record.
+const STEPS: &str = "?mkdir,mkdirat,?symlink,symlinkat,connect,fsync,fdatasync,?rename,renameat,renameat2,?unlink,\
+    unlinkat,?rmdir,sendto,writev,ftruncate,pwrite64,flock";
 
-#[test]
-fn up_that_is_killed_at_any_step_leaves_nothing_that_down_does_not_take_away() {
+/// Runs a command, killed when it makes its `nth` call of those. Whether it was.
+fn killed(stage: &Stage, words: &[&str], nth: usize) -> bool {
     let strace = need("strace").display().to_string();
-    let every = testkit::rounds(4, 1);
-    let stage = Stage::new("");
-    let mut step = 1;
-    loop {
-        let trace = format!("trace={STEPS}");
-        let kill = format!("inject={STEPS}:signal=KILL:when={step}");
-        let binary = stage.world.binary().display().to_string();
-        let quiet = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &kill];
-        let line = [strace.as_str()].into_iter().chain(quiet);
-        let run = stage.world.host(line.chain([binary.as_str(), "--trust", "up", "--name", NAME]));
-        if run.status().success() {
+    let (trace, kill) =
+        (format!("trace={STEPS}"), format!("inject={STEPS}:signal=KILL:when={nth}"));
+    let binary = stage.world.binary().display().to_string();
+    let how = [&strace, "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &kill, &binary];
+    let line = how.into_iter().chain(words.iter().copied());
+    !stage.world.host(line).status().success()
+}
+
+/// Every few steps, or in a soak every one.
+fn at_every_step(stage: &Stage, words: &[&str], ready: impl Fn(), then: impl Fn(usize)) {
+    let every = rounds(23, 1);
+    let mut kills = 0;
+    for nth in (1..).step_by(every) {
+        ready();
+        if !killed(stage, words, nth) {
             break;
         }
-        if step % 2 == 0 {
-            stage.bring_up().succeeds();
-            stage.sh("id -u").succeeds().stdout("1000\n");
-        }
-        stage.world.run(["down", NAME]);
-        assert_eq!(stage.containers(), [""; 0], "after step {step}");
-        step += every;
+        kills += 1;
+        then(nth);
     }
-    assert!(step > 10, "{step} steps are too few to be all");
+    assert!(kills > 20 / every, "{words:?}: {kills} steps are too few to be all");
+}
+
+/// Nothing is left of the session, in the engine or on disk, but what outlives `down`.
+fn nothing_runs(stage: &Stage, when: &str) {
+    assert_eq!(stage.containers(), [""; 0], "{when}");
+    let prune = stage.world.run(["prune", "--dry-run"]).succeeds().messages();
+    assert!(prune.contains("nothing to remove"), "{when}: {prune}");
+}
+
+#[test]
+fn up_that_is_killed_at_any_step_is_completed_or_taken_back() {
+    let stage = Stage::new("");
+    at_every_step(
+        &stage,
+        &["--trust", "up", "--name", NAME],
+        || {},
+        |nth| {
+            if nth % 2 == 0 {
+                stage.bring_up().succeeds();
+                stage.sh("id -u").succeeds().stdout("1000\n");
+            }
+            // Before anything is on record there is nothing to take down.
+            let code = stage.down().status().code();
+            assert!(code == Some(0) || code == Some(2), "after step {nth}: {code:?}");
+            nothing_runs(&stage, &format!("up, killed at step {nth}"));
+        },
+    );
     stage.down().succeeds();
+}
+
+#[test]
+fn down_and_rm_that_are_killed_at_any_step_are_completed_and_lose_nothing() {
+    let stage = Stage::new("");
+    let ready = || {
+        stage.bring_up().succeeds();
+        stage.sh("echo kept > ~/note").succeeds();
+    };
+    at_every_step(&stage, &["down", NAME], ready, |nth| {
+        stage.down().succeeds();
+        nothing_runs(&stage, &format!("down, killed at step {nth}"));
+        stage.bring_up().succeeds();
+        stage.sh("cat ~/note").succeeds().stdout("kept\n");
+    });
+    let boxes = "home/.local/share/agent-sandbox/boxes";
+    at_every_step(&stage, &["rm", NAME], ready, |nth| {
+        stage.world.run(["rm", NAME]);
+        stage.world.run(["prune", "--yes"]).succeeds();
+        assert!(stage.id().is_none(), "rm, killed at step {nth}");
+        let left = std::fs::read_dir(stage.world.path(boxes)).into_iter().flatten().count();
+        assert_eq!(left, 0, "rm, killed at step {nth}");
+    });
 }
 
 /// Without the record, what carries our mark is found by its label.

@@ -32,7 +32,7 @@ impl Machine {
         let setup = ["host-command", "setup", "--allow", "pipo", "--yes"];
         world.run(setup).succeeds();
         let (port, sshd) = sshd(&world, &gateway);
-        let stage = stage.on(world);
+        let stage = stage.moved_to(world);
         Self { stage, network, gateway, port, _sshd: sshd }
     }
 

@@ -54,7 +54,7 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
 #[test]
 fn a_named_network_is_joined_and_a_proxied_key_works_beside_it() {
     let (network, gateway) = Docker::new().network();
-    let (provider, neighbour) = (Provider::new(), Provider::at(&gateway));
+    let (provider, neighbour) = (Provider::new(), Provider::at(&format!("{gateway}:0")));
     let secret = format!(
         "[secrets.anthropic]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\nupstream_url = 'http://{}'\nfrom_file = '../key'\n",
         provider.address

@@ -23,7 +23,14 @@ impl Stage {
     #[track_caller]
     pub(super) fn new(config: &str) -> Self {
         let docker = Docker::new();
-        let text = format!("image = '{}'\n{config}\n", docker.busybox());
+        let image = docker.busybox();
+        Self::on(docker, image, config)
+    }
+
+    /// The same on another daemon.
+    #[track_caller]
+    pub(super) fn on(docker: Docker, image: &str, config: &str) -> Self {
+        let text = format!("image = '{image}'\n{config}\n");
         let world = docker.world().clone().file("project/sandbox.toml", text);
         chown(world.path("project"), Some(1000), Some(1000)).unwrap();
         Self { docker, world }
@@ -38,7 +45,7 @@ impl Stage {
     }
 
     /// The same session, made on another host.
-    pub(super) fn on(mut self, host: World) -> Self {
+    pub(super) fn moved_to(mut self, host: World) -> Self {
         self.world = host;
         self
     }
@@ -116,12 +123,11 @@ pub(super) struct Provider {
 
 impl Provider {
     pub(super) fn new() -> Self {
-        Self::at("127.0.0.1")
+        Self::at("127.0.0.1:0")
     }
 
-    /// The same at another address of this machine.
     pub(super) fn at(address: &str) -> Self {
-        let listener = TcpListener::bind((address, 0)).unwrap();
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let shown = Arc::<Mutex<Vec<String>>>::default();
         let keys = shown.clone();

@@ -5,15 +5,19 @@ use testkit::{Process, Signal, World, need};
 use super::{DATA, Up, eventually, inside};
 
 /// A server, and the words of a call to it.
-struct Api<'w> {
+pub(super) struct Api<'w> {
     world: &'w World,
     server: Option<Process>,
-    socket: String,
+    pub(super) socket: String,
 }
 
 impl<'w> Api<'w> {
-    fn start(world: &'w World) -> Self {
-        let server = world.spawn(["serve"]);
+    pub(super) fn start(world: &'w World) -> Self {
+        Self::with(world, &[])
+    }
+
+    pub(super) fn with(world: &'w World, flags: &[&str]) -> Self {
+        let server = world.spawn(["serve"].iter().chain(flags));
         server.wait_for_message("serving at");
         let socket = world.path(DATA).join("api.sock").display().to_string();
         Self { world, server: Some(server), socket }
@@ -21,7 +25,7 @@ impl<'w> Api<'w> {
 
     /// Status and body of a call.
     #[track_caller]
-    fn call(&self, method: &str, path: &str, more: &[&str]) -> (String, String) {
+    pub(super) fn call(&self, method: &str, path: &str, more: &[&str]) -> (String, String) {
         let curl = need("curl").display().to_string();
         let url = format!("http://localhost{path}");
         let words =
@@ -33,7 +37,7 @@ impl<'w> Api<'w> {
     }
 
     #[track_caller]
-    fn create(&self, json: &str) -> (String, String) {
+    pub(super) fn create(&self, json: &str) -> (String, String) {
         self.call("POST", "/v1/sessions", &["-H", "content-type: application/json", "-d", json])
     }
 }

@@ -96,7 +96,7 @@ impl Docker {
     /// The addresses that a container of this network has on its host. Those of a rootless engine are not known.
     fn sources(&self, network: &str) -> Result<Option<String>, BackendError> {
         let engine = self.engine()?;
-        if engine.facts()?.rootless {
+        if engine.facts(false)?.rootless {
             return Ok(None);
         }
         if network == "host" {

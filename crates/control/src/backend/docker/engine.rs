@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use bollard::Docker;
 use bollard::errors::Error;
-use bollard::{API_DEFAULT_VERSION, Docker};
 use sandbox_core::Host;
 use sandbox_core::backend::docker::{Engine as Facts, IMAGE, Image};
 use tokio::runtime::Runtime;
 
 use super::address;
+use super::greeting::Greeting;
 use crate::backend::BackendError;
 
 /// Seconds that an answer may take: a container's end takes as long as its grace period.
@@ -20,22 +21,23 @@ pub(super) struct Engine {
     runtime: Runtime,
     socket: PathBuf,
     by: String,
+    greeting: Greeting,
 }
 
 impl Engine {
     /// Connects, and agrees on a version.
     pub(super) fn connect(host: &Host) -> Result<Self, BackendError> {
         let address = address::find(host)?;
-        let gone = |error: Error| unreachable(&address, error);
+        let greeting =
+            Greeting::of(&address.socket).map_err(|error| unreachable(&address, error))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| BackendError::new("cannot start a runtime", error))?;
         let path = address.socket.to_string_lossy().into_owned();
-        let docker =
-            Docker::connect_with_unix(&path, PATIENCE, API_DEFAULT_VERSION).map_err(gone)?;
-        let docker = runtime.block_on(docker.negotiate_version()).map_err(gone)?;
-        Ok(Self { docker, runtime, socket: address.socket, by: address.by })
+        let docker = Docker::connect_with_unix(&path, PATIENCE, &greeting.client_version())
+            .map_err(|error| unreachable(&address, error))?;
+        Ok(Self { docker, runtime, socket: address.socket, by: address.by, greeting })
     }
 
     /// Waits for an answer.
@@ -75,24 +77,22 @@ impl Engine {
 
     /// Whether the engine makes everything below a read-only mount read-only.
     pub(super) fn reads_only_deeply(&self) -> bool {
-        let version = self.docker.client_version();
-        (version.major_version, version.minor_version) >= (1, 44)
+        self.greeting.version >= (1, 44) && !self.greeting.podman
     }
 
-    /// What a plan has to know of it.
-    pub(super) fn facts(&self) -> Result<Facts, BackendError> {
-        let info = self.ask("tell about itself", self.docker.info())?;
-        let options = info.security_options.unwrap_or_default();
-        let runtimes = info.runtimes.unwrap_or_default();
-        let mut runtimes: Vec<String> = runtimes.into_keys().collect();
-        runtimes.sort();
-        Ok(Facts {
-            socket: self.socket.clone(),
-            rootless: options.iter().any(|option| option.contains("name=rootless")),
-            podman: info.server_version.is_some()
-                && info.docker_root_dir.is_some_and(|dir| dir.contains("containers/storage")),
-            runtimes,
-        })
+    /// What a plan has to know of it. It is asked about itself only where a runtime is wanted, or where somebody else
+    /// than root answers: that may be an engine of an ordinary user's, or somebody between.
+    pub(super) fn facts(&self, runtimes: bool) -> Result<Facts, BackendError> {
+        let mut facts =
+            Facts { socket: self.socket.clone(), podman: self.greeting.podman, ..Facts::default() };
+        if runtimes || !self.greeting.by_root {
+            let info = self.ask("tell about itself", self.docker.info())?;
+            let options = info.security_options.unwrap_or_default();
+            facts.rootless = options.iter().any(|option| option.contains("name=rootless"));
+            facts.runtimes = info.runtimes.unwrap_or_default().into_keys().collect();
+            facts.runtimes.sort();
+        }
+        Ok(facts)
     }
 
     /// What a plan has to know of an image. It is never fetched: what runs is what the user has.
@@ -128,7 +128,10 @@ pub(super) fn status(error: &Error) -> Option<u16> {
     }
 }
 
-fn unreachable(address: &address::Address, error: Error) -> BackendError {
+fn unreachable(
+    address: &address::Address,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> BackendError {
     let (socket, by) = (address.socket.display(), &address.by);
     BackendError::new(format!("the engine cannot be reached at `{socket}` (by {by})"), error)
         .code("engine_unreachable")

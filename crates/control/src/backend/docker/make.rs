@@ -20,13 +20,15 @@ use super::engine::status;
 use super::files::Facts;
 use super::render::{self, Marks};
 use super::{Docker, PREFIX, broker, files, name, proxy_failed};
-use crate::backend::{BackendError, Recorder, Stray};
+use crate::backend::{BackendError, Listen, Recorder, Stray};
 use crate::error::ControlError;
 use crate::session::{BackendKind, Session, hex};
 use crate::store::ThingKind;
 
 /// How long a container may take until its first process has started the agent.
 const READY: Duration = Duration::from_secs(60);
+/// How long a log may be silent before whoever follows it is asked whether it is still there.
+const PAUSE: Duration = Duration::from_secs(1);
 /// What the first process says then.
 const SIGNS: [&str; 2] = ["[init] ready", "[entrypoint] starting"];
 
@@ -43,13 +45,14 @@ impl Docker {
         let control = control(session)
             .map_err(|error| BackendError::new("cannot make the session's token", error))?;
         record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
-            files::make(&dir, &plan, &control)
-                .map_err(|error| BackendError::new("cannot make the session's directory", error))
+            files::make(&dir, &plan, &control).map_err(|error| {
+                BackendError::file("cannot make the session's directory", &dir, error)
+            })
         })?;
         if let Some(bridge) = &plan.bridge {
-            bridge
-                .write(&dir)
-                .map_err(|error| BackendError::new("cannot write the bridge's files", error))?;
+            bridge.write(&dir).map_err(|error| {
+                BackendError::file("cannot write the bridge's files", &dir, error)
+            })?;
             let facts = Facts::of(&plan);
             if !facts.broker.is_empty() {
                 record.make(ThingKind::Broker, session.id.as_str(), || {
@@ -238,37 +241,40 @@ impl Docker {
         client.open_door(session.id.as_str(), &new).map_err(proxy_failed)
     }
 
-    /// Passes on what a session's programs say. `each` says whether it goes on.
-    pub fn logs(
+    /// What the container says, as the engine keeps it.
+    pub(super) fn listen(
         &self,
         session: &Session,
-        tail: Option<usize>,
-        follow: bool,
+        how: Listen,
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        let tail = tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
+        let tail = how.tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
         let options = LogsOptionsBuilder::default()
-            .follow(follow)
+            .follow(how.follow)
             .stdout(true)
             .stderr(true)
             .tail(&tail)
             .build();
         engine.wait(async {
             let mut logs = engine.docker.logs(&name(session), Some(options));
-            while let Some(piece) = logs.next().await {
-                match piece {
-                    Ok(piece) if each(piece.as_ref()) => {}
-                    Ok(_) => return Ok(()),
-                    Err(error) if status(&error) == Some(404) => return Ok(()),
-                    Err(error) => {
+            loop {
+                let goes_on = match tokio_timeout(PAUSE, logs.next()).await {
+                    None => each(&[]),
+                    Some(Some(Ok(piece))) => each(piece.as_ref()),
+                    Some(None) => false,
+                    Some(Some(Err(error))) if status(&error) == Some(404) => false,
+                    Some(Some(Err(error))) => {
                         return Err(BackendError::new("the engine cannot show the log", error));
                     }
+                };
+                if !goes_on {
+                    return Ok(());
                 }
             }
-            Ok(())
         })
     }
+
     /// Containers with our mark, of this data directory, that no session on record has.
     pub(super) fn stray_containers(
         &self,

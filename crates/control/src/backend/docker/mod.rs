@@ -13,6 +13,7 @@
 
 mod address;
 mod authorized;
+mod greeting;
 mod engine;
 mod render;
 mod files;
@@ -36,7 +37,9 @@ use sandbox_proxy::session::Registration;
 use self::engine::Engine;
 use self::files::Facts;
 use self::process::Where;
-use super::{Backend, BackendError, Capabilities, Connection, Exec, Observed, Recorder, Stray};
+use super::{
+    Backend, BackendError, Capabilities, Connection, Exec, Listen, Observed, Recorder, Stray,
+};
 use crate::error::ControlError;
 use crate::place::Place;
 use crate::session::{BackendKind, Session, State, Wanted, hex};
@@ -91,7 +94,8 @@ impl Docker {
             engine.image(config.session.image.as_ref().map(|image| image.value.as_str()))?;
         let binaries = binaries(&self.host);
         let session = plan::Session { id: "", dir: Path::new(""), binaries: &binaries };
-        let plan = plan::container(&self.host, config, &session, &engine.facts()?, &image)
+        let facts = engine.facts(config.session.runtime.is_some())?;
+        let plan = plan::container(&self.host, config, &session, &facts, &image)
             .map_err(|error| refused(&error))?;
         self.planned.replace(Some(plan.clone()));
         Ok(plan)
@@ -223,6 +227,15 @@ impl Backend for Docker {
                 .code("unreachable")
                 .hint(format!("bring it up again: agent-sandbox up --name {}", session.name))
         })
+    }
+
+    fn logs(
+        &self,
+        session: &Session,
+        how: Listen,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, BackendError> {
+        self.listen(session, how, each).map(|()| true)
     }
 
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {

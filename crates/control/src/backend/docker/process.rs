@@ -109,6 +109,9 @@ fn config(
     let words = [Ok(place.init.clone()), Ok("enter".to_owned())].into_iter();
     let words = words.chain(argv.iter().map(|word| text(word)));
     let env = env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?)));
+    // It goes there itself. The engine is told nothing that an agent could have bent.
+    let cwd = text(place.cwd.as_os_str()).map(|cwd| format!("AGENT_WORKDIR={cwd}"));
+    let env = env.chain([cwd]);
     Ok(ExecConfig {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -118,7 +121,7 @@ fn config(
         cmd: Some(words.collect::<io::Result<_>>()?),
         privileged: Some(false),
         user: Some(place.user.clone()),
-        working_dir: Some(text(place.cwd.as_os_str())?),
+        working_dir: Some("/".into()),
         ..Default::default()
     })
 }

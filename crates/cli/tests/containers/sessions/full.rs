@@ -1,0 +1,73 @@
+//! No room where sessions are kept.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use testkit::rounds;
+
+use super::stage::Stage;
+
+/// A small file system of its own, which the engine sees, too.
+struct Small(PathBuf);
+
+impl Small {
+    fn at(path: PathBuf) -> Self {
+        std::fs::create_dir_all(&path).unwrap();
+        let small = Self(path);
+        small.call("mount", &["-t", "tmpfs", "-o", "size=768k,mode=700", "tmpfs"]);
+        small
+    }
+
+    fn call(&self, program: &str, words: &[&str]) {
+        let status = Command::new(program).args(words).arg(&self.0).status().unwrap();
+        assert!(status.success(), "{program}: {status}");
+    }
+
+    /// Leaves so many bytes free.
+    fn leave(&self, room: usize) {
+        let fill = self.0.join("fill");
+        std::fs::write(&fill, vec![0; 1 << 20]).unwrap_err();
+        let length = std::fs::metadata(&fill).unwrap().len();
+        let opened = std::fs::File::options().write(true).open(&fill).unwrap();
+        opened.set_len(length.saturating_sub(room as u64)).unwrap();
+    }
+
+    fn clear(&self) {
+        std::fs::remove_file(self.0.join("fill")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_at_whatever_step_and_leaves_nothing() {
+    let stage = Stage::new("");
+    let small = Small::at(stage.world.path("home/.local/share/agent-sandbox"));
+    let mut failed = 0;
+    for room in (0..40).step_by(rounds(8, 1)) {
+        small.leave(room * 4096);
+        let run = stage.bring_up();
+        small.clear();
+        if run.status().success() {
+            stage.down().succeeds();
+            break;
+        }
+        failed += 1;
+        let said = run.code(125).messages();
+        assert!(said.contains("is full: make room"), "with {room} pages: {said}");
+        assert_eq!(stage.containers(), [""; 0], "with {room} pages");
+    }
+    assert!(failed >= 2, "only {failed} failed");
+    stage.bring_up().succeeds();
+    // Full while it runs: commands go on, and it can be taken down.
+    small.leave(0);
+    stage.sh("echo served").succeeds().stdout("served\n");
+    small.clear();
+    stage.down().succeeds();
+    stage.world.run(["rm", super::stage::NAME]).succeeds();
+    assert_eq!(stage.containers(), [""; 0]);
+}
