@@ -13,7 +13,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
@@ -31,6 +31,8 @@ const STEP: u64 = 256 << 10;
 const LONGEST: usize = 64 << 10;
 /// Pieces of an engine's log that wait for a reader.
 const QUEUE: usize = 16;
+/// How often it is looked whether there is room for one more.
+const ROOM: Duration = Duration::from_millis(5);
 
 /// How.
 #[derive(Debug, Deserialize)]
@@ -86,12 +88,26 @@ fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Sha
     let (sender, receiver) = mpsc::channel(QUEUE);
     // Ends with the log, or soon after whoever reads it.
     std::thread::spawn(move || {
-        let mut pass = |text: &[u8]| sender.blocking_send(text.to_vec()).is_ok();
-        if let Err(error) = service.logs(&session, Listen { tail: None, follow }, &mut pass) {
-            let _ = sender.blocking_send(format!("{error}\n").into_bytes());
+        let mut each = |text: &[u8]| pass(&sender, text);
+        if let Err(error) = service.logs(&session, Listen { tail: None, follow }, &mut each) {
+            pass(&sender, format!("{error}\n").as_bytes());
         }
     });
     Source::Engine(receiver)
+}
+
+/// Hands a piece over as soon as there is room for it. Whether anybody is there to take it.
+fn pass(sender: &mpsc::Sender<Vec<u8>>, text: &[u8]) -> bool {
+    let mut piece = text.to_vec();
+    loop {
+        match sender.try_send(piece) {
+            Ok(()) => return true,
+            Err(TrySendError::Closed(_)) => return false,
+            // Not by the channel's own waiting: this is called from within a runtime, the engine's.
+            Err(TrySendError::Full(again)) => piece = again,
+        }
+        std::thread::sleep(ROOM);
+    }
 }
 
 impl Reader {

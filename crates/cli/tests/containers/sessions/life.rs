@@ -68,6 +68,30 @@ fn agent_runs_by_itself_and_its_log_is_shown() {
 }
 
 #[test]
+fn a_container_is_served_over_http_with_its_log() {
+    let script = "for i in 1 2 3; do echo line $i; done; trap exit TERM; sleep 1000 & wait";
+    let stage = Stage::up(&format!("agent = {{ command = 'sh', args = ['-c', '{script}'] }}"));
+    let server = stage.world.spawn(["serve"]);
+    server.wait_for_message("serving at");
+    let socket = stage.world.path("home/.local/share/agent-sandbox/api.sock").display().to_string();
+    let curl = |more: &[&str]| {
+        let line = ["curl", "-sN", "--max-time", "60", "--unix-socket", &socket];
+        stage.world.start(line.iter().chain(more))
+    };
+    let logs = format!("http://localhost/v1/sessions/{NAME}/logs");
+    let lines = "data: line 1\n\ndata: line 2\n\ndata: line 3\n\n";
+    curl(&[&logs]).wait().succeeds().stdout_contains(lines);
+    let follow = curl(&[&format!("{logs}?follow=true")]);
+    follow.wait_for("data: line 3");
+    let usage = format!("http://localhost/v1/sessions/{NAME}/usage");
+    curl(&[&usage]).wait().succeeds().stdout_lacks("\"processes\":0");
+    stage.down().succeeds();
+    follow.wait().succeeds();
+    server.signal(Signal::TERM);
+    server.wait().succeeds();
+}
+
+#[test]
 fn what_cannot_start_says_why_and_leaves_nothing() {
     let stage = Stage::new("agent.command = 'no-such-program'");
     stage.bring_up().code(125).stderr_contains("did not start").stderr_contains("no-such-program");
