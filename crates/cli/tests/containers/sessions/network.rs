@@ -1,7 +1,5 @@
 //! Networks, and the way to the proxy without one.
 
-use testkit::Docker;
-
 use super::stage::{KEY, NAME, Provider, Stage};
 
 #[test]
@@ -48,32 +46,6 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
     stage.down().succeeds();
     let doors = stage.world.read("home/.local/state/agent-sandbox/proxy/doors.json");
     assert!(!doors.contains("attach.sock") && !doors.contains(KEY), "{doors}");
-}
-
-/// A network of the engine's reaches what is on it; the proxy is reached beside it, without being on it.
-#[test]
-fn a_named_network_is_joined_and_a_proxied_key_works_beside_it() {
-    let (network, gateway) = Docker::new().network();
-    let (provider, neighbour) = (Provider::new(), Provider::at(&format!("{gateway}:0")));
-    let secret = format!(
-        "[secrets.anthropic]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\nupstream_url = 'http://{}'\nfrom_file = '../key'\n",
-        provider.address
-    );
-    let stage = Stage::new(&format!("network = '{network}'\n{secret}"));
-    stage.world.write("key", KEY);
-    stage.bring_up().succeeds().stderr_contains(&format!("granted: network {network}"));
-    let ask = |address: &str| format!("wget -q -T 5 -O - http://{address}/");
-    stage.sh(&ask(&neighbour.address)).succeeds().stdout("answer\n");
-    stage.sh(&ask(&provider.address)).fails();
-    stage
-        .sh("wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" --post-data '{}' $ANTHROPIC_BASE_URL/v1/messages")
-        .succeeds()
-        .stdout("answer\n");
-    assert_eq!(provider.shown(), [KEY]);
-    // The control: without a network there is no neighbour.
-    stage.configure(&secret);
-    stage.bring_up().succeeds();
-    stage.sh(&ask(&neighbour.address)).fails();
 }
 
 /// C11: names that mean something else to the engine, and a network that only a trusted file gives.
