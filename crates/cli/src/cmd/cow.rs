@@ -1,20 +1,24 @@
 //! A command whose changes are kept apart: its session before, and what came of it after.
 
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use sandbox_control::session::Matching;
 use sandbox_core::Host;
 use sandbox_core::config::{Config, CowEngine, Origin};
 use sandbox_core::exec::{self, Rendering};
 use sandbox_core::path::Kind;
 use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Layers, Plan, Store};
 use sandbox_cowfs::session::{
-    Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, Shifted, wait_until_after,
+    Engine, Frozen, Lock, NewSession, RootKind, Session, SessionError, Sessions, Shifted,
+    wait_until_after,
 };
 use thiserror::Error;
 
 use super::report::name;
+use super::sessions::service;
 use super::summary;
 use crate::args::Flags;
 use crate::run::{Failed, Outcome};
@@ -74,6 +78,20 @@ pub(crate) fn sessions(host: &Host) -> Result<Sessions, CowError> {
         Ok(real) => Ok(Sessions::at(real)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Sessions::at(data)),
         Err(source) => Err(CowError::DataDir { path: data, source }),
+    }
+}
+
+/// Holds the container of a session still: the one that keeps the layer in use.
+pub(crate) fn freeze(host: &Host) -> impl Fn(&str) -> io::Result<Frozen> + '_ {
+    move |holder| {
+        let found = service::open(host).and_then(|service| {
+            let session = service.find(holder, Matching::Name)?;
+            Ok(service.hold(&session)?)
+        });
+        found.map_err(|failed| {
+            let hint = failed.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            io::Error::other(format!("{}{hint}", failed.error))
+        })
     }
 }
 

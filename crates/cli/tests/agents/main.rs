@@ -12,3 +12,4 @@ mod claude;
 mod codex;
 mod first_run;
 mod proxied;
+mod boxed;

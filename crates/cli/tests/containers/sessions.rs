@@ -8,6 +8,7 @@ mod hardening;
 mod mounts;
 mod network;
 mod attacks;
+mod cow;
 mod cut_short;
 mod scale;
 mod full;

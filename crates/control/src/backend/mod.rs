@@ -3,6 +3,7 @@
 pub mod bwrap;
 pub mod docker;
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -71,6 +72,13 @@ pub trait Backend: Send {
 
     /// Lets it go on.
     fn resume(&self, session: &Session) -> Result<(), BackendError> {
+        let _ = session;
+        Err(BackendError::unsupported(self.kind(), "hold a session still"))
+    }
+
+    /// Holds everything in a session still until what is returned is dropped, or this process ends. The
+    /// caller must be single-threaded.
+    fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
         let _ = session;
         Err(BackendError::unsupported(self.kind(), "hold a session still"))
     }

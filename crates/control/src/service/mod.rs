@@ -4,6 +4,7 @@ mod lock;
 mod up;
 mod down;
 
+use std::any::Any;
 use std::path::Path;
 
 use sandbox_linux::pty::Size;
@@ -104,6 +105,11 @@ impl Service {
             return Err(ControlError::NotUp(session.name.as_str().to_owned()));
         }
         Ok(self.backend(session.backend)?.connect(session, exec)?)
+    }
+
+    /// Holds a session still until what is returned is dropped, or this process ends.
+    pub fn hold(&self, session: &Session) -> Result<Box<dyn Any>, ControlError> {
+        Ok(self.backend(session.backend)?.hold(session)?)
     }
 
     /// Joins the terminal of a session's agent.

@@ -46,6 +46,10 @@ pub enum ThingKind {
     Door,
     /// A broker of host commands.
     Broker,
+    /// The layer that keeps its changes apart.
+    Layer,
+    /// A volume of an engine's.
+    Volume,
     /// A key in a file.
     Key,
     /// A line of `authorized_keys`, which lets a key in.
@@ -55,7 +59,7 @@ pub enum ThingKind {
 }
 
 impl ThingKind {
-    const ALL: [(Self, &'static str); 10] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::Directory, "directory"),
         (Self::Socket, "socket"),
         (Self::Process, "process"),
@@ -63,6 +67,8 @@ impl ThingKind {
         (Self::Network, "network"),
         (Self::Door, "door"),
         (Self::Broker, "broker"),
+        (Self::Layer, "layer"),
+        (Self::Volume, "volume"),
         (Self::Key, "key"),
         (Self::AuthorizedKey, "authorized_key"),
         (Self::Token, "token"),

@@ -8,6 +8,7 @@ mod agent;
 mod bridge;
 mod error;
 mod mounts;
+mod layers;
 mod rules;
 mod variables;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::network::EgressPolicy;
 
 pub use agent::{Agent, Start};
 pub use error::ContainerError;
+pub use layers::Kept;
 pub use mounts::{Bind, Identity, Source};
 pub use variables::{SEARCH_PATH, STRIPPED, env_lines};
 
@@ -109,6 +111,8 @@ pub struct Container {
     pub unset: Vec<String>,
     /// Bind mounts, parents first.
     pub mounts: Vec<Bind>,
+    /// Directories whose changes are kept apart.
+    pub layers: Vec<Kept>,
     /// File systems in memory, with their options.
     pub tmpfs: BTreeMap<PathBuf, String>,
     /// Files of ours below the session's directory that mounts show, with their mode.
@@ -276,6 +280,7 @@ fn least(config: &Config, image: &Image, agent: Agent) -> Container {
         env: BTreeMap::new(),
         unset: Vec::new(),
         mounts: Vec::new(),
+        layers: Vec::new(),
         tmpfs: BTreeMap::from([
             ("/tmp".into(), tmpfs("rw,nosuid,nodev,exec,mode=1777,size=2g")),
             ("/run".into(), tmpfs("rw,nosuid,nodev,noexec,mode=0755,size=64m")),

@@ -21,6 +21,9 @@ pub struct HostList {
     pub allowed: Vec<Entry>,
     /// Which directories the container shares with the host.
     pub mounts: Vec<HostMount>,
+    /// Directories of the container whose changes the host does not see. Who asks from there works nowhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<PathBuf>,
     /// Where programs are looked for.
     pub path: Vec<PathBuf>,
     /// How many seconds a command may take.
@@ -52,6 +55,7 @@ impl Default for HostList {
         Self {
             allowed: Vec::new(),
             mounts: Vec::new(),
+            apart: Vec::new(),
             path: ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec(),
             timeout: 1800,
             output: 100 << 20,

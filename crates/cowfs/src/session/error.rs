@@ -79,6 +79,12 @@ pub enum SessionError {
         /// Who holds it, if that is known.
         pid: Option<i32>,
     },
+    /// A container works in it.
+    #[error("the session `{name}` is up, and its container works in it")]
+    Held {
+        /// Its name.
+        name: String,
+    },
     /// A root that the session does not have.
     #[error("the session `{name}` has no root {root}")]
     Root {
@@ -133,6 +139,7 @@ impl SessionError {
                 Some("throw all its changes away, or apply the others".into())
             }
             Self::Busy { .. } => Some("wait until it ends, or use another session".into()),
+            Self::Held { name } => Some(format!("take it down first: agent-sandbox down {name}")),
             Self::NoSnapshot { session, .. } => {
                 Some(format!("`agent-sandbox history -s {session}` lists them"))
             }

@@ -130,16 +130,25 @@ pub(super) fn remove(dir: &Path) -> Result<(), SessionError> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            unlock(dir).and_then(|()| fs::remove_dir_all(dir)).map_err(cannot("remove", dir))
+            match unlock(dir).and_then(|()| fs::remove_dir_all(dir)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(cannot("remove", dir)(error))
+                }
+                _ => Ok(()),
+            }
         }
         Err(error) => Err(cannot("remove", dir)(error)),
     }
 }
 
-/// Opens every directory of a tree to its owner, from the top down.
+/// Opens every directory of a tree to its owner, from the top down. An empty one goes at once: what
+/// root's overlay leaves in its work directory cannot be opened by anybody else, nor need it be.
 fn unlock(dir: &Path) -> io::Result<()> {
     let mut todo = vec![dir.to_path_buf()];
     while let Some(dir) = todo.pop() {
+        if fs::remove_dir(&dir).is_ok() {
+            continue;
+        }
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
         for entry in fs::read_dir(&dir)? {
             let entry = entry?;

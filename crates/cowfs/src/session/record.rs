@@ -30,6 +30,10 @@ pub struct Record {
     pub runs: Vec<Run>,
     /// Points to go back to, the latest last.
     pub snapshots: Vec<Snapshot>,
+    /// Who keeps it in use without a process that holds its lock: the id of a session whose
+    /// container has it mounted, and may be started at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     /// The id of the session that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,

@@ -7,14 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox_linux::freeze;
-
 use super::disk;
 use super::error::{SessionError, cannot};
+use super::holder::{Freeze, Frozen};
 use super::layers;
 use super::lock::Lock;
 use super::record::{Root, RootKind, Run};
-use super::store::{Session, State};
+use super::store::Session;
 use crate::change::{Entry, Node, RelPath};
 use crate::diff::{Digest, Origin, Past, Record as _};
 use crate::host::{HostTree, Kind};
@@ -41,9 +40,8 @@ pub struct OverlayMount {
 }
 
 /// A running session that is held still until this is dropped.
-#[derive(Debug)]
 pub struct Still {
-    _frozen: freeze::Frozen,
+    _frozen: Frozen,
     _lock: Lock,
 }
 
@@ -88,6 +86,7 @@ impl Session {
             if let Some(run) = record.runs.last_mut() {
                 (run.ended, run.code) = (Some(disk::now()), code);
             }
+            record.holder = None;
         })?;
         Ok(shifted)
     }
@@ -103,11 +102,9 @@ impl Session {
     /// Holds everything that runs in the session still, and records what its changes so far stand
     /// on. Whoever has this may take them over: every path of theirs is seen through the session's
     /// own layer, so that the host's change below it is not seen inside.
-    pub fn hold_still(&self) -> Result<Still, SessionError> {
-        let busy = |pid| SessionError::Busy { name: self.record().name.clone(), pid };
-        let lock = Lock::try_take(&self.dir().join("apply.lock"))?.ok_or_else(|| busy(None))?;
-        let State::Running(pid) = self.state() else { return Err(busy(None)) };
-        let frozen = freeze::freeze(pid).map_err(cannot("hold still", self.dir()))?;
+    pub fn hold_still(&self, freeze: Freeze<'_>) -> Result<Still, SessionError> {
+        let lock = Lock::try_take(&self.dir().join("apply.lock"))?.ok_or_else(|| self.busy())?;
+        let frozen = self.freeze(freeze)?;
         let since = self.record().runs.last().map(|run| run.started).unwrap_or_default();
         for (number, root) in self.record().roots.iter().enumerate() {
             if root.kind == RootKind::Dir {
@@ -142,7 +139,7 @@ impl Session {
         self.dir().join("reserve")
     }
 
-    fn work(&self, root: usize) -> PathBuf {
+    pub(super) fn work(&self, root: usize) -> PathBuf {
         self.dir().join("work").join(root.to_string())
     }
 

@@ -6,14 +6,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sandbox_linux::freeze;
-
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::find;
+use super::holder::Freeze;
 use super::lock::Lock;
 use super::record::{Engine, FORMAT, LayerId, Record, Root, Snapshot};
-use super::store::{Session, Sessions, State};
+use super::store::{Session, Sessions};
 use crate::overlay::{Stack, flatten};
 
 /// A stack that is higher than this is written down as one layer, but for its upper half.
@@ -25,10 +24,11 @@ impl Sessions {
         &self,
         session: &mut Session,
         name: Option<&str>,
+        freeze: Freeze<'_>,
     ) -> Result<String, SessionError> {
         let _guard = self.guard()?;
         let name = free_snapshot(session.record(), name)?;
-        let stacks = session.still()?;
+        let stacks = session.still(freeze)?;
         let snapshot = Snapshot { name: name.clone(), taken: disk::now(), stacks };
         session.update(|record| record.snapshots.push(snapshot))?;
         session.keep_low()?;
@@ -81,11 +81,16 @@ impl Sessions {
     }
 
     /// Makes a session that goes on from the present state of another.
-    pub fn fork(&self, session: &mut Session, name: &str) -> Result<Session, SessionError> {
+    pub fn fork(
+        &self,
+        session: &mut Session,
+        name: &str,
+        freeze: Freeze<'_>,
+    ) -> Result<Session, SessionError> {
         let _guard = self.guard()?;
         let project = session.record().project.clone();
         let name = Self::free_name(Some(name.to_owned()), &project, &self.list()?)?;
-        let stacks = session.still()?;
+        let stacks = session.still(freeze)?;
         let old = session.record();
         let mut roots = Vec::new();
         for (root, mut stack) in old.roots.iter().zip(stacks) {
@@ -104,6 +109,7 @@ impl Sessions {
             roots,
             runs: Vec::new(),
             snapshots: Vec::new(),
+            holder: None,
             parent: Some(old.id.clone()),
         };
         let mut fork = self.add(record)?;
@@ -115,14 +121,16 @@ impl Sessions {
 
 impl Session {
     /// The layers of each root, none of which is written any more.
-    fn still(&mut self) -> Result<Vec<Vec<LayerId>>, SessionError> {
+    fn still(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
         match self.lock() {
             Ok(lock) => {
                 self.settle(&lock)?;
                 self.stack_up()
             }
-            Err(SessionError::Busy { .. }) if self.record().engine == Engine::Overlay => {
-                self.copy_top()
+            Err(SessionError::Busy { .. } | SessionError::Held { .. })
+                if self.record().engine == Engine::Overlay =>
+            {
+                self.copy_top(freeze)
             }
             Err(error) => Err(error),
         }
@@ -149,11 +157,8 @@ impl Session {
     }
 
     /// Copies the top layer of every root while nothing in the sandbox moves.
-    fn copy_top(&mut self) -> Result<Vec<Vec<LayerId>>, SessionError> {
-        let State::Running(pid) = self.state() else {
-            return Err(SessionError::Busy { name: self.record().name.clone(), pid: None });
-        };
-        let frozen = freeze::freeze(pid).map_err(cannot("hold still", self.dir()))?;
+    fn copy_top(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
+        let frozen = self.freeze(freeze)?;
         let mut stacks = Vec::new();
         for root in &self.record().roots {
             let mut stack = root.stack.clone();

@@ -40,10 +40,12 @@ pub struct NewSession {
 type Opened = Result<Session, (PathBuf, SessionError)>;
 
 /// Whether something runs in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// By this process.
     Running(i32),
+    /// In a container of the session with this id.
+    Held(String),
     /// Nothing does.
     Stopped,
     /// Nothing does, and the last command did not come to an end of its own.
@@ -85,6 +87,7 @@ impl Sessions {
             roots,
             runs: Vec::new(),
             snapshots: Vec::new(),
+            holder: None,
             parent: None,
         };
         self.add(record)
@@ -229,20 +232,36 @@ impl Session {
 
     /// Whether something runs in it.
     pub fn state(&self) -> State {
-        match lock::holder(&self.dir.join("lock")) {
-            Some(pid) => State::Running(pid),
-            None if self.record.runs.last().is_some_and(|run| run.ended.is_none()) => State::Killed,
-            None => State::Stopped,
+        match (lock::holder(&self.dir.join("lock")), &self.record.holder) {
+            (_, Some(holder)) => State::Held(holder.clone()),
+            (Some(pid), None) => State::Running(pid),
+            (None, None) if self.record.runs.last().is_some_and(|run| run.ended.is_none()) => {
+                State::Killed
+            }
+            (None, None) => State::Stopped,
         }
     }
 
     /// Takes the session for oneself: for a run, or to take its changes over.
     pub fn lock(&self) -> Result<Lock, SessionError> {
+        self.lock_for(None)
+    }
+
+    /// The same for whoever has kept it in use, or nobody.
+    pub(super) fn lock_for(&self, holder: Option<&str>) -> Result<Lock, SessionError> {
         let path = self.dir.join("lock");
-        Lock::try_take(&path)?.ok_or_else(|| SessionError::Busy {
-            name: self.record.name.clone(),
+        let name = || self.record.name.clone();
+        let lock = Lock::try_take(&path)?.ok_or_else(|| SessionError::Busy {
+            name: name(),
             pid: lock::holder(&path).filter(|pid| *pid > 0),
-        })
+        })?;
+        // Since this value was read, somebody may have come and gone.
+        match read_record(&self.dir.join("session.json"))?.holder {
+            Some(other) if Some(other.as_str()) != holder => {
+                Err(SessionError::Held { name: name() })
+            }
+            _ => Ok(lock),
+        }
     }
 
     /// Changes the record. Whoever runs in the session and whoever looks after it may both do so.

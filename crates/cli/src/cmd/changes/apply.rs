@@ -27,9 +27,9 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
     let mut opened = Opened::find(None, flags, host)?;
     if opened.lock.is_none() {
         if !asked.live {
-            return Err(running(&opened));
+            return Err(in_use(&opened));
         }
-        opened.hold_still()?;
+        opened.hold_still(host)?;
     }
     if flags.dry_run {
         opened.tell_interrupted(io)?;
@@ -66,10 +66,16 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
     Ok(u8::from(!plan.conflicts.is_empty()))
 }
 
-fn running(opened: &Opened) -> Failed {
-    let mut failed = Failed::from(ChangesError::Running(opened.name().to_owned()));
-    failed.hint = Some("wait for its end; `--live` applies while it runs".into());
-    failed
+fn in_use(opened: &Opened) -> Failed {
+    let error = opened.stopped().err();
+    let error = error.unwrap_or_else(|| ChangesError::Running(opened.name().to_owned()));
+    let hint = match &error {
+        ChangesError::Up(name) => {
+            format!("take it down: agent-sandbox down {name}; or apply while it runs: `--live`")
+        }
+        _ => "wait for its end; `--live` applies while it runs".into(),
+    };
+    Failed { hint: Some(hint), ..Failed::from(error) }
 }
 
 /// What to do in all roots together.

@@ -22,7 +22,9 @@ use sandbox_cowfs::Layer;
 use sandbox_cowfs::apply::{ApplyError, Journal, Status, Target};
 use sandbox_cowfs::diff::{Change, Changes, DiffError, View, compare};
 use sandbox_cowfs::host::HostTree;
-use sandbox_cowfs::session::{BaseRecord, Lock, Selector, Session, SessionError, Sessions, Still};
+use sandbox_cowfs::session::{
+    BaseRecord, Lock, Selector, Session, SessionError, Sessions, State, Still,
+};
 use thiserror::Error;
 
 use super::cow;
@@ -42,6 +44,8 @@ pub(crate) enum ChangesError {
     Elsewhere { path: PathBuf, session: String },
     #[error("the session `{0}` is running")]
     Running(String),
+    #[error("the session `{0}` is up")]
+    Up(String),
     #[error("{0}")]
     NoTerminal(String),
 }
@@ -50,6 +54,7 @@ impl ChangesError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Running(_) => Some("wait for its end, or end it".into()),
+            Self::Up(name) => Some(format!("take it down first: agent-sandbox down {name}")),
             Self::NoTerminal(_) => Some("pass `--yes`".into()),
             Self::Inside | Self::Root { .. } | Self::Elsewhere { .. } => None,
         }
@@ -100,7 +105,7 @@ impl Opened {
         let mut session = cow::sessions(host)?.find(&selector)?;
         let lock = match session.lock() {
             Ok(lock) => Some(lock),
-            Err(SessionError::Busy { .. }) => None,
+            Err(SessionError::Busy { .. } | SessionError::Held { .. }) => None,
             Err(error) => return Err(error.into()),
         };
         if let Some(lock) = &lock {
@@ -115,12 +120,16 @@ impl Opened {
 
     /// The lock, or why there is none.
     pub(crate) fn stopped(&self) -> Result<&Lock, ChangesError> {
-        self.lock.as_ref().ok_or_else(|| ChangesError::Running(self.name().to_owned()))
+        let name = || self.name().to_owned();
+        self.lock.as_ref().ok_or_else(|| match self.session.state() {
+            State::Held(_) => ChangesError::Up(name()),
+            _ => ChangesError::Running(name()),
+        })
     }
 
     /// Holds what runs in it still, until the end.
-    pub(crate) fn hold_still(&mut self) -> Result<(), SessionError> {
-        self.still = Some(self.session.hold_still()?);
+    pub(crate) fn hold_still(&mut self, host: &Host) -> Result<(), SessionError> {
+        self.still = Some(self.session.hold_still(&cow::freeze(host))?);
         Ok(())
     }
 

@@ -98,7 +98,7 @@ fn enter(
         return Ok(None);
     }
     match asked {
-        Some(asked) if !policy.places.is_empty() => {
+        Some(asked) if !policy.places.is_empty() && !policy.is_apart(asked) => {
             let found = policy
                 .places
                 .work_dir(asked)

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_core::host_command::place::Places;
+use sandbox_core::host_command::place::{PlaceError, Places};
 use sandbox_core::host_command::{HostList, ListError};
 use thiserror::Error;
 
@@ -107,6 +107,13 @@ impl Policy {
     /// The strictest of the lists' limits.
     pub(super) fn limit<T: Ord>(&self, of: impl Fn(&HostList) -> T) -> Option<T> {
         self.lists.iter().map(of).min()
+    }
+
+    /// Whether a directory of the container is one whose changes the host does not see, and is not shared.
+    pub(super) fn is_apart(&self, asked: &Path) -> bool {
+        let mut apart = self.lists.iter().flat_map(|list| &list.apart);
+        let outside = || matches!(self.places.work_dir(asked), Err(PlaceError::Outside(_)));
+        apart.any(|dir| asked.starts_with(dir)) && outside()
     }
 }
 

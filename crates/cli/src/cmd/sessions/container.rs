@@ -34,7 +34,7 @@ pub(crate) fn look_ahead(
         backend: BackendKind::Docker,
         request,
         policy: plan.policy_hash(),
-        cow: false,
+        cow: !plan.layers.is_empty(),
     };
     Ok((new, plan))
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use sandbox_control::backend::{Exec, Stream};
-use sandbox_control::session::{Matching, Session, Wanted};
+use sandbox_control::session::{BackendKind, Matching, Session, Wanted};
 use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
 use sandbox_linux::{pty, socket};
@@ -61,7 +61,7 @@ fn meant(flags: &Flags, host: &Host) -> Result<Option<(Service, Session)>, Faile
     let Some(service) = service::open_used(host)? else { return Ok(None) };
     match service.find(name, Matching::Name) {
         Ok(session) if session.wanted == Wanted::Up => Ok(Some((service, session))),
-        Ok(session) if session.cow => Ok(None),
+        Ok(session) if session.cow && session.backend == BackendKind::Bwrap => Ok(None),
         Ok(session) => Err(ControlError::NotUp(session.name.as_str().to_owned()).into()),
         Err(ControlError::Unknown(_)) => Ok(None),
         Err(error) => Err(error.into()),

@@ -47,6 +47,9 @@ pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
         down.iter().try_for_each(|session| service.remove(session))?;
         strays.iter().try_for_each(|stray| service.remove_stray(stray))?;
     }
+    for mut session in sessions.list()? {
+        rm::let_go(&mut session, service.as_ref())?;
+    }
     for session in going {
         // One that somebody has begun to use meanwhile stays.
         if let Ok(lock) = session.lock() {
@@ -75,7 +78,7 @@ fn unused(service: &Service, days: u64, io: &mut Stdio<'_>) -> Result<Vec<Up>, F
 }
 
 fn reason(session: &Session, days: u64) -> Option<String> {
-    if matches!(session.state(), State::Running(_)) {
+    if matches!(session.state(), State::Running(_) | State::Held(_)) {
         return None;
     }
     let record = session.record();

@@ -85,6 +85,8 @@ fn row(line: &Line) -> [String; 6] {
 pub(crate) fn state(session: &Session) -> (&'static str, Option<i32>) {
     match session.state() {
         State::Running(pid) => ("running", Some(pid).filter(|pid| *pid > 0)),
+        // Up by its record: what its container does, the engine knows.
+        State::Held(_) => ("up", None),
         State::Stopped => ("stopped", None),
         State::Killed => ("killed", None),
     }

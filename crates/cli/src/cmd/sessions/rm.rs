@@ -1,9 +1,9 @@
 //! `rm`: sessions that are not needed any more.
 
-use sandbox_control::ControlError;
 use sandbox_control::session::{Matching, Session as Up};
+use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
-use sandbox_cowfs::session::{Session, Sessions};
+use sandbox_cowfs::session::{Session, Sessions, State};
 
 use super::{bytes, chosen, service};
 use crate::args::Flags;
@@ -29,15 +29,16 @@ pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'
     }
     for session in up {
         if let Some(service) = &service {
-            kept.extend(own_layer(&session, host)?);
             service.remove(&session)?;
+            kept.extend(own_layer(&session, host)?);
             if !session.cow {
                 io.say(&format!("removed {}", session.name));
             }
         }
     }
     let mut found = Vec::new();
-    for (sessions, session) in kept {
+    for (sessions, mut session) in kept {
+        let_go(&mut session, service.as_ref())?;
         let lock = session.lock()?;
         found.push((sessions, session, lock));
     }
@@ -47,6 +48,17 @@ pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'
         io.say(&format!("removed {told}"));
     }
     Ok(0)
+}
+
+/// Takes a layer out of the hands of a session that no record knows any more. Whether it was.
+pub(crate) fn let_go(session: &mut Session, service: Option<&Service>) -> Result<bool, Failed> {
+    let State::Held(holder) = session.state() else { return Ok(false) };
+    let find = |service: &Service| service.find(&holder, Matching::Name);
+    if !matches!(service.map(find), None | Some(Err(ControlError::Unknown(_)))) {
+        return Ok(false);
+    }
+    session.release(&holder)?;
+    Ok(true)
 }
 
 /// The layer of a session that keeps its changes apart.

@@ -4,13 +4,14 @@ use sandbox_core::Host;
 
 use super::chosen;
 use crate::args::Flags;
+use crate::cmd::cow;
 use crate::run::Outcome;
 use crate::ui::Stdio;
 
 /// Keeps the present state.
 pub(crate) fn take(name: Option<&str>, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (sessions, mut session) = chosen(None, flags, host)?;
-    let name = sessions.snapshot(&mut session, name)?;
+    let name = sessions.snapshot(&mut session, name, &cow::freeze(host))?;
     io.data(&format!("{name}\n"));
     Ok(0)
 }
@@ -28,7 +29,7 @@ pub(crate) fn restore(name: &str, flags: &Flags, host: &Host, io: &mut Stdio<'_>
 /// Branches off.
 pub(crate) fn fork(new: &str, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (sessions, mut session) = chosen(None, flags, host)?;
-    let fork = sessions.fork(&mut session, new)?;
+    let fork = sessions.fork(&mut session, new, &cow::freeze(host))?;
     let (from, to) = (&session.record().name, &fork.record().name);
     io.say(&format!("{to} goes on from {from}: agent-sandbox --session {to} COMMAND"));
     Ok(0)

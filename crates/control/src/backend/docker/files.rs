@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use sandbox_core::backend::docker::{Container, Source, Start};
+use sandbox_core::backend::docker::{Container, Start};
 use sandbox_core::host_command::Bridge;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub(super) struct Facts {
     pub(super) workdir: PathBuf,
     /// Paths on the host and where they are inside.
     pub(super) mounts: Vec<(PathBuf, PathBuf)>,
+    /// The image's id.
+    #[serde(default)]
+    pub(super) image: String,
     /// Whether the proxy is needed.
     pub(super) door: bool,
     /// The words by which this program carries out host commands, if there are any.
@@ -32,17 +35,17 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(plan: &Container) -> Self {
-        let mounts = plan.mounts.iter().filter_map(|bind| match &bind.source {
-            Source::Host(path) if bind.identity.is_some() => {
-                Some((path.clone(), bind.target.clone()))
-            }
-            _ => None,
-        });
+        let shared = plan
+            .mounts
+            .iter()
+            .filter_map(|bind| Some((bind.asked()?.to_owned(), bind.target.clone())));
+        let kept = plan.layers.iter().map(|kept| (kept.base.clone(), kept.target.clone()));
         Self {
             user: plan.agent.user.clone(),
             init: plan.entrypoint.first().cloned().unwrap_or_default(),
             workdir: plan.agent.workdir.clone(),
-            mounts: mounts.collect(),
+            mounts: shared.chain(kept).collect(),
+            image: plan.image.clone(),
             door: plan.door.is_some(),
             broker: plan.bridge.iter().flat_map(broker).collect(),
         }

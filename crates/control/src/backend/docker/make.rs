@@ -16,7 +16,7 @@ use sandbox_proxy::client::Client;
 use sandbox_proxy::doors::{Door, NewDoor};
 use sandbox_proxy::session::Registration;
 
-use super::engine::status;
+use super::engine::{Engine, status};
 use super::files::Facts;
 use super::render::{self, Marks};
 use super::{Docker, PREFIX, broker, files, name, proxy_failed};
@@ -49,6 +49,7 @@ impl Docker {
                 BackendError::file("cannot make the session's directory", &dir, error)
             })
         })?;
+        self.keep_apart(session, &plan, record)?;
         if let Some(bridge) = &plan.bridge {
             bridge.write(&dir).map_err(|error| {
                 BackendError::file("cannot write the bridge's files", &dir, error)
@@ -275,22 +276,31 @@ impl Docker {
         })
     }
 
+    /// Where there is no engine, there is nothing of ours in it.
+    pub(super) fn engine_if_any(&self) -> Result<Option<&Engine>, BackendError> {
+        match self.engine() {
+            Ok(engine) => Ok(Some(engine)),
+            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// By what everything of this data directory is found.
+    pub(super) fn mark(&self) -> HashMap<String, Vec<String>> {
+        let label = format!("{}={}", render::STATE, self.state());
+        HashMap::from([("label".to_owned(), vec![label])])
+    }
+
     /// Containers with our mark, of this data directory, that no session on record has.
     pub(super) fn stray_containers(
         &self,
         is_known: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Stray>, BackendError> {
-        let engine = match self.engine() {
-            Ok(engine) => engine,
-            // Where there is no engine, there is nothing of ours in it.
-            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
-                return Ok(Vec::new());
-            }
-            Err(error) => return Err(error),
-        };
-        let label = format!("{}={}", render::STATE, self.state());
-        let filters = HashMap::from([("label".to_owned(), vec![label])]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let Some(engine) = self.engine_if_any()? else { return Ok(Vec::new()) };
+        let options =
+            ListContainersOptionsBuilder::default().all(true).filters(&self.mark()).build();
         let found =
             engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
         let stray = found.into_iter().filter_map(|found| {
@@ -318,9 +328,14 @@ fn creation_failed(error: bollard::errors::Error, plan: &Container) -> BackendEr
     failed.hint("`docker network ls` lists the networks that there are")
 }
 
-/// Networks are looked for when a container starts.
+/// Networks are looked for, and layers mounted, when a container starts.
 fn explained(error: BackendError) -> BackendError {
     let source = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
+    if source.contains("mount local volume") || source.contains("type: overlay") {
+        return error.hint(
+            "the engine mounts the layer: it has to be on this machine, on a kernel that makes overlays with `userxattr` (5.11)",
+        );
+    }
     if !source.contains("network") {
         return error;
     }

@@ -19,9 +19,12 @@ mod render;
 mod files;
 mod broker;
 mod key;
+mod layer;
+mod still;
 mod make;
 mod process;
 
+use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -248,6 +251,10 @@ impl Backend for Docker {
         engine.ask("let the container go on", engine.docker.unpause_container(&name(session)))
     }
 
+    fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
+        Ok(Box::new(self.hold_container(session)?))
+    }
+
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
         match thing.kind {
             ThingKind::Container => self.remove_container(&name(session)),
@@ -270,6 +277,11 @@ impl Backend for Docker {
                 }
                 _ => Ok(()),
             },
+            ThingKind::Volume => {
+                self.tidy(session, &thing.identity)?;
+                self.remove_volume(&thing.identity)
+            }
+            ThingKind::Layer => self.release_layer(session),
             ThingKind::Directory => files::clear(&self.dir(session))
                 .map_err(|error| BackendError::new("cannot clear the session's directory", error)),
             _ => Ok(()),
@@ -292,18 +304,21 @@ impl Backend for Docker {
             }
         }
         strays.extend(self.stray_containers(is_known)?);
+        // A volume goes after the container that has it.
+        strays.extend(self.stray_volumes(is_known)?);
         Ok(strays)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
-        match stray.identity.strip_prefix("boxes/") {
-            Some(id) => {
-                let dir = self.place.data().join("boxes").join(id);
-                broker::end(&dir).map_err(|error| {
-                    BackendError::new("cannot end the broker of host commands", error)
-                })?;
-                remove_dir(&dir)
-            }
+        if let Some(id) = stray.identity.strip_prefix("boxes/") {
+            let dir = self.place.data().join("boxes").join(id);
+            broker::end(&dir).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            })?;
+            return remove_dir(&dir);
+        }
+        match stray.identity.strip_prefix(layer::STRAY) {
+            Some(volume) => self.remove_volume(volume),
             None => self.remove_container(&stray.identity),
         }
     }

@@ -5,10 +5,13 @@ use std::path::Path;
 
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum,
-    HostConfigLogConfig, Mount, MountBindOptions, MountType, RestartPolicy, RestartPolicyNameEnum,
+    HostConfigLogConfig, Mount, MountBindOptions, MountType, MountVolumeOptions, RestartPolicy,
+    RestartPolicyNameEnum,
 };
-use sandbox_core::backend::docker::{Bind, Container};
+use sandbox_core::backend::docker::{Bind, Container, Source};
 use sandbox_core::config::Access;
+
+use super::layer;
 
 /// The labels that say whose a container is.
 pub(super) const SESSION: &str = "agent-sandbox.session";
@@ -49,12 +52,12 @@ pub(super) fn body(
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".into()]), ..Default::default() }),
         stop_signal: Some("SIGTERM".into()),
         stop_timeout: Some(plan.stop_timeout.into()),
-        host_config: Some(host_config(plan, dir, deeply)),
+        host_config: Some(host_config(plan, marks, dir, deeply)),
         ..Default::default()
     }
 }
 
-fn labels(marks: &Marks<'_>) -> HashMap<String, String> {
+pub(super) fn labels(marks: &Marks<'_>) -> HashMap<String, String> {
     [
         (SESSION, marks.session.to_owned()),
         (POLICY, marks.policy.to_owned()),
@@ -65,7 +68,7 @@ fn labels(marks: &Marks<'_>) -> HashMap<String, String> {
     .into()
 }
 
-fn host_config(plan: &Container, dir: &Path, deeply: bool) -> HostConfig {
+fn host_config(plan: &Container, marks: &Marks<'_>, dir: &Path, deeply: bool) -> HostConfig {
     let memory = i64::try_from(plan.memory).unwrap_or(i64::MAX);
     let tmpfs = plan.tmpfs.iter();
     let tmpfs = tmpfs.map(|(path, options)| (path.to_string_lossy().into_owned(), options.clone()));
@@ -82,7 +85,7 @@ fn host_config(plan: &Container, dir: &Path, deeply: bool) -> HostConfig {
     HostConfig {
         network_mode: Some(plan.network.clone()),
         extra_hosts: Some(plan.hosts.clone()),
-        mounts: Some(plan.mounts.iter().map(|bind| mount(bind, dir, deeply)).collect()),
+        mounts: Some(plan.mounts.iter().map(|bind| mount(bind, marks, dir, deeply)).collect()),
         tmpfs: Some(tmpfs.collect()),
         readonly_rootfs: Some(!plan.privileged),
         cap_drop: Some(vec!["ALL".into()]),
@@ -125,21 +128,57 @@ fn mapping(device: &str) -> DeviceMapping {
     }
 }
 
+/// A container that mounts a volume and does nothing at all.
+pub(super) fn nothing(image: &str, volume: &str) -> ContainerCreateBody {
+    let mount = Mount {
+        typ: Some(MountType::VOLUME),
+        source: Some(volume.to_owned()),
+        target: Some("/layer".into()),
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..Default::default() }),
+        ..Default::default()
+    };
+    ContainerCreateBody {
+        user: Some("65534:65534".into()),
+        image: Some(image.to_owned()),
+        entrypoint: Some(vec!["/no/program/at/all".into()]),
+        cmd: Some(Vec::new()),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".into()),
+            mounts: Some(vec![mount]),
+            cap_drop: Some(vec!["ALL".into()]),
+            security_opt: Some(vec!["no-new-privileges:true".into()]),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
 /// By the engine's structured form, in which no character of a path means anything.
-fn mount(bind: &Bind, dir: &Path, deeply: bool) -> Mount {
+fn mount(bind: &Bind, marks: &Marks<'_>, dir: &Path, deeply: bool) -> Mount {
+    let text = |path: &Path| Some(path.to_string_lossy().into_owned());
     let read_only = bind.access != Access::Rw;
+    let mount =
+        Mount { target: text(&bind.target), read_only: Some(read_only), ..Default::default() };
+    let source = match &bind.source {
+        Source::Host(path) => path.clone(),
+        Source::Session(below) => dir.join(below),
+        Source::Layer(number) => {
+            // Nothing of the image belongs into it.
+            let options = MountVolumeOptions { no_copy: Some(true), ..Default::default() };
+            return Mount {
+                typ: Some(MountType::VOLUME),
+                source: Some(layer::volume(marks.session, *number)),
+                volume_options: Some(options),
+                ..mount
+            };
+        }
+    };
     let options = MountBindOptions {
         // An engine that cannot make what lies below read-only does not show it.
         non_recursive: (read_only && !deeply).then_some(true),
         read_only_force_recursive: (read_only && deeply).then_some(true),
         ..Default::default()
     };
-    Mount {
-        typ: Some(MountType::BIND),
-        source: Some(bind.on_host(dir).to_string_lossy().into_owned()),
-        target: Some(bind.target.to_string_lossy().into_owned()),
-        read_only: Some(read_only),
-        bind_options: Some(options),
-        ..Default::default()
-    }
+    let typ = Some(MountType::BIND);
+    Mount { typ, source: text(&source), bind_options: Some(options), ..mount }
 }

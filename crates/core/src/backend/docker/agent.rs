@@ -10,7 +10,7 @@ use super::{
     Container, ContainerError, DATA, Engine, GRACE, HOME, OwnDir, OwnFile, PRIVATE, RUNTIME,
     Session, WORKSPACE,
 };
-use crate::config::{self, Access, AgentInit, Config, CowEngine, Dockerd, Origin};
+use crate::config::{Access, AgentInit, Config, CowEngine, Dockerd, Origin};
 use crate::host::Host;
 use crate::network::PROXY_PORT;
 
@@ -122,9 +122,10 @@ pub(super) fn clones(config: &Config) -> bool {
     config.session.workspace.as_ref().is_some_and(|workspace| workspace.value.path.is_some())
 }
 
+/// Who keeps the changes of a home that the first process sets up.
 fn cow(config: &Config) -> &'static str {
-    let asked = config.session.workspace.as_ref().and_then(|workspace| workspace.value.cow);
-    match asked {
+    let cloned = config.session.workspace.as_ref().filter(|_| clones(config));
+    match cloned.and_then(|workspace| workspace.value.cow) {
         None | Some(CowEngine::Off) => "none",
         Some(CowEngine::On | CowEngine::Overlay) => "overlay",
         Some(CowEngine::Agentfs) => "agentfs",
@@ -137,7 +138,6 @@ pub(super) fn first_process(
     session: &Session<'_>,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
-    check_supported(config)?;
     made.agent.start = start(config, made)?;
     let init = binaries(session, made);
     describe_user(made);
@@ -162,28 +162,6 @@ pub(super) fn first_process(
     home(config, session, made)
 }
 
-fn check_supported(config: &Config) -> Result<(), ContainerError> {
-    if config.cow.value.is_on() {
-        return Err(ContainerError::Unsupported {
-            origin: config.cow.origin.clone(),
-            key: "cow",
-            why: "changes below a bind mount cannot be kept apart",
-        });
-    }
-    let workspace = config.session.workspace.as_ref();
-    let apart = |workspace: &config::Workspace| {
-        workspace.path.is_none() && !matches!(workspace.cow, None | Some(CowEngine::Off))
-    };
-    match workspace.filter(|workspace| apart(&workspace.value)) {
-        Some(workspace) => Err(ContainerError::Unsupported {
-            origin: workspace.origin.clone(),
-            key: "workspace.cow",
-            why: "only a workspace that is cloned (`workspace.path`) has a layer of its own",
-        }),
-        None => Ok(()),
-    }
-}
-
 fn start(config: &Config, made: &Container) -> Result<Start, ContainerError> {
     let agent = config.session.agent.as_ref();
     let asked = agent.and_then(|agent| agent.value.init);
@@ -196,6 +174,7 @@ fn start(config: &Config, made: &Container) -> Result<Start, ContainerError> {
         ),
         (sets_up_home(config), "the workspace or the home has to be set up"),
         (made.door.is_some(), "the way to the proxy has to be opened"),
+        (!made.layers.is_empty(), "what lies below the layer has to be looked at"),
         (
             services.is_some_and(|services| services.value.dockerd != Dockerd::Off),
             "a Docker daemon has to be started",

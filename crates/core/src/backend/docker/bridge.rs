@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::mounts::Bind;
-use super::{Container, ContainerError, OwnDir, OwnFile, PRIVATE, Source, Start};
+use super::{Container, ContainerError, OwnDir, OwnFile, PRIVATE, Start};
 use crate::config::{Access, AgentInit, Config, HostCommands, HostKey, Transport};
 use crate::host_command::{
     Around, Bridge, BridgeError, BridgeKey, HostMount, PublicKey, Relay, Warning,
@@ -25,7 +25,17 @@ pub(super) fn open(config: &Config, made: &mut Container) -> Result<(), Containe
         home: &made.agent.home,
         host_keys: &host_keys,
     };
-    let Some(bridge) = Bridge::of(&asked.value, &around)? else { return Ok(()) };
+    let Some(mut bridge) = Bridge::of(&asked.value, &around)? else { return Ok(()) };
+    if let Some(list) = &mut bridge.list {
+        list.apart = made.layers.iter().map(|kept| kept.target.clone()).collect();
+    }
+    if bridge.key.is_some() && !made.layers.is_empty() {
+        return Err(ContainerError::Unsupported {
+            origin: asked.origin.clone(),
+            key: "host_commands.transport = \"ssh\" beside changes that are kept apart",
+            why: "the host's own list decides where commands work, and knows nothing of them",
+        });
+    }
     for mount in &bridge.mounts {
         made.dirs.push(OwnDir { path: mount.source.clone(), mode: 0o755, agents: false });
         made.bind(Bind::of_session(&mount.source, &mount.target, Access::Ro));
@@ -49,11 +59,8 @@ pub(super) fn open(config: &Config, made: &mut Container) -> Result<(), Containe
 
 /// What the host and the container both see.
 fn shared(made: &Container) -> Vec<HostMount> {
-    let seen = made.mounts.iter().filter_map(|bind| match &bind.source {
-        Source::Host(host) if bind.identity.is_some() => {
-            Some(HostMount { container: bind.target.clone(), host: host.clone() })
-        }
-        _ => None,
+    let seen = made.mounts.iter().filter_map(|bind| {
+        Some(HostMount { container: bind.target.clone(), host: bind.asked()?.to_owned() })
     });
     seen.collect()
 }

@@ -115,6 +115,16 @@ pub enum ContainerError {
         /// Its name.
         name: String,
     },
+    /// An overlay shows what lies under a mount, not what is mounted.
+    #[error("{origin}: changes in `{}` cannot be kept apart: `{}` is mounted in it", base.display(), point.display())]
+    MountBelow {
+        /// The setting.
+        origin: Origin,
+        /// The directory.
+        base: PathBuf,
+        /// What is mounted in it.
+        point: PathBuf,
+    },
     /// A key that this backend does not carry out.
     #[error("{origin}: containers do not carry out `{key}`: {why}")]
     Unsupported {
@@ -151,6 +161,9 @@ impl ContainerError {
             Self::Runtime { known, .. } => format!("it has {}", known.join(", ")),
             Self::EnvFile { .. } => "it holds lines `NAME=VALUE`".into(),
             Self::Variable { .. } => "use the keys of `agent` for what it stands for".into(),
+            Self::MountBelow { .. } => {
+                "mount the one directory that the agent needs, or leave `cow` out".into()
+            }
             Self::Unsupported { .. } => "leave it out, or use `backend = \"bwrap\"`".into(),
         })
     }

@@ -36,6 +36,8 @@ pub enum Source {
     Host(PathBuf),
     /// A path below the session's directory.
     Session(PathBuf),
+    /// The directory of this number whose changes are kept apart, as it was changed.
+    Layer(usize),
 }
 
 /// A file or directory, as the kernel tells it from others.
@@ -64,11 +66,13 @@ impl Bind {
         Self { source: Source::Session(below.into()), ..Self::ours(below, target, access) }
     }
 
-    /// The path on the host.
-    pub fn on_host(&self, session: &Path) -> PathBuf {
+    /// The path of the host that was asked for, if this shows it as it is.
+    pub fn asked(&self) -> Option<&Path> {
         match &self.source {
-            Source::Host(path) => path.clone(),
-            Source::Session(below) => session.join(below),
+            Source::Host(path) if self.identity.is_some() && !self.target.starts_with(PRIVATE) => {
+                Some(path)
+            }
+            _ => None,
         }
     }
 }
@@ -97,7 +101,7 @@ pub(super) fn project(
         ));
     }
     note_ownership(made);
-    Ok(())
+    super::layers::keep_apart(config, engine, made)
 }
 
 /// Whoever works as root should know why the agent cannot write.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::layers::Kept;
 use super::mounts::{Bind, Source};
 use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, RUNTIME, Session};
 use crate::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
@@ -18,8 +19,10 @@ pub(super) fn below(
     config: &Config,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
-    let roots: Vec<(PathBuf, Bind)> = made.mounts.iter().filter_map(root).collect();
+    let roots: Vec<(PathBuf, Bind)> =
+        made.mounts.iter().filter_map(|bind| root(bind, &made.layers)).collect();
     let plan = local(host, config, &roots)?;
+    check_kept(&plan, &roots)?;
     let (mut file, mut dir) = (false, false);
     let mut nested = Vec::new();
     for mount in &plan.mounts {
@@ -29,9 +32,7 @@ pub(super) fn below(
             .filter(|(root, _)| mount.target.starts_with(root) && mount.target != *root);
         for (root, bind) in near {
             let Ok(rest) = mount.target.strip_prefix(root) else { continue };
-            let Some(made) = translate(mount, &bind.target.join(rest), bind.access) else {
-                continue;
-            };
+            let Some(made) = translate(mount, bind, rest) else { continue };
             file |= made.source == Source::Session("empty/file".into());
             dir |= made.source == Source::Session("empty/dir".into());
             nested.push(made);
@@ -51,12 +52,13 @@ pub(super) fn below(
     Ok(())
 }
 
-/// A directory of the host that was asked for.
-fn root(bind: &Bind) -> Option<(PathBuf, Bind)> {
-    match &bind.source {
-        Source::Host(path) if bind.identity.is_some() => Some((path.clone(), bind.clone())),
-        _ => None,
-    }
+/// A directory of the host that was asked for, as it is or through a layer.
+fn root(bind: &Bind, layers: &[Kept]) -> Option<(PathBuf, Bind)> {
+    let path = match &bind.source {
+        Source::Layer(number) => &layers.get(*number)?.base,
+        _ => bind.asked()?,
+    };
+    Some((path.to_path_buf(), bind.clone()))
 }
 
 /// What the local sandbox would show, with the mounted directories as its working places.
@@ -82,16 +84,38 @@ fn local(host: &Host, config: &Config, roots: &[(PathBuf, Bind)]) -> Result<Plan
     draft.finish(&host, &known, Vec::new())
 }
 
+/// A layer is mounted as a whole: what is writable again inside something read-only would be the host's own.
+fn check_kept(plan: &Plan, roots: &[(PathBuf, Bind)]) -> Result<(), ContainerError> {
+    let kept = roots.iter().filter(|(_, bind)| matches!(bind.source, Source::Layer(_)));
+    for (root, _) in kept {
+        let inside = |mount: &&Mount| mount.target.starts_with(root) && mount.target != *root;
+        let shut = |mount: &Mount| matches!(mount.view, View::ReadOnly | View::EmptyDir);
+        let again = plan.mounts.iter().filter(inside).find(|mount| {
+            let around = |other: &&Mount| inside(other) && mount.target.starts_with(&other.target);
+            mount.view == View::ReadWrite
+                && plan.mounts.iter().any(|other| around(&other) && shut(other))
+        });
+        if let Some(mount) = again {
+            return Err(ContainerError::Unsupported {
+                origin: mount.origin.clone(),
+                key: "cow",
+                why: "a place that is writable inside one that is not cannot be kept apart",
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A path as a pattern that means nothing else.
 fn escaped(path: &str) -> String {
     let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | '@');
     path.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
-fn translate(mount: &Mount, target: &Path, access: Access) -> Option<Bind> {
+fn translate(mount: &Mount, root: &Bind, rest: &Path) -> Option<Bind> {
     let bind = |source, access| Bind {
         source,
-        target: target.to_owned(),
+        target: root.target.join(rest),
         access,
         identity: None,
         origin: mount.origin.clone(),
@@ -100,7 +124,9 @@ fn translate(mount: &Mount, target: &Path, access: Access) -> Option<Bind> {
     match mount.view {
         View::Device => None,
         // Below what cannot be written nothing becomes writable, and the rest is so already.
-        View::ReadWrite | View::Pin | View::ReadOnly if access == Access::Ro => None,
+        View::ReadWrite | View::Pin | View::ReadOnly if root.access == Access::Ro => None,
+        // An overlay moves no directory of its base away, and the rest is writable already.
+        View::ReadWrite | View::Pin if matches!(root.source, Source::Layer(_)) => None,
         View::ReadWrite | View::Pin => Some(bind(same, Access::Rw)),
         View::ReadOnly => Some(bind(same, Access::Ro)),
         View::EmptyFile => Some(bind(Source::Session("empty/file".into()), Access::Ro)),

@@ -1,0 +1,82 @@
+//! The same for an ordinary user, whom the engine serves as one of its group.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use testkit::{Docker, Run, World, static_binary};
+
+use crate::sessions::stage::NAME;
+
+/// A home and a project of somebody else than root, where everybody can go.
+struct User {
+    world: World,
+    group: String,
+}
+
+impl User {
+    fn new() -> Self {
+        let docker = Docker::new();
+        let host = docker.world().host(["sh", "-c", "printf %s \"$DOCKER_HOST\""]).output();
+        let socket = Path::new(host.trim_start_matches("unix://"));
+        let group = fs::metadata(socket).unwrap().gid().to_string();
+        let config = format!("image = '{}'\ncow = true\n", docker.busybox());
+        let world = World::below(Path::new("/var/tmp"), static_binary("agent-sandbox"))
+            .env("DOCKER_HOST", &host)
+            .dir("bin")
+            .file("project/sandbox.toml", config)
+            .file("project/kept", "one\n")
+            .file("project/gone", "old\n")
+            .file("project/dir/deep", "x\n");
+        for name in ["agent-sandbox", "agent-sandbox-init"] {
+            fs::copy(static_binary(name), world.path("bin").join(name)).unwrap();
+        }
+        let root = world.path("").display().to_string();
+        world.host(["chown", "-R", "1000:1000", &root]).succeeds();
+        Self { world, group }
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> Run {
+        let binary = self.world.path("bin/agent-sandbox").display().to_string();
+        let who = ["setpriv", "--reuid", "1000", "--regid", "1000", "--groups", &self.group];
+        self.world.host(who.into_iter().chain([binary.as_str()]).chain(words.iter().copied()))
+    }
+
+    #[track_caller]
+    fn sh(&self, script: &str) -> Run {
+        self.run(&["exec", "-s", NAME, "sh", "-c", script])
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.run(&["rm", NAME]);
+    }
+}
+
+#[test]
+fn an_ordinary_user_reads_takes_over_and_removes_what_the_engine_kept() {
+    let user = User::new();
+    user.run(&["--trust", "up", "--name", NAME]).succeeds();
+    user.sh(
+        "echo two >> kept; rm gone; rm -r dir; mkdir dir; echo new > dir/made; chmod 0 dir; id -u",
+    )
+    .succeeds()
+    .stdout("1000\n");
+    assert_eq!(user.world.read("project/gone"), "old\n");
+    user.run(&["snapshot", "-s", NAME, "one"]).succeeds();
+    user.run(&["diff", "-s", NAME, "--name-only"]).succeeds().stdout_contains("kept\n");
+    user.run(&["down", NAME]).succeeds();
+    user.run(&["restore", "-s", NAME, "one"]).succeeds();
+    user.run(&["--trust", "up", "--name", NAME]).succeeds();
+    user.sh("cat kept; chmod 755 dir; cat dir/made").succeeds().stdout("one\ntwo\nnew\n");
+    user.run(&["down", NAME]).succeeds();
+    user.run(&["apply", "-s", NAME, "--yes"]).succeeds();
+    assert_eq!(user.world.read("project/dir/made"), "new\n");
+    assert!(!user.world.has("project/gone") && !user.world.has("project/dir/deep"));
+    user.run(&["rm", NAME]).succeeds();
+    // Nothing of root's stays, which nobody else could remove.
+    let find = "cd ~/.local/share/agent-sandbox && find . -user 0; ls layers boxes";
+    assert_eq!(user.world.host(["sh", "-c", find]).output(), "boxes:\n\nlayers:\n");
+}
