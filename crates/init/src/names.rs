@@ -17,6 +17,7 @@ pub(crate) const AGENT_HOME: &str = "AGENT_HOME";
 pub(crate) const AGENT_MOUNTS: &str = "AGENT_MOUNTS";
 pub(crate) const AGENT_DOOR: &str = "AGENT_DOOR";
 pub(crate) const AGENT_DOOR_PORTS: &str = "AGENT_DOOR_PORTS";
+pub(crate) const AGENT_RELAY: &str = "AGENT_RELAY";
 pub(crate) const AGENT_DEBUG_HOLD: &str = "AGENT_DEBUG_HOLD";
 pub(crate) const AGENT_DOCKERD: &str = "AGENT_DOCKERD";
 pub(crate) const AGENT_DOCKER_SOCKET: &str = "AGENT_DOCKER_SOCKET";
@@ -27,7 +28,7 @@ pub(crate) const WORKSPACE_COMMIT: &str = "WORKSPACE_COMMIT";
 pub(crate) const CONTROL: [&str; 3] = [SESSION_TOKEN, CONTROL_PLANE_URL, SESSION_ID];
 
 /// Everything that the agent does not see.
-pub(crate) const STRIPPED: [&str; 22] = [
+pub(crate) const STRIPPED: [&str; 23] = [
     SESSION_TOKEN,
     CONTROL_PLANE_URL,
     SESSION_ID,
@@ -45,6 +46,7 @@ pub(crate) const STRIPPED: [&str; 22] = [
     AGENT_MOUNTS,
     AGENT_DOOR,
     AGENT_DOOR_PORTS,
+    AGENT_RELAY,
     AGENT_DEBUG_HOLD,
     AGENT_DOCKERD,
     AGENT_DOCKER_SOCKET,

@@ -148,7 +148,7 @@ fn before(path: &Path) -> PathBuf {
 }
 
 /// UTC with milliseconds, as RFC 3339 writes it.
-fn rfc3339(time: SystemTime) -> String {
+pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86400, since.as_secs() % 86400);
     let (year, month, day) = date(days);

@@ -103,7 +103,27 @@ impl Docker {
     /// The same on a daemon of a test's own.
     #[track_caller]
     pub fn import_busybox(&self) -> String {
-        self.import("as-test-busybox", BUSYBOX, &[need("busybox").as_os_str()])
+        let script = format!("{BUSYBOX}{PACK}");
+        self.import("as-test-busybox", &script, &[need("busybox").as_os_str()])
+    }
+
+    /// The same with this machine's SSH client, and the libraries that it needs.
+    #[track_caller]
+    pub fn ssh_client(&self) -> &'static str {
+        static IMAGE: OnceLock<String> = OnceLock::new();
+        IMAGE.get_or_init(|| {
+            let (busybox, ssh) = (need("busybox"), need("ssh"));
+            let script = format!("{BUSYBOX}{SSH}{PACK}");
+            self.import("as-test-ssh", &script, &[busybox.as_os_str(), ssh.as_os_str()])
+        })
+    }
+
+    /// The network that `./dev test` makes for containers, and the address of this machine in it.
+    #[track_caller]
+    pub fn network(&self) -> (&'static str, String) {
+        let format = "{{(index .IPAM.Config 0).Gateway}}";
+        let run = self.run(["network", "inspect", "--format", format, NETWORK]).succeeds();
+        (NETWORK, run.output().trim().to_owned())
     }
 
     /// A small Debian, unpacked once by `./dev test` and imported once per run.
@@ -144,11 +164,14 @@ impl Default for Docker {
     }
 }
 
+/// A network with this machine in it, and nobody else.
+const NETWORK: &str = "as-test";
 /// What all containers of tests carry.
 const LABEL: &str = "agent-sandbox.test";
 
 /// Writes an archive with busybox under all its names, and the few files that programs expect.
 const BUSYBOX: &str = r#"
+rm -rf busybox
 mkdir -p busybox/bin busybox/etc busybox/root busybox/tmp
 for name in $("$1" --list); do ln -s busybox "busybox/bin/$name"; done
 rm -f busybox/bin/busybox
@@ -156,8 +179,15 @@ cp -- "$1" busybox/bin/busybox
 echo 'root:x:0:0:root:/root:/bin/sh' > busybox/etc/passwd
 echo 'root:x:0:' > busybox/etc/group
 chmod 1777 busybox/tmp
-exec tar --owner=0 --group=0 -C busybox -c .
 "#;
+const SSH: &str = r#"
+for file in "$2" $(ldd "$2" | grep -o '/[^ ]*'); do
+  mkdir -p "busybox${file%/*}"
+  cp -L -- "$file" "busybox$file"
+done
+echo 'hosts: files dns' > busybox/etc/nsswitch.conf
+"#;
+const PACK: &str = "exec tar --owner=0 --group=0 -C busybox -c .";
 
 /// A running container. It is removed, with its anonymous volumes, when the test lets go of it.
 #[derive(Debug)]

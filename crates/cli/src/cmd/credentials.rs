@@ -12,7 +12,7 @@ use std::path::Path;
 use sandbox_control::backend::bwrap::server;
 use sandbox_control::backend::docker as container;
 use sandbox_core::Host;
-use sandbox_core::config::{self, Config, Network, SecretMode, Sourced};
+use sandbox_core::config::{self, Config, Network, SecretMode, Sourced, Transport};
 use sandbox_core::network::PROXY_PORT;
 use sandbox_core::plan::Plan;
 use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
@@ -105,7 +105,7 @@ impl Holder for container::Secrets {
 
 /// The secrets of a container: its variables, and what the proxy is told.
 pub(crate) fn for_container(config: &Config, host: &Host) -> Result<container::Secrets, Failed> {
-    let mut made = container::Secrets::default();
+    let mut made = container::Secrets { ssh_key: ssh_key(config, host)?, ..Default::default() };
     if config.secrets.is_empty() {
         return Ok(made);
     }
@@ -121,6 +121,24 @@ pub(crate) fn for_container(config: &Config, host: &Host) -> Result<container::S
         }
     }
     Ok(made)
+}
+
+/// The stored key by which host commands go to the host, if they go by SSH and one is named.
+fn ssh_key(config: &Config, host: &Host) -> Result<Option<Secret>, Failed> {
+    let asked = config.session.host_commands.as_ref().map(|asked| &asked.value);
+    let asked = asked.filter(|asked| asked.enabled && asked.transport == Transport::Ssh);
+    let Some(name) = asked.and_then(|asked| asked.ssh_key_secret.as_ref()) else { return Ok(None) };
+    let failed = |error| CredentialError::Store { name: name.clone(), error };
+    let stored = Name::parse(name).map_err(failed)?;
+    let key = store(host)?.get(&stored).map_err(|error| {
+        let mut failed = Failed::from(failed(error));
+        let hint = failed.hint.take().unwrap_or_default();
+        failed.hint = Some(format!(
+            "{hint} < KEY; or leave `ssh_key_secret` out: each session then has a key of its own"
+        ));
+        failed
+    })?;
+    Ok(Some(key))
 }
 
 /// What the proxy is told about a run.

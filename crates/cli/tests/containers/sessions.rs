@@ -13,3 +13,5 @@ mod cut_short;
 mod scale;
 mod full;
 mod host_commands;
+mod machine;
+mod by_ssh;

@@ -52,12 +52,14 @@ pub enum ThingKind {
     Volume,
     /// A key in a file.
     Key,
+    /// A line of `authorized_keys`, which lets a key in.
+    AuthorizedKey,
     /// A token.
     Token,
 }
 
 impl ThingKind {
-    const ALL: [(Self, &'static str); 11] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::Directory, "directory"),
         (Self::Socket, "socket"),
         (Self::Process, "process"),
@@ -68,6 +70,7 @@ impl ThingKind {
         (Self::Layer, "layer"),
         (Self::Volume, "volume"),
         (Self::Key, "key"),
+        (Self::AuthorizedKey, "authorized_key"),
         (Self::Token, "token"),
     ];
 

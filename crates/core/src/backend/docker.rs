@@ -5,6 +5,7 @@
 //! limits, and of the host nothing but what is mounted.
 
 mod agent;
+mod bridge;
 mod error;
 mod mounts;
 mod layers;
@@ -18,18 +19,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::config::{
-    Access, AgentInit, Config, ContainerNetwork, Dockerd, Origin, Sourced, Transport,
-};
+use crate::config::{Config, ContainerNetwork, Dockerd, Origin, Sourced};
 use crate::host::Host;
-use crate::host_command::{Bridge, HostMount, Warning};
+use crate::host_command::Bridge;
 use crate::network::EgressPolicy;
 
 pub use agent::{Agent, Start};
 pub use error::ContainerError;
 pub use layers::Kept;
 pub use mounts::{Bind, Identity, Source};
-pub use variables::{STRIPPED, env_lines};
+pub use variables::{SEARCH_PATH, STRIPPED, env_lines};
 
 /// Where everything of ours lies in a container.
 pub const RUNTIME: &str = "/run/agent-sandbox";
@@ -124,6 +123,9 @@ pub struct Container {
     pub dirs: Vec<OwnDir>,
     /// What it can reach.
     pub network: String,
+    /// Names inside, and where the engine leads them: `NAME:ADDRESS`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// The way to the proxy, if it has one.
     pub door: Option<Door>,
     /// The bridge to the host, if it has one.
@@ -258,7 +260,7 @@ pub fn container(
     rules::below(host, config, &mut made)?;
     rules::commands(host, config, session, &mut made)?;
     rules::resolver(&mut made);
-    bridge(config, &mut made)?;
+    bridge::open(config, &mut made)?;
     variables::set(host, config, image, &mut made)?;
     volumes(image, &mut made);
     made.mounts.sort_by(|one, other| one.target.cmp(&other.target));
@@ -287,6 +289,7 @@ fn least(config: &Config, image: &Image, agent: Agent) -> Container {
         links: Vec::new(),
         dirs: Vec::new(),
         network: "none".into(),
+        hosts: Vec::new(),
         door: None,
         bridge: None,
         host_commands: Vec::new(),
@@ -371,45 +374,6 @@ fn limits(config: &Config, engine: &Engine, made: &mut Container) -> Result<(), 
         let why = "a Docker daemon inside needs it: whoever is root inside is root on this machine";
         made.except("privileged", why, Some(&services.origin));
     }
-    Ok(())
-}
-
-/// Commands that run on the host: a folder with shims and a socket, and nothing at all where they are off.
-fn bridge(config: &Config, made: &mut Container) -> Result<(), ContainerError> {
-    let Some(asked) = &config.session.host_commands else { return Ok(()) };
-    let seen = made.mounts.iter().filter_map(|bind| {
-        Some(HostMount { container: bind.target.clone(), host: bind.asked()?.to_owned() })
-    });
-    let seen: Vec<_> = seen.collect();
-    let has_network = made.network != "none";
-    let Some(mut bridge) = Bridge::of(&asked.value, has_network, AgentInit::Supervise, &seen)?
-    else {
-        return Ok(());
-    };
-    if let Some(list) = &mut bridge.list {
-        list.apart = made.layers.iter().map(|kept| kept.target.clone()).collect();
-    }
-    if asked.value.transport == Transport::Ssh {
-        return Err(ContainerError::Unsupported {
-            origin: asked.origin.clone(),
-            key: "host_commands.transport = \"ssh\"",
-            why: "sessions have a socket, which needs neither a key nor a network",
-        });
-    }
-    for mount in &bridge.mounts {
-        made.dirs.push(OwnDir { path: mount.source.clone(), mode: 0o755, agents: false });
-        made.bind(Bind::of_session(&mount.source, &mount.target, Access::Ro));
-    }
-    made.host_commands = asked.value.allowed.iter().map(|entry| format!("{entry:?}")).collect();
-    let names: Vec<&str> = bridge.names().into_iter().collect();
-    made.except(
-        format!("host commands {}", names.join(", ")),
-        "they run on this machine, as you",
-        Some(&asked.origin),
-    );
-    let warning = |warning: &Warning| format!("host command `{}`: {}", warning.entry, warning.what);
-    made.notes.extend(bridge.warnings.iter().map(warning));
-    made.bridge = Some(bridge);
     Ok(())
 }
 

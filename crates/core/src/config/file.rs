@@ -8,6 +8,7 @@ mod network;
 mod mount;
 mod describe;
 mod session;
+mod host_commands;
 mod word;
 #[cfg(test)]
 mod tests;
@@ -19,12 +20,13 @@ use thiserror::Error;
 
 pub use at::{At, Position};
 pub(super) use describe::describe;
+pub use host_commands::{HostCommands, HostKey, Transport};
 pub use mount::{MountMode, MountText, SharedDir, SharedDirs};
 pub use network::{NetworkMode, NetworkTable, NetworkText};
 pub use schema::{Backend, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
 pub use session::{
-    Agent, AgentInit, Cpus, Dockerd, Home, HostCommands, HostKey, Login, Memory, Proxy, Resources,
-    Secret, SecretMode, Services, Transport, Workspace,
+    Agent, AgentInit, Cpus, Dockerd, Home, Login, Memory, Proxy, Resources, Secret, SecretMode,
+    Services, Workspace,
 };
 pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
 

@@ -30,8 +30,8 @@ pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use enforced::NOT_YET;
 pub use error::ConfigError;
 pub use file::{
-    Agent, AgentInit, Backend, CowEngine, Cpus, Dockerd, Home, HostCommands, Login, Memory,
-    Resources, Secret, SecretMode, Services, Transport, Workspace,
+    Agent, AgentInit, Backend, CowEngine, Cpus, Dockerd, Home, HostCommands, HostKey, Login,
+    Memory, Resources, Secret, SecretMode, Services, Transport, Workspace,
 };
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};

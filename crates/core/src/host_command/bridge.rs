@@ -1,5 +1,7 @@
 //! What a session needs for its bridge: files, mounts, a process, a key. Nothing at all where host commands are off.
 
+mod ssh;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -9,18 +11,19 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::key::PublicKey;
 use super::list::{HostList, HostMount};
-use super::route::{BRIDGE_DIR, ROUTES, Routes, SHIMS, Ssh, Way};
+use super::route::{BRIDGE_DIR, ROUTES, Routes, SHIMS, Way};
 use super::tool::{Warning, warnings};
-use crate::config::file::{AgentInit, HostCommands, HostKey, Transport};
+use crate::config::file::{AgentInit, HostCommands, Transport};
 use crate::host::RUNTIME_BINARY;
+
+pub use ssh::Relay;
 
 /// Where the session's folder holds what the container sees.
 const SEEN: &str = "bridge";
 /// Where it holds what the container never sees.
 const UNSEEN: &str = "broker";
-/// Where the relay listens, inside.
-const RELAY: &str = "/run/agent-sandbox/relay";
 
 /// What a session needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +38,14 @@ pub struct Bridge {
     pub path: PathBuf,
     /// The process to start on the host: what follows this binary's name, paths below the session's folder.
     pub broker: Option<Vec<OsString>>,
-    /// The process to start inside, under a user of its own: what follows this binary's name.
-    pub relay: Option<Vec<OsString>>,
+    /// The process to start inside, under a user of its own.
+    pub relay: Option<Relay>,
     /// The key.
     pub key: Option<BridgeKey>,
-    /// A name that must lead to the host's gateway.
-    pub gateway: Option<String>,
+    /// The host's own keys, as `known_hosts` has them.
+    pub known_hosts: Option<String>,
+    /// A name inside, and where the engine is to lead it.
+    pub host: Option<(String, &'static str)>,
     /// What the user should know.
     pub warnings: Vec<Warning>,
 }
@@ -59,10 +64,27 @@ pub struct BridgeMount {
 pub struct BridgeKey {
     /// The stored secret that holds it; a key of the session's own when there is none.
     pub secret: Option<String>,
-    /// Where it is mounted.
+    /// Whom it lets in as.
+    pub user: String,
+    /// Where it lies, below the session's folder.
+    pub source: PathBuf,
+    /// Where it is inside. Only a relay keeps it from the agent.
     pub target: PathBuf,
-    /// Whether the agent can read it: only a relay keeps it from the agent.
-    pub seen_by_agent: bool,
+}
+
+/// What is known about the container that a bridge is for.
+#[derive(Debug, Clone)]
+pub struct Around<'a> {
+    /// Its network, in the engine's words.
+    pub network: &'a str,
+    /// What its first process does.
+    pub init: AgentInit,
+    /// What it shares with the host.
+    pub mounts: &'a [HostMount],
+    /// The agent's home.
+    pub home: &'a Path,
+    /// This machine's own keys.
+    pub host_keys: &'a [PublicKey],
 }
 
 /// A wish that cannot be met.
@@ -74,6 +96,22 @@ pub enum BridgeError {
     /// SSH needs to know whom to log in as.
     #[error("`host_commands.transport = \"ssh\"` needs `user`")]
     NoUser,
+    /// The host's key is not known.
+    #[error("this machine has no SSH host key in `/etc/ssh` that could be pinned")]
+    NoHostKey,
+    /// A value that would mean something else on its way.
+    #[error("`host_commands.{key}` cannot be `{value}`")]
+    Word {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The agent is known to the image alone.
+    #[error(
+        "a key that the agent cannot read needs a user of its own, and here the image says who there is"
+    )]
+    NamedUser,
     /// Nothing is allowed.
     #[error("`host_commands` is on, and allows nothing")]
     Nothing,
@@ -90,6 +128,11 @@ impl BridgeError {
                 "leave `transport` out: the Unix socket works without a network; or set `network = \"bridge\"`".into()
             }
             Self::NoUser => "name the user that `agent-sandbox host-command setup` made".into(),
+            Self::NoHostKey => {
+                "start sshd once, or write its key: `host_key = \"ssh-ed25519 AAAA…\"`; `\"accept-new\"` believes whoever answers first".into()
+            }
+            Self::Word { .. } => "use letters, digits, `.`, `_` and `-`".into(),
+            Self::NamedUser => "write `agent.user` as a number, or leave it out".into(),
             Self::Nothing => "list commands in `host_commands.allowed`, or take `enabled` away".into(),
             Self::Path(_) => "list the program's name; the host looks for it in the folders of its own list".into(),
         }
@@ -98,12 +141,7 @@ impl BridgeError {
 
 impl Bridge {
     /// Decides what a session needs. `None`: host commands are off, and there is nothing to do.
-    pub fn of(
-        config: &HostCommands,
-        has_network: bool,
-        init: AgentInit,
-        mounts: &[HostMount],
-    ) -> Result<Option<Self>, BridgeError> {
+    pub fn of(config: &HostCommands, around: &Around<'_>) -> Result<Option<Self>, BridgeError> {
         if !config.enabled {
             return Ok(None);
         }
@@ -115,9 +153,9 @@ impl Bridge {
         }
         let commands = config.allowed.iter().map(|entry| entry.words.clone()).collect();
         match config.transport {
-            Transport::Unix => Ok(Some(Self::by_socket(config, commands, mounts))),
-            Transport::Ssh if !has_network => Err(BridgeError::NoNetwork),
-            Transport::Ssh => Self::by_ssh(config, commands, init).map(Some),
+            Transport::Unix => Ok(Some(Self::by_socket(config, commands, around.mounts))),
+            Transport::Ssh if around.network == "none" => Err(BridgeError::NoNetwork),
+            Transport::Ssh => Self::by_ssh(config, commands, around).map(Some),
         }
     }
 
@@ -130,7 +168,8 @@ impl Bridge {
             broker: None,
             relay: None,
             key: None,
-            gateway: None,
+            known_hosts: None,
+            host: None,
             warnings: warnings(&config.allowed),
         }
     }
@@ -153,40 +192,6 @@ impl Bridge {
             broker: Some(words.collect()),
             ..Self::new(config, Way::Unix { socket }, commands)
         }
-    }
-
-    fn by_ssh(
-        config: &HostCommands,
-        commands: Vec<Vec<String>>,
-        init: AgentInit,
-    ) -> Result<Self, BridgeError> {
-        let user = config.user.clone().ok_or(BridgeError::NoUser)?;
-        let host = config.host.clone().unwrap_or_else(|| "host.docker.internal".into());
-        let name = config.ssh_key_secret.as_deref().unwrap_or("ssh_key");
-        let key = Path::new("/run/secrets").join(name);
-        let ssh = Ssh {
-            user,
-            host: host.clone(),
-            port: config.port.unwrap_or(22),
-            key: key.clone(),
-            known_hosts: Path::new(BRIDGE_DIR).join("known_hosts"),
-            accept_new: config.host_key == HostKey::AcceptNew,
-        };
-        let relayed = init == AgentInit::Supervise;
-        let socket = Path::new(RELAY).join("socket");
-        let way =
-            if relayed { Way::Unix { socket: socket.clone() } } else { Way::Ssh(ssh.clone()) };
-        let relay = relayed.then(|| relay_words(&ssh, &socket));
-        Ok(Self {
-            relay,
-            key: Some(BridgeKey {
-                secret: config.ssh_key_secret.clone(),
-                target: key,
-                seen_by_agent: !relayed,
-            }),
-            gateway: Some(host),
-            ..Self::new(config, way, commands)
-        })
     }
 
     /// The names of the shims.
@@ -215,20 +220,6 @@ impl Bridge {
         }
         Ok(())
     }
-}
-
-fn relay_words(ssh: &Ssh, socket: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> =
-        ["host-command", "relay", "--listen"].map(OsString::from).to_vec();
-    words.push(socket.into());
-    words.extend(["--key".into(), ssh.key.clone().into()]);
-    words.extend(["--known-hosts".into(), ssh.known_hosts.clone().into()]);
-    words.extend(["--port".into(), ssh.port.to_string().into()]);
-    if ssh.accept_new {
-        words.push("--accept-new".into());
-    }
-    words.push(format!("{}@{}", ssh.user, ssh.host).into());
-    words
 }
 
 fn make_dir(path: &Path, mode: u32) -> io::Result<()> {

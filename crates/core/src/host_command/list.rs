@@ -34,6 +34,8 @@ pub struct HostList {
     pub parallel: u32,
     /// Where each request is written down.
     pub audit: Option<PathBuf>,
+    /// Where `up` lets the keys of sessions in; `%u` is the user. Without it, it shows the line for it.
+    pub authorized_keys: Option<PathBuf>,
     /// The one command line that the login shell of the dedicated user accepts.
     pub forced_command: String,
 }
@@ -59,7 +61,8 @@ impl Default for HostList {
             output: 100 << 20,
             parallel: 16,
             audit: None,
-            forced_command: "/usr/local/sbin/miclaw-cmd-wrapper".into(),
+            authorized_keys: None,
+            forced_command: super::key::FORCED_COMMAND.into(),
         }
     }
 }
@@ -121,9 +124,8 @@ impl HostList {
             }
         }
         let places = self.mounts.iter().flat_map(|mount| [&mount.container, &mount.host]);
-        if let Some(path) =
-            places.chain(&self.path).chain(&self.audit).find(|path| !path.is_absolute())
-        {
+        let mut places = places.chain(&self.path).chain(&self.audit).chain(&self.authorized_keys);
+        if let Some(path) = places.find(|path| !path.is_absolute()) {
             return Err(format!("`{}` is not absolute", path.display()));
         }
         if self.timeout == 0 || self.output == 0 || self.parallel == 0 {

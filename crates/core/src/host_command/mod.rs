@@ -17,13 +17,15 @@ pub mod repository;
 pub mod digest;
 mod drift;
 pub mod wire;
+mod key;
 mod bridge;
 pub mod route;
 
-pub use bridge::{Bridge, BridgeError, BridgeKey, BridgeMount};
+pub use bridge::{Around, Bridge, BridgeError, BridgeKey, BridgeMount, Relay};
 pub use drift::{Drift, drift};
 pub use entry::{Args, Entry, EntryError, Paths};
 pub use judge::{Allowed, Denial, judge};
+pub use key::{PublicKey, authorized_line};
 pub use list::{HOST_LIST, HostList, HostMount, ListError};
 pub use tool::{Warning, warnings};
 

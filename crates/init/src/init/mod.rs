@@ -12,6 +12,7 @@ mod layer;
 mod link;
 mod dockerd;
 mod door;
+mod relay;
 mod child;
 mod stop;
 mod machine;
@@ -36,6 +37,7 @@ use crate::names;
 use dockerd::Daemon;
 use door::Door;
 use layer::Mounted;
+use relay::Relay;
 use settings::{Settings, SettingsError};
 use signals::Action;
 use step::{Outcome, StepError};
@@ -78,6 +80,7 @@ struct Standing {
     mounted: Option<Mounted>,
     docker: Option<Daemon>,
     door: Option<Door>,
+    relay: Option<Relay>,
 }
 
 /// Does everything; the agent's exit code is ours.
@@ -155,6 +158,12 @@ fn set_up(
     if let Some(wanted) = &settings.door {
         timed("the door", supervisor, |_| {
             standing.door = Some(Door::open(wanted)?);
+            Ok(Outcome::Done)
+        })?;
+    }
+    if let Some(wanted) = &settings.relay {
+        timed("the way to the host", supervisor, |supervisor| {
+            standing.relay = Some(Relay::open(wanted, settings, supervisor)?);
             Ok(Outcome::Done)
         })?;
     }
@@ -260,7 +269,8 @@ fn attend(
     let (mut deadline, mut is_late) = (None, false);
     loop {
         let knock = standing.door.as_ref().and_then(Door::again);
-        let until = [deadline, knock].into_iter().flatten().min();
+        let again = standing.relay.as_ref().and_then(Relay::again);
+        let until = [deadline, knock, again].into_iter().flatten().min();
         let server = standing.door.as_ref().and_then(Door::server);
         let event = supervisor.next_or(until, server)?;
         if let Some(door) = &mut standing.door {
@@ -268,6 +278,9 @@ fn attend(
                 door.hear();
             }
             door.knock();
+        }
+        if let Some(relay) = &mut standing.relay {
+            relay.look_after(event, deadline.is_some());
         }
         match event {
             Event::Ended(pid, ending) if Some(pid) == agent => return Ok(ending.code()),

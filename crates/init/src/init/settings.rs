@@ -9,22 +9,23 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::door::{self, Wanted};
+use super::relay;
 use crate::arguments::{ArgumentsError, CommandLine, command_line};
 use crate::boot::{Situation, follow};
 use crate::environment::Environment;
 use crate::log::shown;
 use crate::names::{
     AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_DOOR,
-    AGENT_DOOR_PORTS, AGENT_HOME, AGENT_STOP_GRACE, AGENT_USER, AGENT_WORKDIR, SESSION_ID,
-    WORKSPACE_COMMIT, WORKSPACE_PATH,
+    AGENT_DOOR_PORTS, AGENT_HOME, AGENT_RELAY, AGENT_STOP_GRACE, AGENT_USER, AGENT_WORKDIR,
+    SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
 };
 use crate::user::{self, User, UserError};
 
 const USER: &str = "octobot";
 const GRACE: Duration = Duration::from_secs(10);
 const DATA: &str = "/.data";
-/// For machines whose kernel starts this without one.
-const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// For machines whose kernel starts this without one, and for what the agent has no say in.
+pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The whole decision.
 pub(crate) struct Settings {
@@ -34,6 +35,7 @@ pub(crate) struct Settings {
     /// Whether the home is there already, and nothing is set up.
     pub(crate) at_home: bool,
     pub(crate) door: Option<Wanted>,
+    pub(crate) relay: Option<relay::Wanted>,
     pub(crate) workspace: Option<Source>,
     pub(crate) cow: Cow,
     pub(crate) docker: Docker,
@@ -142,6 +144,7 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsErro
         session,
         workspace: source(environment),
         door: door(environment)?,
+        relay: relay(environment)?,
         at_home,
         docker: docker(environment)?,
         docker_required: environment.set(AGENT_DOCKERD) == Some(b"required"),
@@ -221,6 +224,12 @@ fn door(environment: &Environment) -> Result<Option<Wanted>, SettingsError> {
     let ports = door::ports(&text);
     let ports = ports.ok_or_else(|| wrong(environment, AGENT_DOOR_PORTS, "`tcp:PORT,udp:PORT`"))?;
     Ok(Some(Wanted { path: path.into(), ports }))
+}
+
+fn relay(environment: &Environment) -> Result<Option<relay::Wanted>, SettingsError> {
+    let Some(text) = environment.set(AGENT_RELAY) else { return Ok(None) };
+    let known = "`[USER, KEY, PLACE, SOCKET, [PROGRAM, WORD, …]]`";
+    relay::wanted(text).map(Some).ok_or_else(|| wrong(environment, AGENT_RELAY, known))
 }
 
 fn docker(environment: &Environment) -> Result<Docker, SettingsError> {

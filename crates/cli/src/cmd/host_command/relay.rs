@@ -33,9 +33,8 @@ pub(super) fn run(relay: &Relay, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         known_hosts: relay.known_hosts.clone(),
         accept_new: relay.accept_new,
     };
-    let program =
-        host.search_path().into_iter().map(|dir| dir.join("ssh")).find(|path| path.is_file());
-    let Some(program) = program else {
+    // Not one of our own stand-ins: what the agent may do by that name is no matter here.
+    let Some(program) = shim::own_program("ssh".as_ref()) else {
         return Err(Failed {
             error: "there is no `ssh` to reach the host by".into(),
             hint: Some(

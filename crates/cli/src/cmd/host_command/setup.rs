@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use sandbox_core::Host;
-use sandbox_core::host_command::Entry;
+use sandbox_core::host_command::{Entry, authorized_line};
 use thiserror::Error;
 
 use crate::args::host_command::Setup;
@@ -97,7 +97,7 @@ fn plan(setup: &Setup) -> Result<Vec<Step>, SetupError> {
     if let Some(key) = &setup.key {
         let text =
             std::fs::read_to_string(key).map_err(|error| SetupError::Read(key.clone(), error))?;
-        let line = files::key_line(&text, setup.from.as_deref(), setup.expires.as_deref())
+        let line = authorized_line(&text, setup.from.as_deref(), setup.expires.as_deref())
             .map_err(SetupError::Wrong)?;
         steps.push(Step::Key { home: files::home(name), line });
     }

@@ -57,7 +57,7 @@ fn run_here(name: &OsStr, args: &[OsString]) -> u8 {
 }
 
 /// The first program of this name in `PATH` that is no stand-in of ours.
-fn own_program(name: &OsStr) -> Option<PathBuf> {
+pub(super) fn own_program(name: &OsStr) -> Option<PathBuf> {
     let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     let own = id(Path::new("/proc/self/exe"));
     Host::read()

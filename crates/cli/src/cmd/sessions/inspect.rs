@@ -1,5 +1,6 @@
 //! `inspect`: everything that is known of a session.
 
+use sandbox_control::backend::docker::Authorized;
 use sandbox_control::backend::{Agent, Observed};
 use sandbox_control::session::Session;
 use sandbox_core::Host;
@@ -27,6 +28,8 @@ struct Told<'s> {
     created: u64,
     log: String,
     things: Vec<Thing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Authorized>,
 }
 
 /// Something that was made for it.
@@ -66,6 +69,10 @@ pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> 
     ] {
         io.data(&format!("{label:<8} {value}\n"));
     }
+    if let Some(key) = service::docker(host)?.authorized(&session) {
+        let place = key.place.map(|place| format!(" in {}", name(&place))).unwrap_or_default();
+        io.data(&format!("{:<8} for {}{place}: {}", "key", key.user, key.line));
+    }
     Ok(0)
 }
 
@@ -99,6 +106,7 @@ pub(crate) fn json(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcom
         created: session.created,
         log: name(&service.place().log(&session.id)),
         things: things.collect(),
+        key: service::docker(host)?.authorized(session),
     };
     crate::cmd::json(&told, io);
     Ok(0)

@@ -61,6 +61,7 @@ fn docker_at(place: &Place, host: &Host) -> Docker {
     let secrets = move |config: &_| {
         credentials::for_container(config, &owner).map_err(|failed| {
             let mut error = BackendError::plain(failed.error.to_string());
+            error.source = failed.error.source().map(|source| source.to_string().into());
             error.hint = failed.hint;
             error
         })

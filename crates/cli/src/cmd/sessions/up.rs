@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox_control::backend::bwrap::{ShapeError, policy, shape};
+use sandbox_control::backend::docker::Authorized;
 use sandbox_control::service::Brought;
 use sandbox_control::session::{BackendKind, Name, NewSession, Session};
 use sandbox_core::Host;
@@ -77,10 +78,29 @@ fn tell(
     if flags.json {
         return inspect::json(session, host, io);
     }
+    tell_key(session, host, io)?;
     let word = if brought == Brought::WasUp { "is up already" } else { "is up" };
     io.say(&format!("{name} {word}: agent-sandbox exec -s {name} COMMAND"));
     io.data(&format!("{name}\n"));
     Ok(0)
+}
+
+/// Says what has to be done on the host before host commands by SSH work, or what was.
+fn tell_key(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Result<(), Failed> {
+    let Some(Authorized { user, line, own: true, place }) =
+        service::docker(host)?.authorized(session)
+    else {
+        return Ok(());
+    };
+    match place {
+        Some(place) => io.say(&format!("its key is in `{}` until it goes down", place.display())),
+        None => io.labelled(
+            Tone::Warning,
+            "note",
+            &format!("host commands wait until this line stands in the `authorized_keys` of `{user}`:\n{}", line.trim_end()),
+        ),
+    }
+    Ok(())
 }
 
 /// What was asked for when a session was brought up.

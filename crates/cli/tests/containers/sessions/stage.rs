@@ -44,6 +44,12 @@ impl Stage {
         stage
     }
 
+    /// The same session, made on another host.
+    pub(super) fn moved_to(mut self, host: World) -> Self {
+        self.world = host;
+        self
+    }
+
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         self.world = self.world.clone().env(name, value);
         self

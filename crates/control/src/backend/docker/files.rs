@@ -105,6 +105,22 @@ pub(super) fn write_control(dir: &Path, plan: &Container, control: &str) -> io::
     if agents { give(&path, plan) } else { Ok(()) }
 }
 
+/// The private key: for the first process, which hands it over, or for the agent itself. Nobody else on this machine
+/// enters the session's directory.
+pub(super) fn write_key(
+    path: &Path,
+    text: &str,
+    plan: &Container,
+    with_relay: bool,
+) -> io::Result<()> {
+    let own = sandbox_linux::process::uid();
+    let agents = plan.agent.ids.is_some_and(|(uid, _)| own == 0 || own == uid);
+    // An SSH client refuses a key of its own user that others can read, and takes one of somebody else's.
+    let mode = if agents && !with_relay { 0o400 } else { 0o444 };
+    write(path, text.as_bytes(), mode)?;
+    if with_relay { Ok(()) } else { give(path, plan) }
+}
+
 /// Only root has something to give: whoever else starts a session is the agent's user.
 fn give(path: &Path, plan: &Container) -> io::Result<()> {
     match plan.agent.ids {

@@ -5,11 +5,12 @@ use std::io;
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, LogsOptionsBuilder,
-    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
+    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder,
+    ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+    StopContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
-use sandbox_core::backend::docker::Container;
+use sandbox_core::backend::docker::{Container, RUNTIME, SEARCH_PATH};
 use sandbox_core::config::Config;
 use sandbox_proxy::client::Client;
 use sandbox_proxy::doors::{Door, NewDoor};
@@ -54,9 +55,14 @@ impl Docker {
                 BackendError::file("cannot write the bridge's files", &dir, error)
             })?;
             let facts = Facts::of(&plan);
-            record.make(ThingKind::Broker, session.id.as_str(), || {
-                self.start_broker(session, &facts)
-            })?;
+            if !facts.broker.is_empty() {
+                record.make(ThingKind::Broker, session.id.as_str(), || {
+                    self.start_broker(session, &facts)
+                })?;
+            }
+            if let Some(key) = &bridge.key {
+                self.make_key(session, &plan, key, secrets.ssh_key.as_ref(), record)?;
+            }
         }
         if plan.door.is_some() {
             record.make(ThingKind::Door, session.id.as_str(), || {
@@ -66,7 +72,28 @@ impl Docker {
         record.make(ThingKind::Container, &name(session), || {
             self.create(session, &plan, &secrets.env)
         })?;
+        if let Some(bridge) = plan.bridge.as_ref().filter(|bridge| bridge.key.is_some()) {
+            let relayed = bridge.relay.is_some();
+            let path = plan.env.get("PATH").filter(|_| !relayed).map_or(SEARCH_PATH, |path| path);
+            self.check_client(&name(session), path)?;
+        }
         Ok(())
+    }
+
+    /// Whether the image has what asks the host by SSH. It is looked for before anything runs.
+    fn check_client(&self, name: &str, path: &str) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        for dir in path.split(':').filter(|dir| !dir.is_empty() && !dir.starts_with(RUNTIME)) {
+            let path = format!("{dir}/ssh");
+            let options = ContainerArchiveInfoOptionsBuilder::default().path(&path).build();
+            let asked = engine.docker.get_container_archive_info(name, Some(options));
+            if engine.ask_for("look into the container", asked)?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(BackendError::plain("the image has no `ssh`, which host commands by SSH need")
+            .code("no_ssh")
+            .hint("add `openssh-client` to the image, or leave `host_commands.transport` out: the Unix socket needs nothing"))
     }
 
     /// Starts the process that carries host commands out, where there is one and it does not run.

@@ -12,11 +12,13 @@
 //! ```
 
 mod address;
+mod authorized;
 mod greeting;
 mod engine;
 mod render;
 mod files;
 mod broker;
+mod key;
 mod layer;
 mod still;
 mod make;
@@ -32,6 +34,7 @@ use sandbox_core::Host;
 use sandbox_core::backend::docker::{self as plan, Binaries, Container, ContainerError};
 use sandbox_core::config::{Config, Request};
 use sandbox_proxy::client::ClientError;
+use sandbox_proxy::credential::Secret;
 use sandbox_proxy::session::Registration;
 
 use self::engine::Engine;
@@ -45,6 +48,8 @@ use crate::place::Place;
 use crate::session::{BackendKind, Session, State, Wanted, hex};
 use crate::store::{Thing, ThingKind};
 
+pub use self::authorized::Authorized;
+
 /// What all containers of ours are called, before the session's id.
 const PREFIX: &str = "agent-sandbox-";
 /// The variables of a session's secrets, and what the proxy is told about them.
@@ -54,6 +59,8 @@ pub struct Secrets {
     pub env: Vec<(String, String)>,
     /// Sessions of the proxy.
     pub sessions: Vec<Registration>,
+    /// The SSH key of host commands, where one is stored.
+    pub ssh_key: Option<Secret>,
 }
 
 /// Finds the secrets of a configuration. Called only when a container is made.
@@ -263,6 +270,13 @@ impl Backend for Docker {
             ThingKind::Broker => broker::end(&self.dir(session)).map_err(|error| {
                 BackendError::new("cannot end the broker of host commands", error)
             }),
+            ThingKind::AuthorizedKey => authorized::take_out(Path::new(&thing.identity), session),
+            ThingKind::Key => match std::fs::remove_file(&thing.identity) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(BackendError::new("cannot remove the SSH key", error))
+                }
+                _ => Ok(()),
+            },
             ThingKind::Volume => {
                 self.tidy(session, &thing.identity)?;
                 self.remove_volume(&thing.identity)

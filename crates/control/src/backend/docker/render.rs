@@ -84,6 +84,7 @@ fn host_config(plan: &Container, marks: &Marks<'_>, dir: &Path, deeply: bool) ->
     };
     HostConfig {
         network_mode: Some(plan.network.clone()),
+        extra_hosts: Some(plan.hosts.clone()),
         mounts: Some(plan.mounts.iter().map(|bind| mount(bind, marks, dir, deeply)).collect()),
         tmpfs: Some(tmpfs.collect()),
         readonly_rootfs: Some(!plan.privileged),

@@ -179,15 +179,17 @@ fn start(config: &Config, made: &Container) -> Result<Start, ContainerError> {
             services.is_some_and(|services| services.value.dockerd != Dockerd::Off),
             "a Docker daemon has to be started",
         ),
-        (commands.is_some_and(|commands| commands.value.enabled), "host commands need a way out"),
         (made.agent.ids.is_none(), "the image has to be asked who that user is"),
     ];
     let need = needs.into_iter().find(|(is_needed, _)| *is_needed).map(|(_, why)| why);
+    // Where nobody stays beside the agent, it can read the key of host commands: only whoever asks for that gets it.
+    let better = commands.is_some_and(|commands| commands.value.enabled) && asked.is_none();
     match (asked, need, agent) {
         (Some(AgentInit::Exec), Some(why), Some(agent)) => {
             Err(ContainerError::NeedsInit { origin: agent.origin.clone(), why })
         }
         (Some(AgentInit::Supervise), ..) | (_, Some(_), _) => Ok(Start::Supervise),
+        _ if better => Ok(Start::Supervise),
         _ => Ok(Start::Exec),
     }
 }

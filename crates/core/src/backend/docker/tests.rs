@@ -311,6 +311,51 @@ fn services_are_the_only_way_to_a_privileged_container() {
     assert_eq!(made.env["AGENT_DOCKERD"], "required");
 }
 
+/// A key of a host, and what a session that goes by SSH writes about it.
+const BY_SSH: &str = "host_commands.enabled = true\nhost_commands.transport = 'ssh'\nhost_commands.user = 'runner'\nhost_commands.allowed = ['pipo']\nhost_commands.host_key = 'ssh-ed25519 AAAAC3Nz x'";
+
+#[test]
+fn ssh_key_is_the_relays_unless_nobody_stays_beside_the_agent() {
+    let made = World::new(&format!("network = 'bridge'\n{BY_SSH}")).plan().unwrap();
+    assert_eq!(
+        (made.agent.start, made.hosts[0].as_str()),
+        (Start::Supervise, "host.docker.internal:host-gateway")
+    );
+    assert!(made.env["AGENT_RELAY"].contains("runner@host.docker.internal"));
+    assert!(made.capabilities.iter().any(|name| name == "CHOWN"));
+    let inside = format!("{PRIVATE}/keys");
+    assert!(at(&made, &inside).is_some() && at(&made, "/run/secrets/ssh_key").is_none());
+    let passwd = made.files.iter().find(|file| file.path == Path::new("etc/passwd")).unwrap();
+    assert!(passwd.text.contains("relay:x:65530:"), "{}", passwd.text);
+    let known = made.files.iter().find(|file| file.path.ends_with("known_hosts")).unwrap();
+    assert_eq!(known.text, "host.docker.internal ssh-ed25519 AAAAC3Nz\n");
+    let exec = "agent = { command = 'x', init = 'exec' }\nnetwork = 'host'";
+    let made = World::new(&format!("{exec}\n{BY_SSH}\nhost_commands.port = 2222")).plan().unwrap();
+    assert_eq!(
+        (made.agent.start, made.hosts[0].as_str()),
+        (Start::Exec, "host.docker.internal:127.0.0.1")
+    );
+    assert!(at(&made, "/run/secrets/ssh_key").is_some() && made.capabilities.is_empty());
+    assert!(
+        made.notes.iter().any(|note| note.contains("can read the SSH key")),
+        "{:?}",
+        made.notes
+    );
+}
+
+#[test]
+fn ssh_leads_a_name_to_the_host_and_leaves_an_address_alone() {
+    let hosts = |more: &str| {
+        World::new(&format!("network = 'my-net'\n{BY_SSH}\n{more}")).plan().unwrap().hosts
+    };
+    assert_eq!(hosts("host_commands.host = 'my-host'"), ["my-host:host-gateway"]);
+    assert!(hosts("host_commands.host = '192.0.2.1'").is_empty());
+    let said = |more: &str| World::new(&format!("{BY_SSH}\n{more}")).said();
+    assert!(said("network = 'none'").contains("needs a network"));
+    assert!(said("network = 'host'\nhost_commands.host = 'a b'").contains("cannot be `a b`"));
+    assert!(said("network = 'host'\nagent.user = 'node'").contains("a user of its own"));
+}
+
 #[test]
 fn writable_directories_get_layers_when_changes_are_kept_apart() {
     let shared = "shared_dirs = { x = { host = 'ROOT/elsewhere', guest = '/x' } }\n";

@@ -12,7 +12,8 @@ use crate::preset::{self, Hidden};
 /// What decides about the first process and is gone before the agent runs: nobody else sets these.
 pub const STRIPPED: &[&str] = &["SESSION_TOKEN", "CONTROL_PLANE_URL", "SESSION_ID"];
 const OURS: &[&str] = &["AGENT_", "WORKSPACE_PATH", "WORKSPACE_COMMIT"];
-const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where programs are in images that do not say it, and where a relay looks for them, whatever an image says.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Whether a variable is the first process's own.
 fn is_ours(name: &str) -> bool {

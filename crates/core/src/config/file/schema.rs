@@ -7,9 +7,10 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
+use super::host_commands::HostCommands;
 use super::mount::{MountText, SharedDirs};
 use super::network::NetworkText;
-use super::session::{Agent, Home, HostCommands, Proxy, Resources, Secret, Services, Workspace};
+use super::session::{Agent, Home, Proxy, Resources, Secret, Services, Workspace};
 use super::word::{CommandName, EnvName, Invalid, PathText, PresetToggle, Scalar, scalar};
 use crate::config::{Launcher, Tmp};
 use crate::wrapper::{CommandRule, CommandRuleText};

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::schema::CowEngine;
 use super::word::{EnvName, Invalid, Scalar, scalar};
 use crate::config::text::shown;
-use crate::host_command::Entry;
 
 /// A credential: never its value, only how it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -384,48 +383,4 @@ impl JsonSchema for Dockerd {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "enum": [false, "auto", "required"] })
     }
-}
-
-/// The bridge to the host.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
-pub struct HostCommands {
-    /// Whether there is one.
-    pub enabled: bool,
-    /// How requests travel; `"unix"` when left out.
-    pub transport: Transport,
-    /// The secret that holds the SSH key.
-    pub ssh_key_secret: Option<String>,
-    /// The user on the host, for SSH.
-    pub user: Option<String>,
-    /// The host's name, for SSH; `"host.docker.internal"` when left out.
-    pub host: Option<String>,
-    /// The host's port, for SSH; 22 when left out.
-    pub port: Option<u16>,
-    /// Which host key is believed, for SSH.
-    pub host_key: HostKey,
-    /// Commands, each with the words it must begin with.
-    pub allowed: Vec<Entry>,
-}
-
-/// Which host key is believed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostKey {
-    /// The host's own, as it is when the session is made.
-    #[default]
-    Pinned,
-    /// The one that is met first.
-    AcceptNew,
-}
-
-/// How requests travel to the host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// By a socket.
-    #[default]
-    Unix,
-    /// By an SSH forced command.
-    Ssh,
 }

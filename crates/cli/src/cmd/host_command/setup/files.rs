@@ -46,35 +46,6 @@ pub(super) fn list(allowed: &[String]) -> String {
     LIST.lines().flat_map(|text| [line(text), "\n"]).collect()
 }
 
-/// The line of `authorized_keys`.
-pub(super) fn key_line(
-    key: &str,
-    from: Option<&str>,
-    expires: Option<&str>,
-) -> Result<String, String> {
-    let key = key.trim();
-    let plain = |c: char| c.is_ascii_graphic() || c == ' ';
-    if !key.starts_with("ssh-") && !key.starts_with("ecdsa-") || !key.chars().all(plain) {
-        return Err("the key file holds no public key".into());
-    }
-    let mut options = String::from("restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\"");
-    if let Some(from) = from {
-        if !from.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
-            return Err(format!("`{from}` is no list of addresses"));
-        }
-        options.extend([",from=\"", from, "\""]);
-    }
-    if let Some(expires) = expires {
-        if ![8, 12, 14].contains(&expires.len())
-            || !expires.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            return Err(format!("`{expires}` is no time such as 20270131"));
-        }
-        options.extend([",expiry-time=\"", expires, "\""]);
-    }
-    Ok(format!("{options} {key}\n"))
-}
-
 /// Whether sudo and a shell read a path as it is.
 pub(super) fn is_plain_path(path: &Path) -> bool {
     let quoted = line::quote([path]).unwrap_or_default();
