@@ -14,6 +14,9 @@ use crate::ui::{Stdio, Tone, visible};
 /// What a pipe that has room at all has room for.
 const STEP: usize = 4096;
 
+/// Who asks so often that a command may end, and is not heard, goes alone.
+const ENOUGH: usize = 3;
+
 /// Takes the signals that are passed on.
 pub(crate) fn signals() -> Result<Signals, Failed> {
     let passed = signal::ENDING.into_iter().chain([signal::WINCH]);
@@ -80,24 +83,40 @@ impl Relay {
     }
 
     fn run(&mut self, signals: &Signals) -> io::Result<Ended> {
+        let mut asked = 0;
         loop {
             let ended = self.pause(signals, None).and_then(|()| self.process.poll())?;
-            while let Some(arrived) = signals.next()? {
-                if arrived.signal == signal::WINCH {
-                    self.resize();
-                } else {
-                    // It may have ended just now.
-                    let _ = self.process.signal(arrived.signal);
-                }
-            }
+            let last = self.pass_on(signals, &mut asked)?;
             if let Some(ended) = ended {
                 self.drain()?;
                 return Ok(ended);
+            }
+            // Whoever is inside can hold everything in a session still, also who would tell of an end.
+            if let Some(signal) = last.filter(|_| asked >= ENOUGH) {
+                let code = u8::try_from(128 + signal).unwrap_or(255);
+                let why = "the session does not answer; `agent-sandbox down` ends it".into();
+                return Ok(Ended { code, why: Some(why) });
             }
             if self.input.as_ref().is_some_and(Pump::is_left) {
                 return Ok(Ended { code: 0, why: None });
             }
         }
+    }
+
+    /// Passes on what arrived; the last signal that asks for an end is told.
+    fn pass_on(&mut self, signals: &Signals, asked: &mut usize) -> io::Result<Option<i32>> {
+        let mut last = None;
+        while let Some(arrived) = signals.next()? {
+            if arrived.signal == signal::WINCH {
+                self.resize();
+                continue;
+            }
+            *asked += 1;
+            last = Some(arrived.signal);
+            // It may have ended just now.
+            let _ = self.process.signal(arrived.signal);
+        }
+        Ok(last)
     }
 
     /// Waits until something happens, and moves what can be moved.

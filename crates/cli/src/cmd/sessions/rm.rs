@@ -3,9 +3,9 @@
 use sandbox_control::session::{Matching, Session as Up};
 use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
-use sandbox_cowfs::session::{Session, Sessions, State};
+use sandbox_cowfs::session::{Selector, Session, SessionError, Sessions, State};
 
-use super::{bytes, chosen, service};
+use super::{bytes, here, service, unknown};
 use crate::args::Flags;
 use crate::cmd::{cow, summary};
 use crate::run::{Failed, Outcome};
@@ -19,12 +19,15 @@ pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'
     let (mut up, mut kept) = (Vec::new(), Vec::new());
     let service = service::open_used(host)?;
     for name in names {
-        match service.as_ref().map(|service| service.find(name, Matching::Prefix)) {
-            Some(Ok(session)) => up.push(session),
-            Some(Err(error)) if !matches!(error, ControlError::Unknown(_)) => {
-                return Err(error.into());
+        match meant(name, service.as_ref(), flags, host)? {
+            Meant::Up(session) if up.contains(&session) => {}
+            Meant::Up(session) => up.push(session),
+            Meant::Kept(sessions, session) => {
+                let id = &session.record().id;
+                if !kept.iter().any(|(_, other): &(Sessions, Session)| other.record().id == *id) {
+                    kept.push((sessions, session));
+                }
             }
-            _ => kept.push(chosen(Some(name), flags, host)?),
         }
     }
     for session in up {
@@ -48,6 +51,49 @@ pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'
         io.say(&format!("removed {told}"));
     }
     Ok(0)
+}
+
+/// A session that stays up, or one that only keeps changes.
+enum Meant {
+    Up(Up),
+    Kept(Sessions, Session),
+}
+
+/// The session of this name; else the only one, of either kind, whose name begins so.
+fn meant(
+    name: &str,
+    service: Option<&Service>,
+    flags: &Flags,
+    host: &Host,
+) -> Result<Meant, Failed> {
+    let up = |matching| match service.map(|service| service.find(name, matching)) {
+        None | Some(Err(ControlError::Unknown(_))) => Ok(None),
+        Some(found) => found.map(Some),
+    };
+    if let Some(session) = up(Matching::Name)? {
+        return Ok(Meant::Up(session));
+    }
+    let sessions = cow::sessions(host)?;
+    let selector = Selector::named(here(flags, host), name);
+    let kept = sessions.find(&selector);
+    let is_whole = |kept: &Session| kept.record().name == name || kept.record().id == name;
+    match (kept, up(Matching::Prefix)?) {
+        (Ok(kept), None) => Ok(Meant::Kept(sessions, kept)),
+        (Ok(kept), Some(_)) if is_whole(&kept) => Ok(Meant::Kept(sessions, kept)),
+        (Ok(kept), Some(session)) if !is_layer(&kept, &session) => {
+            let matches = [session.name.as_str(), kept.record().name.as_str()];
+            let matches = matches.map(|name| format!("`{name}`")).to_vec();
+            Err(ControlError::Ambiguous { word: name.into(), matches }.into())
+        }
+        (Ok(_) | Err(SessionError::Unknown(_)), Some(session)) => Ok(Meant::Up(session)),
+        (Err(error), _) => Err(unknown(error)),
+    }
+}
+
+/// Whether these are one session and its changes.
+fn is_layer(kept: &Session, up: &Up) -> bool {
+    let record = kept.record();
+    up.cow && record.name == up.name.as_str() && record.project == up.project
 }
 
 /// Takes a layer out of the hands of a session that no record knows any more. Whether it was.

@@ -176,3 +176,21 @@ fn many_commands_run_at_once_and_none_is_lost() {
         run.wait().code(number).stdout(&format!("{number}\n"));
     }
 }
+
+#[test]
+fn a_session_that_is_held_still_from_inside_lets_its_callers_go() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let script =
+        "kill -STOP $PPID; echo here; until test -e go; do sleep 0.05; done; kill -CONT $PPID";
+    let caller = world.spawn(inside(script));
+    caller.wait_for("here");
+    // Different ones: of two that are alike one may be lost.
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+        caller.signal(signal);
+    }
+    caller.wait_for_message("does not answer");
+    world.write("project/go", "");
+    caller.wait();
+    world.run(inside("true")).succeeds();
+}

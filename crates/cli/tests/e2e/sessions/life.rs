@@ -225,3 +225,19 @@ fn s2_s3_a_project_cannot_widen_its_session_before_it_is_trusted() {
     world.run(["up"]).code(125).stderr_contains("docker");
     world.run(inside("true")).succeeds();
 }
+
+#[test]
+fn rm_takes_the_whole_name_before_the_beginning_of_another() {
+    let world = World::new().file("project/a", "one\n");
+    let _guard = up(&world, &[]);
+    // `pro` is a session that keeps changes; `project` is up.
+    world.run(["--cow", "-s", "pro", "sh", "-c", "echo two > a"]).succeeds();
+    world.run(["--cow", "-s", "pride", "sh", "-c", "echo two > a"]).succeeds();
+    world.run(["rm", "pro", "pro"]).succeeds().stderr_contains("removed pro:");
+    world.run(inside("true")).succeeds();
+    // One of each kind begins so.
+    world.run(["rm", "pr"]).code(2).stderr_contains("several");
+    // The beginning of one name alone is enough.
+    world.run(["rm", "proj"]).succeeds().stderr_contains("removed project");
+    world.run(["rm", "pride"]).succeeds();
+}
