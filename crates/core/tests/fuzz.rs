@@ -1,5 +1,5 @@
 //! A short, deterministic stand-in for `cargo fuzz`, which needs a nightly toolchain: the same targets and seeds, a
-//! mutator without feedback, ten seconds for each target and a minute for each in `./dev soak`.
+//! mutator without feedback, five seconds for each target and a minute for each in `./dev soak`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[allow(unreachable_pub, reason = "there it is a crate of its own")]
@@ -26,7 +26,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 
 /// Feeds mutated seeds until the time is over; a failure shows the input.
 fn feed(target: &str, mut take: impl FnMut(&[u8])) -> u64 {
-    let end = Instant::now() + Duration::from_secs(testkit::rounds(10, 60) as u64);
+    let end = Instant::now() + Duration::from_secs(testkit::rounds(5, 60) as u64);
     let mut mutator = Mutator::new(seeds(target));
     let mut inputs = 0;
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! A short, deterministic stand-in for `cargo fuzz run database`: the same target, inputs without feedback, ten seconds, and two
+//! A short, deterministic stand-in for `cargo fuzz run database`: the same target, inputs without feedback, five seconds, and two
 //! minutes in `./dev soak`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -42,7 +42,7 @@ fn hostile_databases_give_errors_and_nothing_worse() {
             report.send(held).unwrap();
         }
     });
-    let end = Instant::now() + Duration::from_secs(testkit::rounds(10, 120) as u64);
+    let end = Instant::now() + Duration::from_secs(testkit::rounds(5, 120) as u64);
     let (mut dice, mut inputs, mut slowest) = (Dice(1), 0, Duration::ZERO);
     while Instant::now() < end {
         let input = dice.input();

@@ -1,4 +1,4 @@
-//! A short, deterministic stand-in for `cargo fuzz run request`: the same target and seeds, a mutator without feedback, ten
+//! A short, deterministic stand-in for `cargo fuzz run request`: the same target and seeds, a mutator without feedback, five
 //! seconds, and a minute in `./dev soak`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -23,7 +23,7 @@ fn request_means_one_thing_and_carries_nobodys_credential() {
     for seed in &seeds {
         target::request(seed);
     }
-    let end = Instant::now() + Duration::from_secs(testkit::rounds(10, 60) as u64);
+    let end = Instant::now() + Duration::from_secs(testkit::rounds(5, 60) as u64);
     let (mut mutator, mut inputs) = (Mutator::new(seeds), 0);
     while Instant::now() < end {
         let input = mutator.next();
