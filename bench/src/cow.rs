@@ -48,8 +48,10 @@ fn one(
 ) -> Result<(), BenchError> {
     let mut tree = place.tree(ground, &format!("{}-{round}", place.short));
     for (number, task) in TASKS.iter().enumerate() {
-        if task.cold {
+        if task.forgotten {
             place::drop_caches();
+        }
+        if task.cold {
             tree.remount();
         }
         if task.compiles && place.user.is_some() {

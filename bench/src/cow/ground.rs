@@ -44,7 +44,8 @@ impl Ground {
         let binary = binary.filter(|path| path.is_file()).ok_or(BenchError::NoBinary)?;
         // The compiler is the one that built this program; its folder may lie in a home.
         let compiler = Path::new(env!("CARGO")).parent().unwrap_or(Path::new("/usr/bin"));
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", compiler.display());
+        let found = host.var("PATH").unwrap_or_default();
+        let path = format!("{}:/usr/sbin:/sbin:{}", compiler.display(), found.to_string_lossy());
         // Where other users come too, and on a disk unless somebody wants it elsewhere.
         let place = host.var("BENCH_DIR").map_or("/var/tmp".into(), PathBuf::from);
         let world = World::below(&place, binary.canonicalize()?);

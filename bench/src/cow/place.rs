@@ -40,6 +40,7 @@ pub(crate) fn available(ground: &Ground) -> Vec<Place> {
         println!("left out: agentfs engine (this binary has no `fs`)");
     }
     for (name, short, engine, program) in [
+        ("bare FUSE", "bare-fuse", Engine::BareFuse, "passthrough_ll"),
         ("fuse-overlayfs", "fuse", Engine::FuseOverlayfs, "fuse-overlayfs"),
         ("Turso's agentfs", "turso", Engine::Turso, "agentfs"),
     ] {

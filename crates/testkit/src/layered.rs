@@ -25,6 +25,8 @@ pub enum Engine {
     BareOverlay,
     /// `fuse-overlayfs`, a peer.
     FuseOverlayfs,
+    /// libfuse's example `passthrough_ll` over a copy of the base: what FUSE itself costs.
+    BareFuse,
     /// The tool `agentfs`, a peer.
     Turso,
 }
@@ -64,7 +66,8 @@ impl Layered {
         }
         let tree = Self { world: world.clone(), dir, engine, serving: Serving::Nobody };
         match engine {
-            Engine::Native | Engine::NativeInside => tree.copy_base(),
+            Engine::Native | Engine::NativeInside => tree.copy_base("mnt"),
+            Engine::BareFuse => tree.copy_base("upper"),
             Engine::AgentFs => drop(tree.fs(["init", "--base", "base", "tree"]).succeeds()),
             Engine::Turso => {
                 let init = ["agentfs", "init", "--base", "base", "tree"];
@@ -198,6 +201,7 @@ impl Layered {
                 .daemon_of(["agentfs", "mount", "-f", "tree", "mnt"].map(OsString::from).to_vec()),
             Engine::AgentFs => self.daemon_of(self.agentfs()),
             Engine::FuseOverlayfs => self.daemon_of(self.fuse_overlayfs()),
+            Engine::BareFuse => self.daemon_of(self.bare_fuse()),
         };
     }
 
@@ -218,11 +222,10 @@ impl Layered {
     }
 
     #[track_caller]
-    fn copy_base(&self) {
-        let from = self.base().join(".");
-        self.world
-            .host([OsStr::new("cp"), "-a".as_ref(), from.as_os_str(), self.seen().as_os_str()])
-            .succeeds();
+    fn copy_base(&self, to: &str) {
+        let (from, to) = (self.base().join("."), self.dir.join(to));
+        let copy = [OsStr::new("cp"), "-a".as_ref(), from.as_os_str(), to.as_os_str()];
+        self.world.host(copy).succeeds();
     }
 
     /// The root of an overlay looks like its upper directory, not like its base.
@@ -265,6 +268,13 @@ impl Layered {
         words.extend(["-f", "-o", &options].map(OsString::from));
         words.push(self.seen().into_os_string());
         words
+    }
+
+    fn bare_fuse(&self) -> Vec<OsString> {
+        // It holds every file that the kernel knows.
+        let script =
+            "ulimit -n $(ulimit -H -n); exec passthrough_ll -f -o source=upper,cache=always mnt";
+        ["sh", "-c", script].map(OsString::from).to_vec()
     }
 
     /// Starts a daemon and waits until the mount point belongs to another file system.

@@ -55,7 +55,8 @@ impl Store {
     /// What was just read of a file of the database goes into its copy. Where there is no room, or
     /// it cannot be made, there is none.
     pub(crate) fn copy_out(&mut self, ino: u64, size: u64, offset: u64, data: &[u8]) {
-        if size < WORTH || !self.copies.0.contains_key(&ino) && offset > 0 {
+        // Whoever reads it from its beginning may want all of it. The kernel asks for several pieces at once, in any order.
+        if size < WORTH || !self.copies.0.contains_key(&ino) && offset >= WORTH {
             return;
         }
         let chunk = self.chunk_size as u64;

@@ -188,6 +188,27 @@ fn loose_files_are_taken_in_after_a_kill_and_at_the_end() {
 }
 
 #[test]
+fn a_copy_is_made_from_pieces_in_any_order_and_of_nothing_that_begins_late() {
+    const PIECE: u64 = 128 << 10;
+    let place = Place::new();
+    let mut store = place.create();
+    let (ino, size) = (store.new_ino(), 16 * PIECE);
+    let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at / PIECE).unwrap()).collect();
+    let piece = |index: u64| {
+        let start = usize::try_from(index * PIECE).unwrap();
+        &bytes[start..][..usize::try_from(PIECE).unwrap()]
+    };
+    store.copy_out(ino, size, 9 * PIECE, piece(9));
+    for index in [1, 0].into_iter().chain(2..16) {
+        assert!(store.copy(ino, size).is_none(), "{index}");
+        store.copy_out(ino, size, index * PIECE, piece(index));
+    }
+    let mut found = vec![0; bytes.len()];
+    store.copy(ino, size).unwrap().read_exact_at(&mut found, 0).unwrap();
+    assert_eq!(found, bytes);
+}
+
+#[test]
 fn orphans_are_deleted_when_the_database_is_next_opened() {
     let place = Place::new();
     let mut store = place.create();
