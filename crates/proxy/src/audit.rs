@@ -152,11 +152,21 @@ pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86400, since.as_secs() % 86400);
     let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
-        since.subsec_millis()
-    )
+    let mut text = String::from("0000-00-00T00:00:00.000Z").into_bytes();
+    let mut put = |end: usize, mut number: u64| {
+        for digit in text[..end].iter_mut().rev().take_while(|digit| digit.is_ascii_digit()) {
+            *digit = b"0123456789"[usize::try_from(number % 10).unwrap_or(0)];
+            number /= 10;
+        }
+    };
+    put(4, year);
+    put(7, month);
+    put(10, day);
+    put(13, second / 3600);
+    put(16, second / 60 % 60);
+    put(19, second % 60);
+    put(23, since.subsec_millis().into());
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// The date of a day since 1970. Years begin in March here, so that leap days come last.

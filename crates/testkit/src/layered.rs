@@ -201,7 +201,7 @@ impl Layered {
                 .daemon_of(["agentfs", "mount", "-f", "tree", "mnt"].map(OsString::from).to_vec()),
             Engine::AgentFs => self.daemon_of(self.agentfs()),
             Engine::FuseOverlayfs => self.daemon_of(self.fuse_overlayfs()),
-            Engine::BareFuse => self.daemon_of(self.bare_fuse()),
+            Engine::BareFuse => self.daemon_of(Self::bare_fuse()),
         };
     }
 
@@ -270,7 +270,7 @@ impl Layered {
         words
     }
 
-    fn bare_fuse(&self) -> Vec<OsString> {
+    fn bare_fuse() -> Vec<OsString> {
         // It holds every file that the kernel knows.
         let script =
             "ulimit -n $(ulimit -H -n); exec passthrough_ll -f -o source=upper,cache=always mnt";

@@ -1,5 +1,6 @@
 //! One request: checked, given the real key, sent to the session's server, and its answer handed back.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -31,14 +32,14 @@ pub(super) async fn answer(
     door: Arc<Door>,
     peer: Option<u16>,
     request: Request<Incoming>,
-) -> Response<Body> {
+) -> Result<Response<Body>, Infallible> {
     if let Some(exit) = door.exit().filter(|_| is_for_exit(&request)) {
-        return exit.http(request, peer).await;
+        return Ok(exit.http(request, peer).await);
     }
     let mut exchange =
         Exchange::new(place.proxy.clone(), request.method().clone(), request.uri().path());
     exchange.follow(request.headers());
-    match forward(&place, &door, request, &mut exchange).await {
+    Ok(match forward(&place, &door, request, &mut exchange).await {
         Ok(Answer { head, body, secrets, back }) => {
             let download = Download::new(body, secrets, exchange, back);
             Response::from_parts(head, Body::Download(Box::new(download)))
@@ -49,7 +50,7 @@ pub(super) async fn answer(
             refusal.response().map(Body::from)
         }
         Err(Ended::Tunnelled(response)) => tunnel::begin(*response, exchange),
-    }
+    })
 }
 
 /// An answer that streams.

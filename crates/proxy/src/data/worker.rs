@@ -1,7 +1,6 @@
 //! Workers: each has a thread, a runtime of that one thread, and connections of its own, so that an
 //! exchange never changes threads and never waits for another's lock.
 
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -180,9 +179,8 @@ async fn speak_http1(
     peer: Option<u16>,
 ) -> io::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
         // In a box, which is gone when the answer begins; hyper keeps room for what is not.
-        Box::pin(async move { Ok::<_, Infallible>(answer.await) })
+        Box::pin(forward::answer(place.clone(), guest.door().clone(), peer, request))
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -202,9 +200,8 @@ async fn speak_http2(
     peer: Option<u16>,
 ) -> io::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = forward::answer(place.clone(), guest.door().clone(), peer, request);
         // In a box, which is gone when the answer begins; hyper keeps room for what is not.
-        Box::pin(async move { Ok::<_, Infallible>(answer.await) })
+        Box::pin(forward::answer(place.clone(), guest.door().clone(), peer, request))
     });
     http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
