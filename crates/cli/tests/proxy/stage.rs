@@ -16,13 +16,16 @@ use crate::wire::{Answer, Connection};
 /// What is never to be seen on the client's side.
 pub(crate) const KEY: &str = "sk-real-0123456789-key";
 
+/// Listeners beside the usual one.
+const SIDES: usize = 3;
+
 /// A running proxy.
 pub(crate) struct Stage {
     pub world: World,
     process: Option<Process>,
     pub address: SocketAddr,
-    /// Another listener.
-    pub side: SocketAddr,
+    /// Other listeners: each lets so many in, and no more.
+    pub sides: Vec<SocketAddr>,
 }
 
 impl Stage {
@@ -39,7 +42,7 @@ impl Stage {
             world = world.env(name, value);
         }
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut stage = Self { world, process: None, address: any, side: any };
+        let mut stage = Self { world, process: None, address: any, sides: vec![any; SIDES] };
         stage.start();
         stage
     }
@@ -52,14 +55,18 @@ impl Stage {
     /// The same, by a program that starts others.
     pub(crate) fn start_by(&mut self, starter: &[&str]) {
         let binary = self.world.binary().display().to_string();
-        let (address, side) = (self.address.to_string(), self.side.to_string());
-        let words = [binary.as_str(), "proxy", "--listen", &address, "--listen", &side];
+        let listeners: Vec<String> =
+            [self.address].iter().chain(&self.sides).map(SocketAddr::to_string).collect();
+        let listeners = listeners.iter().flat_map(|address| ["--listen", address]);
+        let words = [binary.as_str(), "proxy"].into_iter().chain(listeners);
         let process = self.world.start(starter.iter().copied().chain(words));
         process.wait_for_message("admin socket at");
         self.process = Some(process);
         let health = self.admin("GET", "/v1/health", None).json();
-        let at = |index: usize| health["listening"][index].as_str().unwrap().parse().unwrap();
-        (self.address, self.side) = (at(0), at(1));
+        let listening = health["listening"].as_array().unwrap().iter();
+        let mut all = listening.map(|address| address.as_str().unwrap().parse().unwrap());
+        self.address = all.next().unwrap();
+        self.sides = all.collect();
     }
 
     /// Ends the proxy by a signal, and waits for its end.

@@ -32,6 +32,14 @@ impl Connection {
         Self { stream, rest: Vec::new() }
     }
 
+    /// Whether the other side has not closed it, and has said nothing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]).map_err(|error| error.kind());
+        self.stream.set_nonblocking(false).unwrap();
+        peeked == Err(ErrorKind::WouldBlock)
+    }
+
     /// Sends bytes. A proxy that no longer listens is found out by reading.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
