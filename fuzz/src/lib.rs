@@ -272,7 +272,7 @@ fn host(data: &[u8]) {
     }
     let pattern = |text: &str| text.parse::<HostPattern>().expect("a pattern");
     let rules = ["*.example.com", "example.org:443"].map(|text| HostRule::new(pattern(text), ""));
-    let policy = EgressPolicy { allowed: rules.to_vec(), denied: Vec::new() };
+    let policy = EgressPolicy { allowed: rules.to_vec(), ..EgressPolicy::default() };
     if let Ok(asked) = text.parse::<HostPort>()
         && policy.check(&asked).is_ok()
     {

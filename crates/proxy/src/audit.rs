@@ -39,6 +39,8 @@ pub(crate) struct Line<'l> {
     pub outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub taken_out: &'l [String],
     pub bytes_in: u64,
     pub bytes_out: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,8 @@ pub mod secret;
 pub mod provider;
 pub mod path;
 pub mod route;
+mod json;
+pub mod server_tools;
 pub mod headers;
 pub mod session;
 pub mod usage;

@@ -12,7 +12,9 @@ use std::path::Path;
 use sandbox_control::backend::bwrap::server;
 use sandbox_control::backend::docker as container;
 use sandbox_core::Host;
-use sandbox_core::config::{self, Config, Network, SecretMode, Sourced, Transport};
+use sandbox_core::config::{
+    self, Config, ContainerNetwork, Network, SecretMode, Sourced, Transport,
+};
 use sandbox_core::network::PROXY_PORT;
 use sandbox_core::plan::Plan;
 use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
@@ -115,12 +117,26 @@ pub(crate) fn for_container(config: &Config, host: &Host) -> Result<container::S
         match secret.value.mode {
             SecretMode::Inject => inject(&mut made, name, secret, &sources, host)?,
             SecretMode::Proxy => {
-                let session = replace(&mut made, name, secret, &address, host)?;
+                let mut session = replace(&mut made, name, secret, &address, host)?;
+                close(&mut session, is_closed(config));
                 made.sessions.push(session);
             }
         }
     }
     Ok(made)
+}
+
+/// Whether a container reaches nothing, or hosts by name.
+fn is_closed(config: &Config) -> bool {
+    let network = config.session.network.as_ref().map(|network| &network.value);
+    network.is_none_or(|wanted| matches!(wanted, ContainerNetwork::None | ContainerNetwork::Allow))
+}
+
+/// Where the network is closed, a provider's own tools would open it again. Who is no provider of models has none.
+fn close(session: &mut Registration, closed: bool) {
+    if closed && session.terms.provider != "custom" {
+        session.terms.server_tools.get_or_insert_default();
+    }
 }
 
 /// The stored key by which host commands go to the host, if they go by SSH and one is named.
@@ -163,7 +179,8 @@ impl Credentials {
             match secret.value.mode {
                 SecretMode::Inject => inject(plan, &name, &secret, &sources, host)?,
                 SecretMode::Proxy => {
-                    let session = replace(plan, &name, &secret, &address, host)?;
+                    let mut session = replace(plan, &name, &secret, &address, host)?;
+                    close(&mut session, plan.config.network.value != Network::On);
                     made.sessions.push(session);
                 }
             }
@@ -256,6 +273,7 @@ fn session(
         upstream_url: secret.upstream_url.clone(),
         credential: placement(secret),
         routes: secret.routes.clone(),
+        server_tools: secret.server_tools.clone(),
         limits: Limits {
             requests_per_minute: secret.requests_per_minute,
             max_parallel: secret.max_parallel,

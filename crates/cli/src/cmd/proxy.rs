@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox_core::Host;
+use sandbox_core::config::{self, Request};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::place::Place;
 use sandbox_proxy::server::{self, Running, ServerError, Settings};
@@ -62,7 +63,7 @@ pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
     }
     let settings = Settings {
         admin: admin(proxy, host)?,
-        listen: proxy.listen.clone(),
+        listen: listen(proxy, host)?,
         on_demand: proxy.background,
         source: Arc::new(super::secret::sources(host)?),
         say: complain,
@@ -70,6 +71,16 @@ pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
     };
     server::run(&settings, |running| announce(running, &place, io)).map_err(ProxyError::from)?;
     Ok(0)
+}
+
+/// Where it was told to listen, or else where the configuration says. One in the background is for sandboxes.
+fn listen(proxy: &Proxy, host: &Host) -> Result<Vec<SocketAddr>, Failed> {
+    if proxy.background || !proxy.listen.is_empty() {
+        return Ok(proxy.listen.clone());
+    }
+    let config = config::load(host, &Request::default())?;
+    let addr = config.session.proxy.and_then(|proxy| proxy.value.addr);
+    Ok(addr.map(|addr| addr.0).into_iter().collect())
 }
 
 fn admin(proxy: &Proxy, host: &Host) -> Result<Option<(SocketAddr, Token)>, ProxyError> {

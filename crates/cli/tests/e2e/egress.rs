@@ -4,4 +4,6 @@ mod internet;
 mod clients;
 mod attacks;
 mod settings;
+mod uploads;
 mod life;
+mod logins;

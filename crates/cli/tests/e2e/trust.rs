@@ -175,7 +175,7 @@ fn broken_and_ambiguous_files_are_refused_with_their_place() {
 #[test]
 fn key_that_nothing_carries_out_is_refused() {
     for (text, key) in [
-        ("proxy = { addr = ':1' }\n", "proxy"),
+        ("proxy = { addr = 'here' }\n", "`here` is no address to listen at"),
         ("network = 'bridge'\n", "network `bridge` is Docker's"),
         ("network = 'my-net'\n", "network `my-net` is Docker's"),
     ] {

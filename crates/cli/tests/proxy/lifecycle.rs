@@ -65,3 +65,24 @@ fn a_proxy_on_demand_ends_with_its_last_session() {
 fn is_alive(pid: &Value) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
+
+#[test]
+fn the_configuration_says_where_it_listens_when_no_flag_does() {
+    let addr = "proxy = { addr = ':0' }\n";
+    let world = World::unseen().dir("run").file("home/.config/agent-sandbox/config.toml", addr);
+    let (runtime, state) = (world.path("run"), world.path("state"));
+    let world = world.env("XDG_RUNTIME_DIR", &runtime).env("XDG_STATE_HOME", &state);
+    let binary = world.binary().display().to_string();
+    let said = |words: &[&str]| {
+        let process = world.start([binary.as_str(), "proxy"].iter().chain(words));
+        process.wait_for_message("admin socket at");
+        process.signal(Signal::TERM);
+        process.wait()
+    };
+    said(&[]).stderr_contains("listening at http://127.0.0.1:");
+    let other = said(&["--listen", "[::1]:0"]);
+    other.stderr_contains("listening at http://[::1]:").stderr_lacks("127.0.0.1");
+    // A stranger's project opens no port.
+    world.write("project/sandbox.toml", addr);
+    world.run(["proxy"]).fails().stderr_contains("`proxy` reaches beyond the sandbox");
+}

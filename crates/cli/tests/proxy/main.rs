@@ -11,6 +11,7 @@ mod paths;
 mod streaming;
 mod smuggling;
 mod limits;
+mod server_tools;
 mod timeouts;
 mod telemetry;
 mod http2;

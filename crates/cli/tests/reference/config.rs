@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandbox_core::Host;
-use sandbox_core::config::{Config, NOT_YET, Network, Request, load, schema};
+use sandbox_core::config::{Config, Network, Request, load, schema};
 use serde_json::{Value, json};
 
 use super::{code, table};
@@ -32,30 +32,13 @@ const ENFORCED: &str = "
 Keys of sessions have an effect on `agent-sandbox up` and none on a single command, which says so in one line.
 ";
 
-const REFUSED: &str = "
-## Keys that are refused until their part exists
-
-They are part of the schema, and their values are checked. A key that asks for something which nothing enforces yet ends
-with exit code 125 and the reason. It is never accepted silently. A value that asks for nothing, such as `cow = false`,
-is accepted.
-";
-
 #[test]
 fn config_page_lists_every_key_of_the_schema() {
-    let (mut enforced, mut refused) = (Vec::new(), Vec::new());
-    for Key { path, value, default, meaning } in keys(&schema(), &builtin()) {
-        let top = path.split(['.', '[']).next().unwrap();
-        let reason = NOT_YET.iter().find(|(name, _)| *name == top).map(|(_, reason)| *reason);
-        match reason {
-            Some(reason) => refused.push([code(&path), value, default, meaning, reason.to_owned()]),
-            None => enforced.push([code(&path), value, default, meaning]),
-        }
-    }
-    let text = format!(
-        "{INTRO}{ENFORCED}\n{}{REFUSED}\n{}",
-        table(["key", "value", "default", "meaning"], enforced),
-        table(["key", "value", "default", "meaning", "refused because"], refused)
-    );
+    let rows = keys(&schema(), &builtin())
+        .into_iter()
+        .map(|Key { path, value, default, meaning }| [code(&path), value, default, meaning]);
+    let table = table(["key", "value", "default", "meaning"], rows.collect::<Vec<_>>());
+    let text = format!("{INTRO}{ENFORCED}\n{table}");
     super::page("config.md", &text);
 }
 

@@ -332,7 +332,7 @@ fn network(
     match wanted {
         ContainerNetwork::None => {}
         ContainerNetwork::Allow => {
-            made.door = Some(Door { policy: Some(config.hosts.policy()), peer });
+            made.door = Some(Door { policy: Some(config.egress()), peer });
         }
         ContainerNetwork::Host => {
             made.except("network host", "it reaches whatever this machine reaches", origin);

@@ -1,6 +1,6 @@
-//! Which keys are carried out, and by whom: the ones that nobody carries out yet are refused.
+//! Which keys the local sandbox leaves to sessions.
 
-use super::file::{At, Backend, Dockerd, FileConfig, Position, Problem};
+use super::file::{At, Backend, Dockerd, FileConfig, Position};
 
 /// A key that the local sandbox does not carry out.
 pub(super) struct SessionKey {
@@ -10,10 +10,6 @@ pub(super) struct SessionKey {
     /// Where it asks for something. A value that asks for nothing, such as `services.dockerd = false`, is no matter.
     pub(super) at: fn(&FileConfig) -> Option<Position>,
 }
-
-/// Keys that are refused, and what they wait for. The part that carries a key out takes its line away;
-/// a key of sessions is from then on skipped by the local sandbox.
-pub const NOT_YET: &[(&str, &str)] = &[("proxy", "a session finds its proxy by itself")];
 
 pub(super) const SESSION_KEYS: &[SessionKey] = &[
     SessionKey {
@@ -59,38 +55,4 @@ pub(super) fn asked(
     file: &FileConfig,
 ) -> impl Iterator<Item = (&'static SessionKey, Position)> + '_ {
     SESSION_KEYS.iter().filter_map(|row| Some((row, (row.at)(file)?)))
-}
-
-/// The topmost key of a file that nothing carries out.
-pub(super) fn not_yet(file: &FileConfig) -> Option<(Position, Problem)> {
-    let refused = asked(file).filter_map(|(row, position)| {
-        let (key, reason) = *NOT_YET.iter().find(|(key, _)| *key == row.key)?;
-        Some((position, Problem::NotYet { key, reason }))
-    });
-    refused.min_by_key(|(position, _)| *position)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::config::file::{Syntax, parse};
-
-    #[test]
-    fn not_yet_names_only_keys_of_the_table() {
-        for (key, _) in NOT_YET {
-            assert!(SESSION_KEYS.iter().any(|row| row.key == *key), "{key}");
-        }
-    }
-
-    #[test]
-    fn not_yet_refuses_a_key_when_nobody_carries_it_out() {
-        let read = |text| parse(text, Syntax::Toml, Path::new("sandbox.toml")).unwrap();
-        let refused = not_yet(&read("proxy = { addr = ':1' }"));
-        assert!(matches!(refused, Some((_, Problem::NotYet { key: "proxy", .. }))));
-        for text in ["network = 'bridge'", "image = 'x'", "host_commands.enabled = true"] {
-            assert_eq!(not_yet(&read(text)), None, "{text}");
-        }
-    }
 }

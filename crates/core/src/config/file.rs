@@ -25,8 +25,8 @@ pub use mount::{MountMode, MountText, SharedDir, SharedDirs};
 pub use network::{NetworkMode, NetworkTable, NetworkText};
 pub use schema::{Backend, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
 pub use session::{
-    Agent, AgentInit, Cpus, Dockerd, Home, Login, Memory, Proxy, Resources, Secret, SecretMode,
-    Services, Workspace,
+    Agent, AgentInit, Cpus, Dockerd, Home, Listen, Login, Memory, Proxy, Resources, Secret,
+    SecretMode, Services, Workspace,
 };
 pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
 
@@ -136,14 +136,6 @@ pub enum Problem {
         /// What to do.
         hint: Option<String>,
     },
-    /// A key that nothing carries out yet.
-    #[error("`{key}` is not enforced by this version yet: {reason}")]
-    NotYet {
-        /// The key.
-        key: &'static str,
-        /// What is missing.
-        reason: &'static str,
-    },
     /// Any of the above, in the value of a key.
     #[error("{}: {problem}", shown(key))]
     In {
@@ -161,7 +153,6 @@ impl Problem {
             Self::Empty => Some("remove it, or write what it should say".to_owned()),
             Self::UnknownKey { hint, .. } | Self::Invalid { hint, .. } => hint.clone(),
             Self::UnknownWord { word, known } => did_you_mean(word, known.iter().copied()),
-            Self::NotYet { key, .. } => Some(format!("remove `{key}`, it would change nothing")),
             Self::In { problem, .. } => problem.hint(),
             _ => None,
         }

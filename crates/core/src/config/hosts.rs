@@ -99,8 +99,8 @@ impl Hosts {
             .all(|asked| self.entries.iter().any(|entry| covers(&entry.value, asked)))
     }
 
-    /// The policy that they make.
-    pub fn policy(&self) -> EgressPolicy {
+    /// The policy that they make, without a limit.
+    pub(super) fn policy(&self) -> EgressPolicy {
         let rules = |wanted: fn(HostList) -> bool| {
             let entries = self.entries.iter().filter(move |entry| wanted(entry.value.list));
             entries.map(rule).collect()
@@ -108,6 +108,7 @@ impl Hosts {
         EgressPolicy {
             allowed: rules(|list| list != HostList::Denied),
             denied: rules(|list| list == HostList::Denied),
+            upload_limit: None,
         }
     }
 }
@@ -119,5 +120,6 @@ fn rule(entry: &Sourced<HostEntry>) -> HostRule {
         origin: entry.origin.to_string(),
         preset: preset.map(str::to_owned),
         private: *list == HostList::Private,
+        read_only: preset.and_then(host_preset).is_some_and(|preset| preset.read_only),
     }
 }

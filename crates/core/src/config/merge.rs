@@ -22,6 +22,7 @@ pub(super) fn builtin(place: &Place) -> Config {
         commands: BTreeMap::from([("git".to_owned(), git)]),
         network: default(Network::On),
         hosts: Hosts::default(),
+        upload_limit: None,
         docker: default(false),
         tmp: default(Tmp::Private),
         launcher: default(Launcher::Binary),
@@ -48,6 +49,7 @@ pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
     config.secrets.extend(values.secrets);
     replace(&mut config.network, values.network);
     config.hosts.apply(values.hosts);
+    config.upload_limit = values.upload_limit.or(config.upload_limit.take());
     replace(&mut config.docker, values.docker);
     replace(&mut config.tmp, values.tmp);
     replace(&mut config.launcher, values.launcher);

@@ -27,7 +27,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
-pub use enforced::NOT_YET;
 pub use error::ConfigError;
 pub use file::{
     Agent, AgentInit, Backend, CowEngine, Cpus, Dockerd, Home, HostCommands, HostKey, Login,
@@ -40,6 +39,7 @@ pub use session::{ContainerNetwork, SessionConfig};
 pub use values::Values;
 
 use crate::Host;
+use crate::network::{EgressPolicy, UploadLimit};
 use crate::wrapper::CommandRule;
 
 /// Reads, checks and merges all layers.
@@ -70,9 +70,6 @@ fn read(
     let bytes = found.read()?;
     let (text, syntax) = found.decode(&bytes)?;
     let file = file::parse(text, syntax, &found.path)?;
-    if let Some((position, problem)) = enforced::not_yet(&file) {
-        return Err(file::FileError::new(&found.path, position, problem).into());
-    }
     let values = Values::of_file(&file, found, place)?;
     let trusted = found.named || found.layer != Layer::Project || request.trust;
     if !trusted {
@@ -271,6 +268,15 @@ impl Config {
     pub fn uses_proxy(&self) -> bool {
         self.secrets.values().any(|secret| secret.value.mode == SecretMode::Proxy)
     }
+
+    /// What the lists of hosts allow, where the network is by name.
+    pub fn egress(&self) -> EgressPolicy {
+        let limit = self
+            .upload_limit
+            .as_ref()
+            .map(|limit| UploadLimit { bytes: limit.value, origin: limit.origin.to_string() });
+        EgressPolicy { upload_limit: limit, ..self.hosts.policy() }
+    }
 }
 
 /// The merged configuration: every value knows its origin.
@@ -290,6 +296,8 @@ pub struct Config {
     pub network: Sourced<Network>,
     /// Lists of hosts, which count while the network is by name.
     pub hosts: Hosts,
+    /// How much may be sent to the hosts of each line, in bytes.
+    pub upload_limit: Option<Sourced<u64>>,
     /// Docker socket.
     pub docker: Sourced<bool>,
     /// `/tmp`.

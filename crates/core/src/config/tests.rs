@@ -213,7 +213,7 @@ fn faults() -> Vec<(World, Request)> {
         (World::new().link("home/project/sandbox.toml", "nowhere"), plain.clone()),
         (World::new().link("home/project/sandbox.toml", "/dev/zero"), plain.clone()),
         (World::new().project("commands.npm = '@git'"), plain.clone()),
-        (World::new().project("proxy = { addr = ':1' }"), plain.clone()),
+        (World::new().project("proxy = { addr = 'here' }"), plain.clone()),
         (World::new().global("mounts = [{ host = 'a', container = '/b' }]"), plain.clone()),
         (World::new().global("mounts = [{ host = '/a', container = '/b/../c' }]"), plain.clone()),
         (World::new().project("docker = true\ncommands.git = true"), plain),
@@ -241,8 +241,8 @@ hint: keep one of them
 [125] cannot read the configuration `/home/project/sandbox.toml`: No such file or directory (os error 2)
 [125] the configuration `/home/project/sandbox.toml` is no regular file
 [125] /home/project/sandbox.toml:1:16: `commands.npm`: the preset `@git` wraps git, not `npm`
-[125] /home/project/sandbox.toml:1:9: `proxy` is not enforced by this version yet: a session finds its proxy by itself
-hint: remove `proxy`, it would change nothing
+[125] /home/project/sandbox.toml:1:18: `proxy.addr`: `here` is no address to listen at
+hint: write a port of this machine as `":8090"`, or an address and a port
 [125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: the host path `a` is not absolute
 hint: write it from `/` or `~/` on; `shared_dirs` takes relative paths
 [125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: `/b/../c` is no absolute path inside

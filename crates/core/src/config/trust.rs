@@ -167,7 +167,14 @@ fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
         };
         Some(Widening::new(format!("network.{}", list.key()), detail, &line.origin))
     };
-    values.hosts.iter().filter_map(widening).collect()
+    values.hosts.iter().filter_map(widening).chain(upload_limit(before, values)).collect()
+}
+
+/// Less may be sent by a stranger's word, and not more.
+fn upload_limit(before: &Config, values: &Values) -> Option<Widening> {
+    let (old, new) = (before.upload_limit.as_ref()?, values.upload_limit.as_ref()?);
+    let detail = || format!("lets {} bytes be sent in the place of {}", new.value, old.value);
+    (new.value > old.value).then(|| Widening::new("network.upload_limit", detail(), &new.origin))
 }
 
 /// Lists and maps whose every line opens something.

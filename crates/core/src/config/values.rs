@@ -8,7 +8,7 @@ use super::discover::Found;
 use super::enforced;
 use super::error::ConfigError;
 use super::file::{
-    At, CommandName, EnvName, EnvValue, FileConfig, FileError, HostText, Invalid, MountMode,
+    At, CommandName, EnvName, EnvValue, FileConfig, FileError, HostText, Invalid, Login, MountMode,
     NetworkText, PathText, Position, PresetToggle, Problem, Secret,
 };
 use super::layer::{Origin, Sourced};
@@ -28,6 +28,7 @@ pub struct Values {
     pub(super) commands: Vec<(String, Sourced<CommandRule>)>,
     pub(super) network: Option<Sourced<Network>>,
     pub(super) hosts: Vec<(HostList, Sourced<String>)>,
+    pub(super) upload_limit: Option<Sourced<u64>>,
     pub(super) docker: Option<Sourced<bool>>,
     pub(super) tmp: Option<Sourced<Tmp>>,
     pub(super) launcher: Option<Sourced<Launcher>>,
@@ -87,6 +88,16 @@ impl Source<'_> {
             .collect()
     }
 
+    /// A login that the proxy uses is not for the command.
+    fn logins(&self, file: &FileConfig) -> Vec<Sourced<PathRule>> {
+        let used = file.secrets.values().filter_map(|at| Some((at, at.value.from_login?)));
+        let rule = |(at, login): (&At<Secret>, Login)| {
+            let pattern = login.file().to_owned();
+            self.at(at, |_| PathRule { access: Access::Exclude, pattern })
+        };
+        used.map(rule).collect()
+    }
+
     fn hosts(&self, file: &FileConfig) -> Vec<(HostList, Sourced<String>)> {
         let Some(At { value: NetworkText::Table(table), .. }) = &file.network else {
             return Vec::new();
@@ -101,6 +112,11 @@ impl Source<'_> {
             .into_iter()
             .flat_map(|(list, lines)| lines.iter().flatten().map(move |at| (list, line(at))))
             .collect()
+    }
+
+    fn upload_limit(&self, file: &FileConfig) -> Option<Sourced<u64>> {
+        let NetworkText::Table(table) = &file.network.as_ref()?.value else { return None };
+        table.upload_limit.as_ref().map(|at| self.at(at, |limit| limit.0))
     }
 
     fn commands(
@@ -188,8 +204,7 @@ impl Source<'_> {
 }
 
 impl Values {
-    /// A file's values. Keys of sessions are kept by name: whether they are refused is
-    /// [`enforced::not_yet`]'s to say.
+    /// A file's values. Keys of sessions are kept by name.
     pub(super) fn of_file(
         file: &FileConfig,
         found: &Found,
@@ -214,10 +229,11 @@ impl Values {
         });
         Ok(Self {
             presets: file.filesystem.presets.iter().map(preset).collect(),
-            paths: source.paths(file),
+            paths: source.paths(file).into_iter().chain(source.logins(file)).collect(),
             commands: source.commands(file)?,
             network,
             hosts: source.hosts(file),
+            upload_limit: source.upload_limit(file),
             docker: source.copy(file.docker.as_ref()),
             tmp: source.copy(file.tmp.as_ref()),
             launcher: source.copy(file.launcher.as_ref()),

@@ -5,7 +5,7 @@
 //! use sandbox_core::network::{EgressPolicy, HostPort, HostRule, Verdict};
 //!
 //! let rule = HostRule::new("*.github.com:443".parse()?, "flag --allow-host");
-//! let policy = EgressPolicy { allowed: vec![rule], denied: Vec::new() };
+//! let policy = EgressPolicy { allowed: vec![rule], ..EgressPolicy::default() };
 //! let asked: HostPort = "api.github.com:443".parse()?;
 //! assert!(matches!(policy.judge(&asked), Verdict::Allowed(_)));
 //! assert!("api.github.com\0.evil.io:443".parse::<HostPort>().is_err());
@@ -27,7 +27,7 @@ mod tests;
 pub use address::{AddressClass, class};
 pub use host::{HostError, HostName, HostPort};
 pub use pattern::{HostPattern, PatternError};
-pub use policy::{EgressPolicy, HostRule, Refusal, Verdict, allow_command};
+pub use policy::{EgressPolicy, HostRule, Refusal, UploadLimit, Verdict, allow_command};
 pub use preset::{HOST_PRESETS, HostPreset, host_preset};
 pub use variables::proxy_variables;
 

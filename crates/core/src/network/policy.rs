@@ -16,6 +16,18 @@ pub struct EgressPolicy {
     pub allowed: Vec<HostRule>,
     /// What cannot, whatever is allowed.
     pub denied: Vec<HostRule>,
+    /// How much may be sent to the hosts of each rule that allows some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload_limit: Option<UploadLimit>,
+}
+
+/// How much may be sent, and who says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UploadLimit {
+    /// In a run, with what TLS adds to it.
+    pub bytes: u64,
+    /// Where it stands.
+    pub origin: String,
 }
 
 /// One rule, and where it was written.
@@ -31,12 +43,15 @@ pub struct HostRule {
     /// Whether the hosts may have addresses of a private network or of this machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
+    /// Whether the hosts are there to be read: nothing is sent to them that can be seen to be more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 impl HostRule {
     /// A rule that was written by itself.
     pub fn new(pattern: HostPattern, origin: impl Into<String>) -> Self {
-        Self { pattern, origin: origin.into(), preset: None, private: false }
+        Self { pattern, origin: origin.into(), preset: None, private: false, read_only: false }
     }
 }
 
@@ -132,6 +147,47 @@ impl EgressPolicy {
         Err(refusal(asked, rule, allow_with))
     }
 
+    /// The rule that allows a host, by its place in the list.
+    pub fn allowing(&self, asked: &HostPort) -> Option<usize> {
+        self.allowed.iter().position(|rule| rule.pattern.matches(asked))
+    }
+
+    /// The rule by which a host is only read: there is none once any other allows it.
+    fn read_only(&self, asked: &HostPort) -> Option<&HostRule> {
+        let mut rules = self.allowed.iter().filter(|rule| rule.pattern.matches(asked));
+        let first = rules.next()?;
+        (first.read_only && rules.all(|rule| rule.read_only)).then_some(first)
+    }
+
+    /// A request that can be seen: nothing when it only reads, or may do more.
+    pub fn check_request(&self, asked: &HostPort, reads: bool) -> Result<(), Refusal> {
+        match self.read_only(asked) {
+            Some(rule) if !reads => Err(only_read(asked, rule, "this request sends something")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A connection that is not TLS: whoever is only read has to be asked so that it can be seen.
+    pub fn check_tunnel(&self, asked: &HostPort) -> Result<(), Refusal> {
+        self.read_only(asked).map_or(Ok(()), |rule| {
+            Err(only_read(asked, rule, "nobody can see that in a tunnel without TLS"))
+        })
+    }
+
+    /// What is said when no more may be sent to a host.
+    pub fn used_up(&self, asked: &HostPort) -> Refusal {
+        let limit = self.upload_limit.as_ref();
+        let (bytes, origin) = limit.map_or((0, ""), |limit| (limit.bytes, limit.origin.as_str()));
+        let rule = match self.allowing(asked).map(|index| &self.allowed[index]) {
+            Some(rule) => format!("the hosts of `{}`", rule.pattern),
+            None => "it".to_owned(),
+        };
+        let rule = format!(
+            "{rule} were sent the {bytes} bytes of `upload_limit` ({origin}); raise it there"
+        );
+        refusal(asked, rule, None)
+    }
+
     /// One address that the host was found to have: nothing when it may be dialled.
     pub fn check_address(&self, asked: &HostPort, address: IpAddr) -> Result<(), Refusal> {
         let itself = HostPort { host: HostName::Ip(address.to_canonical()), port: asked.port };
@@ -156,6 +212,11 @@ impl EgressPolicy {
 fn allows_private(rule: &HostRule) -> bool {
     let is_this_machine = |host: &HostName| host.labels().next() == Some("localhost");
     rule.private || rule.pattern.single().is_some_and(is_this_machine)
+}
+
+fn only_read(asked: &HostPort, rule: &HostRule, why: &str) -> Refusal {
+    let command = allow_command(&asked.host, Some(asked.port));
+    refusal(asked, format!("{rule} is there to be read, and {why}"), Some(command))
 }
 
 fn refusal(asked: &HostPort, rule: String, allow_with: Option<String>) -> Refusal {

@@ -9,6 +9,8 @@ pub struct HostPreset {
     pub about: &'static str,
     /// The patterns.
     pub hosts: &'static [&'static str],
+    /// Whether they are there to be read, as packages are.
+    pub read_only: bool,
 }
 
 /// All of them. What takes uploads from everybody, such as gists, is in none.
@@ -17,38 +19,55 @@ pub const HOST_PRESETS: &[HostPreset] = &[
         name: "@anthropic",
         about: "the API of Anthropic",
         hosts: &["api.anthropic.com:443"],
+        read_only: false,
     },
     HostPreset {
         name: "@openai",
         about: "the API of OpenAI, and the login of Codex",
         hosts: &["api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443"],
+        read_only: false,
     },
-    HostPreset { name: "@npm", about: "packages of npm", hosts: &["registry.npmjs.org:443"] },
+    HostPreset {
+        name: "@npm",
+        about: "packages of npm",
+        hosts: &["registry.npmjs.org:443"],
+        read_only: true,
+    },
     HostPreset {
         name: "@pypi",
         about: "packages of Python",
         hosts: &["pypi.org:443", "files.pythonhosted.org:443"],
+        read_only: true,
     },
     HostPreset {
         name: "@crates",
         about: "crates of Rust",
         hosts: &["crates.io:443", "index.crates.io:443", "static.crates.io:443"],
+        read_only: true,
     },
-    HostPreset { name: "@rust", about: "toolchains of Rust", hosts: &["static.rust-lang.org:443"] },
+    HostPreset {
+        name: "@rust",
+        about: "toolchains of Rust",
+        hosts: &["static.rust-lang.org:443"],
+        read_only: true,
+    },
     HostPreset {
         name: "@go",
         about: "modules of Go",
         hosts: &["proxy.golang.org:443", "sum.golang.org:443"],
+        read_only: true,
     },
     HostPreset {
         name: "@maven",
         about: "artifacts of Maven Central",
         hosts: &["repo.maven.apache.org:443", "repo1.maven.org:443"],
+        read_only: true,
     },
     HostPreset {
         name: "@rubygems",
         about: "gems of Ruby",
         hosts: &["rubygems.org:443", "index.rubygems.org:443"],
+        read_only: true,
     },
     HostPreset {
         name: "@github",
@@ -61,11 +80,13 @@ pub const HOST_PRESETS: &[HostPreset] = &[
             "objects.githubusercontent.com:443",
             "release-assets.githubusercontent.com:443",
         ],
+        read_only: false,
     },
     HostPreset {
         name: "@gitlab",
         about: "repositories of gitlab.com",
         hosts: &["gitlab.com:443", "registry.gitlab.com:443"],
+        read_only: false,
     },
     HostPreset {
         name: "@debian",
@@ -76,6 +97,7 @@ pub const HOST_PRESETS: &[HostPreset] = &[
             "security.debian.org:80",
             "security.debian.org:443",
         ],
+        read_only: true,
     },
     HostPreset {
         name: "@ubuntu",
@@ -88,11 +110,13 @@ pub const HOST_PRESETS: &[HostPreset] = &[
             "ports.ubuntu.com:80",
             "ports.ubuntu.com:443",
         ],
+        read_only: true,
     },
     HostPreset {
         name: "@alpine",
         about: "packages of Alpine",
         hosts: &["dl-cdn.alpinelinux.org:80", "dl-cdn.alpinelinux.org:443"],
+        read_only: true,
     },
     HostPreset {
         name: "@docker",
@@ -102,6 +126,7 @@ pub const HOST_PRESETS: &[HostPreset] = &[
             "auth.docker.io:443",
             "production.cloudflare.docker.com:443",
         ],
+        read_only: true,
     },
 ];
 

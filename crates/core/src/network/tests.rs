@@ -12,7 +12,7 @@ fn policy(allowed: &[&str], denied: &[&str]) -> EgressPolicy {
     let rules = |texts: &[&str]| {
         texts.iter().map(|text| HostRule::new(pattern(text), "here")).collect::<Vec<_>>()
     };
-    EgressPolicy { allowed: rules(allowed), denied: rules(denied) }
+    EgressPolicy { allowed: rules(allowed), denied: rules(denied), upload_limit: None }
 }
 
 fn allows(policy: &EgressPolicy, asked: &str) -> bool {

@@ -322,7 +322,7 @@ fn egress(host: &Host, config: &Config) -> Result<Option<EgressPolicy>, PlanErro
     if host.inside {
         return Err(PlanError::NestedEgress { origin });
     }
-    Ok(Some(config.hosts.policy()))
+    Ok(Some(config.egress()))
 }
 
 pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {

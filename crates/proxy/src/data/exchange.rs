@@ -52,6 +52,8 @@ pub(crate) struct Exchange {
     /// Whether the answer is written by a model, so that one without counts is estimated.
     pub generates: bool,
     pub streams: bool,
+    /// Tools that it does not have any more.
+    pub taken_out: Vec<String>,
     /// The client's own span, when spans are wanted.
     parent: Option<Parent>,
     started: Instant,
@@ -87,6 +89,7 @@ impl Exchange {
             bytes_out: 0,
             counter: Counter::new(Counting::Answer),
             streams: false,
+            taken_out: Vec::new(),
             parent: None,
             started: Instant::now(),
             first: None,
@@ -154,6 +157,7 @@ impl Drop for Exchange {
             status: self.status,
             outcome: self.outcome.word(),
             code: if let Outcome::Refused(code) = self.outcome { Some(code) } else { None },
+            taken_out: &self.taken_out,
             bytes_in,
             bytes_out: self.bytes_out,
             first_byte_ms: self.first.map(|first| milliseconds(self.started, first)),

@@ -11,7 +11,7 @@ use super::authenticate;
 use super::door::Door;
 use super::download::{Back, Body, Download};
 use super::exchange::{Exchange, Outcome};
-use super::{check, rewrite, send, tunnel};
+use super::{body, check, rewrite, send, tunnel};
 use crate::Proxy;
 use crate::credential::Shown;
 use crate::egress::is_for_exit;
@@ -87,11 +87,11 @@ async fn forward(
     exchange.session = Some(session.clone());
     check::path(&session, &known, &head)?;
     exchange.permit = Some(session.admit()?);
-    let body = check::body(&session, &head, body, exchange).await?;
+    let body = body::checked(&session, &mut head, body, exchange).await?;
     let secrets = session.shown().await?;
     let upgrade = tunnel::wanted(&mut head)?;
-    if upgrade.is_some() && session.limits.models.is_some() {
-        return Err(no_upgrade().into());
+    if upgrade.is_some() {
+        check_upgrade(&session)?;
     }
     rewrite::rewrite(&mut head, &known, &secrets, upgrade.is_some())?;
     let request = Request::from_parts(head, body);
@@ -151,12 +151,16 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     ))
 }
 
-fn no_upgrade() -> Refusal {
-    let hint = "use plain requests, or drop `models` of the secret";
-    Refusal::new(
-        StatusCode::FORBIDDEN,
-        "upgrade_denied",
-        "a list of models cannot be held to in a WebSocket",
-        hint,
-    )
+/// Nobody looks into what is said on a WebSocket.
+fn check_upgrade(session: &Session) -> Result<(), Refusal> {
+    let (why, key) = if session.limits.models.is_some() {
+        ("a list of models", "drop `models`")
+    } else if session.server_tools.is_some() {
+        ("what the provider may do on its own", "set `server_tools = [\"*\"]`")
+    } else {
+        return Ok(());
+    };
+    let message = format!("{why} cannot be held to in a WebSocket");
+    let hint = format!("use plain requests, or {key} of the secret, outside the sandbox");
+    Err(Refusal::new(StatusCode::FORBIDDEN, "upgrade_denied", message, hint))
 }

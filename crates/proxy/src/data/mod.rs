@@ -5,6 +5,7 @@ mod door;
 mod authenticate;
 mod forward;
 mod check;
+mod body;
 mod rewrite;
 mod send;
 mod exchange;

@@ -6,7 +6,7 @@ use hyper::header::HOST;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response, StatusCode, Uri, Version};
 
-use super::check;
+use super::body;
 use super::exchange::Exchange;
 use super::forward::Place;
 use super::upload::{Progress, Upload};
@@ -75,7 +75,7 @@ async fn attempt(
         Some(Ok(sent)) => Ok(Attempt::Sent(sent)),
         Some(Err(NotSent::Unused(request))) => Ok(Attempt::Unused(request)),
         Some(Err(NotSent::Failed(error))) => Err(match exchange.upload.failed() {
-            Some(why) => check::upload_failed(why, session.limits.body()),
+            Some(why) => body::upload_failed(why, session.limits.body()),
             None => unreachable(&chain(&error)),
         }),
         None => Err(Refusal::new(

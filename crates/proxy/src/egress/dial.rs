@@ -8,6 +8,7 @@ use sandbox_core::network::{HostName, HostPort};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::meter::Metered;
 use super::{Exit, Stop};
 use crate::limits::CONNECT_TIMEOUT;
 
@@ -16,14 +17,20 @@ const EACH: Duration = Duration::from_secs(5);
 
 impl Exit {
     /// A connection to a host, if it may be had. `peer` is the port that the asking program has.
-    pub(super) async fn reach(
-        &self,
-        asked: &HostPort,
-        peer: Option<u16>,
-    ) -> Result<TcpStream, Stop> {
+    pub(super) async fn reach(&self, asked: &HostPort, peer: Option<u16>) -> Result<Metered, Stop> {
         self.policy.check(asked).map_err(|refusal| self.refuse(refusal, peer))?;
+        let budget = self.budget(asked).cloned();
+        if budget.as_ref().is_some_and(|budget| budget.is_used_up()) {
+            return Err(self.used_up(asked, peer));
+        }
         let late = |_| Stop::Unreachable(asked.clone(), io::ErrorKind::TimedOut.into());
-        timeout(CONNECT_TIMEOUT, self.dial(asked, peer)).await.map_err(late)?
+        let stream = timeout(CONNECT_TIMEOUT, self.dial(asked, peer)).await.map_err(late)??;
+        Ok(Metered::new(stream, budget))
+    }
+
+    /// Puts on record that no more is sent to a host.
+    pub(super) fn used_up(&self, asked: &HostPort, peer: Option<u16>) -> Stop {
+        self.refuse(self.policy.used_up(asked), peer)
     }
 
     async fn dial(&self, asked: &HostPort, peer: Option<u16>) -> Result<TcpStream, Stop> {

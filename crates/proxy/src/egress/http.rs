@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use sandbox_core::network::{HostError, HostPort, Refusal};
 use tokio::net::TcpStream;
 
+use super::meter::Metered;
 use super::{Exit, Stop};
 use crate::data::Body;
 use crate::error::ERROR_HEADER;
@@ -115,7 +116,11 @@ impl Exit {
         let authority = request.uri().authority().map_or("", |authority| authority.as_str());
         let asked =
             HostPort::with_default(authority, 80).map_err(|error| malformed(authority, error))?;
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+            && request.body().is_end_stream();
+        self.policy.check_request(&asked, reads).map_err(|refusal| self.refuse(refusal, peer))?;
         let server = self.reach(&asked, peer).await?;
+        let over = server.over();
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let origin = path.parse::<Uri>().map_err(|_| Stop::Malformed("no path".to_owned()))?;
         *request.uri_mut() = origin;
@@ -123,15 +128,15 @@ impl Exit {
         request.headers_mut().insert(HOST, host_header(&asked)?);
         *request.version_mut() = hyper::Version::HTTP_11;
         send(server, request).await.map_err(|error| {
+            if over.is_so() {
+                return self.used_up(&asked, peer);
+            }
             Stop::Unreachable(asked, io::Error::other(crate::error::chain(&error)))
         })
     }
 }
 
-async fn send(
-    server: TcpStream,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, hyper::Error> {
+async fn send(server: Metered, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(server)).await?;
     tokio::spawn(connection);

@@ -4,6 +4,7 @@
 
 mod dial;
 mod http;
+mod meter;
 mod names;
 mod open;
 mod record;
@@ -12,10 +13,11 @@ mod socks;
 
 use std::sync::Arc;
 
-use sandbox_core::network::{EgressPolicy, HostPort, Refusal};
+use sandbox_core::network::{EgressPolicy, HostPort, Refusal, UploadLimit};
 use thiserror::Error;
 
 pub(crate) use http::is_for_exit;
+use meter::Budget;
 pub use open::Egress;
 pub(crate) use open::Sockets;
 use record::Record;
@@ -25,6 +27,8 @@ pub(crate) use socks::VERSION as SOCKS;
 #[derive(Debug)]
 pub(crate) struct Exit {
     policy: EgressPolicy,
+    /// What may still be sent, for each line that allows hosts; none without a limit.
+    budgets: Vec<Arc<Budget>>,
     record: Record,
 }
 
@@ -45,7 +49,14 @@ pub(crate) enum Stop {
 impl Exit {
     /// The way out that a policy allows. Refusals are put on record.
     fn new(policy: EgressPolicy, record: Record) -> Arc<Self> {
-        Arc::new(Self { policy, record })
+        let budget = |limit: &UploadLimit| Budget::new(limit.bytes);
+        let each = policy.allowed.iter().filter_map(|_| policy.upload_limit.as_ref().map(budget));
+        Arc::new(Self { budgets: each.collect(), policy, record })
+    }
+
+    /// What may still be sent to a host: all hosts of a line share it, however many names it has.
+    fn budget(&self, asked: &HostPort) -> Option<&Arc<Budget>> {
+        self.budgets.get(self.policy.allowing(asked)?)
     }
 
     /// Puts a refusal on record, and passes it on.

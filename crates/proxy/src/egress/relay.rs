@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirec
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::meter::Metered;
 use super::{Exit, Stop};
 use crate::limits::HEAD_TIMEOUT;
 
@@ -24,17 +25,38 @@ impl Exit {
     pub(super) async fn relay(
         &self,
         mut client: impl Client,
-        mut server: TcpStream,
+        mut server: Metered,
         asked: &HostPort,
         peer: Option<u16>,
     ) -> io::Result<()> {
         let Some(first) = begin(&mut client, &mut server).await? else { return Ok(()) };
-        if let Err(refusal) = same_name(&first, asked) {
+        let plain = hello::read(&first) == Hello::Other;
+        let refused = same_name(&first, asked)
+            .and_then(|()| if plain { self.policy.check_tunnel(asked) } else { Ok(()) });
+        if let Err(refusal) = refused {
             self.refuse(refusal, peer);
             return client.write_all(&ACCESS_DENIED).await;
         }
-        server.write_all(&first).await?;
-        copy_bidirectional(&mut client, &mut server).await.map(drop)
+        self.pass(client, server, &first, asked, peer).await
+    }
+
+    /// Both ways, until either side ends it or no more may be sent.
+    async fn pass(
+        &self,
+        mut client: impl Client,
+        mut server: Metered,
+        first: &[u8],
+        asked: &HostPort,
+        peer: Option<u16>,
+    ) -> io::Result<()> {
+        let passed = match server.write_all(first).await {
+            Ok(()) => copy_bidirectional(&mut client, &mut server).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if server.over().is_so() {
+            self.used_up(asked, peer);
+        }
+        passed
     }
 
     /// A program that connected to port 443 of a name that the name server said is here.
@@ -45,11 +67,9 @@ impl Exit {
         let Ok(Ok(Hello::Greeting(Some(host)))) = read.await else {
             return client.write_all(&ACCESS_DENIED).await;
         };
-        match self.reach(&HostPort { host, port: 443 }, peer).await {
-            Ok(mut server) => {
-                server.write_all(&first).await?;
-                copy_bidirectional(&mut client, &mut server).await.map(drop)
-            }
+        let asked = HostPort { host, port: 443 };
+        match self.reach(&asked, peer).await {
+            Ok(server) => self.pass(client, server, &first, &asked, peer).await,
             Err(Stop::Refused(_)) => client.write_all(&ACCESS_DENIED).await,
             Err(_) => Ok(()),
         }
@@ -70,7 +90,7 @@ async fn greeting(client: &mut (impl AsyncRead + Unpin), first: &mut Vec<u8>) ->
 }
 
 /// What the client says first, while the server may speak before it; `None` when either is done.
-async fn begin(client: &mut impl Client, server: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
+async fn begin(client: &mut impl Client, server: &mut Metered) -> io::Result<Option<Vec<u8>>> {
     let mut first = Vec::new();
     let mut said = [0; 4096];
     loop {

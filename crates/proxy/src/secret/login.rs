@@ -1,10 +1,11 @@
-//! The logins of agents on this machine. They are read each time, never copied: the agent on the host
-//! renews them, and it alone does, so that nothing logs it out.
+//! The logins of agents on this machine, in the agents' own files. They are read each time, never copied: a copy
+//! would be dead as soon as the agent renews its own.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::Login;
 use crate::credential::{Resolved, Secret};
@@ -54,6 +55,51 @@ fn codex(login: &Value) -> Option<Resolved> {
     })
 }
 
+/// The token that gives new ones.
+pub(super) fn refresh(login: Login, content: &Value) -> Option<Zeroizing<String>> {
+    let token = match login {
+        Login::Claude => &content["claudeAiOauth"]["refreshToken"],
+        Login::Codex => &content["tokens"]["refresh_token"],
+    };
+    token.as_str().filter(|token| !token.is_empty()).map(|token| Zeroizing::new(token.to_owned()))
+}
+
+/// Puts what a provider answered into the content of the file, all of it or nothing.
+pub(super) fn renewed(login: Login, content: &mut Value, answer: &Value) -> Option<()> {
+    let access = answer["access_token"].as_str().filter(|token| is_token(token))?;
+    let optional = |name: &str| match &answer[name] {
+        Value::Null => Some(None),
+        Value::String(token) if is_token(token) => Some(Some(token.clone())),
+        _ => None,
+    };
+    let (refresh, id) = (optional("refresh_token")?, optional("id_token")?);
+    match login {
+        Login::Claude => {
+            let seconds = answer["expires_in"].as_u64()?;
+            let end = SystemTime::now().checked_add(Duration::from_secs(seconds))?;
+            let end = end.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
+            let end = u64::try_from(end).ok()?;
+            let login = content.get_mut("claudeAiOauth")?.as_object_mut()?;
+            login.insert("accessToken".into(), access.into());
+            login.insert("expiresAt".into(), end.into());
+            login.extend(refresh.map(|token| ("refreshToken".to_owned(), token.into())));
+        }
+        Login::Codex => {
+            let tokens = content.get_mut("tokens")?.as_object_mut()?;
+            tokens.insert("access_token".into(), access.into());
+            tokens.extend(refresh.map(|token| ("refresh_token".to_owned(), token.into())));
+            tokens.extend(id.map(|token| ("id_token".to_owned(), token.into())));
+            content["last_refresh"] = crate::audit::rfc3339(SystemTime::now()).into();
+        }
+    }
+    Some(())
+}
+
+/// Whether a header can carry it.
+fn is_token(text: &str) -> bool {
+    (8..=16 << 10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// The `exp` of a JSON web token. Nobody relies on it: the server decides.
 fn ends(token: &str) -> Option<SystemTime> {
     let claims = base64url(token.split('.').nth(1)?)?;
@@ -86,6 +132,45 @@ fn base64url(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_taken_over_as_a_whole_or_not_at_all() {
+        use serde_json::json;
+        let claude = json!({ "claudeAiOauth": { "accessToken": "a", "refreshToken": "r", "expiresAt": 1, "scopes": ["s"] }, "other": 1 });
+        let mut content = claude.clone();
+        let answer = json!({ "access_token": "new-access", "refresh_token": "new-refresh", "expires_in": 3600 });
+        renewed(Login::Claude, &mut content, &answer).unwrap();
+        assert_eq!(content["claudeAiOauth"]["accessToken"], "new-access");
+        assert_eq!(content["claudeAiOauth"]["refreshToken"], "new-refresh");
+        assert_eq!(
+            (&content["claudeAiOauth"]["scopes"], &content["other"]),
+            (&json!(["s"]), &json!(1))
+        );
+        assert!(content["claudeAiOauth"]["expiresAt"].as_u64().unwrap() > 1_700_000_000_000);
+        let mut codex = json!({ "OPENAI_API_KEY": null, "tokens": { "access_token": "a", "refresh_token": "r", "account_id": "acc" } });
+        renewed(
+            Login::Codex,
+            &mut codex,
+            &json!({ "access_token": "new-access", "id_token": "new-identity" }),
+        )
+        .unwrap();
+        let expected = json!({ "access_token": "new-access", "refresh_token": "r", "id_token": "new-identity", "account_id": "acc" });
+        assert_eq!(codex["tokens"], expected);
+        for wrong in [
+            json!({}),
+            json!([]),
+            json!({ "access_token": "new-access" }),
+            json!({ "access_token": "", "expires_in": 1 }),
+            json!({ "access_token": "new\naccess", "expires_in": 1 }),
+            json!({ "access_token": "new-access", "refresh_token": 7, "expires_in": 1 }),
+            json!({ "access_token": "new-access", "refresh_token": "", "expires_in": 1 }),
+            json!({ "access_token": "new-access", "expires_in": u64::MAX }),
+        ] {
+            let mut content = claude.clone();
+            assert_eq!(renewed(Login::Claude, &mut content, &wrong), None, "{wrong}");
+            assert_eq!(content, claude, "{wrong}");
+        }
+    }
 
     #[test]
     fn logins_are_read_as_the_agents_write_them() {

@@ -10,6 +10,7 @@ mod store;
 mod env_file;
 mod command;
 mod login;
+mod renew;
 mod sources;
 
 pub use keyring::KeyPlace;

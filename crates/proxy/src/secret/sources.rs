@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use zeroize::Zeroizing;
 
-use super::{Login, Place, Store, command, env_file, login};
+use super::{Login, Place, Store, command, env_file, login, renew};
 use crate::credential::{Resolved, Secret, SecretRef, Source, SourceError};
 
 /// No file of a secret is longer.
@@ -65,13 +65,23 @@ impl Sources {
     fn login(&self, which: Login, place: &Place) -> Result<Resolved, SourceError> {
         let file = login::file(which, &self.home);
         let wrong = |message: String| SourceError { message, hint: login::remedy(which).into() };
-        let text = read(&file).map_err(|error| wrong(format!("{place} is not there: {error}")))?;
-        let token =
-            login::token(which, &text).ok_or_else(|| wrong(format!("{place} has no token")))?;
-        if token.expires.is_some_and(|end| end <= SystemTime::now()) {
-            return Err(wrong(format!("{place} has ended")));
+        let token = || {
+            let text =
+                read(&file).map_err(|error| wrong(format!("{place} is not there: {error}")))?;
+            login::token(which, &text).ok_or_else(|| wrong(format!("{place} has no token")))
+        };
+        let found = token()?;
+        if renew::is_good(&found) {
+            return Ok(found);
         }
-        Ok(token)
+        match renew::renew(which, &file) {
+            Ok(()) => token(),
+            // The rest of its time is still good.
+            Err(_) if found.expires.is_some_and(|end| end > SystemTime::now()) => Ok(found),
+            Err(error) => {
+                Err(wrong(format!("{place} has ended, and {}", crate::error::chain(&error))))
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::credential::Placement;
 use crate::error::Refusal;
 use crate::provider::Provider;
 use crate::route::Routes;
+use crate::server_tools::ServerTools;
 use crate::token::TokenHash;
 use crate::upstream::Target;
 use crate::usage::Tokens;
@@ -46,6 +47,8 @@ pub struct Session {
     pub bound: bool,
     /// Which methods and paths it may use.
     pub routes: Routes,
+    /// What it may make the provider do; without it, everything.
+    pub server_tools: Option<ServerTools>,
     /// Its other limits.
     pub limits: Limits,
     ending: Option<Ending>,

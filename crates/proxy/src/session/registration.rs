@@ -15,6 +15,7 @@ use crate::credential::{Placement, PlacementError, Secret, SecretRef, Source, So
 use crate::headers;
 use crate::provider::{PROVIDERS, Provider, UnknownProvider};
 use crate::route::{RouteError, Routes};
+use crate::server_tools::{NoTool, ServerTools};
 use crate::token::{Token, TokenHash};
 use crate::upstream::{Target, TargetError};
 
@@ -54,6 +55,9 @@ pub struct Terms {
     /// Which methods and paths may be used, where it is not the provider's list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<String>>,
+    /// What the provider may be made to do on its own, such as `web_search`; everything when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_tools: Option<Vec<String>>,
     /// How much may be done.
     #[serde(default)]
     pub limits: Limits,
@@ -89,6 +93,9 @@ pub enum RegistrationError {
     /// Not a rule.
     #[error("`routes` cannot be used")]
     Route(#[from] RouteError),
+    /// Not a tool.
+    #[error("`server_tools` cannot be used")]
+    ServerTool(#[from] NoTool),
     /// Would be a path or a control character elsewhere.
     #[error("a sandbox's id has 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
     SandboxId,
@@ -110,6 +117,7 @@ impl RegistrationError {
             Self::Placement(_) => "write `{\"header\": {\"name\": \"x-key\", \"format\": \"Token {}\"}}`, `query` or `basic`".into(),
             Self::Header(_) => "credentials go by `credential`; headers of the connection are the proxy's own".into(),
             Self::Route(_) => "write rules such as `POST /v1/messages`".into(),
+            Self::ServerTool(_) => "write types such as `web_search`, or `*` for everything".into(),
             Self::SandboxId => "use the id that the sandbox was started with".into(),
         }
     }
@@ -166,6 +174,10 @@ impl Session {
             Some(routes) => Routes::parse(routes.iter().map(String::as_str))?,
             None => Routes::parse(provider.routes.iter().copied())?,
         };
+        let server_tools = match &terms.server_tools {
+            Some(names) => ServerTools::parse(names)?,
+            None => None,
+        };
         let session = Self {
             hash,
             id: hash.short(),
@@ -175,6 +187,7 @@ impl Session {
             sandbox: terms.sandbox_id.clone(),
             bound,
             routes,
+            server_tools,
             limits: terms.limits.clone(),
             ending: Ending::of(&terms.limits, None),
             headers: set_headers(&terms.headers)?,

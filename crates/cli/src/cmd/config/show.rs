@@ -117,7 +117,15 @@ fn hosts(plan: &Plan) -> Rows {
         let preset = entry.value.preset.map(|name| format!(", {name}")).unwrap_or_default();
         row(entry.value.pattern.to_string(), format!("{list}{preset}"), &entry.origin)
     });
-    rows.collect()
+    let limit = plan.config.upload_limit.iter().filter(|_| plan.egress.is_some());
+    let limit = limit.map(|limit| {
+        row(
+            "upload_limit",
+            format!("{} bytes to the hosts of each line", limit.value),
+            &limit.origin,
+        )
+    });
+    rows.chain(limit).collect()
 }
 
 /// The last word about a preset: its own, or that of a preset which stands for several.
@@ -275,6 +283,7 @@ fn as_json(plan: &Plan) -> Value {
         "files": config.loaded.iter().map(|(layer, path)| json!({ "layer": layer, "path": text(path) })).collect::<Vec<_>>(),
         "network": config.network,
         "hosts": config.hosts,
+        "upload_limit": config.upload_limit,
         "docker": config.docker,
         "tmp": config.tmp,
         "launcher": config.launcher,

@@ -47,6 +47,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         host = self.headers.get('host', '').split(':')[0]
         log('requests.log', f'{self.server.label} {host} {self.path}')
+        log('keys.log', f'{host} ' + self.headers.get('authorization', ''))
         path = os.path.join(home, 'www', host, self.path.split('?')[0].lstrip('/'))
         if os.path.isdir(path): path = os.path.join(path, 'index.html')
         try: body, code = open(path, 'rb').read(), 200
@@ -54,7 +55,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         kind = 'text/html' if path.endswith('.html') else 'application/json' if path.endswith('.json') else 'application/octet-stream'
         self.send_response(code); self.send_header('content-type', kind)
         self.send_header('content-length', str(len(body))); self.end_headers(); self.wfile.write(body)
-    do_POST = do_GET
+    def do_POST(self):
+        length, got = int(self.headers.get('content-length', 0)), b''
+        host = self.headers.get('host', '').split(':')[0]
+        try:
+            while length > len(got):
+                piece = self.rfile.read1(length - len(got))
+                if not piece: break
+                got += piece
+        finally: log('uploads.log', f'{host} {len(got)}')
+        if len(got) == length:
+            log('bodies.log', f'{host} {got[:1000]}')
+            self.do_GET()
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 class Server6(Server):
@@ -83,7 +95,11 @@ sys.stdin.read()
 ";
 
 /// Every name that a server here has a certificate for.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 13] = [
+    "api.anthropic.com",
+    "platform.claude.com",
+    "auth.openai.com",
+    "chatgpt.com",
     "*.example.com",
     "example.com",
     "*.example.net",
@@ -184,7 +200,9 @@ fn make_authority(world: &World) {
     let names = format!("subjectAltName={}", names.join(","));
     let openssl = need("openssl").display().to_string();
     let (key, certificate) = (world.path("key.pem"), world.path("authority.pem"));
-    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test -addext";
+    // Some programs take no authority for a server.
+    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test \
+        -addext basicConstraints=critical,CA:FALSE -addext";
     let mut line = vec![openssl.as_str()];
     line.extend(words.split(' '));
     let (key, certificate) = (key.display().to_string(), certificate.display().to_string());

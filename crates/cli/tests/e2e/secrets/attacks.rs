@@ -53,6 +53,31 @@ fn p6_p8_a_token_is_bound_to_its_sandbox() {
     assert_eq!(provider.seen().len(), 1);
 }
 
+/// P12: a provider that searches for whoever asks is a network. The sandbox that has one may ask.
+#[test]
+fn p12_a_providers_own_tools_are_refused_when_the_network_is_closed() {
+    let script = "curl -sS -H \"x-api-key: $ANTHROPIC_API_KEY\" -H 'content-type: application/json' \
+        -d '{\"tools\":[{\"type\":\"web_search_20250305\"}]}' $ANTHROPIC_BASE_URL/v1/messages";
+    for (network, more, taken) in [
+        ("network = true", "", true),
+        ("network = false", "", false),
+        ("network = { allowed_hosts = ['a.example'] }", "", false),
+        ("network = false", "server_tools = ['web_search']", true),
+        ("network = true", "server_tools = []", false),
+    ] {
+        let provider = Provider::new();
+        let world = provider.world(network).env("ANTHROPIC_API_KEY", KEY);
+        let policy = format!("{}{more}\n", world.read("home/policy.toml"));
+        world.write("home/policy.toml", policy);
+        let file = world.path("home/policy.toml");
+        let run = world.run(["-c", file.to_str().unwrap(), "sh", "-c", script]).succeeds();
+        let said = run.output();
+        let expected = if taken { "taken" } else { "server_tool_denied" };
+        assert!(said.contains(expected), "{network} {more}: {said}");
+        assert_eq!(provider.seen().len(), usize::from(taken), "{network} {more}");
+    }
+}
+
 /// The admin socket and the store are outside.
 #[test]
 fn p7_the_proxys_sockets_are_not_inside() {

@@ -8,6 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess};
 
 use super::at::At;
+use super::session::Memory;
 use super::word::{HostText, Invalid};
 use crate::config::Network;
 
@@ -51,6 +52,8 @@ pub struct NetworkTable {
     pub private_hosts: Option<Vec<At<HostText>>>,
     /// Hosts that cannot be reached, whatever is allowed.
     pub denied_hosts: Option<Vec<At<HostText>>>,
+    /// How much may be sent to the hosts of each line in a run, with what TLS adds: `"512k"`, `"10m"`, or bytes.
+    pub upload_limit: Option<At<Memory>>,
 }
 
 impl NetworkText {
@@ -82,10 +85,12 @@ impl NetworkTable {
             Some(NetworkMode::Named(ref name)) => name,
             _ => return Ok(()),
         };
-        if !self.has_lists() {
-            return Ok(());
-        }
-        Err(Invalid::new(format!("the mode `{mode}` does not look at lists of hosts"))
+        let what = match (self.has_lists(), &self.upload_limit) {
+            (true, _) => "lists of hosts",
+            (false, Some(_)) => "`upload_limit`",
+            (false, None) => return Ok(()),
+        };
+        Err(Invalid::new(format!("the mode `{mode}` does not look at {what}"))
             .hint("leave the mode out: with a list it is `allow`"))
     }
 }

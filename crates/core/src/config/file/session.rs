@@ -1,6 +1,7 @@
 //! The keys of sessions: what containers, the proxy and the host bridge are told.
 
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
@@ -51,6 +52,10 @@ pub struct Secret {
     pub basic_user: Option<String>,
     /// What may be asked for, such as `"POST /v1/messages"`; the provider's usual calls when left out.
     pub routes: Option<Vec<String>>,
+    /// What the provider may do on its own when it is asked to: types of its tools, such as `"web_search"`,
+    /// `"mcp"`, `"url"` for what it fetches, `"files"`, or `"*"`. When left out: everything in a sandbox with an
+    /// open network, and nothing in any other.
+    pub server_tools: Option<Vec<String>>,
     /// Requests in a minute.
     pub requests_per_minute: Option<u32>,
     /// Requests at a time.
@@ -69,6 +74,16 @@ pub enum Login {
     Claude,
     /// Codex's.
     Codex,
+}
+
+impl Login {
+    /// Where the agent keeps it.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Claude => "~/.claude/.credentials.json",
+            Self::Codex => "~/.codex/auth.json",
+        }
+    }
 }
 
 impl Secret {
@@ -94,6 +109,7 @@ impl Secret {
         let proxied = [
             ("upstream_url", self.upstream_url.is_some()),
             ("routes", self.routes.is_some()),
+            ("server_tools", self.server_tools.is_some()),
             ("token_budget", self.token_budget.is_some()),
             ("models", self.models.is_some()),
             ("requests_per_minute", self.requests_per_minute.is_some()),
@@ -294,8 +310,45 @@ impl JsonSchema for Cpus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Proxy {
-    /// Where it listens, beside its socket.
-    pub addr: Option<String>,
+    /// Where `agent-sandbox proxy` lets clients in when `--listen` does not say: `":8090"` is a port of this machine
+    /// alone. Sandboxes and sessions find it without.
+    pub addr: Option<Listen>,
+}
+
+/// An address to listen at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl Listen {
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let found = match text.strip_prefix(':') {
+            // Elsewhere this means every address of the machine. A proxy with keys is not for them all.
+            Some(port) => {
+                port.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).ok()
+            }
+            None => text.parse().ok(),
+        };
+        found.map(Self).ok_or_else(|| {
+            Invalid::new(format!("{} is no address to listen at", shown(text)))
+                .hint("write a port of this machine as `\":8090\"`, or an address and a port")
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(Invalid::into_serde)
+    }
+}
+
+impl JsonSchema for Listen {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Listen".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "examples": [":8090", "127.0.0.1:8090"] })
+    }
 }
 
 /// The working copy that a container session gets.

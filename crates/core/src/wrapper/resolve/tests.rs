@@ -93,6 +93,7 @@ fn config(cwd: PathBuf) -> Config {
         commands: BTreeMap::new(),
         network: by_default(Network::On),
         hosts: crate::config::Hosts::default(),
+        upload_limit: None,
         docker: by_default(false),
         tmp: by_default(Tmp::Private),
         launcher: by_default(Launcher::Binary),

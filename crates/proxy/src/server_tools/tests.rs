@@ -1,0 +1,195 @@
+use super::*;
+
+fn tools(names: &[&str]) -> ServerTools {
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    ServerTools::parse(&names).unwrap().unwrap()
+}
+
+/// What becomes of a body: `clean`, what was taken out, or the code and the field of a refusal.
+fn judged(allowed: &[&str], body: &str) -> String {
+    match tools(allowed).judge(body.as_bytes()) {
+        Ok(Judged::Clean) => "clean".to_owned(),
+        Ok(Judged::Without { tools, .. }) => format!("without {}", tools.join(" ")),
+        Err(refusal) if refusal.code == "server_tool_denied" => {
+            let field = refusal.message.split('`').nth(1).unwrap();
+            format!("{field} is {}", refusal.message.split('`').nth(3).unwrap())
+        }
+        Err(refusal) => refusal.code.to_owned(),
+    }
+}
+
+const FUNCTION: &str =
+    r#"{"type":"function","name":"f","parameters":{"properties":{"image_url":{"type":"string"}}}}"#;
+
+/// `F` stands for a tool that the client runs.
+fn offered(tool: &str) -> String {
+    format!(r#"{{"tools":[{FUNCTION},{tool}]}}"#)
+}
+
+#[test]
+fn tools_of_the_provider_are_taken_out_and_those_of_the_client_stay() {
+    for own in [
+        r#"{"name":"x","input_schema":{"properties":{"tools":{"type":"array"}}}}"#,
+        r#"{"type":null,"name":"x"}"#,
+        r#"{"type":"custom","name":"x","input_examples":[{"image_url":"https://a.io"}]}"#,
+        r#"{"type":"bash_20250124","name":"bash"}"#,
+        r#"{"type":"text_editor_20250728","name":"e"}"#,
+        r#"{"type":"computer_20251124","name":"computer"}"#,
+        r#"{"type":"computer_use_preview"}"#,
+        r#"{"type":"memory_20250818","name":"memory"}"#,
+        r#"{"type":"local_shell"}"#,
+        r#"{"type":"shell","environment":{"type":"local"}}"#,
+        r#"{"type":"apply_patch"}"#,
+        r#"{"type":"image_generation"}"#,
+        r#"{"type":"tool_search_tool_regex_20251119","name":"s"}"#,
+        r#"{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}"#,
+        r#"{"functionDeclarations":[{"name":"x"}]}"#,
+    ] {
+        assert_eq!(judged(&[], &offered(own)), "clean", "{own}");
+    }
+    for (theirs, name) in [
+        (r#"{"type":"web_search_20250305","name":"web_search"}"#, "web_search_20250305"),
+        (r#"{"type":"WEB_Search"}"#, "web_search"),
+        (r#"{"t\u0079pe":"web_search"}"#, "web_search"),
+        (r#"{"Type":"web_search"}"#, "web_search"),
+        (r#"{"type":"function","Type":"web_search"}"#, "web_search"),
+        (r#"{"type":"web_fetch_20250910"}"#, "web_fetch_20250910"),
+        (r#"{"type":"code_execution_20250825"}"#, "code_execution_20250825"),
+        (r#"{"type":"code_interpreter","container":{"type":"auto"}}"#, "code_interpreter"),
+        (r#"{"type":"bash_code_execution"}"#, "bash_code_execution"),
+        (r#"{"type":"mcp","server_url":"https://a.io"}"#, "mcp"),
+        (r#"{"type":"mcp_toolset"}"#, "mcp_toolset"),
+        (r#"{"type":"file_search"}"#, "file_search"),
+        (r#"{"type":"shell","environment":{"type":"container_auto"}}"#, "shell"),
+        (r#"{"type":"shell"}"#, "shell"),
+        (r#"{"type":"namespace","tools":[{"type":"mcp"}]}"#, "mcp"),
+        (r#"{"type":"namespace","tools":{"type":"mcp"}}"#, "unknown"),
+        (r#"{"type":"of_tomorrow"}"#, "of_tomorrow"),
+        (r#"{"type":""}"#, ""),
+        (r#"{"type":7}"#, "unknown"),
+        (r#"{"googleSearch":{}}"#, "google_search"),
+        (r#"{"url_context":{}}"#, "url_context"),
+        (r#"{"name":"x","codeExecution":{}}"#, "code_execution"),
+        (r#"{"ofTomorrow":{}}"#, "ofTomorrow"),
+    ] {
+        assert_eq!(judged(&[], &offered(theirs)), format!("without {name}"), "{theirs}");
+    }
+}
+
+#[test]
+fn what_cannot_be_taken_out_is_refused() {
+    for (body, expected) in [
+        (r#"{"tools":[{"type":"web_search"}]}"#, "tools[0] is web_search"),
+        (r#"{"Tools":[{"name":"x"},{"type":"web_search"}]}"#, "Tools[1] is web_search"),
+        (r#"{"tools":{"googleSearch":{}}}"#, "tools is google_search"),
+        (r#"{"mcp_servers":[{"url":"https://a.io"}]}"#, "mcp_servers is mcp"),
+        (r#"{"mcpServers":{"a":1}}"#, "mcpServers is mcp"),
+        (r#"{"web_search_options":{}}"#, "web_search_options is web_search"),
+        (r#"{"model":"gpt-5-search-api"}"#, "model is web_search"),
+        (r#"{"data_sources":[{}]}"#, "data_sources is data_sources"),
+        (r#"{"prompt":{"id":"pmpt_1"}}"#, "prompt is prompt"),
+        (
+            r#"{"requests":[{"params":{"tools":[{"type":"mcp"}]}}]}"#,
+            "requests[0].params.tools[0] is mcp",
+        ),
+        (
+            r#"{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://a.io"}}]}]}"#,
+            "messages[0].content[0].source is url",
+        ),
+        (
+            r#"{"messages":[{"content":[{"type":"tool_result","content":[{"source":{"url":"http://a.io"}}]}]}]}"#,
+            "messages[0].content[0].content[0].source is url",
+        ),
+        (
+            r#"{"input":[{"content":[{"image_url":"https://a.io"}]}]}"#,
+            "input[0].content[0].image_url is url",
+        ),
+        (
+            r#"{"input":[{"content":[{"file_url":" data:"}]}]}"#,
+            "input[0].content[0].file_url is url",
+        ),
+        (
+            r#"{"messages":[{"content":[{"image_url":{"url":"https://a.io"}}]}]}"#,
+            "messages[0].content[0].image_url is url",
+        ),
+        (
+            r#"{"contents":[{"parts":[{"fileData":{"fileUri":"https://a.io"}}]}]}"#,
+            "contents[0].parts[0].fileData.fileUri is url",
+        ),
+        (r#"{"input":[{"image_url":["https://a.io"]}]}"#, "input[0].image_url is url"),
+        // Only in a conversation are arguments words of a model.
+        (
+            r#"{"type":"tool_use","input":[{"image_url":"https://a.io"}]}"#,
+            "input[0].image_url is url",
+        ),
+    ] {
+        assert_eq!(judged(&[], body), expected, "{body}");
+    }
+    let mask = r#"{"type":"image_generation","input_image_mask":{"image_url":"https://a.io"}}"#;
+    assert_eq!(judged(&[], &offered(mask)), "tools[1].input_image_mask.image_url is url");
+    for choice in [
+        r#"{"type":"tool","name":"web_search"}"#,
+        r#"{"type":"web_search_20250305"}"#,
+        r#"{"type":"allowed_tools","tools":[{"type":"web_search_20250305"}]}"#,
+    ] {
+        let search = r#"{"type":"web_search_20250305","name":"web_search"}"#;
+        let body = format!(r#"{{"tools":[{FUNCTION},{search}],"tool_choice":{choice}}}"#);
+        assert!(judged(&[], &body).ends_with("is web_search_20250305"), "{body}");
+    }
+}
+
+#[test]
+fn what_is_said_passes() {
+    for body in [
+        r#"{"model":"claude-opus-5","messages":[{"role":"user","content":"tools: web_search https://a.io"}]}"#,
+        r#"{"messages":[{"content":[{"type":"image","source":{"type":"base64","data":"aGk="}}]}]}"#,
+        r#"{"messages":[{"content":[{"type":"tool_use","input":{"image_url":"https://a.io","tools":[{"type":"mcp"}]}}]}]}"#,
+        r#"{"messages":[{"content":[{"type":"search_result","source":"https://a.io"}]}]}"#,
+        r#"{"input":[{"content":[{"image_url":"data:image/png;base64,aGk="}]},{"type":"web_search_call","action":{"url":"https://a.io"}}]}"#,
+        r#"{"contents":[{"parts":[{"functionCall":{"args":{"file_url":"https://a.io"}}}]}],"tools":[]}"#,
+        r#"{"mcp_servers":[],"web_search_options":null,"prompt":"text","data_sources":null}"#,
+        r#"{"text":{"format":{"schema":{"properties":{"source":{"type":"object"},"file_url":{"type":"string"}}}}}}"#,
+    ] {
+        assert_eq!(judged(&[], body), "clean", "{body}");
+    }
+}
+
+#[test]
+fn what_a_session_names_passes_and_the_rest_does_not() {
+    let search = offered(r#"{"type":"web_search_20250305"}"#);
+    for (allowed, expected) in [
+        (&["web_search"][..], "clean"),
+        (&["web_search_20250305"], "clean"),
+        (&["WEB_SEARCH"], "clean"),
+        (&["web"], "clean"),
+        (&["web_sea"], "without web_search_20250305"),
+        (&["web_fetch", "mcp"], "without web_search_20250305"),
+    ] {
+        assert_eq!(judged(allowed, &search), expected, "{allowed:?}");
+    }
+    assert_eq!(
+        judged(&["mcp"], r#"{"mcp_servers":[{}],"tools":[{"type":"mcp_toolset"}]}"#),
+        "clean"
+    );
+    assert_eq!(judged(&["url"], r#"{"input":[{"image_url":"https://a.io"}]}"#), "clean");
+    assert_eq!(ServerTools::parse(&["*".into()]), Ok(None));
+    for wrong in ["", "web search", "web*", "a-b"] {
+        assert_eq!(ServerTools::parse(&[wrong.into()]), Err(NoTool(wrong.into())));
+    }
+}
+
+#[test]
+fn what_is_not_taken_out_keeps_every_byte() {
+    let body = "{ \"b\" : 1.50,\n \"tools\" :[ {\"name\" : \"\\u0061\"} ,{\"type\":\"mcp\"}, {\"type\":\"function\"}] , \"a\":\"tools\" }";
+    let Ok(Judged::Without { body, .. }) = tools(&[]).judge(body.as_bytes()) else { panic!() };
+    let expected = "{ \"b\" : 1.50,\n \"tools\" :[{\"name\" : \"\\u0061\"},{\"type\":\"function\"}] , \"a\":\"tools\" }";
+    assert_eq!(String::from_utf8(body).unwrap(), expected);
+}
+
+#[test]
+fn what_could_be_read_in_two_ways_does_not_pass() {
+    for body in [r#"{"tools":[],"tools":[{"type":"mcp"}]}"#, "tools=mcp", "", "{}{}", "\u{feff}{}"]
+    {
+        assert_eq!(judged(&[], body), "body_unreadable", "{body}");
+    }
+}
