@@ -24,6 +24,8 @@ pub(crate) struct Situation<'s> {
     pub(crate) words: &'s [OsString],
     pub(crate) uid: u32,
     pub(crate) passwd: &'s [u8],
+    /// The first process's own number, where root's is the agent's.
+    pub(crate) keeper: Option<u32>,
 }
 
 /// The decision.
@@ -55,6 +57,8 @@ pub(crate) enum Reason {
     NotRoot(u32),
     /// There is no such user.
     NoUser(UserError),
+    /// Root in here is whoever made the container.
+    Callers,
     /// Root was asked for.
     RootWanted,
 }
@@ -122,7 +126,7 @@ fn identity(situation: &Situation<'_>, strict: bool) -> Result<Identity, BootErr
     if strict {
         match &found {
             Err(error) => return Err(BootError::NoUser(error.clone())),
-            Ok(user) if user.uid == 0 => return Err(BootError::Root),
+            Ok(user) if user.uid == 0 && situation.keeper.is_none() => return Err(BootError::Root),
             Ok(user) if situation.uid != 0 && situation.uid != user.uid => {
                 return Err(BootError::OtherUser { uid: situation.uid, wanted: shown(&*wanted) });
             }
@@ -132,6 +136,7 @@ fn identity(situation: &Situation<'_>, strict: bool) -> Result<Identity, BootErr
     Ok(match found {
         _ if situation.uid != 0 => Identity::Stay(Reason::NotRoot(situation.uid)),
         Err(error) => Identity::Stay(Reason::NoUser(error)),
+        Ok(user) if user.uid == 0 && situation.keeper.is_some() => Identity::Stay(Reason::Callers),
         Ok(user) if user.uid == 0 => Identity::Stay(Reason::RootWanted),
         Ok(user) => Identity::Become(user),
     })

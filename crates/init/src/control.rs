@@ -10,6 +10,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::environment::Environment;
+use crate::keeper;
 use crate::log::shown;
 use crate::names::{AGENT_CONTROL_FILE, CONTROL};
 
@@ -60,7 +61,7 @@ impl ControlFile {
         let Some(path) = environment.word(AGENT_CONTROL_FILE).map(PathBuf::from) else {
             return Ok(None);
         };
-        let text = read(&path)?;
+        let text = read(&path, keeper::number(environment).unwrap_or(0))?;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.is_empty() || line.starts_with(b"#") {
@@ -91,19 +92,19 @@ fn pair(line: &[u8]) -> Option<(&'static str, &[u8])> {
         .find_map(|name| Some((name, line.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?)))
 }
 
-/// Whether this is root, and a directory above the file lets nobody but root pass. Whoever made the
-/// container without being root can give no file to root, but has it put into such a directory.
-fn is_closed(path: &std::path::Path) -> bool {
+/// Whether this is root, or who stands for it, and a directory above the file lets nobody else pass. Whoever made
+/// the container without being root can give no file to root, but has it put into such a directory.
+fn is_closed(path: &std::path::Path, first: u32) -> bool {
     let closed = |dir: &std::path::Path| {
         fs::symlink_metadata(dir).is_ok_and(|about| {
-            about.is_dir() && about.uid() == 0 && about.mode() & 0o777 & !0o700 == 0
+            about.is_dir() && about.uid() == first && about.mode() & 0o777 & !0o700 == 0
         })
     };
-    sandbox_linux::process::uid() == 0 && path.ancestors().skip(1).any(closed)
+    sandbox_linux::process::uid() == first && path.ancestors().skip(1).any(closed)
 }
 
 /// The text of a file that nobody else could have written or read.
-fn read(path: &PathBuf) -> Result<Zeroizing<Vec<u8>>, ControlError> {
+fn read(path: &PathBuf, first: u32) -> Result<Zeroizing<Vec<u8>>, ControlError> {
     let failed = |source| ControlError::Read { path: path.clone(), source };
     let refused = |why| Err(ControlError::Refused { path: path.clone(), why });
     // A fifo in its place must not hold the start up.
@@ -114,7 +115,7 @@ fn read(path: &PathBuf) -> Result<Zeroizing<Vec<u8>>, ControlError> {
     if !about.is_file() {
         return refused("it is no plain file");
     }
-    if !is_closed(path) {
+    if !is_closed(path, first) {
         if about.uid() != 0 && about.uid() != sandbox_linux::process::uid() {
             return refused("it belongs to another user");
         }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
 use crate::init::{kill, kill_group};
+use crate::keeper;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
 use crate::names;
@@ -65,7 +66,7 @@ pub(crate) fn signal(words: &[OsString]) -> ExitCode {
     let given: Option<Vec<i32>> = words.iter().map(number).collect();
     match given.as_deref() {
         // The first process is nobody's to end from here.
-        Some([signal, pid]) if *pid > 1 => {
+        Some([signal, pid]) if *pid > 1 && credentials::stay().is_ok() => {
             kill_group(*pid, *signal);
             kill(*pid, *signal);
             ExitCode::SUCCESS
@@ -86,11 +87,11 @@ fn become_it(words: &[OsString]) -> Fatal {
 
 fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     let (name, arguments) = words.split_first().ok_or(Fatal::NoCommand)?;
-    check_place()?;
+    let environment = Environment::read();
+    check_place(&environment)?;
     // A group of its own, so that its end is that of all it started; one with a terminal has it already.
     let _ = rustix::process::setsid();
     credentials::stay()?;
-    let environment = Environment::read();
     if let Some(dir) = environment.word(names::AGENT_WORKDIR).map(PathBuf::from) {
         // Only here, as the agent: an engine that changed to it could still have files of the host open.
         std::env::set_current_dir(&dir).map_err(|source| Fatal::Workdir { dir, source })?;
@@ -106,8 +107,8 @@ fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
 
 /// An engine that puts a process into some namespaces of a container and not into its root has been seen:
 /// whoever enters looks where it is.
-fn check_place() -> Result<(), Fatal> {
-    if rustix::process::geteuid().is_root() {
+fn check_place(environment: &Environment) -> Result<(), Fatal> {
+    if rustix::process::geteuid().is_root() && keeper::number(environment).is_none() {
         return Err(Fatal::Root);
     }
     let own = std::fs::read_link("/proc/self/exe")?;

@@ -13,6 +13,7 @@ use crate::boot::{self, Boot, BootError, Identity, Reason, Situation};
 use crate::control::{ControlError, ControlFile};
 use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
+use crate::keeper;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
 use crate::mounts::{self, MountError};
@@ -79,7 +80,9 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Fatal> {
     take_control(&mut environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
-    let boot = boot::decide(&Situation { environment: &environment, words, uid, passwd: &passwd })?;
+    let keeper = keeper::number(&environment);
+    let situation = Situation { environment: &environment, words, uid, passwd: &passwd, keeper };
+    let boot = boot::decide(&situation)?;
     drop(environment);
     LOG.say(format_args!("{}", boot.session));
     let entered = rustix::process::chdir(&boot.workdir);
@@ -121,6 +124,7 @@ fn change_identity(identity: &Identity) -> Result<(), CredentialsError> {
         Identity::Stay(Reason::NotRoot(uid)) => {
             LOG.warn(format_args!("not running as root but as user id {uid}: stays this user"));
         }
+        Identity::Stay(Reason::Callers) => {}
         Identity::Stay(Reason::NoUser(error)) => {
             LOG.warn(format_args!(
                 "{}: continues as root, without capabilities",

@@ -8,6 +8,7 @@ mod log;
 mod names;
 mod personality;
 mod environment;
+mod keeper;
 mod control;
 mod mounts;
 mod user;

@@ -13,9 +13,11 @@ pub(crate) const AGENT_CONTROL_FILE: &str = "AGENT_CONTROL_FILE";
 pub(crate) const AGENT_BINARY: &str = "AGENT_BINARY";
 pub(crate) const AGENT_COW: &str = "AGENT_COW";
 pub(crate) const AGENT_STOP_GRACE: &str = "AGENT_STOP_GRACE";
+pub(crate) const AGENT_KEEPER: &str = "AGENT_KEEPER";
 pub(crate) const AGENT_HOME: &str = "AGENT_HOME";
 pub(crate) const AGENT_MOUNTS: &str = "AGENT_MOUNTS";
 pub(crate) const AGENT_DOOR: &str = "AGENT_DOOR";
+pub(crate) const AGENT_DOOR_ADDRESS: &str = "AGENT_DOOR_ADDRESS";
 pub(crate) const AGENT_DOOR_PORTS: &str = "AGENT_DOOR_PORTS";
 pub(crate) const AGENT_RELAY: &str = "AGENT_RELAY";
 pub(crate) const AGENT_DEBUG_HOLD: &str = "AGENT_DEBUG_HOLD";
@@ -28,7 +30,7 @@ pub(crate) const WORKSPACE_COMMIT: &str = "WORKSPACE_COMMIT";
 pub(crate) const CONTROL: [&str; 3] = [SESSION_TOKEN, CONTROL_PLANE_URL, SESSION_ID];
 
 /// Everything that the agent does not see.
-pub(crate) const STRIPPED: [&str; 23] = [
+pub(crate) const STRIPPED: [&str; 25] = [
     SESSION_TOKEN,
     CONTROL_PLANE_URL,
     SESSION_ID,
@@ -42,9 +44,11 @@ pub(crate) const STRIPPED: [&str; 23] = [
     AGENT_BINARY,
     AGENT_COW,
     AGENT_STOP_GRACE,
+    AGENT_KEEPER,
     AGENT_HOME,
     AGENT_MOUNTS,
     AGENT_DOOR,
+    AGENT_DOOR_ADDRESS,
     AGENT_DOOR_PORTS,
     AGENT_RELAY,
     AGENT_DEBUG_HOLD,

@@ -3,10 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{
     OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
 };
+
+const FLAGS: OpenptFlags = OpenptFlags::RDWR.union(OpenptFlags::NOCTTY).union(OpenptFlags::CLOEXEC);
+/// What `statfs` says of a `devpts`: statfs(2).
+const DEVPTS: rustix::fs::FsWord = 0x1cd1;
 
 /// How large a terminal is, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +30,30 @@ impl Default for Size {
 
 /// Both ends of a new terminal: ours, and the program's.
 pub fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let ours = openpt(flags)?;
+    let ours = openpt(FLAGS)?;
     grantpt(&ours)?;
+    both(ours, size)
+}
+
+/// The same among the terminals of another instance of `devpts`, in which alone they have a name. What is no
+/// such directory is refused: it may come from somebody who is not trusted.
+pub fn open_in(dir: BorrowedFd<'_>, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+    if rustix::fs::fstatfs(dir)?.f_type != DEVPTS {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no place of terminals"));
+    }
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    both(rustix::fs::openat(dir, "ptmx", flags, Mode::empty())?, size)
+}
+
+/// Where the terminals of this process's root have their names.
+pub fn place() -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open("/dev/pts", flags, Mode::empty())?)
+}
+
+fn both(ours: OwnedFd, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&ours)?;
-    let theirs = ioctl_tiocgptpeer(&ours, flags)?;
+    let theirs = ioctl_tiocgptpeer(&ours, FLAGS)?;
     resize(ours.as_fd(), size)?;
     Ok((ours, theirs))
 }

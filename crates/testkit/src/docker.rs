@@ -47,6 +47,11 @@ impl Docker {
         Self { world: world.env("DOCKER_HOST", host), host: host.to_owned() }
     }
 
+    /// The daemon's address.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Where commands on the host's side run.
     pub fn world(&self) -> &World {
         &self.world
@@ -111,11 +116,15 @@ impl Docker {
     #[track_caller]
     pub fn ssh_client(&self) -> &'static str {
         static IMAGE: OnceLock<String> = OnceLock::new();
-        IMAGE.get_or_init(|| {
-            let (busybox, ssh) = (need("busybox"), need("ssh"));
-            let script = format!("{BUSYBOX}{SSH}{PACK}");
-            self.import("as-test-ssh", &script, &[busybox.as_os_str(), ssh.as_os_str()])
-        })
+        IMAGE.get_or_init(|| self.with_programs("as-test-ssh", &[need("ssh")]))
+    }
+
+    /// The same with other programs of this machine, where they are here.
+    #[track_caller]
+    pub fn with_programs(&self, name: &str, programs: &[PathBuf]) -> String {
+        let busybox = need("busybox");
+        let args = [&busybox].into_iter().chain(programs).map(|path| path.as_os_str());
+        self.import(name, &format!("{BUSYBOX}{PROGRAMS}{PACK}"), &args.collect::<Vec<_>>())
     }
 
     /// The network that `./dev test` makes for containers, and the address of this machine in it.
@@ -180,11 +189,17 @@ echo 'root:x:0:0:root:/root:/bin/sh' > busybox/etc/passwd
 echo 'root:x:0:' > busybox/etc/group
 chmod 1777 busybox/tmp
 "#;
-const SSH: &str = r#"
-for file in "$2" $(ldd "$2" | grep -o '/[^ ]*'); do
-  mkdir -p "busybox${file%/*}"
-  cp -L -- "$file" "busybox$file"
+const PROGRAMS: &str = r#"
+shift
+for program; do
+  for file in "$program" $(ldd "$program" | grep -o '/[^ ]*'); do
+    mkdir -p "busybox${file%/*}"
+    cp -L -- "$file" "busybox$file"
+  done
 done
+mkdir -p busybox/var busybox/etc/docker busybox/home/agent
+ln -s ../run busybox/var/run
+echo '{ "bridge": "none", "iptables": false, "ip-forward": false }' > busybox/etc/docker/daemon.json
 echo 'hosts: files dns' > busybox/etc/nsswitch.conf
 "#;
 const PACK: &str = "exec tar --owner=0 --group=0 -C busybox -c .";

@@ -106,13 +106,17 @@ impl Holder for container::Secrets {
 }
 
 /// The secrets of a container: its variables, and what the proxy is told.
-pub(crate) fn for_container(config: &Config, host: &Host) -> Result<container::Secrets, Failed> {
+pub(crate) fn for_container(
+    config: &Config,
+    address: Ipv4Addr,
+    host: &Host,
+) -> Result<container::Secrets, Failed> {
     let mut made = container::Secrets { ssh_key: ssh_key(config, host)?, ..Default::default() };
     if config.secrets.is_empty() {
         return Ok(made);
     }
     let sources = sources(host)?;
-    let address = format!("http://127.0.0.1:{PROXY_PORT}");
+    let address = format!("http://{address}:{PROXY_PORT}");
     for (name, secret) in &config.secrets {
         match secret.value.mode {
             SecretMode::Inject => inject(&mut made, name, secret, &sources, host)?,

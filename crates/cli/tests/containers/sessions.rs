@@ -3,6 +3,7 @@
 mod stage;
 mod listened;
 mod life;
+mod attach;
 mod sees;
 mod hardening;
 mod mounts;
@@ -13,5 +14,6 @@ mod cut_short;
 mod scale;
 mod full;
 mod host_commands;
+mod set_up;
 mod machine;
 mod by_ssh;

@@ -34,6 +34,11 @@ pub trait Backend: Send {
     /// What became of a session that was made.
     fn observe(&self, session: &Session) -> Result<Observed, BackendError>;
 
+    /// The same of many at once, for whoever lists them: what costs time for each is left out, or done for all together.
+    fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
+        sessions.iter().map(|session| self.observe(session)).collect()
+    }
+
     /// Joins a session that serves with what serves it from outside, such as the proxy. Also after
     /// one of the two was started anew.
     fn bind(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {

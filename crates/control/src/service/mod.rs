@@ -5,6 +5,7 @@ mod up;
 mod down;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sandbox_linux::pty::Size;
@@ -76,13 +77,11 @@ impl Service {
 
     /// What became of a session.
     pub fn observe(&self, session: &Session) -> Result<Observed, ControlError> {
-        if session.wanted == Wanted::Down && self.store.things(&session.id)?.is_empty() {
-            return Ok(Observed::only(State::Stopped));
+        let has_things = || Ok(!self.store.things(&session.id)?.is_empty());
+        match self.known(session, has_things)? {
+            Some(known) => Ok(known),
+            None => Ok(self.backend(session.backend)?.observe(session)?),
         }
-        if lock::is_held(&self.place.lock(&session.id)) {
-            return Ok(Observed::only(State::Starting));
-        }
-        Ok(self.backend(session.backend)?.observe(session)?)
     }
 
     /// What was made for a session, the first thing first.
@@ -92,11 +91,41 @@ impl Service {
 
     /// Every session and what became of it.
     pub fn list(&self) -> Result<Vec<Seen>, ControlError> {
-        let seen = |session: Session| {
-            let observed = self.observe(&session)?;
-            Ok(Seen { session, observed })
+        let sessions = self.store.list()?;
+        let with_things = self.store.with_things()?;
+        let mut seen = BTreeMap::new();
+        for backend in &self.backends {
+            let mut asked = Vec::new();
+            for session in sessions.iter().filter(|session| session.backend == backend.kind()) {
+                match self.known(session, || Ok(with_things.contains(&session.id)))? {
+                    Some(known) => drop(seen.insert(session.id.clone(), known)),
+                    None => asked.push(session),
+                }
+            }
+            if asked.is_empty() {
+                continue;
+            }
+            let told = backend.observe_all(&asked)?;
+            seen.extend(asked.iter().map(|session| session.id.clone()).zip(told));
+        }
+        let observed = |session: Session| match seen.remove(&session.id) {
+            Some(observed) => Ok(Seen { session, observed }),
+            None => Err(ControlError::NoBackend(session.backend)),
         };
-        self.store.list()?.into_iter().map(seen).collect()
+        sessions.into_iter().map(observed).collect()
+    }
+
+    /// What became of a session, where nobody has to be asked.
+    fn known(
+        &self,
+        session: &Session,
+        has_things: impl FnOnce() -> Result<bool, ControlError>,
+    ) -> Result<Option<Observed>, ControlError> {
+        if session.wanted == Wanted::Down && !has_things()? {
+            return Ok(Some(Observed::only(State::Stopped)));
+        }
+        let busy = lock::is_held(&self.place.lock(&session.id));
+        Ok(busy.then(|| Observed::only(State::Starting)))
     }
 
     /// Starts a command in a session that is up.

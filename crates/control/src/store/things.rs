@@ -1,5 +1,6 @@
 //! Everything that was made for a session, in the order of its making.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use rusqlite::params;
@@ -105,6 +106,16 @@ impl Store {
             })
         });
         rows.map_err(&failed)?.collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// The sessions that something was made for.
+    pub fn with_things(&self) -> Result<BTreeSet<SessionId>, ControlError> {
+        let failed = self.failed();
+        let query = "SELECT DISTINCT session FROM thing";
+        let mut statement = self.conn.prepare(query).map_err(&failed)?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(&failed)?;
+        let ids = rows.collect::<Result<Vec<_>, _>>().map_err(&failed)?;
+        Ok(ids.iter().filter_map(|id| SessionId::parse(id)).collect())
     }
 
     /// A thing is about to be made; nothing changes if that is on record already.

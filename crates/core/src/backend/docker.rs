@@ -10,6 +10,7 @@ mod error;
 mod mounts;
 mod layers;
 mod rules;
+mod users;
 mod variables;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use agent::{Agent, Start};
 pub use error::ContainerError;
 pub use layers::Kept;
 pub use mounts::{Bind, Identity, Source};
+pub use users::Range;
 pub use variables::{SEARCH_PATH, STRIPPED, env_lines};
 
 /// Where everything of ours lies in a container.
@@ -81,6 +83,10 @@ pub struct Engine {
     pub podman: bool,
     /// Runtimes that it has.
     pub runtimes: Vec<String>,
+    /// How its own users are this machine's, where its root is an ordinary one.
+    pub users: Vec<Range>,
+    /// What it cannot limit: `memory`, `pids`, `cpus`.
+    pub unlimited: Vec<&'static str>,
 }
 
 /// What is known about the image. Nothing of it is obeyed.
@@ -96,6 +102,7 @@ pub struct Image {
 
 /// A container that is to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Container {
     /// The image's id.
     pub image: String,
@@ -105,6 +112,8 @@ pub struct Container {
     pub agent: Agent,
     /// The first process and its words.
     pub entrypoint: Vec<String>,
+    /// Whether the agent has a terminal, which can be joined.
+    pub terminal: bool,
     /// Variables. Those of secrets come later, and are in no plan.
     pub env: BTreeMap<String, String>,
     /// Variables of the image that are taken away.
@@ -126,6 +135,9 @@ pub struct Container {
     /// Names inside, and where the engine leads them: `NAME:ADDRESS`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Whether the engine has to be told that everybody inside may use low ports: Docker does so by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub low_ports: bool,
     /// The way to the proxy, if it has one.
     pub door: Option<Door>,
     /// The bridge to the host, if it has one.
@@ -211,6 +223,9 @@ pub struct Door {
     pub policy: Option<EgressPolicy>,
     /// The user that the first process has, as this machine counts.
     pub peer: u32,
+    /// Whether many listen on the same loopback: each then has an address of its own there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 impl Container {
@@ -252,7 +267,8 @@ pub fn container(
     image: &Image,
 ) -> Result<Container, ContainerError> {
     let agent = Agent::of(host, config, engine)?;
-    let mut made = least(config, image, agent);
+    let mut made = least(config, engine, image, agent);
+    users::check(config, engine)?;
     network(host, config, engine, &mut made)?;
     mounts::project(host, config, engine, &mut made)?;
     agent::first_process(config, session, &mut made)?;
@@ -269,27 +285,34 @@ pub fn container(
     Ok(made)
 }
 
-fn least(config: &Config, image: &Image, agent: Agent) -> Container {
-    let tmpfs = |options: &str| options.to_owned();
+fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Container {
+    let run = agent.kept("rw,nosuid,nodev,noexec,mode=0755,size=64m");
     let resources = config.session.resources.as_ref().map(|resources| resources.value);
     let resources = resources.unwrap_or_default();
+    let mut tmpfs = BTreeMap::from([
+        ("/tmp".into(), "rw,nosuid,nodev,exec,mode=1777,size=2g".into()),
+        ("/run".into(), run.clone()),
+    ]);
+    if agent.keeper.is_some() {
+        // The engine makes places for mounts as root's, whose number is the agent's.
+        tmpfs.insert(RUNTIME.into(), run);
+    }
     Container {
         image: image.id.clone(),
         user: agent.user.clone(),
         entrypoint: Vec::new(),
+        terminal: false,
         env: BTreeMap::new(),
         unset: Vec::new(),
         mounts: Vec::new(),
         layers: Vec::new(),
-        tmpfs: BTreeMap::from([
-            ("/tmp".into(), tmpfs("rw,nosuid,nodev,exec,mode=1777,size=2g")),
-            ("/run".into(), tmpfs("rw,nosuid,nodev,noexec,mode=0755,size=64m")),
-        ]),
+        tmpfs,
         files: Vec::new(),
         links: Vec::new(),
         dirs: Vec::new(),
         network: "none".into(),
         hosts: Vec::new(),
+        low_ports: false,
         door: None,
         bridge: None,
         host_commands: Vec::new(),
@@ -302,7 +325,7 @@ fn least(config: &Config, image: &Image, agent: Agent) -> Container {
         pids: resources.pids.unwrap_or(PIDS),
         stop_timeout: GRACE + AFTER_GRACE,
         runtime: None,
-        userns: None,
+        userns: users::mode(engine),
         secrets: BTreeMap::new(),
         exceptions: Vec::new(),
         notes: Vec::new(),
@@ -327,12 +350,11 @@ fn network(
     {
         return Err(ContainerError::Network { name: name.clone(), origin: asked.origin.clone() });
     }
-    // The root of an engine that is an ordinary user is that user.
-    let peer = if engine.rootless { host.uid } else { 0 };
+    let peer = users::first(host, engine, &made.agent)?;
     match wanted {
         ContainerNetwork::None => {}
         ContainerNetwork::Allow => {
-            made.door = Some(Door { policy: Some(config.egress()), peer });
+            made.door = Some(Door { policy: Some(config.egress()), peer, shared: false });
         }
         ContainerNetwork::Host => {
             made.except("network host", "it reaches whatever this machine reaches", origin);
@@ -349,17 +371,22 @@ fn network(
         wanted.word().clone_into(&mut made.network);
     }
     if config.uses_proxy() && made.door.is_none() {
-        if *wanted == ContainerNetwork::Host {
-            return Err(ContainerError::ProxyOnHost);
+        let shared = *wanted == ContainerNetwork::Host;
+        if shared {
+            let why =
+                "it listens on this machine's own loopback, for whoever has the session's token";
+            made.except("the way to the proxy", why, origin);
         }
         // With no network at all, names lead nowhere: the proxy answers for nothing but its sessions.
         let policy = (*wanted == ContainerNetwork::None).then(EgressPolicy::default);
-        made.door = Some(Door { policy, peer });
+        made.door = Some(Door { policy, peer, shared });
     }
+    made.low_ports = engine.podman && made.door.as_ref().is_some_and(|door| door.policy.is_some());
     Ok(())
 }
 
 fn limits(config: &Config, engine: &Engine, made: &mut Container) -> Result<(), ContainerError> {
+    users::limits(config, engine, made)?;
     if let Some(runtime) = &config.session.runtime {
         let (name, known) = (runtime.value.clone(), engine.runtimes.clone());
         if !known.contains(&name) {
@@ -384,7 +411,7 @@ fn volumes(image: &Image, made: &mut Container) {
         if !covered && volume.is_absolute() && volume != Path::new("/") {
             made.tmpfs
                 .entry(volume.clone())
-                .or_insert_with(|| "rw,nosuid,nodev,noexec,mode=0755,size=64m".to_owned());
+                .or_insert_with(|| made.agent.kept("rw,nosuid,nodev,noexec,mode=0755,size=64m"));
         }
     }
 }

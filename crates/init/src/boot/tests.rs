@@ -7,8 +7,14 @@ const PASSWD: &[u8] = b"root:x:0:0:root:/root:/bin/ash\nagent:x:1000:1000::/home
 fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Boot, String> {
     let environment = Environment::of(entries.iter().map(|entry| entry.as_bytes().to_vec()));
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    decide(&Situation { environment: &environment, words: &words, uid, passwd: PASSWD })
-        .map_err(|error| error.to_string())
+    decide(&Situation {
+        environment: &environment,
+        words: &words,
+        uid,
+        passwd: PASSWD,
+        keeper: None,
+    })
+    .map_err(|error| error.to_string())
 }
 
 fn texts(boot: &Boot) -> Vec<String> {
@@ -115,7 +121,13 @@ fn environment_has_nothing_of_ours_and_everything_else_in_order() {
     entries.extend(["SESSION_TOKEN=again", "Session_Id=x"]);
     let environment = Environment::of(entries.iter().map(|entry| entry.as_bytes().to_vec()));
     // Not strict: the made-up user is unknown.
-    let situation = Situation { environment: &environment, words: &[], uid: 1000, passwd: PASSWD };
+    let situation = Situation {
+        environment: &environment,
+        words: &[],
+        uid: 1000,
+        passwd: PASSWD,
+        keeper: None,
+    };
     let error = decide(&situation).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("required")), "the switch is on");
     entries.retain(|entry| !entry.starts_with("AGENT_REQUIRE_USER"));

@@ -57,10 +57,10 @@ fn prepare(
     parent: i32,
 ) -> Result<(Program, PathBuf), StepError> {
     take_terminal()?;
-    if rustix::process::geteuid().is_root() {
-        credentials::become_user(&settings.user)?;
-    } else {
+    if rustix::process::geteuid().as_raw() == settings.user.uid {
         credentials::stay()?;
+    } else {
+        credentials::become_user(&settings.user)?;
     }
     // After the change of the user, which takes it back: prctl(2).
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))

@@ -26,6 +26,7 @@ pub(crate) enum Port {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) path: PathBuf,
+    pub(crate) address: Ipv4Addr,
     pub(crate) ports: Vec<Port>,
 }
 
@@ -56,8 +57,8 @@ impl Door {
     /// Opens the listeners, and knocks for the first time.
     pub(crate) fn open(wanted: &Wanted) -> Result<Self, StepError> {
         let listen = |port: &Port| match port {
-            Port::Tcp(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(OwnedFd::from),
-            Port::Udp(port) => UdpSocket::bind((Ipv4Addr::LOCALHOST, *port)).map(OwnedFd::from),
+            Port::Tcp(port) => TcpListener::bind((wanted.address, *port)).map(OwnedFd::from),
+            Port::Udp(port) => UdpSocket::bind((wanted.address, *port)).map(OwnedFd::from),
         };
         let sockets = wanted.ports.iter().map(listen).collect::<io::Result<_>>()?;
         let mut door = Self {

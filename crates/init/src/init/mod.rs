@@ -31,6 +31,7 @@ use crate::boot::Situation;
 use crate::control::{ControlError, ControlFile};
 use crate::credentials;
 use crate::environment::Environment;
+use crate::keeper;
 use crate::log::Log;
 use crate::mounts::{self, MountError};
 use crate::names;
@@ -134,15 +135,19 @@ fn start(
 
 fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings, Fatal> {
     rustix::process::chdir("/").map_err(io::Error::from)?;
+    let keeper = keeper::number(environment);
+    if let Some(number) = keeper {
+        keeper::become_keeper(number)?;
+    }
     mounts::check(environment)?;
     let control = ControlFile::take(environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
-    // It stays for the next start, and only root's is closed to the agent.
-    if let Some(control) = control.filter(|_| uid != 0) {
+    // It stays for the next start, and only the first process's own is closed to the agent.
+    if let Some(control) = control.filter(|_| uid != keeper.unwrap_or(0)) {
         return Err(control.refuse("the agent, whose user starts this, could read it").into());
     }
-    Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd })?)
+    Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd, keeper })?)
 }
 
 /// The steps in their order. Each looks first at what an earlier start has done.
@@ -151,16 +156,17 @@ fn set_up(
     supervisor: &mut Supervisor,
     standing: &mut Standing,
 ) -> Result<Option<i32>, Fatal> {
-    if !settings.at_home {
-        set_up_home(settings, supervisor, standing)?;
-    }
-    start_docker(settings, supervisor, standing)?;
+    // First, because a workspace may be cloned by way of it.
     if let Some(wanted) = &settings.door {
         timed("the door", supervisor, |_| {
             standing.door = Some(Door::open(wanted)?);
             Ok(Outcome::Done)
         })?;
     }
+    if !settings.at_home {
+        set_up_home(settings, supervisor, standing)?;
+    }
+    start_docker(settings, supervisor, standing)?;
     if let Some(wanted) = &settings.relay {
         timed("the way to the host", supervisor, |supervisor| {
             standing.relay = Some(Relay::open(wanted, settings, supervisor)?);

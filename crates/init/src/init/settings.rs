@@ -1,6 +1,7 @@
 //! What `init` is to set up and to run, decided before anything is done.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use crate::environment::Environment;
 use crate::log::shown;
 use crate::names::{
     AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_DOOR,
-    AGENT_DOOR_PORTS, AGENT_HOME, AGENT_RELAY, AGENT_STOP_GRACE, AGENT_USER, AGENT_WORKDIR,
-    SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
+    AGENT_DOOR_ADDRESS, AGENT_DOOR_PORTS, AGENT_HOME, AGENT_RELAY, AGENT_STOP_GRACE, AGENT_USER,
+    AGENT_WORKDIR, SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
 };
 use crate::user::{self, User, UserError};
 
@@ -176,6 +177,9 @@ fn user(situation: &Situation<'_>, at_home: bool) -> Result<User, SettingsError>
     if name.map_or(!at_home, unfit) {
         return Err(UserError::Unknown(wanted.into_owned()).into());
     }
+    if situation.keeper.is_some() {
+        return Ok(user);
+    }
     if user.uid == 0 {
         return Err(SettingsError::Root);
     }
@@ -223,7 +227,14 @@ fn door(environment: &Environment) -> Result<Option<Wanted>, SettingsError> {
     let text = environment.set(AGENT_DOOR_PORTS).map(String::from_utf8_lossy).unwrap_or_default();
     let ports = door::ports(&text);
     let ports = ports.ok_or_else(|| wrong(environment, AGENT_DOOR_PORTS, "`tcp:PORT,udp:PORT`"))?;
-    Ok(Some(Wanted { path: path.into(), ports }))
+    let address = match environment.set(AGENT_DOOR_ADDRESS) {
+        None => Some(Ipv4Addr::LOCALHOST),
+        Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+    };
+    let address = address
+        .filter(Ipv4Addr::is_loopback)
+        .ok_or_else(|| wrong(environment, AGENT_DOOR_ADDRESS, "an address of the loopback"))?;
+    Ok(Some(Wanted { path: path.into(), address, ports }))
 }
 
 fn relay(environment: &Environment) -> Result<Option<relay::Wanted>, SettingsError> {

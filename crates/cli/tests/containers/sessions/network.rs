@@ -48,6 +48,41 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
     assert!(!doors.contains("attach.sock") && !doors.contains(KEY), "{doors}");
 }
 
+/// On every kind of network, and for two sessions at once on one loopback.
+#[test]
+fn a_proxied_key_works_on_every_network() {
+    let provider = Provider::new();
+    let secret = format!(
+        "[secrets.anthropic]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\nupstream_url = 'http://{}'\nfrom_file = '../key'\n",
+        provider.address
+    );
+    let ask = |key: &str| {
+        format!(
+            "wget -q -O - --header \"x-api-key: {key}\" --post-data '{{}}' $ANTHROPIC_BASE_URL/v1/messages"
+        )
+    };
+    let up = |network: &str| {
+        let stage = Stage::new(&format!("network = '{network}'\n{secret}"));
+        stage.world.write("key", KEY);
+        stage.bring_up().succeeds();
+        let before = provider.shown().len();
+        stage.sh(&ask("$ANTHROPIC_API_KEY")).succeeds().stdout("answer\n");
+        assert_eq!(provider.shown()[before..], [KEY]);
+        stage.sh("env").succeeds().stdout_lacks(KEY);
+        stage
+    };
+    let named = Stage::new("").docker.network().0;
+    drop(up(named));
+    let (one, two) = (up("host"), up("host"));
+    let address = |stage: &Stage| stage.sh("echo $ANTHROPIC_BASE_URL").output();
+    assert_ne!(address(&one), address(&two));
+    // There, too, a token is worth something only at the address that it was made for.
+    let token = two.sh("echo $ANTHROPIC_API_KEY").output();
+    one.sh(&ask(token.trim())).fails();
+    one.sh(&ask("none")).fails();
+    assert_eq!(provider.shown().iter().filter(|key| *key != KEY).count(), 0);
+}
+
 /// C11: names that mean something else to the engine, and a network that only a trusted file gives.
 #[test]
 fn c11_networks_of_others_are_refused_and_the_hosts_needs_trust() {

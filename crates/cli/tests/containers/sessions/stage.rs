@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::chown;
 use std::sync::{Arc, Mutex};
 
-use testkit::{Docker, Run, World};
+use testkit::{Docker, Run, User, World, user};
 
 /// The name of every session here: each test has a home of its own.
 pub(super) const NAME: &str = "box";
@@ -32,7 +32,9 @@ impl Stage {
     pub(super) fn on(docker: Docker, image: &str, config: &str) -> Self {
         let text = format!("image = '{image}'\n{config}\n");
         let world = docker.world().clone().file("project/sandbox.toml", text);
-        chown(world.path("project"), Some(1000), Some(1000)).unwrap();
+        if user() == User::Root {
+            chown(world.path("project"), Some(1000), Some(1000)).unwrap();
+        }
         Self { docker, world }
     }
 

@@ -40,6 +40,33 @@ fn a_terminal_is_one_inside_and_never_the_callers_own() {
     terminal.wait().code(0);
 }
 
+/// Programs that open their terminal by its name find it, and nobody's outside.
+#[test]
+fn a_terminal_has_a_name_inside_and_is_none_of_this_machines() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let script = "name=$(tty); echo \"is $name\"; echo by-name > $name; ls /dev/pts; read x < $name; echo got-$x";
+    let mut terminal = world.terminal(on_terminal(script));
+    terminal.wait_for("is /dev/pts/0");
+    terminal.wait_for("by-name");
+    terminal.enter("words");
+    terminal.wait_for("got-words");
+    terminal.wait().code(0);
+    // The next one begins where that one did: the instance is the session's own.
+    let mut first = world.terminal(on_terminal("tty; read x"));
+    first.wait_for("/dev/pts/0");
+    let second = world.terminal(on_terminal("tty"));
+    second.wait_for("/dev/pts/1");
+    second.wait().code(0);
+    first.enter("");
+    first.wait().code(0);
+    let tmux = "tmux -L named new-session 'echo in-$((40 + 2)); read x'";
+    let mut full = world.terminal(on_terminal(tmux));
+    full.wait_for("in-42");
+    full.enter("");
+    full.wait().code(0);
+}
+
 #[test]
 fn keys_reach_the_job_in_front_and_jobs_can_be_stopped() {
     let world = World::new();

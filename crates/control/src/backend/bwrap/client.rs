@@ -23,9 +23,19 @@ const LOST: u8 = 137;
 
 /// Asks whether the server is there, and waits for the answer: what became of the agent.
 pub(super) fn hello(dir: &Path, patience: Duration) -> io::Result<Option<Agent>> {
+    let conn = call(dir)?;
+    hear(&conn, Instant::now() + patience)
+}
+
+/// Asks whether the server is there.
+pub(super) fn call(dir: &Path) -> io::Result<OwnedFd> {
     let conn = socket::connect(dir, SOCKET)?;
     channel::send(conn.as_fd(), &[wire::HELLO])?;
-    let end = Instant::now() + patience;
+    Ok(conn)
+}
+
+/// Waits for its answer.
+pub(super) fn hear(conn: &OwnedFd, end: Instant) -> io::Result<Option<Agent>> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -65,11 +75,11 @@ fn receive(conn: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
 pub(super) fn start(dir: &Path, exec: Exec) -> io::Result<Connection> {
     let Exec { argv, env, cwd, terminal, stdin, stdout, stderr } = exec;
     let order = wire::Order { argv, env, cwd, terminal: terminal.is_some() }.to_file()?;
+    let conn = socket::connect(dir, SOCKET)?;
     let (theirs, ours, terminal) = match terminal {
-        Some(size) => on_terminal(size)?,
+        Some(size) => on_terminal(&conn, size)?,
         None => by_streams([stdin, stdout, stderr])?,
     };
-    let conn = socket::connect(dir, SOCKET)?;
     let [stdin, stdout, stderr] = theirs.each_ref().map(AsFd::as_fd);
     channel::send_with(conn.as_fd(), &[wire::EXEC], &[order.as_fd(), stdin, stdout, stderr])?;
     let [stdin, stdout, stderr] = ours;
@@ -140,13 +150,26 @@ impl Process for Watched {
 /// What goes in, what stays here, and the terminal between them.
 type Ends = ([OwnedFd; 3], [Option<OwnedFd>; 3], Option<OwnedFd>);
 
-/// A terminal of its own: the user's never goes inside.
-fn on_terminal(size: Size) -> io::Result<Ends> {
-    let (ours, theirs) = pty::open(size)?;
+/// A terminal of its own: the user's never goes inside. It is one of the sandbox's, so that it has a name there; of
+/// this machine's where the sandbox does not say where those are.
+fn on_terminal(conn: &OwnedFd, size: Size) -> io::Result<Ends> {
+    let (ours, theirs) = match terminals(conn) {
+        Some(place) => pty::open_in(place.as_fd(), size)?,
+        None => pty::open(size)?,
+    };
     let copy = |fd: &OwnedFd| socket::copy(fd.as_fd());
     let inside = [copy(&theirs)?, copy(&theirs)?, theirs];
     let here = [Some(copy(&ours)?), Some(copy(&ours)?), None];
     Ok((inside, here, Some(ours)))
+}
+
+/// Where terminals have their names inside. Nothing else is taken from there, and this is looked at.
+fn terminals(conn: &OwnedFd) -> Option<OwnedFd> {
+    channel::send(conn.as_fd(), &[wire::TERMINALS]).ok()?;
+    let limit = u64::try_from(GLANCE.as_millis()).ok();
+    channel::wait(&[(conn.as_fd(), Awaited::Data)], limit).ok()?;
+    let message = channel::receive(conn.as_fd()).ok()??;
+    message.attached.into_iter().next().filter(|_| message.text == [wire::READY])
 }
 
 fn by_streams(streams: [Stream; 3]) -> io::Result<Ends> {

@@ -142,7 +142,7 @@ pub(super) fn wait_for_the_last_word(log: &Path) {
 }
 
 /// A terminal ends lines with two characters, a file with one.
-fn without_returns(text: &[u8]) -> Vec<u8> {
+pub(in crate::backend) fn without_returns(text: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(text.len());
     for (at, byte) in text.iter().enumerate() {
         if *byte != b'\r' || text.get(at + 1).is_some_and(|next| *next != b'\n') {

@@ -22,14 +22,17 @@ pub mod supervisor;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use sandbox_core::config::Config;
 use sandbox_linux::pty::Size;
 use sandbox_linux::socket;
 
+pub(super) use keeper::without_returns;
 pub use shape::{Agent, ShapeError, shape};
 
 use super::{Backend, BackendError, Capabilities, Connection, Exec, Observed, Recorder, Stray};
@@ -49,6 +52,8 @@ const ATTACH: &str = "attach";
 const LOCK: &str = "lock";
 /// How the one process outside is called in the record.
 const SUPERVISOR: &str = "supervisor";
+/// How many are asked at once: each takes a descriptor.
+const AT_ONCE: usize = 64;
 /// How much of a log is shown when a session does not start.
 const TAIL: u64 = 4 << 10;
 
@@ -113,6 +118,18 @@ impl Bwrap {
         })
     }
 
+    /// What is seen from outside; where there is somebody to ask about the agent, they were asked.
+    fn ask(&self, session: &Session) -> (Observed, Option<OwnedFd>) {
+        let dir = self.place.runtime(&session.id);
+        let Some(holder) = holder::of(&dir.join(LOCK)) else {
+            let up = session.wanted == Wanted::Up;
+            return (Observed::only(if up { State::Killed } else { State::Stopped }), None);
+        };
+        let pid = holder.process();
+        let handle = pid.map(|pid| format!("process {pid}"));
+        (Observed { state: State::Running, handle, pid, agent: None }, client::call(&dir).ok())
+    }
+
     fn log_length(&self, session: &Session) -> u64 {
         std::fs::metadata(self.place.log(&session.id)).map_or(0, |log| log.len())
     }
@@ -151,15 +168,23 @@ impl Backend for Bwrap {
     }
 
     fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
-        let dir = self.place.runtime(&session.id);
-        let Some(holder) = holder::of(&dir.join(LOCK)) else {
-            let up = session.wanted == Wanted::Up;
-            return Ok(Observed::only(if up { State::Killed } else { State::Stopped }));
-        };
-        let agent = client::hello(&dir, client::GLANCE).ok().flatten();
-        let pid = holder.process();
-        let handle = pid.map(|pid| format!("process {pid}"));
-        Ok(Observed { state: State::Running, handle, pid, agent })
+        let all = self.observe_all(&[session])?;
+        all.into_iter().next().ok_or_else(|| BackendError::plain("nothing was seen"))
+    }
+
+    /// All are asked before the first answer is waited for, so that one that does not answer costs time once.
+    fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
+        let mut seen = Vec::with_capacity(sessions.len());
+        for some in sessions.chunks(AT_ONCE) {
+            let end = Instant::now() + client::GLANCE;
+            let asked: Vec<_> = some.iter().map(|session| self.ask(session)).collect();
+            let told = asked.into_iter().map(|(mut observed, asked)| {
+                observed.agent = asked.and_then(|conn| client::hear(&conn, end).ok().flatten());
+                observed
+            });
+            seen.extend(told);
+        }
+        Ok(seen)
     }
 
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {

@@ -17,7 +17,7 @@ use sandbox_core::host::RUNTIME_BINARY;
 use sandbox_linux::channel::{self, Awaited, Message};
 use sandbox_linux::process::{self, Change};
 use sandbox_linux::signal::{self, Signals};
-use sandbox_linux::{enclosure, fd, socket};
+use sandbox_linux::{enclosure, fd, pty, socket};
 
 use super::wire;
 use child::{Child, Start};
@@ -74,6 +74,8 @@ struct Server<'e> {
     environment: &'e [(OsString, OsString)],
     callers: Vec<Caller>,
     agent: Option<Agent>,
+    /// Where terminals have their names, as it was before anybody else was here.
+    terminals: Option<OwnedFd>,
     ending: bool,
 }
 
@@ -90,7 +92,15 @@ impl<'e> Server<'e> {
         fd::replace(0, &socket::nothing()?)?;
         socket::do_not_wait(listener.as_fd())?;
         let signals = Signals::open()?;
-        Ok(Self { listener, signals, environment, callers: Vec::new(), agent: None, ending: false })
+        Ok(Self {
+            listener,
+            signals,
+            environment,
+            callers: Vec::new(),
+            agent: None,
+            terminals: pty::place().ok(),
+            ending: false,
+        })
     }
 
     /// The agent's terminal is the one that this process writes to.
@@ -192,6 +202,14 @@ impl<'e> Server<'e> {
                     let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, *code]);
                 }
             },
+            (Some((&wire::TERMINALS, _)), None) => {
+                let _ = match &self.terminals {
+                    Some(place) => {
+                        channel::send_with(caller.conn.as_fd(), &[wire::READY], &[place.as_fd()])
+                    }
+                    None => channel::send(caller.conn.as_fd(), &[wire::READY]),
+                };
+            }
             (Some((&wire::SIGNAL, [number])), Some(child)) => child.signal(i32::from(*number)),
             (Some((&wire::EXEC, _)), None) if !self.ending => {
                 match child::order(message.attached, self.environment, &caller.conn) {

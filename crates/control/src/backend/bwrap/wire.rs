@@ -1,7 +1,7 @@
 //! What is said between a caller outside and the server inside: short messages, and one order.
 //!
 //! The caller trusts nothing that comes from inside: messages of a known kind and a bounded length,
-//! and no descriptors. The server is asked by whoever can reach a socket that only the session's
+//! and no descriptors but one, which is looked at: the directory that terminals have their names in. The server is asked by whoever can reach a socket that only the session's
 //! owner can.
 
 use std::ffi::OsString;
@@ -18,6 +18,9 @@ pub(super) const HELLO: u8 = b'H';
 pub(super) const EXEC: u8 = b'E';
 /// Pass a signal on: its number follows.
 pub(super) const SIGNAL: u8 = b'K';
+
+/// Where do terminals have their names?
+pub(super) const TERMINALS: u8 = b'T';
 
 /// Tell me when the agent ends.
 pub(super) const AWAIT: u8 = b'A';

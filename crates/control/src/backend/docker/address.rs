@@ -55,7 +55,7 @@ fn local(text: &str, by: &str) -> Result<Address, BackendError> {
         Some(path) => Ok(Address { socket: path.to_owned(), by: by.to_owned() }),
         None => Err(BackendError::plain(format!("{by} names `{text}`, which is no socket of this machine"))
             .code("no_engine")
-            .hint("sessions mount directories and sockets of this machine: use an engine that runs here, by `unix://…`")),
+            .hint("sessions mount directories and sockets of this machine, and also behind `tcp://127.0.0.1` or a tunnel of SSH another one may answer: use an engine that runs here, by `unix://…`")),
     }
 }
 
@@ -126,7 +126,9 @@ mod tests {
         assert_eq!(found(&[("DOCKER_HOST", "unix:///d.sock")]).unwrap(), "/d.sock");
         let gone = found(&[("DOCKER_CONTEXT", "gone")]).unwrap_err();
         assert!(gone.to_string().contains("`gone` is not there"), "{gone}");
-        for elsewhere in ["tcp://10.0.0.1:2375", "ssh://host", "unix://relative"] {
+        for elsewhere in
+            ["tcp://10.0.0.1:2375", "tcp://127.0.0.1:2375", "ssh://host", "unix://relative"]
+        {
             let error = found(&[("DOCKER_HOST", elsewhere)]).unwrap_err();
             assert!(error.to_string().contains("no socket of this machine"), "{elsewhere}");
         }

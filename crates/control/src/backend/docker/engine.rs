@@ -8,8 +8,8 @@ use sandbox_core::Host;
 use sandbox_core::backend::docker::{Engine as Facts, IMAGE, Image};
 use tokio::runtime::Runtime;
 
-use super::address;
 use super::greeting::Greeting;
+use super::{address, rootless};
 use crate::backend::BackendError;
 
 /// Seconds that an answer may take: a container's end takes as long as its grace period.
@@ -77,20 +77,27 @@ impl Engine {
 
     /// Whether the engine makes everything below a read-only mount read-only.
     pub(super) fn reads_only_deeply(&self) -> bool {
-        self.greeting.version >= (1, 44) && !self.greeting.podman
+        self.greeting.version >= (1, 44) && self.greeting.podman.is_none()
     }
 
     /// What a plan has to know of it. It is asked about itself only where a runtime is wanted, or where somebody else
     /// than root answers: that may be an engine of an ordinary user's, or somebody between.
     pub(super) fn facts(&self, runtimes: bool) -> Result<Facts, BackendError> {
-        let mut facts =
-            Facts { socket: self.socket.clone(), podman: self.greeting.podman, ..Facts::default() };
+        let podman = self.greeting.podman.is_some();
+        let mut facts = Facts { socket: self.socket.clone(), podman, ..Facts::default() };
         if runtimes || !self.greeting.by_root {
             let info = self.ask("tell about itself", self.docker.info())?;
-            let options = info.security_options.unwrap_or_default();
-            facts.rootless = options.iter().any(|option| option.contains("name=rootless"));
+            if !podman {
+                rootless::docker(&mut facts, &info, self.greeting.pid);
+            }
             facts.runtimes = info.runtimes.unwrap_or_default().into_keys().collect();
             facts.runtimes.sort();
+        }
+        if podman && !self.greeting.by_root {
+            let info = self.greeting.podman(&self.socket).map_err(|error| {
+                BackendError::new("Podman does not tell about itself", error).code("engine")
+            })?;
+            rootless::podman(&mut facts, &info);
         }
         Ok(facts)
     }

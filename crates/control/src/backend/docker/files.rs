@@ -27,6 +27,9 @@ pub(super) struct Facts {
     /// The image's id.
     #[serde(default)]
     pub(super) image: String,
+    /// Whether its agent has a terminal.
+    #[serde(default)]
+    pub(super) terminal: bool,
     /// Whether the proxy is needed.
     pub(super) door: bool,
     /// The words by which this program carries out host commands, if there are any.
@@ -46,6 +49,7 @@ impl Facts {
             workdir: plan.agent.workdir.clone(),
             mounts: shared.chain(kept).collect(),
             image: plan.image.clone(),
+            terminal: plan.terminal,
             door: plan.door.is_some(),
             broker: plan.bridge.iter().flat_map(broker).collect(),
         }
@@ -114,7 +118,8 @@ pub(super) fn write_key(
     with_relay: bool,
 ) -> io::Result<()> {
     let own = sandbox_linux::process::uid();
-    let agents = plan.agent.ids.is_some_and(|(uid, _)| own == 0 || own == uid);
+    let is_caller = plan.agent.keeper.is_some();
+    let agents = plan.agent.ids.is_some_and(|(uid, _)| own == 0 || own == uid || is_caller);
     // An SSH client refuses a key of its own user that others can read, and takes one of somebody else's.
     let mode = if agents && !with_relay { 0o400 } else { 0o444 };
     write(path, text.as_bytes(), mode)?;

@@ -13,30 +13,36 @@ use bollard::{API_DEFAULT_VERSION, ClientVersion};
 /// How long an engine may take to answer at all.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest answer.
-const LONGEST: u64 = 16 << 10;
+const LONGEST: u64 = 256 << 10;
 
 /// What an engine says, and what is seen of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Greeting {
     /// Major and minor version of what both sides speak.
     pub(super) version: (usize, usize),
-    /// Whether it is Podman.
-    pub(super) podman: bool,
+    /// The version of Podman's own words, if it is Podman.
+    pub(super) podman: Option<String>,
     /// Whether root answers.
     pub(super) by_root: bool,
+    /// The process that answers.
+    pub(super) pid: i32,
 }
 
 impl Greeting {
     /// Asks an engine.
     pub(super) fn of(socket: &Path) -> io::Result<Self> {
-        let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let owner = rustix::net::sockopt::socket_peercred(&stream)?.uid;
-        stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-        let mut answer = Vec::new();
-        stream.take(LONGEST).read_to_end(&mut answer)?;
-        read(&String::from_utf8_lossy(&answer), owner.is_root())
+        let stream = UnixStream::connect(socket)?;
+        let owner = rustix::net::sockopt::socket_peercred(&stream)?;
+        let answer = get(stream, "/_ping")?;
+        read(&answer, owner.uid.is_root(), owner.pid.as_raw_pid())
+    }
+
+    /// What Podman says of itself in its own words.
+    pub(super) fn podman(&self, socket: &Path) -> io::Result<serde_json::Value> {
+        let version = self.podman.as_deref().unwrap_or_default();
+        let answer = get(UnixStream::connect(socket)?, &format!("/v{version}/libpod/info"))?;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        Ok(serde_json::from_str(body)?)
     }
 
     /// The same for the library that speaks to it.
@@ -46,7 +52,17 @@ impl Greeting {
     }
 }
 
-fn read(answer: &str, by_root: bool) -> io::Result<Greeting> {
+/// Asks for a path, in words so old that the answer ends with the connection.
+fn get(mut stream: UnixStream, path: &str) -> io::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn read(answer: &str, by_root: bool, pid: i32) -> io::Result<Greeting> {
     let header = |name: &str| {
         let mut lines = answer.lines().take_while(|line| !line.is_empty());
         lines.find_map(|line| {
@@ -63,8 +79,8 @@ fn read(answer: &str, by_root: bool) -> io::Result<Greeting> {
         return Err(io::Error::other(format!("it does not answer as an engine does: {first}")));
     };
     let ours = (API_DEFAULT_VERSION.major_version, API_DEFAULT_VERSION.minor_version);
-    let podman = header("libpod-api-version").is_some();
-    Ok(Greeting { version: ours.min(version), podman, by_root })
+    let podman = header("libpod-api-version").map(str::to_owned);
+    Ok(Greeting { version: ours.min(version), podman, by_root, pid })
 }
 
 #[cfg(test)]
@@ -75,16 +91,17 @@ mod tests {
     fn the_older_version_is_spoken_and_podman_is_known() {
         let docker = "HTTP/1.0 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10.24\r\n\r\nOK";
         let podman = "HTTP/1.0 200 OK\r\nLibpod-Api-Version: 4.3.1\r\napi-version: 9.99\r\n\r\nOK";
-        let (docker, podman) = (read(docker, false).unwrap(), read(podman, true).unwrap());
-        assert_eq!((docker.version, docker.podman, docker.by_root), ((1, 41), false, false));
-        assert!(podman.version < (9, 99) && podman.podman && podman.by_root);
+        let (docker, podman) = (read(docker, false, 7).unwrap(), read(podman, true, 7).unwrap());
+        assert_eq!((docker.version, docker.podman, docker.by_root), ((1, 41), None, false));
+        assert!(podman.version < (9, 99) && podman.by_root);
+        assert_eq!(podman.podman.as_deref(), Some("4.3.1"));
         for wrong in [
             "",
             "HTTP/1.0 404 Not Found\r\n\r\n",
             "SSH-2.0",
             "HTTP/1.0 200 OK\r\nApi-Version: x\r\n\r\n",
         ] {
-            assert!(read(wrong, false).is_err(), "{wrong}");
+            assert!(read(wrong, false, 7).is_err(), "{wrong}");
         }
     }
 }

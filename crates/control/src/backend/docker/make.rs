@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use bollard::container::LogOutput;
+use bollard::models::ContainerSummaryStateEnum;
 use bollard::query_parameters::{
     ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder,
     ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -20,6 +23,7 @@ use super::engine::{Engine, status};
 use super::files::Facts;
 use super::render::{self, Marks};
 use super::{Docker, PREFIX, broker, files, name, proxy_failed};
+use crate::backend::bwrap::without_returns;
 use crate::backend::{BackendError, Listen, Recorder, Stray};
 use crate::error::ControlError;
 use crate::session::{BackendKind, Session, hex};
@@ -40,7 +44,11 @@ impl Docker {
         record: &mut Recorder<'_>,
     ) -> Result<(), ControlError> {
         let plan = self.plan_of(session, config)?;
-        let secrets = (self.secrets)(config)?;
+        let address = address(session, &plan);
+        let mut secrets = (self.secrets)(config, address)?;
+        if plan.door.is_some() {
+            secrets.env.push(("AGENT_DOOR_ADDRESS".into(), address.to_string()));
+        }
         let dir = self.dir(session);
         let control = control(session)
             .map_err(|error| BackendError::new("cannot make the session's token", error))?;
@@ -262,6 +270,10 @@ impl Docker {
             loop {
                 let goes_on = match tokio_timeout(PAUSE, logs.next()).await {
                     None => each(&[]),
+                    // What a terminal shows has lines of its own kind.
+                    Some(Some(Ok(LogOutput::Console { message }))) => {
+                        each(&without_returns(&message))
+                    }
                     Some(Some(Ok(piece))) => each(piece.as_ref()),
                     Some(None) => false,
                     Some(Some(Err(error))) if status(&error) == Some(404) => false,
@@ -293,24 +305,44 @@ impl Docker {
         HashMap::from([("label".to_owned(), vec![label])])
     }
 
-    /// Containers with our mark, of this data directory, that no session on record has.
-    pub(super) fn stray_containers(
+    /// Containers with our mark, of this data directory, by their names; nothing where there is no engine.
+    pub(super) fn own_containers(
         &self,
-        is_known: &dyn Fn(&str) -> bool,
-    ) -> Result<Vec<Stray>, BackendError> {
-        let Some(engine) = self.engine_if_any()? else { return Ok(Vec::new()) };
+    ) -> Result<Option<HashMap<String, ContainerSummaryStateEnum>>, BackendError> {
+        let Some(engine) = self.engine_if_any()? else { return Ok(None) };
         let options =
             ListContainersOptionsBuilder::default().all(true).filters(&self.mark()).build();
         let found =
             engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
-        let stray = found.into_iter().filter_map(|found| {
+        let own = found.into_iter().filter_map(|found| {
             let id = found.labels.as_ref()?.get(render::SESSION)?.clone();
             let name = found.names?.first()?.trim_start_matches('/').to_owned();
-            (name == format!("{PREFIX}{id}") && !is_known(&id))
-                .then_some(Stray { backend: BackendKind::Docker, identity: name })
+            (name == format!("{PREFIX}{id}")).then_some((name, found.state?))
         });
-        Ok(stray.collect())
+        Ok(Some(own.collect()))
     }
+
+    /// Those of them that no session on record has.
+    pub(super) fn stray_containers(
+        &self,
+        is_known: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Stray>, BackendError> {
+        let found = self.own_containers()?.unwrap_or_default().into_keys();
+        let stray = found.filter(|name| !is_known(name.trim_start_matches(PREFIX)));
+        Ok(stray.map(|identity| Stray { backend: BackendKind::Docker, identity }).collect())
+    }
+}
+
+/// Where a container finds the proxy: on its own loopback where everybody does. On this machine's, which it shares with
+/// others, each session has an address of its own, which stays the same.
+fn address(session: &Session, plan: &Container) -> Ipv4Addr {
+    use sha2::{Digest, Sha256};
+    if !plan.door.as_ref().is_some_and(|door| door.shared) {
+        return Ipv4Addr::LOCALHOST;
+    }
+    let [first, second, third, ..]: [u8; 32] = Sha256::digest(session.id.as_str()).into();
+    // What stands at the beginning of the range is used by others, too.
+    Ipv4Addr::new(127, first.max(1), second, third.clamp(1, 254))
 }
 
 /// What the first process is told. The token is the session's own, and nobody's key.
@@ -334,6 +366,11 @@ fn explained(error: BackendError) -> BackendError {
     if source.contains("mount local volume") || source.contains("type: overlay") {
         return error.hint(
             "the engine mounts the layer: it has to be on this machine, on a kernel that makes overlays with `userxattr` (5.11)",
+        );
+    }
+    if source.contains("unable to apply caps") {
+        return error.hint(
+            "this machine's own root lacks a capability, so that no privileged container starts here: leave `services.dockerd` out",
         );
     }
     if !source.contains("network") {

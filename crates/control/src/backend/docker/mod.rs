@@ -14,6 +14,7 @@
 mod address;
 mod authorized;
 mod greeting;
+mod rootless;
 mod engine;
 mod render;
 mod files;
@@ -23,16 +24,21 @@ mod layer;
 mod still;
 mod make;
 mod process;
+mod attach;
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
+use bollard::models::{
+    ContainerInspectResponse, ContainerStateStatusEnum, ContainerSummaryStateEnum,
+};
 use sandbox_core::Host;
 use sandbox_core::backend::docker::{self as plan, Binaries, Container, ContainerError};
 use sandbox_core::config::{Config, Request};
+use sandbox_linux::pty::Size;
 use sandbox_proxy::client::ClientError;
 use sandbox_proxy::credential::Secret;
 use sandbox_proxy::session::Registration;
@@ -63,8 +69,9 @@ pub struct Secrets {
     pub ssh_key: Option<Secret>,
 }
 
-/// Finds the secrets of a configuration. Called only when a container is made.
-pub type FindSecrets = Box<dyn Fn(&Config) -> Result<Secrets, BackendError> + Send>;
+/// Finds the secrets of a configuration, for a container that has the proxy at this address. Called only when one
+/// is made.
+pub type FindSecrets = Box<dyn Fn(&Config, Ipv4Addr) -> Result<Secrets, BackendError> + Send>;
 
 /// Sessions in containers.
 pub struct Docker {
@@ -141,13 +148,28 @@ impl Docker {
         Ok(Some(has(render::POLICY, &session.policy)))
     }
 
+    /// What serves a session from outside runs: the proxy, which keeps doors by itself, and the broker.
+    fn bind_proxy(&self, session: &Session, facts: &Facts) -> Result<(), BackendError> {
+        if facts.door {
+            self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
+        }
+        self.start_broker(session, facts)
+    }
+
     fn facts(&self, session: &Session) -> Result<Facts, BackendError> {
         Facts::read(&self.dir(session)).map_err(|error| {
-            BackendError::new(format!("the session `{}` is not whole", session.name), error)
-                .code("unreachable")
-                .hint(format!("bring it up again: agent-sandbox up --name {}", session.name))
+            let mut broken = does_not_answer(session, error);
+            broken.message = format!("the session `{}` is not whole", session.name);
+            broken
         })
     }
+}
+
+fn does_not_answer(session: &Session, error: io::Error) -> BackendError {
+    let name = &session.name;
+    BackendError::new(format!("the session `{name}` does not answer"), error)
+        .code("unreachable")
+        .hint(format!("bring it up again: agent-sandbox up --name {name}"))
 }
 
 impl Backend for Docker {
@@ -179,13 +201,11 @@ impl Backend for Docker {
     }
 
     fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
-        let up = session.wanted == Wanted::Up;
-        let gone = Observed::only(if up { State::Killed } else { State::Stopped });
+        let gone = gone(session);
         let found = match self.inspect(&name(session)) {
             Ok(found) => found,
-            // A list of sessions is worth something without the engine, too.
             Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
-                return Ok(Observed { handle: Some("no engine".into()), ..gone });
+                return Ok(without_engine(session));
             }
             Err(error) => return Err(error),
         };
@@ -201,23 +221,34 @@ impl Backend for Docker {
         Ok(Observed { state: word, handle, pid, agent: None })
     }
 
-    /// The proxy keeps doors by itself; it only has to run.
+    /// One question for all of them. Which processes they are is not in the answer.
+    fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
+        let Some(found) = self.own_containers()? else {
+            return Ok(sessions.iter().map(|session| without_engine(session)).collect());
+        };
+        let seen = |session: &&Session| {
+            let state = match found.get(&name(session)) {
+                Some(ContainerSummaryStateEnum::RUNNING) => State::Running,
+                Some(ContainerSummaryStateEnum::PAUSED) => State::Suspended,
+                Some(ContainerSummaryStateEnum::RESTARTING) => State::Starting,
+                _ => return gone(session),
+            };
+            Observed {
+                handle: Some(format!("container {}", name(session))),
+                ..Observed::only(state)
+            }
+        };
+        Ok(sessions.iter().map(seen).collect())
+    }
+
     fn bind(&self, session: &Session, _: &mut Recorder<'_>) -> Result<(), ControlError> {
-        let facts = self.facts(session)?;
-        if facts.door {
-            self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
-        }
-        self.start_broker(session, &facts)?;
-        Ok(())
+        Ok(self.bind_proxy(session, &self.facts(session)?)?)
     }
 
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
         let engine = self.engine()?;
         let facts = self.facts(session)?;
-        if facts.door {
-            self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
-        }
-        self.start_broker(session, &facts)?;
+        self.bind_proxy(session, &facts)?;
         let place = Where {
             docker: engine.docker.clone(),
             container: name(session),
@@ -225,11 +256,20 @@ impl Backend for Docker {
             init: facts.init.clone(),
             cwd: facts.inside(exec.cwd.as_deref()),
         };
-        process::start(place, exec).map_err(|error| {
-            BackendError::new(format!("the session `{}` does not answer", session.name), error)
-                .code("unreachable")
-                .hint(format!("bring it up again: agent-sandbox up --name {}", session.name))
-        })
+        process::start(place, exec).map_err(|error| does_not_answer(session, error))
+    }
+
+    fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
+        let facts = self.facts(session)?;
+        if !facts.terminal {
+            let name = &session.name;
+            return Err(BackendError::plain(format!("the session `{name}` has no agent to join"))
+                .code("no_agent")
+                .hint(format!("enter it: agent-sandbox exec -it -s {name} sh; or set `agent.command`, and bring it up again")));
+        }
+        self.bind_proxy(session, &facts)?;
+        let docker = self.engine()?.docker.clone();
+        attach::join(docker, name(session), size).map_err(|error| does_not_answer(session, error))
     }
 
     fn logs(
@@ -326,6 +366,15 @@ impl Backend for Docker {
 
 fn name(session: &Session) -> String {
     format!("{PREFIX}{}", session.id)
+}
+
+fn gone(session: &Session) -> Observed {
+    Observed::only(if session.wanted == Wanted::Up { State::Killed } else { State::Stopped })
+}
+
+/// A list of sessions is worth something without the engine, too.
+fn without_engine(session: &Session) -> Observed {
+    Observed { handle: Some("no engine".into()), ..gone(session) }
 }
 
 fn remove_dir(dir: &Path) -> Result<(), BackendError> {

@@ -27,7 +27,7 @@ const QUEUE: usize = 16;
 const KILL: i32 = 9;
 
 /// What is asked of a command that runs.
-enum Order {
+pub(super) enum Order {
     Signal(i32),
     Resize(Size),
 }
@@ -60,26 +60,37 @@ pub(super) fn start(place: Where, exec: Exec) -> io::Result<Connection> {
         (ours, Some(theirs))
     };
     let config = config(&place, &exec.argv, &exec.env, exec.terminal)?;
+    let streams = Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+    let size = exec.terminal;
+    let process = attended(move |inbox, started| {
+        Box::pin(attend(place, config, size, streams, inbox, started))
+    })?;
+    Ok(Connection { stdin, stdout, stderr, process })
+}
+
+/// What is done beside something that runs, until its end.
+type Attending = std::pin::Pin<Box<dyn Future<Output = Ended>>>;
+
+/// Stays beside something that runs, in a thread of its own, and returns as soon as it has begun.
+pub(super) fn attended(
+    attend: impl FnOnce(mpsc::UnboundedReceiver<Order>, Started) -> Attending + Send + 'static,
+) -> io::Result<Box<dyn Process>> {
     let (orders, inbox) = mpsc::unbounded_channel();
     let (done, signal) = pipe()?;
     let (tell, ended) = std::sync::mpsc::channel();
     let (started, is_started) = std::sync::mpsc::channel();
-    let streams = Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
-    let size = exec.terminal;
     let thread = std::thread::spawn(move || {
-        let ended = run(&place, config, size, streams, inbox, &started);
-        let _ = tell.send(ended);
+        let _ = tell.send(run(|| attend(inbox, started)));
         // Its end is what can be read.
         drop(signal);
     });
     if let Ok(Err(error)) = is_started.recv() {
         return Err(io::Error::other(error));
     }
-    let process = Running { orders, done, ended, thread: Some(thread), over: false };
-    Ok(Connection { stdin, stdout, stderr, process: Box::new(process) })
+    Ok(Box::new(Running { orders, done, ended, thread: Some(thread), over: false }))
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
@@ -140,38 +151,33 @@ struct Streams {
     stderr: Option<OwnedFd>,
 }
 
-type Started = std::sync::mpsc::Sender<Result<(), Error>>;
+/// Where it is told that it has begun, or why not.
+pub(super) type Started = std::sync::mpsc::Sender<Result<(), Error>>;
 
-fn run(
-    place: &Where,
-    config: ExecConfig,
-    size: Option<Size>,
-    streams: Streams,
-    inbox: mpsc::UnboundedReceiver<Order>,
-    started: &Started,
-) -> Ended {
+fn run(attend: impl FnOnce() -> Attending) -> Ended {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return lost(&error),
     };
-    let ended = runtime.block_on(attend(place, config, size, streams, inbox, started));
+    let ended = runtime.block_on(attend());
     // A thread that waits for input that never comes is not waited for.
     runtime.shutdown_background();
     ended
 }
 
-fn lost(error: &dyn std::error::Error) -> Ended {
+pub(super) fn lost(error: &dyn std::error::Error) -> Ended {
     Ended { code: 125, why: Some(format!("the engine has lost the command: {error}")) }
 }
 
 async fn attend(
-    place: &Where,
+    place: Where,
     config: ExecConfig,
     size: Option<Size>,
     streams: Streams,
     mut inbox: mpsc::UnboundedReceiver<Order>,
-    started: &Started,
+    started: Started,
 ) -> Ended {
+    let place = &place;
     let (id, mut output, input) = match begin(place, config, size).await {
         Ok(begun) => begun,
         Err(error) => {
@@ -239,7 +245,10 @@ async fn begin(place: &Where, config: ExecConfig, size: Option<Size>) -> Result<
 }
 
 /// Passes the input on until its end, which the command is told of.
-async fn feed(stdin: OwnedFd, mut input: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>) {
+pub(super) async fn feed(
+    stdin: OwnedFd,
+    mut input: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
+) {
     let (sender, mut receiver) = mpsc::channel::<Bytes>(QUEUE);
     std::thread::spawn(move || {
         let mut file = File::from(stdin);
@@ -260,7 +269,7 @@ async fn feed(stdin: OwnedFd, mut input: std::pin::Pin<Box<dyn tokio::io::AsyncW
 }
 
 /// A thread that writes what it is sent.
-fn sink(to: OwnedFd) -> (mpsc::Sender<Bytes>, JoinHandle<()>) {
+pub(super) fn sink(to: OwnedFd) -> (mpsc::Sender<Bytes>, JoinHandle<()>) {
     let (sender, mut receiver) = mpsc::channel::<Bytes>(QUEUE);
     let thread = std::thread::spawn(move || {
         let mut file = File::from(to);

@@ -17,6 +17,8 @@ use super::layer;
 pub(super) const SESSION: &str = "agent-sandbox.session";
 pub(super) const POLICY: &str = "agent-sandbox.policy";
 pub(super) const STATE: &str = "agent-sandbox.state";
+/// From which port on everybody may listen, in the container's own network.
+const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
 const OWNER: &str = "agent-sandbox.owner";
 
 /// Whose container it is.
@@ -48,6 +50,8 @@ pub(super) fn body(
         cmd: Some(Vec::new()),
         env: Some(env),
         working_dir: Some("/".into()),
+        tty: Some(plan.terminal),
+        open_stdin: Some(plan.terminal),
         labels: Some(labels(marks)),
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".into()]), ..Default::default() }),
         stop_signal: Some("SIGTERM".into()),
@@ -93,20 +97,25 @@ fn host_config(plan: &Container, marks: &Marks<'_>, dir: &Path, deeply: bool) ->
         security_opt: Some(security(plan)),
         privileged: Some(plan.privileged),
         devices: Some(plan.devices.iter().map(|device| mapping(device)).collect()),
-        memory: Some(memory),
+        memory: limit(memory),
         // As much swap as memory would be twice the limit.
-        memory_swap: Some(memory),
+        memory_swap: limit(memory),
         nano_cpus: plan.cpus.map(|cpus| i64::from(cpus) * 1_000_000),
-        pids_limit: Some(plan.pids.into()),
+        pids_limit: limit(plan.pids.into()),
         restart_policy: Some(restart),
         runtime: plan.runtime.clone(),
         userns_mode: plan.userns.clone(),
         ipc_mode: Some("private".into()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
         publish_all_ports: Some(false),
+        sysctls: plan.low_ports.then(|| HashMap::from([(LOW_PORTS.into(), "0".into())])),
         log_config: Some(log),
         ..Default::default()
     }
+}
+
+fn limit(most: i64) -> Option<i64> {
+    Some(most).filter(|most| *most > 0)
 }
 
 fn security(plan: &Container) -> Vec<String> {

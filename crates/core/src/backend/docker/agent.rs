@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::mounts::Bind;
+use super::users;
 use super::{
     Container, ContainerError, DATA, Engine, GRACE, HOME, OwnDir, OwnFile, PRIVATE, RUNTIME,
     Session, WORKSPACE,
@@ -30,6 +31,9 @@ pub struct Agent {
     pub workdir: PathBuf,
     /// What PID 1 does.
     pub start: Start,
+    /// The number that the first process takes, where the agent has root's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<u32>,
 }
 
 /// What PID 1 does.
@@ -63,7 +67,14 @@ impl Agent {
         };
         let usual = if set_up { home.join("workspace") } else { WORKSPACE.into() };
         let workdir = text.workdir.map_or(usual, PathBuf::from);
-        Ok(Self { user, ids, home, workdir, start: Start::Exec })
+        let keeper = users::keeper(engine, ids);
+        Ok(Self { user, ids, home, workdir, start: Start::Exec, keeper })
+    }
+
+    /// Options of a file system in memory that is not the agent's, although root's number is.
+    pub(super) fn kept(&self, options: &str) -> String {
+        let owner = self.keeper.map(|number| format!(",uid={number},gid={number}"));
+        format!("{options}{}", owner.unwrap_or_default())
     }
 }
 
@@ -97,9 +108,13 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(letters)
 }
 
-/// Root's agent is not root: it is whoever has the project, else the user of our images.
+/// Root's agent is not root: it is whoever has the project, else the user of our images. The root of a rootless
+/// Docker is the caller.
 fn callers(host: &Host, config: &Config, engine: &Engine) -> (u32, u32) {
-    if host.uid != 0 && (engine.podman || !engine.rootless) {
+    if engine.rootless && !engine.podman {
+        return (0, 0);
+    }
+    if host.uid != 0 {
         return (host.uid, host.gid);
     }
     let owner = std::fs::metadata(project(config)).ok().map(|about| (about.uid(), about.gid()));
@@ -151,7 +166,8 @@ pub(super) fn first_process(
             made.user = "0:0".into();
             let why = "the first process starts the agent as its user, and ends it";
             made.allow(&["SETUID", "SETGID", "SETPCAP", "KILL"], why);
-            made.tmpfs.insert(PRIVATE.into(), "rw,nosuid,nodev,noexec,mode=0700,size=1m".into());
+            let private = made.agent.kept("rw,nosuid,nodev,noexec,mode=0700,size=1m");
+            made.tmpfs.insert(PRIVATE.into(), private);
             controlled_by(made, Path::new(PRIVATE), false);
             open_door(session, made);
             made.env.insert("AGENT_STOP_GRACE".into(), GRACE.to_string());
@@ -213,11 +229,12 @@ fn binaries(session: &Session<'_>, made: &mut Container) -> String {
 fn describe_user(made: &mut Container) {
     let Some((uid, gid)) = made.agent.ids else { return };
     let home = made.agent.home.display();
+    // The first of a number gives it its name.
     let passwd = format!(
-        "root:x:0:0:root:/root:/sbin/nologin\nagent:x:{uid}:{gid}:agent:{home}:/bin/sh\n\
+        "agent:x:{uid}:{gid}:agent:{home}:/bin/sh\nroot:x:0:0:root:/root:/sbin/nologin\n\
          nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n"
     );
-    let group = format!("root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n");
+    let group = format!("agent:x:{gid}:\nroot:x:0:\nnogroup:x:65534:\n");
     for (name, text) in [("passwd", passwd), ("group", group)] {
         let path = Path::new("etc").join(name);
         made.files.push(OwnFile { path: path.clone(), text, mode: 0o644 });
@@ -234,6 +251,9 @@ fn variables(config: &Config, made: &mut Container) {
         made.agent.user.clone()
     };
     made.env.insert("AGENT_USER".into(), user);
+    if let Some(keeper) = made.agent.keeper {
+        made.env.insert("AGENT_KEEPER".into(), keeper.to_string());
+    }
     let services = config.session.services.as_ref().map(|services| services.value.dockerd);
     let dockerd = match services.unwrap_or_default() {
         Dockerd::Off => "off",
@@ -244,6 +264,7 @@ fn variables(config: &Config, made: &mut Container) {
     made.env.insert("AGENT_REQUIRE_USER".into(), "1".into());
     made.env.insert("AGENT_WORKDIR".into(), made.agent.workdir.to_string_lossy().into_owned());
     if let Some(command) = agent.command {
+        made.terminal = true;
         made.env.insert("AGENT_COMMAND".into(), command);
         let args = serde_json::to_string(&agent.args.unwrap_or_default()).unwrap_or_default();
         made.env.insert("AGENT_ARGS_JSON".into(), args);
@@ -284,7 +305,8 @@ fn home(
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     if sets_up_home(config) || made.env.get("AGENT_DOCKERD").is_some_and(|word| word != "off") {
-        made.dirs.push(OwnDir { path: "data".into(), mode: 0o700, agents: false });
+        // The agent's home is in it, and what else is there has an owner of its own.
+        made.dirs.push(OwnDir { path: "data".into(), mode: 0o711, agents: false });
         made.bind(Bind::of_session(Path::new("data"), Path::new(DATA), Access::Rw));
     }
     if !sets_up_home(config) {

@@ -76,9 +76,6 @@ pub enum ContainerError {
         /// The name.
         name: String,
     },
-    /// A proxied secret beside the host's network.
-    #[error("a container with the host's network has no place of its own for the proxy")]
-    ProxyOnHost,
     /// `agent.init = "exec"`, although something has to stay beside the agent.
     #[error("{origin}: `agent.init = \"exec\"` leaves nobody beside the agent, and {why}")]
     NeedsInit {
@@ -125,6 +122,20 @@ pub enum ContainerError {
         /// What is mounted in it.
         point: PathBuf,
     },
+    /// Users of the engine that cannot be told.
+    #[error("the engine is an ordinary user's, and {why}")]
+    Users {
+        /// What is missing.
+        why: &'static str,
+    },
+    /// A limit that the engine cannot set.
+    #[error("{origin}: the engine cannot limit `{what}`")]
+    Limit {
+        /// The setting.
+        origin: Origin,
+        /// Of what.
+        what: &'static str,
+    },
     /// A key that this backend does not carry out.
     #[error("{origin}: containers do not carry out `{key}`: {why}")]
     Unsupported {
@@ -154,15 +165,18 @@ impl ContainerError {
             Self::Network { .. } => {
                 "name a network of `docker network ls`, or write `none`, `host` or `bridge`".into()
             }
-            Self::ProxyOnHost => {
-                "use `network = \"none\"`, \"bridge\" or a list of hosts: the proxy is reached in each of them".into()
-            }
             Self::NeedsInit { .. } => "leave `agent.init` out, or write \"supervise\"".into(),
             Self::Runtime { known, .. } => format!("it has {}", known.join(", ")),
             Self::EnvFile { .. } => "it holds lines `NAME=VALUE`".into(),
             Self::Variable { .. } => "use the keys of `agent` for what it stands for".into(),
             Self::MountBelow { .. } => {
                 "mount the one directory that the agent needs, or leave `cow` out".into()
+            }
+            Self::Users { .. } => {
+                "give yourself 65536 subordinate users in /etc/subuid and /etc/subgid, and start the engine again".into()
+            }
+            Self::Limit { .. } => {
+                "an ordinary user's engine limits nothing on cgroup v1, and on v2 what systemd lets it (`Delegate=yes`): use the machine's own engine, or leave `resources` out".into()
             }
             Self::Unsupported { .. } => "leave it out, or use `backend = \"bwrap\"`".into(),
         })

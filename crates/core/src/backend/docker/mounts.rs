@@ -100,13 +100,15 @@ pub(super) fn project(
             "nothing is mounted at `{WORKSPACE}`: it is the project, `{shown}`, writable"
         ));
     }
-    note_ownership(made);
+    note_ownership(host, made);
     super::layers::keep_apart(config, engine, made)
 }
 
 /// Whoever works as root should know why the agent cannot write.
-fn note_ownership(made: &mut Container) {
+fn note_ownership(host: &Host, made: &mut Container) {
     let Some((uid, _)) = made.agent.ids else { return };
+    // Root's number is the caller's there.
+    let uid = if made.agent.keeper.is_some() { host.uid } else { uid };
     let others = made.mounts.iter().filter(|bind| bind.access == Access::Rw).find_map(|bind| {
         let Source::Host(path) = &bind.source else { return None };
         let about = std::fs::metadata(path).ok()?;
@@ -132,7 +134,7 @@ pub(super) fn home(
         return Err(ContainerError::Unsupported {
             origin: home.origin.clone(),
             key: "home",
-            why: "the image's own home is the template, and the session's directory keeps it",
+            why: "the image's own home is what it starts from, and the session's directory keeps it: put files into the image, or mount them by `shared_dirs`",
         });
     }
     if let Some(workspace) = &config.session.workspace {

@@ -1,5 +1,7 @@
 //! What a configuration comes to as a container.
 
+mod engines;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -7,8 +7,14 @@ const PASSWD: &[u8] = b"root:x:0:0::/root:/bin/sh\noctobot:x:1001:1001::/home/oc
 fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Settings, String> {
     let environment = Environment::of(entries.iter().map(|entry| entry.as_bytes().to_vec()));
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    decide(&Situation { environment: &environment, words: &words, uid, passwd: PASSWD })
-        .map_err(|error| error.to_string())
+    decide(&Situation {
+        environment: &environment,
+        words: &words,
+        uid,
+        passwd: PASSWD,
+        keeper: None,
+    })
+    .map_err(|error| error.to_string())
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! Containers whose root is an ordinary user of the machine, as those of a rootless engine are. The agent has
+//! root's number there, without any right of root's, so that what it makes is that user's. The first process
+//! then takes a number of its own: nothing that it keeps for itself is the agent's.
+
+use std::io;
+
+use rustix::process::{Gid, Uid};
+use rustix::thread::CapabilitySets;
+
+use crate::environment::Environment;
+use crate::names::AGENT_KEEPER;
+
+/// The number that is the first process's own, where the agent has root's. Nowhere else is it looked at: who
+/// is root of the machine must not be an agent.
+pub(crate) fn number(environment: &Environment) -> Option<u32> {
+    let text = std::str::from_utf8(environment.set(AGENT_KEEPER)?).ok()?;
+    let number = text.parse::<u32>().ok().filter(|number| !matches!(*number, 0 | u32::MAX))?;
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    root_is_somebody_else(&map).then_some(number)
+}
+
+/// Whether user 0 in here is another one outside.
+fn root_is_somebody_else(map: &str) -> bool {
+    let mut ranges = map.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().map(str::parse::<u32>);
+        Some((words.next()?.ok()?, words.next()?.ok()?))
+    });
+    ranges.any(|(inside, outside)| inside == 0 && outside != 0)
+}
+
+/// Takes that number, and keeps every right that root had.
+pub(crate) fn become_keeper(number: u32) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
+    rustix::thread::set_keep_capabilities(true)?;
+    rustix::thread::set_thread_groups(&[gid])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    rustix::thread::set_keep_capabilities(false)?;
+    // They are still permitted, and no longer in effect.
+    let now = rustix::thread::capabilities(None)?;
+    let sets = CapabilitySets { effective: now.permitted, ..now };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_counts_only_where_root_is_somebody_else() {
+        for (map, expected) in [
+            ("         0       1000          1\n         1     100000      65536\n", true),
+            ("0 100000 65536\n", true),
+            ("0 0 4294967295\n", false),
+            ("0 0 1\n1 100000 65536\n", false),
+            ("1000 1000 1\n", false),
+            ("", false),
+            ("x y z\n", false),
+        ] {
+            assert_eq!(root_is_somebody_else(map), expected, "{map:?}");
+        }
+        for wrong in ["0", "4294967295", "-1", "x", ""] {
+            let environment = Environment::of([format!("{AGENT_KEEPER}={wrong}").into_bytes()]);
+            assert_eq!(number(&environment), None, "{wrong}");
+        }
+    }
+}
