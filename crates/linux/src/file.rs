@@ -42,6 +42,27 @@ pub fn readable(path: &Path) -> bool {
         || rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
+/// Whether a directory above a path keeps root out as soon as it is in a sandbox: there its powers end at what belongs to
+/// others. Everybody else has been told by the kernel.
+pub fn is_beyond_root(path: &Path) -> bool {
+    rustix::process::geteuid().is_root() && path.ancestors().skip(1).any(is_shut)
+}
+
+/// Whether a directory is somebody else's, who lets neither all nor our groups in.
+fn is_shut(dir: &Path) -> bool {
+    let Ok(stat) = rustix::fs::stat(dir) else { return false };
+    let group = rustix::fs::Gid::from_raw(stat.st_gid);
+    let ours = || {
+        group == rustix::process::getegid()
+            || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
+    };
+    let bit = || if ours() { 0o010 } else { 0o001 };
+    // A list of single users says more than these bits do.
+    let listed =
+        || rustix::fs::getxattr(dir, "system.posix_acl_access", &mut [0_u8; 0][..]).is_ok();
+    stat.st_uid != 0 && stat.st_mode & bit() == 0 && !listed()
+}
+
 /// Whether the caller may change the control group that it runs in, as systemd lets users do.
 pub fn owns_cgroup() -> bool {
     let groups = kernel_text("/proc/self/cgroup").unwrap_or_default();

@@ -136,6 +136,10 @@ impl Builder {
     }
 
     fn bind(&mut self, path: &Path, kind: Kind, view: View, origin: &Origin) {
+        // Nothing can be mounted where nobody inside can come, nor needs to be.
+        if view != View::ReadWrite && sandbox_linux::file::is_beyond_root(path) {
+            return;
+        }
         let create = matches!(self.above(path), State::Empty | State::Own);
         let (source, target) = (path.to_path_buf(), path.to_path_buf());
         let mount = Mount { source, target, view, kind, create, origin: origin.clone() };

@@ -111,7 +111,9 @@ pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
             sockets.extend(sockets_in(&dir));
         }
     }
-    let wanted = |path: &PathBuf| !opened.contains(path) && is_visible(path, mounts);
+    let wanted = |path: &PathBuf| {
+        !opened.contains(path) && is_visible(path, mounts) && !file::is_beyond_root(path)
+    };
     sockets.into_iter().filter(wanted).collect()
 }
 

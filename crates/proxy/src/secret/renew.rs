@@ -14,7 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Uri};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -83,8 +84,9 @@ pub(super) fn is_good(token: &Resolved) -> bool {
 
 /// Renews the login in a file, unless somebody has meanwhile.
 pub(super) fn renew(login: Login, path: &Path) -> Result<(), RenewError> {
-    // Opened for writing before anything is asked for: what cannot be kept must not be used up.
+    // Opened for writing, with room on the disk, before anything is asked for: what cannot be kept must not be used up.
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(RenewError::File)?;
+    make_room(&file).map_err(RenewError::File)?;
     hold(&file)?;
     let text = read(&file).map_err(RenewError::File)?;
     if login::token(login, &text).is_some_and(|token| is_good(&token)) {
@@ -102,6 +104,14 @@ pub(super) fn renew(login: Login, path: &Path) -> Result<(), RenewError> {
         RenewError::Answer(place(login).server)
     })?;
     write(&file, &content, text.len()).map_err(RenewError::File)
+}
+
+/// Sees to it that the disk has room for any login, where it can promise that.
+fn make_room(file: &File) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, LARGEST) {
+        Err(Errno::NOSPC | Errno::DQUOT) => Err(Errno::NOSPC.into()),
+        _ => Ok(()),
+    }
 }
 
 /// One at a time, of all proxies.

@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use testkit::{Terminal, World};
+use testkit::{Terminal, User, World, user};
 
 use super::{is_plain, python, python_inside, python_outside};
 
@@ -201,4 +201,26 @@ fn n15_a_port_opened_inside_is_not_open_outside_without_network() {
     }
     let code = "import socket\nfor l in open('/proc/net/dev').read().split('\\n')[2:]: print(l.split(':')[0].strip())";
     python_inside(&world, &["--network=false"], code).stdout("lo\n\n");
+}
+
+/// As root a sandbox cannot cover what lies there, and as nobody it cannot even be seen: both are kept out.
+#[test]
+fn u1_what_somebody_else_keeps_to_himself_is_out_of_reach_and_stops_no_sandbox() {
+    let world = World::new().file("outside/theirs/secret", "s3cret").dir("outside/theirs/more");
+    let shut = "for dir in theirs theirs/more; do chmod $0 ../outside/$dir; done; \
+                [ $(id -u) != 0 ] || chown -R 65534:65534 ../outside/theirs";
+    let _listener =
+        std::os::unix::net::UnixListener::bind(world.path("outside/theirs/more/socket")).unwrap();
+    let code = "import socket\nprint(open('../outside/theirs/secret').read())\n\
+                socket.socket(socket.AF_UNIX).connect('../outside/theirs/more/socket')";
+    python_outside(&world, code).succeeds().stdout("s3cret\n");
+    let hide = format!("--exclude={}", world.path("outside/theirs/secret").display());
+    // What an ordinary user owns is no stranger's.
+    let modes: &[&str] = if user() == User::Root { &["710", "700", "000"] } else { &["000"] };
+    for mode in modes {
+        world.host(["sh", "-c", shut, mode]).succeeds();
+        world.run([&hide, "true"]).succeeds();
+        python_inside(&world, &[], code).fails().stderr_contains("Permission denied");
+        world.host(["chmod", "-R", "u+rwx", "../outside/theirs"]).succeeds();
+    }
 }
