@@ -38,7 +38,8 @@ fn the_agent_sees_what_was_shared_and_nothing_else() {
         .succeeds()
         .stdout("in the open at http://127.0.0.1:3128\n");
     // Calls go through the proxy, with the real key; nothing else goes anywhere.
-    let ask = "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" --post-data '{}' $ANTHROPIC_BASE_URL/v1/messages";
+    let ask =
+        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/messages";
     stage.sh(ask).succeeds().stdout("answer\n");
     assert_eq!(provider.shown(), [KEY]);
     stage.sh(&format!("wget -q -O - http://{address}/")).fails();
