@@ -170,7 +170,7 @@ fn a_proxied_key_works_without_a_network_and_outlives_the_container() {
     stage.sh("ls /sys/class/net").succeeds().stdout("lo\n");
     stage.sh(&format!("wget -q -O - http://{address}/")).fails();
     let ask =
-        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/messages";
+        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models";
     let asked = || {
         let before = provider.shown().len();
         stage.sh(ask).succeeds().stdout("answer\n");

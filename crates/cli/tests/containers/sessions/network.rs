@@ -31,7 +31,7 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
     stage.world.write("key", KEY);
     stage.bring_up().succeeds();
     let ask =
-        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/messages";
+        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models";
     let asked = || {
         let before = provider.shown().len();
         stage.sh(ask).succeeds().stdout("answer\n");
@@ -43,7 +43,7 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
     kill_proxy(&stage);
     asked();
     // Another sandbox's token is worth nothing, and the end of the session is the end of its own.
-    stage.sh("ANTHROPIC_API_KEY=session-0000; wget -q -O - --header 'x-api-key: session-0000' $ANTHROPIC_BASE_URL/v1/messages").fails();
+    stage.sh("ANTHROPIC_API_KEY=session-0000; wget -q -O - --header 'x-api-key: session-0000' $ANTHROPIC_BASE_URL/v1/models").fails();
     stage.down().succeeds();
     let doors = stage.world.read("home/.local/state/agent-sandbox/proxy/doors.json");
     assert!(!doors.contains("attach.sock") && !doors.contains(KEY), "{doors}");
@@ -58,7 +58,7 @@ fn a_proxied_key_works_on_every_network() {
         provider.address
     );
     let ask = |key: &str| {
-        format!("wget -q -O - --header \"x-api-key: {key}\" $ANTHROPIC_BASE_URL/v1/messages")
+        format!("wget -q -O - --header \"x-api-key: {key}\" $ANTHROPIC_BASE_URL/v1/models")
     };
     let up = |network: &str| {
         let stage = Stage::new(&format!("network = '{network}'\n{secret}"));

@@ -39,7 +39,7 @@ fn the_agent_sees_what_was_shared_and_nothing_else() {
         .stdout("in the open at http://127.0.0.1:3128\n");
     // Calls go through the proxy, with the real key; nothing else goes anywhere.
     let ask =
-        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/messages";
+        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models";
     stage.sh(ask).succeeds().stdout("answer\n");
     assert_eq!(provider.shown(), [KEY]);
     stage.sh(&format!("wget -q -O - http://{address}/")).fails();
