@@ -65,12 +65,13 @@ fn a_watcher_who_does_not_read_is_let_go_of() {
     ));
     // Its output is a pipe that nobody reads.
     let script = format!(
-        "(sleep 1; echo go; sleep 1000) | '{}' attach {NAME} | sleep 1000",
+        "trap 'kill -KILL 0' TERM; (sleep 1; echo go; sleep 1000) | '{}' attach {NAME} | sleep 1000 & wait",
         stage.world.binary().display()
     );
     let watcher = stage.world.start(["sh", "-c", &script]);
     testkit::until("the agent goes on", || stage.world.has("project/done").then_some(()));
-    watcher.signal(testkit::Signal::KILL);
+    // It ends with all that it started.
+    watcher.signal(testkit::Signal::TERM);
     drop(watcher);
 }
 
