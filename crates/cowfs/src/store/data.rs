@@ -1,7 +1,10 @@
 //! Content in the database: chunks of equal length. A missing chunk is a hole, a short one ends in
 //! zeros.
 
-use rusqlite::OptionalExtension;
+use std::ops::Range;
+
+use rusqlite::blob::Blob;
+use rusqlite::{OptionalExtension, Row};
 
 use super::statement::{Statement, Value};
 use super::{Store, StoreError};
@@ -10,21 +13,78 @@ impl Store {
     /// Fills `buffer` with what stands at `offset`, zeros where nothing does.
     pub(crate) fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         buffer.fill(0);
-        let size = self.chunk_size as u64;
-        let end = offset + buffer.len() as u64;
+        // What cannot be read in place, since somebody put other things than bytes there, is found out row by row.
+        if buffer.len() >= self.chunk_size && self.read_in_place(ino, offset, buffer).is_ok() {
+            return Ok(());
+        }
         let mut query = self.journal.conn.prepare_cached(
             "SELECT chunk_index, data FROM fs_data WHERE ino=?1 AND chunk_index BETWEEN ?2 AND ?3",
         )?;
-        let (first, last) = ((offset / size).cast_signed(), (end.max(1) - 1) / size);
-        let mut rows = query.query((ino.cast_signed(), first, last.cast_signed()))?;
+        let mut rows = query.query(self.chunks(ino, offset, buffer.len()))?;
         while let Some(row) = rows.next()? {
-            let start = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * size;
+            let start = self.start(row)?;
             let chunk = row.get_ref(1)?.as_bytes().unwrap_or_default();
-            // A chunk longer than all others would cover the next one: cut, as AgentFS does.
-            let chunk = &chunk[..chunk.len().min(self.chunk_size)];
-            copy_overlap(buffer, offset, chunk, start);
+            if let Some((into, out)) = self.overlap(offset, buffer.len(), start, chunk.len()) {
+                let part = &mut buffer[into];
+                part.copy_from_slice(&chunk[out..][..part.len()]);
+            }
         }
         Ok(())
+    }
+
+    /// The same straight from the pages of the database: a whole chunk is so long that making room
+    /// for it elsewhere first costs as much as reading it.
+    fn read_in_place(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> rusqlite::Result<()> {
+        let conn = &self.journal.conn;
+        let mut query = conn.prepare_cached(
+            "SELECT chunk_index, rowid FROM fs_data WHERE ino=?1 AND chunk_index BETWEEN ?2 AND ?3",
+        )?;
+        let mut rows = query.query(self.chunks(ino, offset, buffer.len()))?;
+        let mut open: Option<Blob<'_>> = None;
+        while let Some(row) = rows.next()? {
+            let (start, id) = (self.start(row)?, row.get(1)?);
+            let blob = match &mut open {
+                Some(blob) => {
+                    blob.reopen(id)?;
+                    blob
+                }
+                None => open.insert(conn.blob_open("main", "fs_data", "data", id, true)?),
+            };
+            if let Some((into, out)) = self.overlap(offset, buffer.len(), start, blob.len()) {
+                blob.read_at_exact(&mut buffer[into], out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The inode, and its first and last chunk in a range.
+    fn chunks(&self, ino: u64, offset: u64, length: usize) -> (i64, i64, i64) {
+        let size = self.chunk_size as u64;
+        let end = offset + length as u64;
+        let last = (end.max(1) - 1) / size;
+        (ino.cast_signed(), (offset / size).cast_signed(), last.cast_signed())
+    }
+
+    /// Where the chunk of a row begins.
+    fn start(&self, row: &Row) -> rusqlite::Result<u64> {
+        Ok(u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * self.chunk_size as u64)
+    }
+
+    /// Which part of a range that starts at `offset` a chunk fills that starts at `start`, and from
+    /// where in the chunk on.
+    fn overlap(
+        &self,
+        offset: u64,
+        length: usize,
+        start: u64,
+        chunk: usize,
+    ) -> Option<(Range<usize>, usize)> {
+        // A chunk longer than all others would cover the next one: cut, as AgentFS does.
+        let chunk = chunk.min(self.chunk_size) as u64;
+        let (from, to) = (offset.max(start), (offset + length as u64).min(start + chunk));
+        let span = |from: u64, to: u64| usize::try_from(to - from).ok();
+        (from < to).then_some(())?;
+        Some((span(offset, from)?..span(offset, to)?, span(start, from)?))
     }
 
     /// Replaces the whole content.
@@ -110,16 +170,5 @@ impl Store {
             index += 1;
         }
         Ok((index * size).max(offset))
-    }
-}
-
-/// Copies the part of `chunk`, which stands at `start`, that lies in `buffer`, which stands at `offset`.
-fn copy_overlap(buffer: &mut [u8], offset: u64, chunk: &[u8], start: u64) {
-    let from = offset.max(start);
-    let to = (offset + buffer.len() as u64).min(start + chunk.len() as u64);
-    let span = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(0);
-    let (into, out, length) = (span(offset, from), span(start, from), span(from, to));
-    if length > 0 {
-        buffer[into..into + length].copy_from_slice(&chunk[out..out + length]);
     }
 }

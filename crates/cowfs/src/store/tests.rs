@@ -245,6 +245,29 @@ fn content_is_cut_and_read_at_any_chunk_size() {
 }
 
 #[test]
+fn whatever_stands_in_a_chunk_reads_the_same_in_one_piece_and_in_many() {
+    let odd = ["7", "'text'", "x'0102030405060708'", "''", "1.5"];
+    for value in odd {
+        let place = Place::new();
+        place.create().close().unwrap();
+        let sql = format!(
+            "UPDATE fs_config SET value='4' WHERE key='chunk_size';
+             INSERT INTO fs_data VALUES (7, 0, x'61626364'), (7, 1, {value}), (7, 3, x'6566')"
+        );
+        place.sql().execute_batch(&sql).unwrap();
+        let store = place.open();
+        let mut whole = [9; 18];
+        store.read(7, 1, &mut whole).unwrap();
+        let mut pieces = [9; 18];
+        for (piece, offset) in pieces.chunks_mut(3).zip((1..).step_by(3)) {
+            store.read(7, offset, piece).unwrap();
+        }
+        assert_eq!(whole, pieces, "{value}");
+        assert_eq!((&whole[..3], &whole[11..]), (&b"bcd"[..], &b"ef\0\0\0\0\0"[..]), "{value}");
+    }
+}
+
+#[test]
 fn a_chunk_size_of_nonsense_is_refused() {
     for size in ["0", "-1", "x", "99999999999"] {
         let place = Place::new();
