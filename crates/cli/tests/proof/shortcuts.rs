@@ -55,6 +55,37 @@ fn a_copy_that_is_written_is_the_content() {
     tree.fs(["fsck", "tree"]).succeeds();
 }
 
+/// While a large file is copied out, the kernel is told to forget what it has of it: nobody who reads it sees that.
+#[test]
+fn what_the_kernel_is_told_to_forget_reads_the_same_again() {
+    const LENGTH: usize = 24 << 20;
+    let world = World::new().dir("tree/base");
+    let mut tree = Layered::new(&world, "tree", Engine::AgentFs);
+    let model = pattern(LENGTH, 3);
+    fs::write(tree.path().join("large"), &model).unwrap();
+    for round in 0..rounds(3, 50) {
+        tree.remount();
+        let path = tree.path().join("large");
+        let file = File::open(&path).unwrap();
+        thread::scope(|scope| {
+            for reader in 0..3_usize {
+                let (file, path, model) = (&file, &path, &model);
+                scope.spawn(move || {
+                    let mut part = vec![0; 300_000];
+                    for step in 0..300 {
+                        let at = (step * 7919 * (reader + 1) + round) * 977 % (LENGTH - part.len());
+                        // The last of them reads from the beginning on, as it is copied.
+                        let at = if reader == 2 { step * 80_000 } else { at };
+                        file.read_exact_at(&mut part, at as u64).unwrap();
+                        assert!(part == model[at..at + part.len()], "at {at}");
+                    }
+                    assert!(fs::read(path).unwrap() == *model, "as a whole");
+                });
+            }
+        });
+    }
+}
+
 /// Small files are given to the kernel when they are opened: never what was there before a write that is over.
 #[test]
 fn what_is_given_ahead_is_never_old() {

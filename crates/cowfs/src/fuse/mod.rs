@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use fuser::{Config, MountOption, SessionACL};
+use fuser::{Config, INodeNo, MountOption, Notifier, SessionACL};
 use thiserror::Error;
 
 use crate::store::{Store, StoreError};
@@ -136,11 +136,13 @@ fn run(
     ready: impl FnOnce(),
 ) -> Result<(), ServeError> {
     let over = AtomicBool::new(false);
+    let notifier = session.notifier();
     std::thread::scope(|scope| {
         let keeper = scope.spawn(|| {
             while !over.load(Ordering::Acquire) {
                 std::thread::park_timeout(PATIENCE);
                 tree.tick();
+                forget(tree, &notifier);
             }
         });
         ready();
@@ -149,6 +151,16 @@ fn run(
         keeper.thread().unpark();
         served
     })
+}
+
+/// Lets the kernel drop what it has twice. It waits for whoever reads there: no thread that answers
+/// readers may call this.
+fn forget(tree: &Tree, notifier: &Notifier) {
+    for (id, range) in tree.held_twice() {
+        let (start, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());
+        // What it does not know any more, it has dropped.
+        let _ = notifier.inval_inode(INodeNo(id), start, length);
+    }
 }
 
 fn config(options: &Options) -> Config {

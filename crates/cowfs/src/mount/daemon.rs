@@ -137,9 +137,7 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     if let Some(folder) = &request.records {
         record.remove(folder);
     }
-    if served.is_err()
-        && table::at(&request.mountpoint).ok().flatten().is_some_and(|now| now.id == row.id)
-    {
+    if served.is_err() && is_in_sight(&row) {
         // What failed is said; a mount that nobody serves would only be in the way.
         let _ = detach(&request.mountpoint, Detach::Lazy);
     }
@@ -184,6 +182,14 @@ impl Attendant<'_> {
         self.wait()
     }
 
+    /// Takes the mount out of sight. What does not go is cut off later.
+    fn detach(&self) {
+        let at = &self.row.mountpoint;
+        if is_in_sight(self.row) && detach(at, Detach::Idle).is_err() {
+            let _ = detach(at, Detach::Lazy);
+        }
+    }
+
     /// Ends the connection under whoever still uses it. Where that cannot be done, this process
     /// ends as if it were killed, which the database is made for.
     fn cut(&self) -> io::Result<()> {
@@ -196,7 +202,6 @@ impl Attendant<'_> {
     /// A signal asks for the end: first gently, then by taking the mount out of sight, at last by
     /// ending its connection.
     fn wait(&self) -> io::Result<()> {
-        let at = &self.request.mountpoint;
         let mut asked = false;
         loop {
             let time = asked.then(|| u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX));
@@ -211,14 +216,17 @@ impl Attendant<'_> {
             }
             if ending && !asked {
                 asked = true;
-                if detach(at, Detach::Idle).is_err() {
-                    detach(at, Detach::Lazy)?;
-                }
+                self.detach();
             } else if asked && !happened[1] {
                 self.cut()?;
             }
         }
     }
+}
+
+/// Whether a mount is still there: somebody may have taken it away, and mounted something else.
+fn is_in_sight(row: &table::Row) -> bool {
+    table::at(&row.mountpoint).is_ok_and(|now| now.as_ref() == Some(row))
 }
 
 fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> Record {

@@ -80,7 +80,8 @@ impl Record {
     }
 
     fn file(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("{}.json", self.mount))
+        // A mount that is out of sight may have had the number of one that is there now.
+        folder.join(format!("{}-{}.json", self.mount, self.pid))
     }
 
     /// Whether the process that wrote this lives.

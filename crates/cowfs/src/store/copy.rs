@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use super::{Store, StoreError};
 const WORTH: u64 = 1 << 20;
 /// As many copies are held.
 const MANY: usize = 16;
+/// What was read last stays in the cache: whoever reads it may not be done with it.
+const NEAR: u64 = 4 << 20;
 
 /// All copies, by inode.
 #[derive(Debug, Default)]
@@ -33,6 +36,10 @@ struct Copy {
     /// Which chunks it has.
     has: Vec<bool>,
     missing: usize,
+    /// How many of the first chunks are there without a gap.
+    front: usize,
+    /// Up to where the kernel was told to forget what it has in its cache.
+    forgotten: u64,
 }
 
 impl Copy {
@@ -49,9 +56,38 @@ impl Copy {
         }
         Ok(())
     }
+
+    /// The range that the kernel has in its cache and need not have any more.
+    fn held_twice(&mut self, chunk: u64) -> Option<Range<u64>> {
+        self.front += self.has[self.front..].iter().take_while(|has| **has).count();
+        let end = match self.missing {
+            0 => self.size,
+            _ => (self.front as u64 * chunk).saturating_sub(NEAR),
+        };
+        let range = self.forgotten..end;
+        self.forgotten = end.max(range.start);
+        (!range.is_empty()).then_some(range)
+    }
 }
 
 impl Store {
+    /// The part of a copy that is there already.
+    pub(crate) fn copied_part(&self, ino: u64, part: Range<u64>) -> Option<Arc<File>> {
+        let copy = self.copies.0.get(&ino)?;
+        let chunk = self.chunk_size as u64;
+        let index = |at: u64| usize::try_from(at).ok();
+        let chunks = index(part.start / chunk)?..index(part.end.div_ceil(chunk))?;
+        let all = copy.has.get(chunks)?.iter().all(|has| *has);
+        all.then(|| Arc::clone(&copy.file))
+    }
+
+    /// What lies in a copy by now, and in the kernel's cache too: by inode, each range once.
+    pub(crate) fn held_twice(&mut self) -> Vec<(u64, Range<u64>)> {
+        let chunk = self.chunk_size as u64;
+        let twice = |(ino, copy): (&u64, &mut Copy)| Some((*ino, copy.held_twice(chunk)?));
+        self.copies.0.iter_mut().filter_map(twice).collect()
+    }
+
     /// What was just read of a file of the database goes into its copy. Where there is no room, or
     /// it cannot be made, there is none.
     pub(crate) fn copy_out(&mut self, ino: u64, size: u64, offset: u64, data: &[u8]) {
@@ -90,7 +126,8 @@ impl Store {
         let dir = self.loose.dir()?;
         let file = File::from(rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)?);
         file.set_len(size)?;
-        Ok(Copy { file: Arc::new(file), size, has: vec![false; chunks], missing: chunks })
+        let (file, has) = (Arc::new(file), vec![false; chunks]);
+        Ok(Copy { file, size, has, missing: chunks, front: 0, forgotten: 0 })
     }
 
     /// The copy of a file, once it has everything.

@@ -209,6 +209,32 @@ fn a_copy_is_made_from_pieces_in_any_order_and_of_nothing_that_begins_late() {
 }
 
 #[test]
+fn what_a_copy_has_need_not_be_held_twice_and_is_said_once() {
+    const PIECE: u64 = 1 << 20;
+    let place = Place::new();
+    let mut store = place.create();
+    let (ino, size) = (store.new_ino(), 10 * PIECE + 7);
+    let put = |store: &mut Store, index: u64| {
+        let length = (size - index * PIECE).min(PIECE);
+        store.copy_out(ino, size, index * PIECE, &vec![1; usize::try_from(length).unwrap()]);
+        store.held_twice()
+    };
+    let said: Vec<_> = [0, 1, 2, 3, 4, 6, 7, 5].map(|index| put(&mut store, index)).into();
+    let range = |start: u64, end: u64| vec![(ino, start * PIECE..end * PIECE)];
+    // What was read last stays: four pieces before the first that is missing.
+    assert!(said[..4].iter().all(Vec::is_empty), "{said:?}");
+    assert_eq!(said[4..], [range(0, 1), vec![], vec![], range(1, 4)]);
+    assert!(store.copied_part(ino, PIECE..3 * PIECE).is_some());
+    assert!(store.copied_part(ino, PIECE..9 * PIECE).is_none(), "the rest is not there yet");
+    for index in 8..11 {
+        put(&mut store, index);
+    }
+    assert!(store.copied_part(ino, 9 * PIECE + 5..size).is_some());
+    store.cut(ino, PIECE).unwrap();
+    assert!(store.copied_part(ino, 0..5).is_none(), "it is another content now");
+}
+
+#[test]
 fn orphans_are_deleted_when_the_database_is_next_opened() {
     let place = Place::new();
     let mut store = place.create();

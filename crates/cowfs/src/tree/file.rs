@@ -81,6 +81,11 @@ impl Tree {
                     }
                     _ => {
                         let (ino, size) = (node.delta.ok_or(Errno::IO)?, node.inode.size);
+                        let part = offset..offset + length as u64;
+                        if let Some(file) = state.store.copied_part(ino, part) {
+                            drop(state);
+                            return read_full(&file, buffer, offset).or_errno();
+                        }
                         state.store.read(ino, offset, buffer).or_errno()?;
                         if self.copies.load(Ordering::Relaxed) {
                             state.store.copy_out(ino, size, offset, buffer);

@@ -1,6 +1,7 @@
 //! Plain files that programs write past us: what changed there is looked up when somebody asks.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,6 +31,15 @@ impl Tree {
     /// Says whether the kernel takes plain files: then copies are made of what is read.
     pub(crate) fn keep_copies(&self, keep: bool) {
         self.copies.store(keep, Ordering::Relaxed);
+    }
+
+    /// What the kernel holds twice of files that are being copied out: through us in its cache, and as
+    /// pages of the copy. The next reader is served by the copy alone, and would have to wait until
+    /// the kernel has dropped the rest.
+    pub(crate) fn held_twice(&self) -> Vec<(u64, Range<u64>)> {
+        let mut state = self.lock();
+        let twice = state.store.held_twice().into_iter();
+        twice.map(|(ino, range)| (state.shown.get(&ino).copied().unwrap_or(ino), range)).collect()
     }
 
     /// Says whether an open file is now read and written past us.

@@ -121,6 +121,28 @@ fn a_daemon_that_is_asked_to_end_does_so_even_if_the_mount_is_in_use() {
 }
 
 #[test]
+fn a_daemon_whose_mount_is_out_of_sight_ends_and_leaves_alone_what_is_there_now() {
+    let world = world();
+    let mount = Mount::new(&world, &[]);
+    let mut user = world.clone().cwd("mnt").host_terminal(["sh"]);
+    user.enter("echo in-the-$((1 + 1))");
+    user.wait_for("in-the-2");
+    let daemon = pid(&world).to_string();
+    world.run(["fs", "unmount", "--lazy", "../mnt"]).succeeds();
+    world.run(["fs", "init", "two"]).succeeds();
+    world.run(["fs", "mount", "two", "../mnt"]).succeeds();
+    world.host(["kill", "-TERM", &daemon]).succeeds();
+    eventually("the daemon ends", || {
+        world.host(["kill", "-0", &daemon]).status().code() != Some(0)
+    });
+    mount.sh("echo x > new; cat new").succeeds().stdout("x\n");
+    world.run(["fs", "ps"]).succeeds().stdout_contains(".agentfs/two.db");
+    user.enter("exit");
+    user.wait();
+    world.run(["fs", "unmount", "two"]).succeeds();
+}
+
+#[test]
 fn in_the_foreground_a_key_ends_it() {
     let world = world();
     let mount = Mount::guard(&world);
