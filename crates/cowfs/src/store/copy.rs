@@ -38,8 +38,10 @@ struct Copy {
     missing: usize,
     /// How many of the first chunks are there without a gap.
     front: usize,
-    /// Up to where the kernel was told to forget what it has in its cache.
+    /// Up to where the kernel was told to forget what it has in its cache, and will be next: whoever
+    /// is being answered from there then has his answer.
     forgotten: u64,
+    ripe: u64,
 }
 
 impl Copy {
@@ -64,8 +66,8 @@ impl Copy {
             0 => self.size,
             _ => (self.front as u64 * chunk).saturating_sub(NEAR),
         };
-        let range = self.forgotten..end;
-        self.forgotten = end.max(range.start);
+        let range = self.forgotten..std::mem::replace(&mut self.ripe, end);
+        self.forgotten = range.end;
         (!range.is_empty()).then_some(range)
     }
 }
@@ -127,7 +129,7 @@ impl Store {
         let file = File::from(rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)?);
         file.set_len(size)?;
         let (file, has) = (Arc::new(file), vec![false; chunks]);
-        Ok(Copy { file, size, has, missing: chunks, front: 0, forgotten: 0 })
+        Ok(Copy { file, size, has, missing: chunks, front: 0, forgotten: 0, ripe: 0 })
     }
 
     /// The copy of a file, once it has everything.
