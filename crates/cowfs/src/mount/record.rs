@@ -73,15 +73,17 @@ impl Record {
         fs::rename(&draft, self.file(folder))
     }
 
-    /// Removes the file.
+    /// Removes the file, unless it is that of another mount by now: one that is out of sight has lost its number.
     pub fn remove(&self, folder: &Path) {
-        // Whoever reads the list next would drop it too.
-        let _ = fs::remove_file(self.file(folder));
+        let file = self.file(folder);
+        if read_file(&file).is_some_and(|now| now.pid == self.pid) {
+            // Whoever reads the list next would drop it too.
+            let _ = fs::remove_file(file);
+        }
     }
 
     fn file(&self, folder: &Path) -> PathBuf {
-        // A mount that is out of sight may have had the number of one that is there now.
-        folder.join(format!("{}-{}.json", self.mount, self.pid))
+        folder.join(format!("{}.json", self.mount))
     }
 
     /// Whether the process that wrote this lives.
@@ -156,9 +158,9 @@ pub fn is_dead(mountpoint: &Path) -> bool {
 pub fn read(folder: &Path) -> Vec<(PathBuf, Record)> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let json = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
-    json.filter_map(|path| {
-        let record = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-        Some((path, record))
-    })
-    .collect()
+    json.filter_map(|path| read_file(&path).map(|record| (path, record))).collect()
+}
+
+fn read_file(path: &Path) -> Option<Record> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
