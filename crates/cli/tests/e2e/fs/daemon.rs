@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{Signal, World};
+use testkit::{Signal, Terminal, World};
 
 use super::{Mount, world};
 
@@ -27,6 +27,19 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A shell whose directory is the mount.
+fn somebody_in(world: &World) -> Terminal {
+    let mut user = world.clone().cwd("mnt").host_terminal(["sh"]);
+    user.enter("echo in-the-$((1 + 1))");
+    user.wait_for("in-the-2");
+    user
+}
+
+#[track_caller]
+fn ends(world: &World, daemon: &str) {
+    eventually("the daemon ends", || world.host(["kill", "-0", daemon]).status().code() != Some(0));
 }
 
 #[test]
@@ -107,15 +120,11 @@ fn a_daemon_that_is_asked_to_end_unmounts_and_settles() {
 fn a_daemon_that_is_asked_to_end_does_so_even_if_the_mount_is_in_use() {
     let world = world();
     let mount = Mount::new(&world, &[]);
-    let mut user = world.clone().cwd("mnt").host_terminal(["sh"]);
-    user.enter("echo in-the-$((1 + 1))");
-    user.wait_for("in-the-2");
+    let mut user = somebody_in(&world);
     let daemon = pid(&world).to_string();
     kill(&world, "-TERM");
     eventually("the mount goes away", || !mount.is_there());
-    eventually("the daemon ends", || {
-        world.host(["kill", "-0", &daemon]).status().code() != Some(0)
-    });
+    ends(&world, &daemon);
     user.enter("exit");
     user.wait();
 }
@@ -124,17 +133,13 @@ fn a_daemon_that_is_asked_to_end_does_so_even_if_the_mount_is_in_use() {
 fn a_daemon_whose_mount_is_out_of_sight_ends_and_leaves_alone_what_is_there_now() {
     let world = world();
     let mount = Mount::new(&world, &[]);
-    let mut user = world.clone().cwd("mnt").host_terminal(["sh"]);
-    user.enter("echo in-the-$((1 + 1))");
-    user.wait_for("in-the-2");
+    let mut user = somebody_in(&world);
     let daemon = pid(&world).to_string();
     world.run(["fs", "unmount", "--lazy", "../mnt"]).succeeds();
     world.run(["fs", "init", "two"]).succeeds();
     world.run(["fs", "mount", "two", "../mnt"]).succeeds();
     world.host(["kill", "-TERM", &daemon]).succeeds();
-    eventually("the daemon ends", || {
-        world.host(["kill", "-0", &daemon]).status().code() != Some(0)
-    });
+    ends(&world, &daemon);
     mount.sh("echo x > new; cat new").succeeds().stdout("x\n");
     world.run(["fs", "ps"]).succeeds().stdout_contains(".agentfs/two.db");
     user.enter("exit");
