@@ -120,7 +120,7 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     let device = attach(&request.database, &request.mountpoint, request.access)?;
     let row = table::at(&request.mountpoint).map_err(failed)?;
     let row = row.ok_or_else(|| failed(io::Error::other("it is not in the kernel's list")))?;
-    let guard = request.auto_unmount.then(|| watch::start(&request.mountpoint, row.id)).transpose();
+    let guard = request.auto_unmount.then(|| watch::start(row.clone())).transpose();
     let guard = guard.map_err(failed)?;
     let (over, end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|error| failed(error.into()))?;
@@ -137,7 +137,7 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
     if let Some(folder) = &request.records {
         record.remove(folder);
     }
-    if served.is_err() && is_in_sight(&row) {
+    if served.is_err() && row.is_there() {
         // What failed is said; a mount that nobody serves would only be in the way.
         let _ = detach(&request.mountpoint, Detach::Lazy);
     }
@@ -185,7 +185,7 @@ impl Attendant<'_> {
     /// Takes the mount out of sight. What does not go is cut off later.
     fn detach(&self) {
         let at = &self.row.mountpoint;
-        if is_in_sight(self.row) && detach(at, Detach::Idle).is_err() {
+        if self.row.is_there() && detach(at, Detach::Idle).is_err() {
             let _ = detach(at, Detach::Lazy);
         }
     }
@@ -222,11 +222,6 @@ impl Attendant<'_> {
             }
         }
     }
-}
-
-/// Whether a mount is still there: somebody may have taken it away, and mounted something else.
-fn is_in_sight(row: &table::Row) -> bool {
-    table::at(&row.mountpoint).is_ok_and(|now| now.as_ref() == Some(row))
 }
 
 fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> Record {

@@ -23,6 +23,14 @@ pub struct Row {
     pub source: PathBuf,
 }
 
+impl Row {
+    /// Whether this mount is still there: somebody may have taken it away, and mounted something else, which may even have
+    /// got its number.
+    pub fn is_there(&self) -> bool {
+        at(&self.mountpoint).is_ok_and(|now| now.as_ref() == Some(self))
+    }
+}
+
 /// All mounts that this process sees.
 pub fn all() -> io::Result<Vec<Row>> {
     let text = std::fs::read("/proc/self/mountinfo")?;

@@ -131,20 +131,24 @@ fn a_daemon_that_is_asked_to_end_does_so_even_if_the_mount_is_in_use() {
 
 #[test]
 fn a_daemon_whose_mount_is_out_of_sight_ends_and_leaves_alone_what_is_there_now() {
-    let world = world();
-    let mount = Mount::new(&world, &[]);
-    let mut user = somebody_in(&world);
-    let daemon = pid(&world).to_string();
-    world.run(["fs", "unmount", "--lazy", "../mnt"]).succeeds();
-    world.run(["fs", "init", "two"]).succeeds();
-    world.run(["fs", "mount", "two", "../mnt"]).succeeds();
-    world.host(["kill", "-TERM", &daemon]).succeeds();
-    ends(&world, &daemon);
-    mount.sh("echo x > new; cat new").succeeds().stdout("x\n");
-    world.run(["fs", "ps"]).succeeds().stdout_contains(".agentfs/two.db");
-    user.enter("exit");
-    user.wait();
-    world.run(["fs", "unmount", "two"]).succeeds();
+    // With the flag, another process takes the mount away.
+    for flags in [&[][..], &["-a"]] {
+        let world = world();
+        let mount = Mount::new(&world, flags);
+        let mut user = somebody_in(&world);
+        let daemon = pid(&world).to_string();
+        world.run(["fs", "unmount", "--lazy", "../mnt"]).succeeds();
+        world.run(["fs", "init", "two"]).succeeds();
+        world.run(["fs", "mount", "two", "../mnt"]).succeeds();
+        world.host(["kill", "-TERM", &daemon]).succeeds();
+        ends(&world, &daemon);
+        std::thread::sleep(Duration::from_millis(300));
+        mount.sh("echo x > new; cat new").succeeds().stdout("x\n");
+        world.run(["fs", "ps"]).succeeds().stdout_contains(".agentfs/two.db");
+        user.enter("exit");
+        user.wait();
+        world.run(["fs", "unmount", "two"]).succeeds();
+    }
 }
 
 #[test]
