@@ -141,7 +141,9 @@ fn serve(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountErro
         // What failed is said; a mount that nobody serves would only be in the way.
         let _ = detach(&request.mountpoint, Detach::Lazy);
     }
-    drop(guard);
+    if let Some(guard) = guard {
+        watch::dismiss(&guard);
+    }
     served
 }
 

@@ -73,7 +73,7 @@ impl Record {
         fs::rename(&draft, self.file(folder))
     }
 
-    /// Removes the file, unless it is that of another mount by now: one that is out of sight has lost its number.
+    /// Removes the file, unless it is that of another mount, which got the number while this one came to rest.
     pub fn remove(&self, folder: &Path) {
         let file = self.file(folder);
         if read_file(&file).is_some_and(|now| now.pid == self.pid) {

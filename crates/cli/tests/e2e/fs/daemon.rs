@@ -152,6 +152,23 @@ fn a_daemon_whose_mount_is_out_of_sight_ends_and_leaves_alone_what_is_there_now(
 }
 
 #[test]
+fn a_watcher_leaves_alone_what_was_mounted_while_the_database_came_to_rest() {
+    let world = world();
+    let mount = Mount::new(&world, &["-a"]);
+    mount.sh("yes | head -c 150000000 > large").succeeds();
+    let daemon = pid(&world).to_string();
+    world.host(["fusermount3", "-u", "../mnt"]).succeeds();
+    world.run(["fs", "init", "two"]).succeeds();
+    world.run(["fs", "mount", "two", "../mnt"]).succeeds();
+    world.host(["kill", "-0", &daemon]).succeeds();
+    ends(&world, &daemon);
+    std::thread::sleep(Duration::from_millis(300));
+    mount.sh("echo x > new; cat new").succeeds().stdout("x\n");
+    world.run(["fs", "ps"]).succeeds().stdout_contains(".agentfs/two.db");
+    world.run(["fs", "unmount", "two"]).succeeds();
+}
+
+#[test]
 fn in_the_foreground_a_key_ends_it() {
     let world = world();
     let mount = Mount::guard(&world);
