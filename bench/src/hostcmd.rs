@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox_core::host_command::wire::{self, Kind, Request};
+use sandbox_protocol::frame::{self, Kind, Request};
 use testkit::World;
 
 use crate::BenchError;
@@ -167,8 +167,8 @@ impl Stage {
     fn ask(&self) -> Result<(), BenchError> {
         let mut socket = UnixStream::connect(self.world.path("socket"))?;
         let request = Request { cwd: Path::new("/w").into(), argv: vec!["true".into()] };
-        wire::write(&mut socket, Kind::Request, &request.encode())?;
-        while let Some(frame) = wire::read(&mut socket)? {
+        frame::write(&mut socket, Kind::Request, &request.encode())?;
+        while let Some(frame) = frame::read(&mut socket)? {
             if frame.kind == Kind::Exit && frame.body == [0] {
                 return Ok(());
             }

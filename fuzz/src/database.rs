@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use sandbox_cowfs::Layer;
-use sandbox_cowfs::database::{Database, check};
-use sandbox_cowfs::store::{Kind, Store};
-use sandbox_cowfs::tree::{Base, Caller, Directory, ROOT, Tree};
+use sandbox_layers::Layer;
+use sandbox_layers::database::{Database, check};
+use sandbox_layers::store::{Kind, Store};
+use sandbox_layers::tree::{Base, Caller, Directory, ROOT, Tree};
 
 /// What the valid one holds: every table has a row or two.
 const CONTENT: &str = "

@@ -9,18 +9,21 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path};
 
+use sandbox_bridge::argument;
+use sandbox_bridge::list::HostList;
+use sandbox_bridge::verdict;
 use sandbox_core::Host;
+use sandbox_core::config::command::{Entry, line};
+use sandbox_core::config::command_rule::CommandRule;
 use sandbox_core::config::file::{self, Syntax};
 use sandbox_core::config::{Access, Config, ConfigError, Request, Tmp};
-use sandbox_core::host_command::wire::Request as HostRequest;
-use sandbox_core::host_command::{self, Entry, HostList, argument, line};
 use sandbox_core::network::dns::{self, Answer};
 use sandbox_core::network::hello::{self, Hello};
 use sandbox_core::network::{EgressPolicy, HostName, HostPattern, HostPort, HostRule};
 use sandbox_core::path::pattern::Pattern;
-use sandbox_core::preset::git::config;
-use sandbox_core::wrapper::CommandRule;
-use sandbox_core::wrapper::git::{Asked, Env, Globals, RepoView, Verdict, judge, with_extra};
+use sandbox_git::command::{Asked, Env, Globals, RepoView, Verdict, judge, with_extra};
+use sandbox_git::protect::config;
+use sandbox_protocol::frame::Request as HostRequest;
 
 /// A target: its name, which is also that of its seeds, and what it does with one input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -330,7 +333,7 @@ pub fn host_command(data: &[u8]) {
     let allowed = ["pipo", "git", "git status", "docker ps", "find", "sudo pipo"];
     let allowed = allowed.map(|text| Entry::parse(text).expect("an entry")).to_vec();
     let list = HostList { allowed, ..HostList::default() };
-    match host_command::judge(&list, &words) {
+    match verdict::judge(&list, &words) {
         Err(denial) => assert_plain(&denial.message().replace('\n', " ")),
         Ok(passed) => {
             assert!(passed.entry.covers(&words), "{words:?}");

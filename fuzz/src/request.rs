@@ -3,7 +3,7 @@
 
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use sandbox_proxy::headers::{is_credential, strip_request};
-use sandbox_proxy::path;
+use sandbox_proxy::{path, query};
 
 /// What the sandbox authenticates with.
 const TOKEN: &str = "session-0123456789abcdef";
@@ -24,8 +24,10 @@ const BOUND: [&str; 9] = [
 /// The target.
 pub fn request(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
-    if let Ok(path) = std::str::from_utf8(lines.next().unwrap_or_default()) {
+    if let Ok(target) = std::str::from_utf8(lines.next().unwrap_or_default()) {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         judge_path(path);
+        query.split('&').for_each(judge_pair);
     }
     judge_headers(lines.filter_map(header).collect());
 }
@@ -50,6 +52,26 @@ fn judge_path(raw: &str) {
         let unclear = plain.contains("//") || plain.contains([';', '\\', '\0', '%']);
         assert!(!unclear, "{plain:?} has two meanings");
     }
+}
+
+/// No spelling of a name hides that it is a credential's.
+fn judge_pair(pair: &str) {
+    if !query::is_credential(pair, None) {
+        return;
+    }
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    // A `%` that encodes nothing would begin to encode something.
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.$[]".contains(&byte));
+    if plain {
+        let encoded: Vec<String> = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        for other in [name.to_ascii_uppercase(), encoded.concat()] {
+            assert!(
+                query::is_credential(&format!("{other}={value}"), None),
+                "{other} hides {name}"
+            );
+        }
+    }
+    assert!(query::is_credential(&format!("a=1;{pair}"), None), "it hides behind another");
 }
 
 fn decoded(bytes: &[u8]) -> Vec<u8> {

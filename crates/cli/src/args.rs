@@ -231,11 +231,14 @@ pub(crate) enum Typed {
 
 /// Reads the command line.
 pub(crate) fn parse(args: Vec<OsString>) -> Typed {
-    match without_flags(&args) {
-        Some(cli) => Typed::Understood(Box::new(cli)),
-        None => Cli::try_parse_from(name_the_command(args))
-            .map_or_else(Typed::Answer, |cli| Typed::Understood(Box::new(cli))),
+    if let Some(cli) = without_flags(&args) {
+        return Typed::Understood(Box::new(cli));
     }
+    let (args, short) = name_the_command(args);
+    Cli::try_parse_from(args).map_or_else(Typed::Answer, |mut cli| {
+        cli.command = cli.command.map(|command| command.told_apart(short));
+        Typed::Understood(Box::new(cli))
+    })
 }
 
 /// The words that clap knows as subcommands.
@@ -307,9 +310,20 @@ const WITH_VALUE: &[&str] = &[
     "--session",
 ];
 
-/// `agent-sandbox [flags] -- COMMAND` means `agent-sandbox [flags] exec -- COMMAND`, and so does a
-/// command whose name is no text.
-fn name_the_command(mut args: Vec<OsString>) -> Vec<OsString> {
+impl Command {
+    /// The short form is told apart from `exec` again once it is parsed.
+    fn told_apart(self, short: bool) -> Self {
+        match self {
+            Self::Exec { command, .. } if short => Self::Run(command),
+            other => other,
+        }
+    }
+}
+
+/// `agent-sandbox [flags] -- COMMAND` is parsed as `agent-sandbox [flags] exec -- COMMAND`, and so is a
+/// command whose name is not UTF-8. Returns true when `exec` was put in.
+fn name_the_command(mut args: Vec<OsString>) -> (Vec<OsString>, bool) {
+    let length = args.len();
     let mut at = 1;
     while let Some(word) = args.get(at) {
         match word.to_str() {
@@ -328,7 +342,8 @@ fn name_the_command(mut args: Vec<OsString>) -> Vec<OsString> {
             }
         }
     }
-    args
+    let short = args.len() > length;
+    (args, short)
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 //! Run any AI agent so that it can do its work and nothing else.
 
 mod args;
+mod failed;
 mod run;
 mod ui;
+mod events;
 mod cmd;
 
+use std::io::Write;
 use std::process::ExitCode;
+
+use sandbox_bridge::process::Process;
+use sandbox_bridge::shell;
 
 #[global_allocator]
 static ALLOCATOR: sandbox_linux::memory::Allocator = sandbox_linux::memory::Allocator::new();
@@ -17,10 +23,15 @@ fn main() -> ExitCode {
     if let Some(code) = cmd::multicall::intercept(&args) {
         return code;
     }
-    if cmd::host_command::shell::is_called(&args) {
-        return cmd::host_command::shell::run(&args);
+    if shell::is_called(&args) {
+        let _ = writeln!(std::io::stderr(), "{}", shell::run(&args));
+        return ExitCode::from(1);
     }
+    sandbox_linux::signal::hear_of_children();
     let (host, mut io) = (sandbox_core::Host::read(), ui::Stdio::real());
+    if let Some(process) = Process::of_args(&args) {
+        return cmd::host_command::process::run(&process, &host, &mut io);
+    }
     if cmd::sessions::supervise::is_called(&args) {
         return cmd::sessions::supervise::run(&args, &host, &mut io);
     }

@@ -1,66 +1,28 @@
 //! From words to an exit code. The one place where errors are printed.
 
-use std::error::Error;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 use sandbox_core::Host;
+use sandbox_core::plan::PlanError;
+use sandbox_protocol::ExitCode;
 
 use crate::args::image::Image;
 use crate::args::sessions::Command as Session;
 use crate::args::{Command, Config, Flags, Typed, parse};
 use crate::cmd;
+use crate::cmd::sessions::exec::Form;
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
-/// What a command ends with when it cannot do its work.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    pub error: Box<dyn Error>,
-    pub hint: Option<String>,
-    pub code: u8,
-}
-
-impl Failed {
-    /// A failure with exit code 125: the sandbox could not be set up.
-    pub(crate) fn new(error: impl Error + 'static, hint: Option<String>) -> Self {
-        Self { error: Box::new(error), hint, code: 125 }
-    }
-
-    /// Something was typed wrong.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            error: message.into().into(),
-            hint: Some("`agent-sandbox --help` lists the flags".into()),
-            code: 2,
-        }
-    }
-}
-
-impl From<sandbox_core::plan::PlanError> for Failed {
-    fn from(error: sandbox_core::plan::PlanError) -> Self {
-        let (hint, code) = (error.hint(), error.exit_code());
-        Self { error: Box::new(error), hint, code }
-    }
-}
-
-impl From<sandbox_core::config::ConfigError> for Failed {
-    fn from(error: sandbox_core::config::ConfigError) -> Self {
-        sandbox_core::plan::PlanError::from(error).into()
-    }
-}
-
-/// A command's exit code, or why it has none.
-pub(crate) type Outcome = Result<u8, Failed>;
-
 /// Runs the program.
-pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitCode {
+pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let program = meant_for_a_program(&args);
     let code = match parse(args) {
         Typed::Understood(cli) => {
             io.colour(cli.flags.color, host);
             dispatch(*cli, host, io).unwrap_or_else(|failed| {
                 io.error(failed.error.as_ref(), failed.hint);
-                if failed.code == 2 {
+                if failed.code == ExitCode::Usage.code() {
                     hint_at_program(program, io);
                 }
                 failed.code
@@ -68,16 +30,27 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
         }
         Typed::Answer(answer) => {
             let text = answer.render().to_string();
-            if answer.use_stderr() {
+            if answer.use_stderr() && may_hold_secret(&answer, &text) {
+                // clap repeats the word that it does not take.
+                let error = std::io::Error::other("`secret` does not take these arguments");
+                io.error(&error, Some(cmd::secret::NOT_AN_ARGUMENT.into()));
+            } else if answer.use_stderr() {
                 io.say(text.trim_end());
                 hint_at_program(program, io);
             } else {
                 io.data(&text);
             }
-            u8::try_from(answer.exit_code()).unwrap_or(2)
+            u8::try_from(answer.exit_code()).unwrap_or(ExitCode::Usage.code())
         }
     };
-    ExitCode::from(code)
+    code.into()
+}
+
+/// Returns true when an error about the arguments of `secret` repeats one of them.
+fn may_hold_secret(error: &clap::Error, text: &str) -> bool {
+    use clap::error::ErrorKind::{MissingRequiredArgument, MissingSubcommand};
+    let harmless = matches!(error.kind(), MissingRequiredArgument | MissingSubcommand);
+    text.contains("Usage: agent-sandbox secret") && !harmless
 }
 
 /// Subcommands that programs are called by, too: what they do not take may have been meant for
@@ -105,58 +78,94 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if cli.check {
         return Ok(cmd::check::run(flags, host, io));
     }
-    match cli.command {
-        None => Ok(cmd::help(io)),
-        Some(Command::Exec { interactive, tty, command }) => {
-            cmd::sessions::exec::run(flags, [interactive, tty], command, host, io)
+    check_home(cli.command.as_ref(), host)?;
+    let Some(command) = cli.command else { return Ok(cmd::help(io)) };
+    dispatch_command(command, flags, host, io)
+}
+
+fn dispatch_command(command: Command, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    match command {
+        Command::Exec { interactive, tty, command } => {
+            cmd::sessions::exec::run(flags, Form::Exec { interactive, tty }, command, host, io)
         }
-        Some(Command::Run(command)) if flags.session.is_some() => {
-            cmd::sessions::exec::run(flags, [false, false], command, host, io)
+        Command::Run(command) if flags.session.is_some() => {
+            cmd::sessions::exec::run(flags, Form::Short, command, host, io)
         }
-        Some(Command::Run(command)) => cmd::exec::run(flags, command, host, io),
-        Some(Command::Session(command)) => sessions(&command, flags, host, io),
-        Some(Command::Check) => Ok(cmd::check::run(flags, host, io)),
-        Some(Command::Why(why)) => cmd::why::run(flags, &why, host, io),
-        Some(Command::Doctor) => Ok(cmd::doctor::run(flags, host, io)),
-        Some(Command::Init) => cmd::init::run(flags, host, io),
-        Some(Command::Trust(trust)) => cmd::trust::run(flags, &trust, host, io),
-        Some(Command::Config(Config::Show)) => cmd::config::show(flags, host, io),
-        Some(Command::Config(Config::Path)) => cmd::config::path(flags, host, io),
-        Some(Command::Config(Config::Schema)) => Ok(cmd::config::schema(io)),
-        Some(Command::Fs { command: None }) => Ok(cmd::help_of("fs", io)),
-        Some(Command::Fs { command: Some(command) }) => cmd::fs::run(flags, command, host, io),
-        Some(Command::Image { command: None }) => Ok(cmd::help_of("image", io)),
-        Some(Command::Image { command: Some(Image::Build(build)) }) => {
+        Command::Run(command) => cmd::exec::run(flags, command, host, io),
+        Command::Session(command) => sessions(&command, flags, host, io),
+        Command::Check => Ok(cmd::check::run(flags, host, io)),
+        Command::Why(why) => cmd::why::run(flags, &why, host, io),
+        Command::Doctor => Ok(cmd::doctor::run(flags, host, io)),
+        Command::Init => cmd::init::run(flags, host, io),
+        Command::Trust(trust) => cmd::trust::run(flags, &trust, host, io),
+        Command::Config(Config::Show) => cmd::config::show(flags, host, io),
+        Command::Config(Config::Path) => cmd::config::path(flags, host, io),
+        Command::Config(Config::Schema) => Ok(cmd::config::schema(io)),
+        Command::Fs { command: None } => Ok(cmd::help_of("fs", io)),
+        Command::Fs { command: Some(command) } => cmd::fs::run(flags, command, host, io),
+        Command::Image { command: None } => Ok(cmd::help_of("image", io)),
+        Command::Image { command: Some(Image::Build(build)) } => {
             cmd::image::build(flags, &build, host, io)
         }
-        Some(Command::Snapshot { name }) => {
+        Command::Snapshot { name } => {
             no_sandbox(cmd::sessions::snapshot::take(name.as_deref(), flags, host, io))
         }
-        Some(Command::Restore { name }) => {
+        Command::Restore { name } => {
             no_sandbox(cmd::sessions::snapshot::restore(&name, flags, host, io))
         }
-        Some(Command::Fork { new }) => {
-            no_sandbox(cmd::sessions::snapshot::fork(&new, flags, host, io))
-        }
-        Some(Command::History { name }) => {
+        Command::Fork { new } => no_sandbox(cmd::sessions::snapshot::fork(&new, flags, host, io)),
+        Command::History { name } => {
             no_sandbox(cmd::sessions::history::run(name.as_ref(), flags, host, io))
         }
-        Some(Command::Diff(diff)) => no_sandbox(cmd::changes::diff::run(flags, &diff, host, io)),
-        Some(Command::Apply(apply)) => {
-            no_sandbox(cmd::changes::apply::run(flags, &apply, host, io))
-        }
-        Some(Command::Discard(discard)) => {
+        Command::Diff(diff) => no_sandbox(cmd::changes::diff::run(flags, &diff, host, io)),
+        Command::Apply(apply) => no_sandbox(cmd::changes::apply::run(flags, &apply, host, io)),
+        Command::Discard(discard) => {
             no_sandbox(cmd::changes::discard::run(flags, &discard, host, io))
         }
-        Some(Command::Undo(undo)) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
-        Some(Command::Secret { command }) => cmd::secret::run(flags, command.as_ref(), host, io),
-        Some(Command::Proxy(proxy)) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
-        Some(Command::Usage(usage)) => no_sandbox(cmd::usage::run(flags, &usage, host, io)),
-        Some(Command::Bridge { command }) => cmd::host_command::run(flags, command, host, io),
-        Some(Command::Blocked) => no_sandbox(cmd::blocked::run(flags, host, io)),
-        Some(Command::Completions { shell }) => Ok(cmd::manual::completions(shell, io)),
-        Some(Command::Man { dir }) => cmd::manual::man(dir.as_deref(), io),
+        Command::Undo(undo) => no_sandbox(cmd::changes::undo::run(flags, &undo, host, io)),
+        Command::Secret { command } => cmd::secret::run(flags, command.as_ref(), host, io),
+        Command::Proxy(proxy) => no_sandbox(cmd::proxy::run(&proxy, host, io)),
+        Command::Usage(usage) => no_sandbox(cmd::usage::run(flags, &usage, host, io)),
+        Command::Bridge { command } => cmd::host_command::run(flags, command, host, io),
+        Command::Blocked => no_sandbox(cmd::blocked::run(flags, host, io)),
+        Command::Completions { shell } => Ok(cmd::manual::completions(shell, io)),
+        Command::Man { dir } => cmd::manual::man(dir.as_deref(), io),
     }
+}
+
+/// Refuses a home directory that does not exist, before a command makes it by putting something into it: a wrong `HOME`
+/// would bring a second set of sessions, secrets and trust records. Commands that keep nothing there, and explain what is
+/// wrong, work without.
+fn check_home(command: Option<&Command>, host: &Host) -> Result<(), Failed> {
+    let code = match command {
+        None
+        | Some(
+            Command::Check
+            | Command::Why(_)
+            | Command::Doctor
+            | Command::Init
+            | Command::Config(_)
+            | Command::Fs { command: None }
+            | Command::Image { .. }
+            | Command::Bridge { .. }
+            | Command::Completions { .. }
+            | Command::Man { .. },
+        ) => return Ok(()),
+        Some(
+            Command::Exec { .. }
+            | Command::Run(_)
+            | Command::Session(Session::Up(_) | Session::Restart(_) | Session::Attach(_)),
+        ) => ExitCode::Setup,
+        Some(_) => ExitCode::Failure,
+    };
+    let Some(home) = host.home.as_deref().filter(|home| !home.is_dir()) else { return Ok(()) };
+    let made = [host.state_dir(), host.data_dir(), host.config_dir()];
+    if !made.iter().flatten().any(|dir| dir.starts_with(home)) {
+        return Ok(());
+    }
+    let error = PlanError::Home(home.to_owned());
+    let hint = error.hint();
+    Err(Failed { error: Box::new(error), hint, code: code.code() })
 }
 
 fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -169,15 +178,16 @@ fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
         Session::Inspect(one) => no_sandbox(cmd::sessions::inspect::run(one, flags, host, io)),
         Session::Serve(serve) => no_sandbox(cmd::sessions::serve::run(serve, host, io)),
         Session::Ps => no_sandbox(cmd::sessions::ps::run(flags, host, io)),
-        Session::Rm { names } => no_sandbox(cmd::sessions::rm::run(names, flags, host, io)),
+        Session::Rm(rm) => no_sandbox(cmd::sessions::rm::run(rm, flags, host, io)),
         Session::Prune(prune) => no_sandbox(cmd::sessions::prune::run(prune, flags, host, io)),
     }
 }
 
 /// A command that starts no sandbox never fails to set one up: it ends with 1.
 fn no_sandbox(outcome: Outcome) -> Outcome {
-    outcome.map_err(|failed| Failed {
-        code: if failed.code == 125 { 1 } else { failed.code },
-        ..failed
+    const SETUP: u8 = ExitCode::Setup.code();
+    outcome.map_err(|failed| match failed.code {
+        SETUP => Failed { code: ExitCode::Failure.code(), ..failed },
+        _ => failed,
     })
 }

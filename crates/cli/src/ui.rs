@@ -4,8 +4,17 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use sandbox_core::Host;
+pub(crate) use sandbox_linux::escape::{one_line, visible};
 
 use crate::args::When;
+
+/// As many lines of a list are printed on a terminal.
+const LONGEST_LIST: usize = 40;
+
+/// Says how many lines of a list are left out.
+pub(crate) fn and_more(count: usize) -> String {
+    format!("… and {count} more; a pipe gets all of them")
+}
 
 /// Where the program speaks to.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -35,6 +44,11 @@ pub(crate) enum Tone {
 }
 
 impl Stdio<'_> {
+    /// Returns how many lines of a list are printed: on a terminal the first ones of a long list.
+    pub(crate) fn most(&self, count: usize) -> usize {
+        if self.terminal && count > LONGEST_LIST { LONGEST_LIST } else { count }
+    }
+
     /// The process's own descriptors.
     pub(crate) fn real() -> Self {
         let (out, err) = (io::stdout(), io::stderr());
@@ -62,6 +76,7 @@ impl Stdio<'_> {
 
     /// Data. A reader that has gone away (`| head`) is no error.
     pub(crate) fn data(&mut self, text: &str) {
+        let text = if self.terminal { own_tones(self.out_colour, text) } else { text.to_owned() };
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
@@ -76,9 +91,10 @@ impl Stdio<'_> {
         self.out.write_all(bytes).and_then(|()| self.out.flush()).is_ok()
     }
 
-    /// Chatter.
+    /// Chatter. Names of files and other text of a sandbox may stand in it: of what a terminal obeys, only our own
+    /// tones are left.
     pub(crate) fn say(&mut self, text: &str) {
-        let _ = writeln!(self.err, "{text}");
+        let _ = writeln!(self.err, "{}", own_tones(self.err_colour, text));
     }
 
     /// A message with its kind in front: `error: …`, `hint: …`, `note: …`.
@@ -89,15 +105,15 @@ impl Stdio<'_> {
 
     /// An error with everything that led to it, and what to do next.
     pub(crate) fn error(&mut self, error: &dyn std::error::Error, hint: Option<String>) {
-        let mut text = visible(&error.to_string());
+        let mut text = indented(&error.to_string());
         let mut source = error.source();
         while let Some(error) = source {
-            let _ = write!(text, "\n  because: {}", visible(&error.to_string()));
+            let _ = write!(text, "\n  because: {}", indented(&error.to_string()));
             source = error.source();
         }
         self.labelled(Tone::Bad, "error", &text);
         if let Some(hint) = hint {
-            self.labelled(Tone::Good, "hint", &visible(&hint));
+            self.labelled(Tone::Good, "hint", &indented(&hint));
         }
     }
 
@@ -113,35 +129,54 @@ impl Stdio<'_> {
 }
 
 fn paint(colour: bool, tone: Tone, text: &str) -> String {
-    let code = match tone {
-        Tone::Good => "32",
-        Tone::Bad => "1;31",
-        Tone::Warning => "33",
-        Tone::Quiet => "2",
-        Tone::Strong => "1",
-        Tone::Removed => "31",
-        Tone::Place => "36",
-    };
-    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    if colour { format!("{}{text}{RESET}", start(tone)) } else { text.to_owned() }
 }
 
-/// Text that comes from files and file names, with everything that could fool a terminal or a
-/// reader made visible: control characters, and marks that turn or hide text.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if c.is_control() || is_trick(c) => {
-                let _ = write!(shown, "{}", c.escape_unicode());
-            }
-            c => shown.push(c),
-        }
+const RESET: &str = "\x1b[0m";
+const TONES: [Tone; 7] =
+    [Tone::Good, Tone::Bad, Tone::Warning, Tone::Quiet, Tone::Strong, Tone::Removed, Tone::Place];
+
+/// The sequence that a tone begins with.
+fn start(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "\x1b[32m",
+        Tone::Bad => "\x1b[1;31m",
+        Tone::Warning => "\x1b[33m",
+        Tone::Quiet => "\x1b[2m",
+        Tone::Strong => "\x1b[1m",
+        Tone::Removed => "\x1b[31m",
+        Tone::Place => "\x1b[36m",
     }
-    shown
 }
 
-/// The same for what programs say, with colours and the beginnings of lines as they are.
+/// Text of ours, in which only our own tones have an effect.
+fn own_tones(colour: bool, text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        shown.push_str(&visible(&rest[..at]));
+        rest = &rest[at..];
+        let known = || TONES.into_iter().map(start).chain([RESET]);
+        let own = known().find(|own| colour && rest.starts_with(own));
+        let length = own.map_or(1, str::len);
+        shown.push_str(&own.map_or_else(|| visible(&rest[..length]), str::to_owned));
+        rest = &rest[length..];
+    }
+    shown + &visible(rest)
+}
+
+/// Escapes a message with names in it: text after a line break is indented further than our own labels.
+pub(crate) fn indented(text: &str) -> String {
+    let visible = visible(text);
+    let mut lines = visible.split('\n');
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| {
+        let margin = if line.is_empty() || line.starts_with([' ', '\t']) { "" } else { "  " };
+        format!("{text}\n{margin}{line}")
+    })
+}
+
+/// Escapes what programs print, but keeps colours and returns to the start of the line.
 fn tamed(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown = String::with_capacity(text.len());
@@ -161,20 +196,48 @@ fn tamed(bytes: &[u8]) -> String {
 fn colour(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
-    numbers[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
+    let is_colour = numbers[end..].starts_with('m') && !hides(&numbers[..end]);
+    is_colour.then_some("\x1b[".len() + end + 1)
 }
 
-fn is_trick(c: char) -> bool {
-    matches!(c,
-        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}')
+/// Returns true when one of the numbers conceals text. An 8 that names a palette colour does not.
+fn hides(numbers: &str) -> bool {
+    let mut numbers = numbers.split([';', ':']).map(|number| number.trim_start_matches('0'));
+    while let Some(number) = numbers.next() {
+        let arguments = match number {
+            "8" => return true,
+            "38" | "48" | "58" => match numbers.next() {
+                Some("5") => 1,
+                Some("2") => 3,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        numbers.by_ref().take(arguments).for_each(drop);
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tamed;
+    use super::{RESET, Tone, own_tones, paint, tamed};
+
+    #[test]
+    fn only_our_own_tones_are_obeyed() {
+        let tone = paint(true, Tone::Quiet, "quiet");
+        assert_eq!(own_tones(true, &tone), tone);
+        for (text, expected) in [
+            ("\x1b[8mgone", "\\u{1b}[8mgone"),
+            ("\x1b[38;5;0m", "\\u{1b}[38;5;0m"),
+            ("a\rb\u{9b}8m", "a\\u{d}b\\u{9b}8m"),
+            ("\u{202e}x\u{2066}", "\\u{202e}x\\u{2066}"),
+            ("\x1b", "\\u{1b}"),
+            ("\x07\x7f\u{85}", "\\u{7}\\u{7f}\\u{85}"),
+        ] {
+            assert_eq!(own_tones(true, text), expected, "{text:?}");
+        }
+        assert_eq!(own_tones(false, RESET), "\\u{1b}[0m", "without colours there are none of ours");
+    }
 
     #[test]
     fn tamed_text_has_colours_and_commands_nobody() {
@@ -185,6 +248,9 @@ mod tests {
             ("\x1b]52;c;eA==\x07", "\\u{1b}]52;c;eA==\\u{7}"),
             ("\x1b[2J\x1b[6n\x1bP", "\\u{1b}[2J\\u{1b}[6n\\u{1b}P"),
             ("\u{9b}2J\u{202e}", "\\u{9b}2J\\u{202e}"),
+            ("\x1b[8mx\x1b[1;08m", "\\u{1b}[8mx\\u{1b}[1;08m"),
+            ("\x1b[38;5;8m\x1b[48;2;8;8;8m", "\x1b[38;5;8m\x1b[48;2;8;8;8m"),
+            ("\x1b[38;5;1;8m", "\\u{1b}[38;5;1;8m"),
             ("\x1b[31", "\\u{1b}[31"),
             ("\x1b", "\\u{1b}"),
         ] {

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use sandbox_protocol::variable::{AGENT_ARGS, AGENT_ARGS_JSON};
 use thiserror::Error;
 
 use crate::environment::Environment;
-use crate::names::{AGENT_ARGS, AGENT_ARGS_JSON};
 
 /// A program to look for, and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

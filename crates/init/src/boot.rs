@@ -4,18 +4,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use sandbox_protocol::layout::WORKSPACE;
+use sandbox_protocol::variable::{
+    AGENT_COMMAND, AGENT_REQUIRE_USER, AGENT_USER, AGENT_WORKDIR, CONTROL_PLANE_URL, SESSION_ID,
+    SESSION_TOKEN,
+};
 use thiserror::Error;
 
 use crate::arguments::{ArgumentsError, CommandLine, command_line};
 use crate::environment::Environment;
 use crate::log::shown;
-use crate::names::{
-    AGENT_COMMAND, AGENT_REQUIRE_USER, AGENT_USER, AGENT_WORKDIR, CONTROL_PLANE_URL, SESSION_ID,
-    SESSION_TOKEN,
-};
 use crate::user::{self, User, UserError};
 
-const WORKDIR: &str = "/workspace";
 const USER: &str = "agent";
 
 /// What a decision is made from.
@@ -99,7 +99,7 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Result<Boot, BootError> {
     let command = command_line(environment, environment.word(AGENT_COMMAND), situation.words)?;
     let strict = environment.is_on(AGENT_REQUIRE_USER);
     let identity = identity(situation, strict)?;
-    let workdir = environment.word(AGENT_WORKDIR).unwrap_or_else(|| WORKDIR.into());
+    let workdir = environment.word(AGENT_WORKDIR).unwrap_or_else(|| WORKSPACE.into());
     let mut passed = environment.stripped();
     let becomes = match &identity {
         Identity::Become(user) => Some(user.clone()),

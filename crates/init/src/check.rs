@@ -5,14 +5,17 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use rustix::thread::CapabilitySet;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::layout::{BINARY, DATA, WORKSPACE};
+use sandbox_protocol::multicall::Personality;
+use sandbox_protocol::value::Cow;
+use sandbox_protocol::variable::{AGENT_COW, AGENT_USER};
 
 use crate::environment::Environment;
 use crate::log::shown;
 use crate::lookup;
-use crate::names::{AGENT_COW, AGENT_USER};
 use crate::user;
 
 /// One thing that was looked at; with what to do if it is not there.
@@ -22,13 +25,13 @@ struct Finding {
 }
 
 /// Prints what was found; 1 if anything is missing.
-pub(crate) fn run(words: &[OsString]) -> ExitCode {
-    let is_init = match words.first().and_then(|word| word.to_str()) {
-        None | Some("init") => true,
-        Some("entrypoint") => false,
+pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
+    let is_init = match words.first().and_then(|word| word.to_str()).map(Personality::of) {
+        None | Some(Some(Personality::Init)) => true,
+        Some(Some(Personality::Entrypoint)) => false,
         Some(_) => {
             crate::log::plain("usage: agent-sandbox-init check [init|entrypoint]");
-            return ExitCode::from(2);
+            return ExitCode::Usage.into();
         }
     };
     let findings = look(&Environment::read(), is_init);
@@ -38,30 +41,28 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     };
     let text: Vec<String> = findings.iter().map(line).collect();
     let _ = std::io::stdout().write_all(text.concat().as_bytes());
-    ExitCode::from(u8::from(findings.iter().any(|finding| finding.missing.is_some())))
+    ExitCode::failed_if(findings.iter().any(|finding| finding.missing.is_some())).into()
 }
 
 fn look(environment: &Environment, is_init: bool) -> Vec<Finding> {
     let mut findings = vec![user(environment, is_init), privileges(is_init)];
     if !is_init {
-        findings.push(directory(
-            Path::new("/workspace"),
-            "make it in the image and give it to the user",
-        ));
+        findings
+            .push(directory(Path::new(WORKSPACE), "make it in the image and give it to the user"));
         return findings;
     }
-    findings.push(directory(Path::new("/.data"), "mount a volume there"));
+    findings.push(directory(Path::new(DATA), "mount a volume there"));
     findings.push(program(environment, "git", "install git in the image"));
     let cow = environment.set(AGENT_COW);
-    if cow != Some(b"none") {
-        findings.push(program(environment, "agent-sandbox", "put it beside agent-sandbox-init"));
+    if cow != Some(Cow::None.word().as_bytes()) {
+        findings.push(program(environment, BINARY, "put it beside agent-sandbox-init"));
         findings.push(capability(
             CapabilitySet::SYS_ADMIN,
             "SYS_ADMIN",
             "start the container with --cap-add SYS_ADMIN, or set AGENT_COW=none",
         ));
     }
-    if cow.is_none_or(|cow| cow == b"agentfs") {
+    if cow.is_none_or(|cow| cow == Cow::Agentfs.word().as_bytes()) {
         findings.extend(fuse(environment));
     }
     findings

@@ -6,13 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags};
+use sandbox_protocol::variable::{AGENT_CONTROL_FILE, CONTROL};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::environment::Environment;
 use crate::keeper;
 use crate::log::shown;
-use crate::names::{AGENT_CONTROL_FILE, CONTROL};
 
 /// A file that was read.
 #[derive(Debug)]
@@ -88,8 +88,8 @@ impl ControlFile {
 
 fn pair(line: &[u8]) -> Option<(&'static str, &[u8])> {
     CONTROL
-        .into_iter()
-        .find_map(|name| Some((name, line.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?)))
+        .iter()
+        .find_map(|name| Some((*name, line.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?)))
 }
 
 /// Whether this is root, or who stands for it, and a directory above the file lets nobody else pass. Whoever made

@@ -4,27 +4,23 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use sandbox_linux::process::Program;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::multicall::Personality;
+use sandbox_protocol::variable;
 use thiserror::Error;
 
 use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
-use crate::init::{kill, kill_group};
 use crate::keeper;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
-use crate::names;
 
-const LOG: Log = Log("enter");
-/// The codes of shells: found but not executable, and not found.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
-const REFUSED: u8 = 125;
+pub(crate) const LOG: Log = Log(Personality::Enter.word());
 
 #[derive(Debug, Error)]
-enum Fatal {
+pub(crate) enum Fatal {
     #[error("no command is given")]
     NoCommand,
     #[error("this is root, and only the agent's user enters")]
@@ -44,55 +40,47 @@ enum Fatal {
 }
 
 impl Fatal {
-    fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Lookup(_) => NOT_FOUND,
-            Self::Exec { .. } => NOT_EXECUTABLE,
-            _ => REFUSED,
+            Self::Lookup(_) => ExitCode::NotFound,
+            Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                ExitCode::NotFound
+            }
+            Self::Exec { .. } => ExitCode::NotExecutable,
+            _ => ExitCode::Setup,
         }
     }
 }
 
 /// Becomes the command. Returns only on failure.
-pub(crate) fn run(words: &[OsString]) -> ExitCode {
+pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let error = become_it(words);
     LOG.error(&error, None);
-    ExitCode::from(error.code())
-}
-
-/// Sends a signal to a command that has entered, and to what it has started.
-pub(crate) fn signal(words: &[OsString]) -> ExitCode {
-    let number = |word: &OsString| word.to_str()?.parse::<i32>().ok().filter(|n| *n > 0);
-    let given: Option<Vec<i32>> = words.iter().map(number).collect();
-    match given.as_deref() {
-        // The first process is nobody's to end from here.
-        Some([signal, pid]) if *pid > 1 && credentials::stay().is_ok() => {
-            kill_group(*pid, *signal);
-            kill(*pid, *signal);
-            ExitCode::SUCCESS
-        }
-        _ => ExitCode::from(2),
-    }
+    error.code().into()
 }
 
 fn become_it(words: &[OsString]) -> Fatal {
-    prepare(words).map_or_else(
-        |error| error,
-        |(program, path)| {
-            let source = program.exec_path(path.as_os_str());
-            Fatal::Exec { program: path, source }
-        },
-    )
+    let (program, path) = match prepare(words) {
+        Ok(prepared) => prepared,
+        Err(error) => return error,
+    };
+    let ready = sandbox_linux::fd::close_all_on_exec()
+        .and_then(|()| sandbox_linux::signal::as_a_program_expects());
+    match ready {
+        Ok(()) => Fatal::Exec { source: program.exec_path(path.as_os_str()), program: path },
+        Err(error) => Fatal::System(error),
+    }
 }
 
-fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
+/// Gives up every right, goes to the directory, and finds the program.
+pub(crate) fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     let (name, arguments) = words.split_first().ok_or(Fatal::NoCommand)?;
     let environment = Environment::read();
     check_place(&environment)?;
     // A group of its own, so that its end is that of all it started; one with a terminal has it already.
     let _ = rustix::process::setsid();
     credentials::stay()?;
-    if let Some(dir) = environment.word(names::AGENT_WORKDIR).map(PathBuf::from) {
+    if let Some(dir) = environment.word(variable::AGENT_WORKDIR).map(PathBuf::from) {
         // Only here, as the agent: an engine that changed to it could still have files of the host open.
         std::env::set_current_dir(&dir).map_err(|source| Fatal::Workdir { dir, source })?;
     }
@@ -100,8 +88,6 @@ fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     let path = lookup::find(OsStr::new(name), environment.set("PATH"))?;
     let argv = [name.clone()].into_iter().chain(arguments.iter().cloned());
     let program = Program::with_entries(argv, environment.entries())?;
-    sandbox_linux::fd::close_all_on_exec()?;
-    sandbox_linux::signal::as_a_program_expects()?;
     Ok((program, path))
 }
 

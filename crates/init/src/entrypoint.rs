@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use sandbox_linux::process::Program;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::multicall::{Personality, STARTING};
 use thiserror::Error;
 
 use crate::boot::{self, Boot, BootError, Identity, Reason, Situation};
@@ -18,7 +19,7 @@ use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
 use crate::mounts::{self, MountError};
 
-const LOG: Log = Log("entrypoint");
+const LOG: Log = Log(Personality::Entrypoint.word());
 
 /// What ends it with code 1.
 #[derive(Debug, Error)]
@@ -67,16 +68,17 @@ impl Fatal {
 }
 
 /// Becomes the agent. Returns only on failure.
-pub(crate) fn run(words: &[OsString]) -> ExitCode {
+pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let Err(error) = start(words).map(|never| match never {});
     LOG.error(&error, error.hint().as_deref());
-    ExitCode::FAILURE
+    ExitCode::Failure.into()
 }
 
 fn start(words: &[OsString]) -> Result<std::convert::Infallible, Fatal> {
     let core = forbid_dumps();
     let mut environment = Environment::read();
     mounts::check(&environment)?;
+    mounts::restore_modes(LOG);
     take_control(&mut environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
@@ -90,7 +92,7 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Fatal> {
     check_workdir(&boot, entered.map_err(io::Error::from))?;
     let program = lookup::find(&boot.command.program, boot.environment.set("PATH"))?;
     let count = boot.command.arguments.len();
-    LOG.say(format_args!("starting `{}` with {count} arguments", shown(&program)));
+    LOG.say(format_args!("{STARTING} `{}` with {count} arguments", shown(&program)));
     Err(exec(&boot, &program, core))
 }
 
@@ -110,7 +112,7 @@ fn take_control(environment: &mut Environment) -> Result<(), ControlError> {
         Err(error) if error.is_missing() => {
             LOG.warn(format_args!(
                 "{}; an earlier start may have taken it",
-                crate::log::chain(&error)
+                sandbox_linux::error::chain(&error)
             ));
             Ok(())
         }

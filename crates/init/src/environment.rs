@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use sandbox_protocol::variable;
 use zeroize::Zeroizing;
-
-use crate::names;
 
 /// Every entry in its order, with duplicates and with what is no pair at all. An entry is overwritten
 /// when it is let go of.
@@ -56,7 +55,7 @@ impl Environment {
 
     /// What is left for the agent.
     pub(crate) fn stripped(&self) -> Self {
-        Self(self.0.iter().filter(|entry| !names::is_stripped(entry)).cloned().collect())
+        Self(self.0.iter().filter(|entry| !variable::is_stripped(entry)).cloned().collect())
     }
 
     /// The entries as they are passed on.

@@ -6,9 +6,9 @@ use std::io;
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::CapabilitySets;
+use sandbox_protocol::variable::AGENT_KEEPER;
 
 use crate::environment::Environment;
-use crate::names::AGENT_KEEPER;
 
 /// The number that is the first process's own, where the agent has root's. Nowhere else is it looked at: who
 /// is root of the machine must not be an agent.

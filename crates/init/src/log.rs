@@ -2,8 +2,11 @@
 
 use std::error::Error;
 use std::ffi::OsStr;
-use std::fmt::{Arguments, Write as _};
+use std::fmt::Arguments;
 use std::io::Write as _;
+
+use sandbox_linux::error::chain;
+use sandbox_linux::escape::cut;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy)]
@@ -29,33 +32,23 @@ impl Log {
     }
 }
 
-/// An error and its sources in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let _ = write!(text, ": {error}");
-        source = error.source();
-    }
-    text
-}
-
 /// One line without a prefix. Where nobody listens there is nobody to tell.
 pub(crate) fn plain(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// A word as it may stand in a line: what would move the cursor is escaped.
+/// The longest word that is shown whole.
+const LONGEST: usize = 1024;
+
+/// A word as it may stand in a line: what would move the cursor is escaped, and what is longer than any name is cut.
 pub(crate) fn shown(word: impl AsRef<OsStr>) -> String {
-    let mut text = String::new();
-    for letter in word.as_ref().to_string_lossy().chars() {
+    cut(&word.as_ref().to_string_lossy(), LONGEST, |letter, text| {
         if letter.is_control() {
             text.extend(letter.escape_default());
         } else {
             text.push(letter);
         }
-    }
-    text
+    })
 }
 
 #[cfg(test)]
@@ -65,5 +58,12 @@ mod tests {
     #[test]
     fn shown_escapes_control_characters_only() {
         assert_eq!(shown("a b\u{1b}[31m\nü"), "a b\\u{1b}[31m\\nü");
+    }
+
+    #[test]
+    fn shown_cuts_what_is_longer_than_any_name() {
+        let (name, value) = ("n".repeat(LONGEST), "v".repeat(100_000));
+        assert_eq!(shown(&name), name);
+        assert_eq!(shown(&value), format!("{}…", "v".repeat(LONGEST)));
     }
 }

@@ -5,7 +5,6 @@
 //! workspace, stays, forwards signals, reaps, and shuts down. `enter` starts one more command, `check` looks at an image from inside.
 
 mod log;
-mod names;
 mod personality;
 mod environment;
 mod keeper;
@@ -19,23 +18,25 @@ mod credentials;
 mod entrypoint;
 mod init;
 mod enter;
+mod attend;
 mod check;
 
-use std::process::ExitCode;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::multicall::Personality;
 
-use personality::Personality;
-
-fn main() -> ExitCode {
+fn main() -> std::process::ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     match personality::of(&words) {
         Ok((Personality::Entrypoint, words)) => entrypoint::run(words),
         Ok((Personality::Init, words)) => init::run(words),
         Ok((Personality::Enter, words)) => enter::run(words),
-        Ok((Personality::Signal, words)) => enter::signal(words),
+        Ok((Personality::Attend, words)) => attend::run(words),
+        Ok((Personality::Signal, words)) => attend::signal(words),
+        Ok((Personality::Guard, words)) => attend::guard(words),
         Ok((Personality::Check, words)) => check::run(words),
         Err(usage) => {
             log::plain(&usage.to_string());
-            ExitCode::from(2)
+            ExitCode::Usage.into()
         }
     }
 }

@@ -1,16 +1,17 @@
 //! What is mounted must be what was looked at when the container was made: a directory that was swapped
-//! for a link, or for another one, since then is not taken for it.
+//! for a link, or for another one, since then is not taken for it. File systems in memory
+//! get the mode that they were asked to have.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use sandbox_protocol::variable::AGENT_MOUNTS;
 use thiserror::Error;
 
 use crate::environment::Environment;
-use crate::log::shown;
-use crate::names::AGENT_MOUNTS;
+use crate::log::{Log, shown};
 
 #[derive(Debug, Error)]
 pub(crate) enum MountError {
@@ -47,9 +48,58 @@ pub(crate) fn check(environment: &Environment) -> Result<(), MountError> {
     Ok(())
 }
 
+/// Places where the engine mounts file systems in memory.
+const IN_MEMORY: [&str; 2] = ["/tmp", "/run"];
+/// The mode of a file system in memory that is asked for no other, see tmpfs(5).
+const USUAL: u32 = 0o1777;
+
+/// Gives file systems in memory the mode that they were mounted with. runc before 1.1.8 gives them the mode of the
+/// image's own directory: <https://github.com/opencontainers/runc/issues/3911>.
+pub(crate) fn restore_modes(log: Log) {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for place in IN_MEMORY {
+        let Some(asked) = asked_mode(&table, place) else { continue };
+        let mode = fs::symlink_metadata(place).map_or(asked, |about| about.mode() & 0o7777);
+        if mode == asked {
+            continue;
+        }
+        if let Err(error) = fs::set_permissions(place, fs::Permissions::from_mode(asked)) {
+            log.warn(format_args!("cannot change the mode of `{place}` to {asked:04o}: {error}"));
+        }
+    }
+}
+
+/// Returns the mode that was asked for when a file system in memory was mounted here; nothing for another one. The usual
+/// mode is not in the table: `proc_pid_mountinfo(5)`.
+fn asked_mode(table: &str, place: &str) -> Option<u32> {
+    let is_here = |line: &&str| line.split(' ').nth(4) == Some(place);
+    // The last one lies on top.
+    let (_, about) = table.lines().rfind(is_here)?.split_once(" - ")?;
+    let options = about.strip_prefix("tmpfs ")?.split(' ').nth(1)?;
+    let mode = options.split(',').find_map(|option| option.strip_prefix("mode="));
+    mode.map_or(Some(USUAL), |mode| u32::from_str_radix(mode, 8).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn asked_mode_is_that_of_the_mount_on_top() {
+        let line = |at: &str, about: &str| format!("40 30 0:50 / {at} rw,nosuid - {about}\n");
+        let open = line("/tmp", "tmpfs tmpfs rw,size=2097152k,uid=1000,gid=1000");
+        let closed = line("/tmp", "tmpfs tmpfs rw,size=64k,mode=700");
+        for (why, table, expected) in [
+            ("the usual mode", open.clone(), Some(0o1777)),
+            ("another mode", closed.clone(), Some(0o700)),
+            ("the one on top decides", [&open[..], &closed].concat(), Some(0o700)),
+            ("a disk", line("/tmp", "ext4 /dev/vda rw"), None),
+            ("another place", line("/tmp/x", "tmpfs tmpfs rw"), None),
+            ("nothing", String::new(), None),
+        ] {
+            assert_eq!(asked_mode(&table, "/tmp"), expected, "{why}");
+        }
+    }
 
     #[test]
     fn check_refuses_what_is_another_file_than_it_was() {

@@ -3,29 +3,17 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use sandbox_protocol::multicall::Personality;
 use thiserror::Error;
-
-/// What this process is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Personality {
-    /// Strip, drop, exec.
-    Entrypoint,
-    /// Set up, start, forward, reap, shut down.
-    Init,
-    /// One more command in a container that runs.
-    Enter,
-    /// A signal to a command that has entered.
-    Signal,
-    /// Look at the image from inside.
-    Check,
-}
 
 /// Nothing was chosen.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "usage: agent-sandbox-init entrypoint|init [COMMAND [ARGS…]]
        agent-sandbox-init enter COMMAND [ARGS…]
+       agent-sandbox-init attend ROWSxCOLUMNS|- COMMAND [ARGS…]
        agent-sandbox-init signal NUMBER PID
+       agent-sandbox-init guard PID
        agent-sandbox-init check [entrypoint|init]
 
 Called `entrypoint`, `init` or `obot-agent` it is that at once."
@@ -40,20 +28,16 @@ pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage
         return Ok((personality, rest));
     }
     let (first, rest) = rest.split_first().ok_or(Usage)?;
-    match first.to_str() {
-        Some("check") => return Ok((Personality::Check, rest)),
-        Some("enter") => return Ok((Personality::Enter, rest)),
-        Some("signal") => return Ok((Personality::Signal, rest)),
-        _ => {}
-    }
-    Ok((by_name(first).ok_or(Usage)?, rest))
+    let personality = first.to_str().and_then(Personality::of);
+    Ok((personality.or_else(|| by_name(first)).ok_or(Usage)?, rest))
 }
 
+/// Returns what a name of the binary means. Only PID 1 has such names, and one of them has two.
 fn by_name(name: &OsStr) -> Option<Personality> {
     match name.to_str()? {
-        "entrypoint" => Some(Personality::Entrypoint),
-        "init" | "obot-agent" => Some(Personality::Init),
-        _ => None,
+        "obot-agent" => Some(Personality::Init),
+        name => Personality::of(name)
+            .filter(|one| matches!(one, Personality::Entrypoint | Personality::Init)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -81,13 +81,6 @@ pub fn send_with(
     let text = [io::IoSlice::new(text)];
     rustix::net::sendmsg(sender, &text, &mut ancillary, SendFlags::empty())?;
     Ok(())
-}
-
-/// Takes over a descriptor that was inherited by number.
-pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
-    crate::fd::close_on_exec(number)?;
-    // SAFETY: the number was handed to this process for this purpose and is open (checked above).
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// What to wait for on a descriptor.

@@ -12,6 +12,11 @@ pub fn wall_exactly() -> (i64, u32) {
     read(ClockId::Realtime)
 }
 
+/// Returns whole seconds since 1970, as records and reports give them.
+pub fn now() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())
+}
+
 /// Time since boot, sleep included; nobody can set it.
 pub fn since_boot() -> (i64, u32) {
     read(ClockId::Boottime)

@@ -67,10 +67,34 @@ pub enum Reaped {
 
 /// Sends a signal to a process group.
 pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    let group = Pid::from_raw(leader).ok_or_else(invalid)?;
-    let signal = Signal::from_named_raw(signal).ok_or_else(invalid)?;
-    Ok(rustix::process::kill_process_group(group, signal)?)
+    if leader <= 1 || !(1..=64).contains(&signal) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: no memory is passed. Unlike rustix's call, this one takes real-time signals.
+    match unsafe { libc::kill(-leader, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Kills every process of a session, and everything below it. For what is left when all that should have ended it were
+/// killed themselves.
+pub fn end_session(leader: i32) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let is_member = |pid: &i32| {
+        crate::process::session_of(*pid) == Some(leader) && !crate::process::has_ended(*pid)
+    };
+    loop {
+        let members: Vec<i32> = parents().into_keys().filter(is_member).collect();
+        if members.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::other("a process of a host command does not end"));
+        }
+        members.into_iter().for_each(end_tree);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Children of this process.

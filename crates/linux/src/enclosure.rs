@@ -15,6 +15,7 @@ use rustix::process::{DumpableBehavior, Signal, WaitOptions};
 use crate::capability::{self, CapabilitySet};
 use crate::channel::{self, Awaited};
 use crate::process::{self, Change, Child, ProcessHandle};
+use crate::thread::SingleThreaded;
 
 /// Which namespaces a process gets beside those for users, mounts, IPC and the host's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,22 +29,23 @@ pub struct Enclosure {
 /// Starts a process in namespaces of its own; it runs `body` and ends with the code it returns.
 /// In its user namespace it has every capability and nobody's id: see [`Ids::map`].
 ///
-/// The caller must be single-threaded, as for [`process::fork`].
+/// Fails if the process has other threads, as [`process::fork`] does.
 pub fn start(enclosure: Enclosure, body: impl FnOnce() -> i32) -> io::Result<Child> {
+    let alone = SingleThreaded::prove()?;
     let always = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
     let pids = if enclosure.pids { libc::CLONE_NEWPID } else { 0 };
     let network = if enclosure.network { libc::CLONE_NEWNET } else { 0 };
     let flags = always | pids | network;
     // Inside another sandbox a cgroup namespace is refused; the outer one has its own already.
-    let pid = clone(flags | libc::CLONE_NEWCGROUP).or_else(|_| clone(flags))?;
+    let pid = clone(&alone, flags | libc::CLONE_NEWCGROUP).or_else(|_| clone(&alone, flags))?;
     Child::of(pid, body)
 }
 
 /// `fork` into new namespaces. Not `clone3`: the filter of an outer sandbox cannot look into it.
-fn clone(flags: i32) -> io::Result<i32> {
+fn clone(_alone: &SingleThreaded, flags: i32) -> io::Result<i32> {
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
     // SAFETY: without `CLONE_VM` and without a stack this is a fork; the process has one thread
-    // (see `start`), so the child may run any code.
+    // (proved by the first argument), so the child may run any code.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(i32::try_from(pid).unwrap_or(0)) }
 }

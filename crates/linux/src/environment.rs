@@ -2,7 +2,10 @@
 //! has no `=`, and the memory that `/proc/PID/environ` reads.
 
 use std::ffi::CStr;
+use std::io;
 use std::os::raw::c_char;
+
+use crate::thread::SingleThreaded;
 
 unsafe extern "C" {
     /// A list of C strings that ends with a null pointer.
@@ -14,9 +17,10 @@ pub fn entries() -> Vec<Vec<u8>> {
     places().into_iter().map(|place| text(place).to_vec()).collect()
 }
 
-/// Overwrites the entries that `chosen` picks where they lie. Nothing else may look at the
-/// environment meanwhile: the caller has a single thread.
-pub fn erase(chosen: impl Fn(&[u8]) -> bool) {
+/// Overwrites the entries that `chosen` picks where they lie. Fails if the process has other
+/// threads, which could read the environment meanwhile.
+pub fn erase(chosen: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    SingleThreaded::prove()?;
     for place in places() {
         let length = if chosen(text(place)) { text(place).len() } else { 0 };
         for offset in 0..length {
@@ -26,6 +30,7 @@ pub fn erase(chosen: impl Fn(&[u8]) -> bool) {
             unsafe { byte.write_volatile(0) };
         }
     }
+    Ok(())
 }
 
 fn places() -> Vec<*mut c_char> {

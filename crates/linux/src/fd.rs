@@ -7,6 +7,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::FdFlags;
 
+use crate::thread::SingleThreaded;
+
 /// Marks every descriptor but 0, 1 and 2 as not to be inherited.
 pub fn close_all_on_exec() -> io::Result<()> {
     // The flag is as old as Linux 5.11.
@@ -36,8 +38,39 @@ pub fn inherit(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, FdFlags::empty())?)
 }
 
+/// Takes over a descriptor that this process was started with, by its number.
+///
+/// Every descriptor that the process opened itself is closed on exec, and one that survived an exec
+/// is not. So a number with that flag has an owner already, and is refused; so is a standard
+/// descriptor, and one that was adopted before.
+pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    let flags = flags(number)?;
+    if number <= 2 || flags.contains(FdFlags::CLOEXEC) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    close_on_exec(number)?;
+    // SAFETY: the number is open and was inherited (checked above), so no object owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Reads the flags of a number; fails if it is no open descriptor.
+fn flags(number: RawFd) -> io::Result<FdFlags> {
+    // SAFETY: reads a flag; a number that is no open descriptor gives an error.
+    match unsafe { libc::fcntl(number, libc::F_GETFD) } {
+        -1 => Err(io::Error::last_os_error()),
+        flags => Ok(FdFlags::from_bits_retain(flags.cast_unsigned())),
+    }
+}
+
+/// Borrows a number for the time of a question; `None` if it is no open descriptor.
+fn borrow(number: &RawFd) -> Option<BorrowedFd<'_>> {
+    flags(*number).ok()?;
+    // SAFETY: the number is open (checked above), and borrowed only to read what it is.
+    Some(unsafe { BorrowedFd::borrow_raw(*number) })
+}
+
 /// Marks one descriptor, given by number, as not to be inherited.
-pub fn close_on_exec(fd: RawFd) -> io::Result<()> {
+fn close_on_exec(fd: RawFd) -> io::Result<()> {
     // SAFETY: only a flag changes; a number that is no open descriptor gives an error.
     match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
         -1 => Err(io::Error::last_os_error()),
@@ -104,10 +137,7 @@ pub enum Kind {
 
 /// What descriptor 0, 1 or 2 is.
 pub fn kind(fd: RawFd) -> Kind {
-    // SAFETY: the borrow lasts for this call only; a closed number gives an error.
-    let Ok(stat) = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }) else {
-        return Kind::Closed;
-    };
+    let Some(Ok(stat)) = borrow(&fd).map(rustix::fs::fstat) else { return Kind::Closed };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Kind::Directory,
         FileType::RegularFile => Kind::File,
@@ -124,8 +154,12 @@ pub fn is_read_only(fd: RawFd) -> bool {
 
 /// Closes every descriptor above standard error but this one, which becomes number 3. For a process
 /// that begins a life of its own after a fork: nothing in it may use a descriptor from before.
+///
+/// Fails if the process has other threads, whose descriptors would be closed under them. A
+/// descriptor from before that the caller still uses gives `EBADF`, or is another file.
 pub fn keep_only(fd: OwnedFd) -> io::Result<OwnedFd> {
     const KEPT: RawFd = 3;
+    SingleThreaded::prove()?;
     if fd.as_raw_fd() != KEPT {
         // SAFETY: plain numbers; whatever was open as 3 is given up, as is said above.
         if unsafe { libc::dup3(fd.as_raw_fd(), KEPT, libc::O_CLOEXEC) } < 0 {
@@ -142,9 +176,13 @@ pub fn keep_only(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(KEPT) })
 }
 
-/// Puts `new` in the place of descriptor `number`.
+/// Puts `new` in the place of standard descriptor `number`. Fails for any other number, which could
+/// have an owner.
 pub fn replace(number: RawFd, new: &OwnedFd) -> io::Result<()> {
-    // SAFETY: `number` is one of the standard descriptors, which no Rust object owns.
+    if !(0..=2).contains(&number) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: `number` is one of the standard descriptors (checked above), which no object owns.
     match unsafe { libc::dup2(new.as_raw_fd(), number) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -153,11 +191,7 @@ pub fn replace(number: RawFd, new: &OwnedFd) -> io::Result<()> {
 
 /// The terminal that descriptor 0, 1 or 2 is, by its name.
 pub fn terminal(fd: RawFd) -> Option<std::path::PathBuf> {
-    // SAFETY: the borrow lasts for this call only; a closed number is no terminal.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-    if !rustix::termios::isatty(borrowed) {
-        return None;
-    }
+    borrow(&fd).filter(|fd| rustix::termios::isatty(fd))?;
     std::fs::read_link(format!("/proc/self/fd/{fd}")).ok().filter(|path| path.starts_with("/dev/"))
 }
 

@@ -26,7 +26,7 @@ pub struct Frozen {
 /// Stops everything inside the sandbox that the process `beside` started. A bubblewrap around it
 /// goes on: its being stopped would look like a key pressed on the terminal.
 ///
-/// The caller must be single-threaded.
+/// Fails if the process has other threads, as [`process::fork`] does.
 pub fn freeze(beside: i32) -> io::Result<Frozen> {
     let (ready, told) = pipe_with(PipeFlags::CLOEXEC)?;
     let (until, hold) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -12,6 +12,8 @@ pub mod memory;
 #[cfg(target_os = "linux")]
 pub mod environment;
 #[cfg(target_os = "linux")]
+pub mod thread;
+#[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod signal;
@@ -19,6 +21,10 @@ pub mod signal;
 pub mod fd;
 #[cfg(target_os = "linux")]
 pub mod file;
+#[cfg(target_os = "linux")]
+pub mod lock;
+#[cfg(target_os = "linux")]
+pub mod replace;
 #[cfg(target_os = "linux")]
 pub mod map;
 #[cfg(target_os = "linux")]
@@ -28,6 +34,11 @@ pub mod pty;
 #[cfg(target_os = "linux")]
 pub mod socket;
 pub mod tree;
+pub mod escape;
+pub mod error;
+pub mod hex;
+#[cfg(feature = "serde")]
+pub mod raw;
 #[cfg(target_os = "linux")]
 pub mod beneath;
 #[cfg(target_os = "linux")]
@@ -40,6 +51,8 @@ pub mod clock;
 pub mod freeze;
 #[cfg(target_os = "linux")]
 pub mod channel;
+#[cfg(target_os = "linux")]
+pub mod holder;
 #[cfg(target_os = "linux")]
 pub mod inotify;
 #[cfg(target_os = "linux")]

@@ -4,11 +4,15 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use crate::channel::{self, Awaited};
+use crate::signal;
+use crate::thread::SingleThreaded;
 
 /// The real user id.
 pub fn uid() -> u32 {
@@ -98,6 +102,18 @@ impl Child {
         }
     }
 
+    /// Waits until the child has ended or stopped.
+    pub fn wait_or_stop(&self) -> io::Result<Change> {
+        loop {
+            match self.wait_with(WaitOptions::UNTRACED) {
+                Ok(Some(change)) => return Ok(change),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn wait_with(&self, options: WaitOptions) -> io::Result<Option<Change>> {
         let status = rustix::process::waitpid(Some(self.pid), options)?;
         Ok(status.and_then(|(_, status)| change(status)))
@@ -121,11 +137,12 @@ pub(crate) fn change(status: WaitStatus) -> Option<Change> {
 
 /// Forks; the child runs `body` and ends with the code it returns.
 ///
-/// The caller must be single-threaded: the child goes on to allocate, which is only safe when no
+/// Fails if the process has other threads: the child goes on to allocate, which is only safe when no
 /// other thread can hold the allocator's lock. The death signal of a child also follows the
 /// thread that forked it.
 pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
-    // SAFETY: the process has one thread (see above), so the child may run any code.
+    SingleThreaded::prove()?;
+    // SAFETY: the process has one thread (checked above), so the child may run any code.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         pid => Child::of(pid, body),
@@ -138,8 +155,25 @@ pub fn die_with_parent(parent: i32) -> io::Result<()> {
     // The parent may have ended before the line above took effect.
     match rustix::process::getppid() {
         Some(pid) if pid.as_raw_pid() == parent => Ok(()),
-        _ => Err(io::Error::other("the parent process has ended")),
+        // No text: this may run between fork and exec, where nothing can be allocated.
+        _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
     }
+}
+
+/// Prepares a program that starts with no signal blocked and none ignored. Children of
+/// [`Command::new`] inherit both from the caller, so that a program could miss its end.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    // SAFETY: between fork and exec the closure makes system calls and nothing else.
+    unsafe { command.pre_exec(signal::as_a_program_expects) };
+    command
+}
+
+/// Makes the kernel kill a program when the thread that starts it ends, however it ends.
+pub fn dies_with_caller(command: &mut Command) -> &mut Command {
+    let parent = pid();
+    // SAFETY: between fork and exec the closure makes system calls and nothing else.
+    unsafe { command.pre_exec(move || die_with_parent(parent)) }
 }
 
 /// No program started from here on gains privileges by being executed.
@@ -272,6 +306,12 @@ pub fn is_in_front() -> bool {
     rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
+/// Stops every process of our own group, as ^Z does, until a shell continues it. A group that no shell waits for is
+/// not stopped.
+pub fn stop_group() -> io::Result<()> {
+    Ok(rustix::process::kill_current_process_group(Signal::TSTP)?)
+}
+
 /// Sends `SIGCONT` to every process of our own group.
 pub fn continue_group() -> io::Result<()> {
     Ok(rustix::process::kill_current_process_group(Signal::CONT)?)
@@ -293,6 +333,23 @@ pub fn parent_of(pid: i32) -> Option<i32> {
 pub fn start_of(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// The session of a process, by the number of its leader.
+pub fn session_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(3)?.parse().ok()
+}
+
+/// Returns true when a process has ended or is ending. The kernel still lists one that its parent has not waited for, and one that
+/// is closing its files: releasing an inotify descriptor takes milliseconds, and locks are held until then.
+pub fn has_ended(pid: i32) -> bool {
+    /// `PF_EXITING` among the flags of `proc_pid_stat(5)`.
+    const EXITING: u64 = 4;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return true };
+    let flags = rest.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0);
+    rest.starts_with(['Z', 'X']) || flags & EXITING != 0
 }
 
 /// Begins a session of processes of its own, without a terminal.

@@ -80,6 +80,13 @@ pub fn take_control(terminal: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::process::ioctl_tiocsctty(terminal)?)
 }
 
+/// Puts this process into a group of its own, in front of a terminal that its session has. The stopping signals must
+/// be blocked: a background process that asks for the foreground is stopped otherwise.
+pub fn to_front(terminal: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::process::setpgid(None, None)?;
+    Ok(rustix::termios::tcsetpgrp(terminal, rustix::process::getpid())?)
+}
+
 /// The user's terminal with every key passed on as it is, until this is dropped.
 #[derive(Debug)]
 pub struct Raw<'t> {

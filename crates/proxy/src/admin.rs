@@ -21,10 +21,11 @@ use crate::Proxy;
 use crate::credential::Secret;
 use crate::data::Body;
 use crate::doors::{DoorError, Doors, NewDoor};
-use crate::error::{Refusal, chain};
+use crate::error::Refusal;
 use crate::limits;
 use crate::session::{Registration, RegistrationError, StoreError};
 use crate::token::TokenHash;
+use sandbox_linux::error::chain;
 
 /// The largest message.
 const LARGEST: u64 = 1 << 20;

@@ -15,12 +15,16 @@ use tokio::task::JoinSet;
 use zeroize::Zeroizing;
 
 use crate::Proxy;
-use crate::data::{Door, Scope, Workers};
+use crate::accept::{Endpoint, Workers};
+use crate::data::Scope;
 pub use crate::egress::Egress;
 use crate::egress::Sockets;
-use crate::error::chain;
 use crate::listen::{self, Listener};
-use crate::session::Registration;
+use crate::session::{Registration, RegistrationError};
+use sandbox_linux::error::chain;
+
+/// The code of a refusal while a sandbox of the same name is attached.
+pub const ATTACHED: &str = "attached";
 
 /// The largest message.
 const LARGEST: usize = 1 << 20;
@@ -54,8 +58,9 @@ impl Attach {
 pub(crate) async fn serve(mut stream: UnixStream, proxy: Arc<Proxy>, workers: Arc<Workers>) {
     let mut attached = match begin(&mut stream, &proxy, &workers).await {
         Ok(attached) => attached,
-        Err(error) => {
-            let why = json!({ "error": { "code": "attach", "message": chain(&error), "hint": "look at the message" } });
+        Err(refused) => {
+            let Refused { code, message, hint } = refused;
+            let why = json!({ "error": { "code": code, "message": message, "hint": hint } });
             let _ = reply(&mut stream, &why).await;
             return;
         }
@@ -66,6 +71,34 @@ pub(crate) async fn serve(mut stream: UnixStream, proxy: Arc<Proxy>, workers: Ar
         while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
     }
     attached.listeners.abort_all();
+}
+
+/// Why a sandbox cannot attach.
+struct Refused {
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        let taken = error.kind() == io::ErrorKind::AlreadyExists;
+        let code = if taken { ATTACHED } else { "attach" };
+        Self { code, message: chain(&error), hint: "look at the proxy's log".into() }
+    }
+}
+
+impl From<serde_json::Error> for Refused {
+    fn from(error: serde_json::Error) -> Self {
+        let hint = "the proxy may be of another version: stop it, and the next run starts one";
+        Self { code: "attach", message: error.to_string(), hint: hint.into() }
+    }
+}
+
+impl From<RegistrationError> for Refused {
+    fn from(error: RegistrationError) -> Self {
+        Self { code: "registration", message: chain(&error), hint: error.hint() }
+    }
 }
 
 struct Attached {
@@ -102,7 +135,7 @@ async fn begin(
     stream: &mut UnixStream,
     proxy: &Arc<Proxy>,
     workers: &Arc<Workers>,
-) -> io::Result<Attached> {
+) -> Result<Attached, Refused> {
     let (message, descriptors) = receive(stream).await?;
     let attach: Attach = serde_json::from_slice(&message)?;
     let sandbox = attach.sandbox_id;
@@ -110,13 +143,18 @@ async fn begin(
     let presence = Presence::new(proxy, &sandbox)?;
     for mut session in attach.sessions {
         session.terms.sandbox_id = Some(sandbox.clone());
-        proxy.registry.register(session, true).map_err(io::Error::other)?;
+        let provider = session.terms.provider.clone();
+        proxy.registry.register(session, true).map_err(|error| {
+            let refused = Refused::from(error);
+            let message = format!("secret for `{provider}`: {}", refused.message);
+            Refused { message, ..refused }
+        })?;
     }
-    let door = Door::with_exit(Scope::Sandbox(sandbox), exit.clone());
+    let endpoint = Endpoint::with_exit(Scope::Sandbox(sandbox), exit.clone());
     let mut listeners = JoinSet::new();
     let mut descriptors = descriptors.into_iter();
     if let Some(first) = descriptors.next() {
-        listeners.spawn(listen::serve(Listener::adopt(first)?, door, workers.clone()));
+        listeners.spawn(listen::serve(Listener::adopt(first)?, endpoint, workers.clone()));
     }
     // Where the ports of names and of the web could be opened, all of them were.
     let others: Result<[OwnedFd; 4], _> = descriptors.collect::<Vec<_>>().try_into();

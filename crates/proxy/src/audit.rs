@@ -1,5 +1,6 @@
 //! What happened, one JSON object a line. Never what was said: no bodies, no queries, no headers.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::token;
 use crate::usage::Tokens;
 
 /// A longer log begins anew; the one before it stays as `.1`.
@@ -49,6 +51,55 @@ pub(crate) struct Line<'l> {
     pub tokens: Tokens,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
+}
+
+/// The text that stands in a log where a token stood.
+const REDACTED: &str = "[token]";
+
+/// Text of a request as a log may hold it. Every word that is a token, looks like one, or holds one is left
+/// out, however it is encoded; `is_token` knows the tokens of sessions.
+pub(crate) fn redacted(text: &str, is_token: impl Fn(&str) -> bool) -> Cow<'_, str> {
+    let plain = decoded(text);
+    let mut out = String::new();
+    let mut found = false;
+    for piece in pieces(&plain) {
+        let hides = looks_like_token(piece) || piece.len() >= token::SHORTEST && is_token(piece);
+        found |= hides;
+        out.push_str(if hides { REDACTED } else { piece });
+    }
+    if found { Cow::Owned(out) } else { Cow::Borrowed(text) }
+}
+
+/// Text without percent-encoding, in as many layers as there are.
+fn decoded(text: &str) -> Cow<'_, str> {
+    let mut plain = Cow::Borrowed(text);
+    while let Some(once) = crate::path::decode_text(&plain) {
+        plain = Cow::Owned(once);
+    }
+    plain
+}
+
+/// Words of the letters of tokens, and what stands between them.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let in_word = token::has_letter(first);
+        let end = rest.find(|letter| token::has_letter(letter) != in_word).unwrap_or(rest.len());
+        let (piece, behind) = rest.split_at(end);
+        rest = behind;
+        Some(piece)
+    })
+}
+
+/// A word with `session-` and enough behind it, or with as many hexadecimal digits as our tokens have.
+fn looks_like_token(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    let named = lower
+        .match_indices(token::PREFIX)
+        .any(|(at, prefix)| lower.len() - at - prefix.len() >= token::SHORTEST);
+    let digits = lower.split(|letter: char| !letter.is_ascii_hexdigit());
+    named || digits.into_iter().any(|digits| digits.len() >= token::GENERATED)
 }
 
 #[derive(Serialize)]
@@ -185,6 +236,32 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn redacted_leaves_tokens_out_in_every_spelling() {
+        let token = "0123456789abcdef".repeat(4);
+        let own = "a-token.of_another~maker-with-32-letters";
+        let encoded = token.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
+        let twice = encoded.replace('%', "%25");
+        for (text, expected) in [
+            (format!("/session-{token}/v1"), "/[token]/v1"),
+            (format!("/{token}/v1"), "/[token]/v1"),
+            (format!("/v1/key-{token}"), "/v1/[token]"),
+            (format!("/{}", token.to_uppercase()), "/[token]"),
+            (format!("/a/{encoded}"), "/a/[token]"),
+            (format!("/a/{twice}"), "/a/[token]"),
+            (format!("/%73ession%2d{token}"), "/[token]"),
+            (format!("/x/{own}/y"), "/x/[token]/y"),
+            (format!("/x/session-{own}"), "/x/[token]"),
+        ] {
+            assert_eq!(redacted(&text, |word| word == own), expected, "{text}");
+        }
+        for text in
+            ["/v1/messages", "/v1/a%20b", "/v1/responses/resp_68af4030592c81938ec0a5fb", "/%", "/ü"]
+        {
+            assert_eq!(redacted(text, |_| false), text);
+        }
+    }
     use std::time::Duration;
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ impl Client {
             return Ok(());
         }
         let why = |what: &str| ClientError::Start(what.to_owned(), io::ErrorKind::Other.into());
-        let mut command = Command::new(program);
+        let mut command = sandbox_linux::process::command(program);
         command
             .args(["proxy", "--detach"])
             .stdin(Stdio::null())

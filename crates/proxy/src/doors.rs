@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::task::AbortHandle;
 
 use crate::Proxy;
-use crate::data::Workers;
+use crate::accept::Workers;
 use crate::session::{Registration, RegistrationError, StoreError};
 
 /// One door.
@@ -112,7 +112,7 @@ impl Doors {
         for (id, door) in kept {
             match doors.listen(&id, door) {
                 Ok(()) => doors.proxy.registry.keep_bound(&id),
-                Err(error) => (doors.proxy.say)(&crate::error::chain(&error)),
+                Err(error) => (doors.proxy.say)(&sandbox_linux::error::chain(&error)),
             }
         }
         Ok(doors)

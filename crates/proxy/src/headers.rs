@@ -5,6 +5,7 @@
 //! belongs to one connection, that speaks to proxies, or that asks a server to read another method
 //! or path than the one the rules saw.
 
+use hyper::Version;
 use hyper::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE,
     TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -28,6 +29,15 @@ const CREDENTIALS: &[&str] = &[
     "x-github-token",
     "x-token",
     "token",
+    "auth",
+    "x-auth",
+    "key",
+    "x-key",
+    "bearer",
+    "x-bearer",
+    "jwt",
+    "x-jwt",
+    "x-access-key",
     "x-csrf-token",
     "x-xsrf-token",
 ];
@@ -38,11 +48,14 @@ const CREDENTIAL_WORDS: &[&str] = &[
     "authentication",
     "api-key",
     "apikey",
-    "api_key",
     "auth-token",
+    "authtoken",
     "access-token",
+    "accesstoken",
     "session-token",
+    "security-token",
     "id-token",
+    "subscription-key",
     "secret",
     "password",
     "credential",
@@ -112,22 +125,36 @@ pub fn is_credential(name: &HeaderName) -> bool {
     if HARMLESS.contains(&name) || name.starts_with("x-stainless-") {
         return false;
     }
-    CREDENTIALS.contains(&name) || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+    let matches = |name: &str| {
+        CREDENTIALS.contains(&name) || CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
+    };
+    matches(name) || dashed(name).is_some_and(|name| matches(&name))
+}
+
+/// A name as CGI and its successors read it, where that differs: `x_auth_token` and `x.auth.token` are
+/// `x-auth-token` there.
+fn dashed(name: &str) -> Option<String> {
+    let other = |letter: char| letter != '-' && !letter.is_ascii_alphanumeric();
+    name.contains(other).then(|| name.replace(other, "-"))
 }
 
 fn is_for_proxies(name: &str) -> bool {
     const BEGINNINGS: [&str; 3] = ["proxy-", "x-forwarded-", "sec-websocket-"];
-    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || MISLEADING.contains(&name)
+    let matches = |name: &str| {
+        BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || MISLEADING.contains(&name)
+    };
+    matches(name) || dashed(name).is_some_and(|name| matches(&name))
 }
 
 /// Names that `Connection` lists: they belong to the connection too.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
-    // A value that is no text still names headers between its commas.
-    let values = headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes);
-    values
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .collect()
+    words(headers, &CONNECTION).filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
+}
+
+/// The items of a list. A value that is not text still has items between its commas.
+fn words<'h>(headers: &'h HeaderMap, list: &HeaderName) -> impl Iterator<Item = &'h [u8]> {
+    let values = headers.get_all(list).into_iter().map(HeaderValue::as_bytes);
+    values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
 /// Takes out of a request what does not pass. `token` is what it was authenticated with: a header
@@ -152,19 +179,44 @@ pub fn strip_request(headers: &mut HeaderMap, token: &str) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
-/// Takes out of an answer what does not pass, and the key where a value repeats it.
+/// Returns whether the client wants trailers. In HTTP/1.1 `Connection` has to list `TE`, which keeps it from
+/// passing through proxies that know nothing of it (RFC 9110, 10.1.4).
+pub(crate) fn wants_trailers(headers: &HeaderMap, version: Version) -> bool {
+    let asked = words(headers, &TE).any(|word| word.eq_ignore_ascii_case(b"trailers"));
+    asked && (version >= Version::HTTP_2 || nominated(headers).contains(&TE))
+}
+
+/// Takes out of an answer what does not pass, and the key where a value repeats it. `Trailer` stays, for the
+/// names that pass: it announces to HTTP/1.1 clients what follows the body.
 pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[Pattern]) {
     let listed = nominated(headers);
-    retain(headers, |name, _| {
-        let text = name.as_str();
-        let dropped = (is_connection_bound(name) && *name != CONTENT_LENGTH)
-            || text.starts_with("set-cookie")
-            || text.starts_with("proxy-")
-            || ANSWER_DROPPED.contains(&text)
-            || listed.contains(name);
-        !dropped
-    });
+    let announced: Vec<HeaderName> = words(headers, &TRAILER)
+        .filter_map(|name| HeaderName::from_bytes(name).ok())
+        .filter(|name| *name != CONTENT_LENGTH && answer_passes(name) && !listed.contains(name))
+        .collect();
+    retain(headers, |name, _| answer_passes(name) && !listed.contains(name));
+    let announced: Vec<&str> = announced.iter().map(HeaderName::as_str).collect();
+    if let Ok(names) = HeaderValue::from_str(&announced.join(", "))
+        && !names.is_empty()
+    {
+        headers.insert(TRAILER, names);
+    }
     scrub_values(headers, secrets);
+}
+
+/// Takes out of an answer's trailers what would not pass among its headers, and what frames a body.
+pub(crate) fn strip_trailers(trailers: &mut HeaderMap, secrets: &[Pattern]) {
+    retain(trailers, |name, _| *name != CONTENT_LENGTH && answer_passes(name));
+    scrub_values(trailers, secrets);
+}
+
+fn answer_passes(name: &HeaderName) -> bool {
+    let text = name.as_str();
+    let dropped = (is_connection_bound(name) && *name != CONTENT_LENGTH)
+        || text.starts_with("set-cookie")
+        || text.starts_with("proxy-")
+        || ANSWER_DROPPED.contains(&text);
+    !dropped
 }
 
 /// Replaces values that repeat a secret.
@@ -228,12 +280,22 @@ mod tests {
             ("cookie2", false),
             ("x-amz-security-token", false),
             ("x-client-secret", false),
+            ("x_api_key", false),
+            ("X_Auth_Token", false),
+            ("x.goog.api.key", false),
+            ("access_token", false),
+            ("private_token", false),
+            ("x-auth", false),
+            ("key", false),
+            ("author", true),
+            ("x-request-key-id", true),
             ("forwarded", false),
             ("x-forwarded-for", false),
             ("x-forwarded-host", false),
             ("x-original-url", false),
             ("x-http-method-override", false),
             ("via", false),
+            ("x_http_method_override", false),
             ("connection", false),
             ("keep-alive", false),
             ("te", false),
@@ -277,6 +339,8 @@ mod tests {
             ("alt-svc", "h3"),
             ("connection", "x-hop"),
             ("x-hop", "1"),
+            ("trailer", "Grpc-Status, set-cookie"),
+            ("trailer", "x-hop, content-length, x-sum,"),
             ("x-echo", "Bearer sk-secret-key, again"),
             ("location", "https://elsewhere.example/"),
         ]);
@@ -291,8 +355,38 @@ mod tests {
                 ("content-type", "text/event-stream"),
                 ("location", "https://elsewhere.example/"),
                 ("request-id", "req_1"),
+                ("trailer", "grpc-status, x-sum"),
                 ("x-echo", "[scrubbed]"),
             ]
         );
+    }
+
+    #[test]
+    fn trailers_lose_what_headers_lose_and_what_frames_a_body() {
+        let mut trailers = map(&[
+            ("grpc-status", "0"),
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("set-cookie", "a=b"),
+            ("x-echo", "sk-secret-key"),
+        ]);
+        strip_trailers(&mut trailers, &[Pattern::new(b"sk-secret-key")]);
+        let names: Vec<_> =
+            trailers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(names, [("grpc-status", &b"0"[..]), ("x-echo", b"[scrubbed]")]);
+    }
+
+    #[test]
+    fn trailers_are_wanted_when_the_client_says_so_to_its_neighbour() {
+        for (lines, version, wanted) in [
+            (&[("te", "trailers"), ("connection", "TE")][..], Version::HTTP_11, true),
+            (&[("te", "gzip, Trailers"), ("connection", "close, te")], Version::HTTP_11, true),
+            (&[("te", "trailers")], Version::HTTP_11, false),
+            (&[("te", "gzip"), ("connection", "te")], Version::HTTP_11, false),
+            (&[("te", "trailers")], Version::HTTP_2, true),
+            (&[], Version::HTTP_2, false),
+        ] {
+            assert_eq!(wants_trailers(&map(lines), version), wanted, "{lines:?}");
+        }
     }
 }

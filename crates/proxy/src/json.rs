@@ -39,12 +39,17 @@ impl<'t> Json<'t> {
     }
 }
 
-/// Whether a name means another: `mcp_servers`, `mcpServers`, `MCP_Servers`.
+/// Returns whether a name means another: `mcp_servers`, `mcpServers`, `MCP_Servers`. Case is that of Unicode,
+/// because some servers take `ſ` for an `s` (Go's `encoding/json` does).
 pub(crate) fn is(name: &str, wanted: &str) -> bool {
-    fn letters(text: &str) -> impl Iterator<Item = u8> {
+    fn plain(text: &str) -> impl Iterator<Item = u8> {
         text.bytes().filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase())
     }
-    letters(name).eq(letters(wanted))
+    if name.is_ascii() {
+        return plain(name).eq(plain(wanted));
+    }
+    let folded = name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    folded.filter(|letter| *letter != '_').eq(plain(wanted).map(char::from))
 }
 
 impl<'de> Deserialize<'de> for Json<'de> {
@@ -149,9 +154,9 @@ mod tests {
     #[test]
     fn names_are_found_in_every_spelling() {
         let json =
-            Json::read(br#"{"mcpServers":"1","MCP_SERVERS":"2","m\u0063p_servers":"3","mcp":"4"}"#);
+            Json::read(br#"{"mcpServers":"1","MCP_SERVERS":"2","m\u0063p_servers":"3","mcp":"4","mcp_server\u017f":"5"}"#);
         let json = json.unwrap();
         let found: Vec<_> = json.all("mcp_servers").filter_map(Json::text).collect();
-        assert_eq!(found, ["2", "1", "3"]);
+        assert_eq!(found, ["2", "1", "3", "5"]);
     }
 }

@@ -12,8 +12,10 @@ pub mod credential;
 pub mod secret;
 pub mod provider;
 pub mod path;
+pub mod query;
 pub mod route;
 mod json;
+mod letters;
 pub mod server_tools;
 pub mod headers;
 pub mod session;
@@ -21,11 +23,15 @@ pub mod usage;
 mod limits;
 mod scrub;
 mod error;
+mod idle;
+mod upload;
 pub mod upstream;
 mod data;
 mod egress;
+mod accept;
 mod listen;
 pub mod audit;
+pub mod prometheus;
 mod metrics;
 mod telemetry;
 mod admin;
@@ -81,7 +87,7 @@ impl Proxy {
     /// Writes the sessions down; a failure is told, and what runs goes on.
     pub(crate) fn save(&self) {
         if let Err(error) = self.registry.save() {
-            (self.say)(&error::chain(&error));
+            (self.say)(&sandbox_linux::error::chain(&error));
         }
     }
 }

@@ -9,7 +9,7 @@ use rustix::net::sockopt::{socket_acceptconn, socket_domain};
 use rustix::net::{AddressFamily, SocketType};
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::data::{Accepted, Door, Socket, Workers};
+use crate::accept::{Accepted, Endpoint, Socket, Workers};
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -50,15 +50,15 @@ impl Listener {
 }
 
 /// Lets connections in for as long as it is polled.
-pub(crate) async fn serve(listener: Listener, door: Arc<Door>, workers: Arc<Workers>) {
+pub(crate) async fn serve(listener: Listener, endpoint: Arc<Endpoint>, workers: Arc<Workers>) {
     /// Out of descriptors: waiting is all that helps, and those who wait keep their place in the queue.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
         match listener.accept().await {
             Ok(stream) => {
                 // One too many is closed at once; those that are there are not disturbed.
-                if let Some(guest) = door.enter() {
-                    workers.serve(Accepted { stream, guest });
+                if let Some(admission) = endpoint.enter() {
+                    workers.serve(Accepted { stream, admission });
                 }
             }
             Err(_) => tokio::time::sleep(PAUSE).await,

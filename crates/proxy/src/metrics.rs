@@ -1,10 +1,12 @@
 //! Counters of the whole proxy, in the text format of Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::prometheus::Exposition;
+use crate::prometheus::Kind::{Counter, Gauge};
 use crate::usage::Tokens;
 
 /// The counters.
@@ -54,82 +56,67 @@ impl Metrics {
 
     /// All of them as text.
     pub(crate) fn text(&self, sessions: usize) -> String {
-        let mut text = String::new();
-        gauge(&mut text, "sessions", "Sessions that are registered", sessions);
-        gauge(
-            &mut text,
-            "active_requests",
-            "Requests under way",
-            self.active.load(Ordering::Relaxed),
-        );
-        family(&mut text, "upstream_connections_total", "Connections opened to servers");
-        let _ = writeln!(
-            text,
-            "{NAME}_upstream_connections_total {}",
-            self.connections.load(Ordering::Relaxed)
-        );
+        let mut text = Exposition::new(PREFIX);
+        let active = self.active.load(Ordering::Relaxed);
+        let connections = self.connections.load(Ordering::Relaxed);
+        for (kind, name, help, value) in [
+            (Gauge, "sessions", "Sessions that are registered", &sessions as &dyn Display),
+            (Gauge, "active_requests", "Requests under way", &active),
+            (Counter, "upstream_connections_total", "Connections opened to servers", &connections),
+        ] {
+            text.family(kind, name, Some(help)).sample(&[], value);
+        }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        family(&mut text, "requests_total", "Requests that ended, by status");
+        let help = Some("Requests that ended, by status");
+        let mut family = text.family(Counter, "requests_total", help);
         for ((provider, status), sums) in &ended {
-            let _ = writeln!(
-                text,
-                "{NAME}_requests_total{{provider=\"{provider}\",status=\"{status}\"}} {}",
-                sums.requests
-            );
+            family.sample(&[("provider", provider), ("status", status)], sums.requests);
         }
-        let mut by_provider: BTreeMap<&str, Sums> = BTreeMap::new();
-        for ((provider, _), sums) in &ended {
-            let all = by_provider.entry(provider).or_default();
-            all.bytes_in = all.bytes_in.saturating_add(sums.bytes_in);
-            all.bytes_out = all.bytes_out.saturating_add(sums.bytes_out);
-            all.tokens += sums.tokens;
-        }
-        for (name, help, counts) in FAMILIES {
-            family(&mut text, name, help);
-            for (label, value) in *counts {
+        let by_provider = by_provider(&ended);
+        for (name, help, label, counts) in FAMILIES {
+            let mut family = text.family(Counter, name, Some(help));
+            for (kind, count) in *counts {
                 for (provider, sums) in &by_provider {
-                    let _ = writeln!(
-                        text,
-                        "{NAME}_{name}{{provider=\"{provider}\",{label}}} {}",
-                        value(sums)
-                    );
+                    family.sample(&[("provider", provider), (label, kind)], count(sums));
                 }
             }
         }
-        text
+        text.into_text()
     }
 }
 
-/// A label, and the number that it stands for.
+fn by_provider(ended: &BTreeMap<(&'static str, u16), Sums>) -> BTreeMap<&'static str, Sums> {
+    let mut by_provider: BTreeMap<&str, Sums> = BTreeMap::new();
+    for ((provider, _), sums) in ended {
+        let all = by_provider.entry(provider).or_default();
+        all.bytes_in = all.bytes_in.saturating_add(sums.bytes_in);
+        all.bytes_out = all.bytes_out.saturating_add(sums.bytes_out);
+        all.tokens += sums.tokens;
+    }
+    by_provider
+}
+
+/// Value of a label, and the number that it stands for.
 type Count = (&'static str, fn(&Sums) -> u64);
 
-/// Sums of each provider: the name, what it means, and its numbers.
-const FAMILIES: &[(&str, &str, &[Count])] = &[
+/// Sums of each provider: the name, what it means, the label, and its numbers.
+const FAMILIES: &[(&str, &str, &str, &[Count])] = &[
     (
         "bytes_total",
         "Bytes of bodies",
-        &[("direction=\"in\"", |sums| sums.bytes_in), ("direction=\"out\"", |sums| sums.bytes_out)],
+        "direction",
+        &[("in", |sums| sums.bytes_in), ("out", |sums| sums.bytes_out)],
     ),
     (
         "tokens_total",
         "Tokens that answers reported",
+        "kind",
         &[
-            ("kind=\"input\"", |sums| sums.tokens.input),
-            ("kind=\"output\"", |sums| sums.tokens.output),
-            ("kind=\"cached\"", |sums| sums.tokens.cached),
+            ("input", |sums| sums.tokens.input),
+            ("output", |sums| sums.tokens.output),
+            ("cached", |sums| sums.tokens.cached),
         ],
     ),
 ];
 
-const NAME: &str = "agent_sandbox_proxy";
-
-fn family(text: &mut String, name: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {NAME}_{name} {help}.\n# TYPE {NAME}_{name} counter");
-}
-
-fn gauge(text: &mut String, name: &str, help: &str, value: impl std::fmt::Display) {
-    let _ = writeln!(
-        text,
-        "# HELP {NAME}_{name} {help}.\n# TYPE {NAME}_{name} gauge\n{NAME}_{name} {value}"
-    );
-}
+const PREFIX: &str = "agent_sandbox_proxy";

@@ -65,12 +65,21 @@ pub fn plain(raw: &str) -> Result<String, PathError> {
     String::from_utf8(decoded.bytes).map_err(|_| PathError::Encoding)
 }
 
-struct Decoded {
-    bytes: Vec<u8>,
+/// Text with one layer of percent-encoding taken off; `None` when there is none.
+pub(crate) fn decode_text(text: &str) -> Option<String> {
+    let decoded = decode(text.as_bytes());
+    (decoded.bytes != text.as_bytes()).then(|| String::from_utf8_lossy(&decoded.bytes).into_owned())
+}
+
+/// Bytes without one layer of encoding.
+pub(crate) struct Decoded {
+    pub(crate) bytes: Vec<u8>,
+    /// Set when a `%` encodes nothing.
     broken: bool,
 }
 
-fn decode(raw: &[u8]) -> Decoded {
+/// Takes one layer of encoding off.
+pub(crate) fn decode(raw: &[u8]) -> Decoded {
     let (mut bytes, mut broken, mut at) = (Vec::with_capacity(raw.len()), false, 0);
     while let Some(&byte) = raw.get(at) {
         let value = (byte == b'%').then(|| hex(raw.get(at + 1)).zip(hex(raw.get(at + 2))));

@@ -131,7 +131,7 @@ pub const PROVIDERS: &[Provider] = &[
 
 /// A name that no provider has.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("there is no provider `{0}`")]
+#[error("unknown provider `{0}`")]
 pub struct UnknownProvider(pub String);
 
 impl Provider {

@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_linux::lock::LockFile;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
+use crate::accept::{Endpoint, Workers};
 use crate::admin::{self, Admission};
 use crate::attach;
 use crate::audit::Audit;
 use crate::credential::Source;
-use crate::data::{Door, Scope, Workers};
+use crate::data::Scope;
 use crate::doors::Doors;
 use crate::listen::{self, Listener};
 use crate::place::Place;
@@ -110,7 +112,7 @@ pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), Se
     guard_memory();
     let audit = settings.place.audit();
     let telemetry = Telemetry::of(variable).unwrap_or_else(|error| {
-        (settings.say)(&crate::error::chain(&error));
+        (settings.say)(&sandbox_linux::error::chain(&error));
         None
     });
     let proxy = Arc::new(Proxy {
@@ -172,7 +174,7 @@ async fn send_spans(proxy: Arc<Proxy>, delay: Duration) {
         match telemetry.flush().await {
             Ok(()) => told = false,
             Err(error) if !std::mem::replace(&mut told, true) => {
-                (proxy.say)(&crate::error::chain(&error));
+                (proxy.say)(&sandbox_linux::error::chain(&error));
             }
             Err(_) => {}
         }
@@ -193,7 +195,11 @@ async fn open_door(address: SocketAddr, workers: &Arc<Workers>) -> Result<Socket
     let failed = |error| ServerError::Listen(address.to_string(), error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    tokio::spawn(listen::serve(Listener::Tcp(listener), Door::new(Scope::Open), workers.clone()));
+    tokio::spawn(listen::serve(
+        Listener::Tcp(listener),
+        Endpoint::new(Scope::Open),
+        workers.clone(),
+    ));
     Ok(bound)
 }
 
@@ -325,28 +331,21 @@ impl Watch {
 }
 
 /// Held for as long as the proxy runs.
-fn lock(place: &Place) -> Result<std::fs::File, ServerError> {
+fn lock(place: &Place) -> Result<LockFile, ServerError> {
     /// One that is about to end may still hold it.
     const PATIENCE: Duration = Duration::from_secs(3);
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(place.lock())
-        .map_err(ServerError::Place)?;
+    let lock = LockFile::open(&place.lock()).map_err(ServerError::Place)?;
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if std::time::Instant::now() < deadline => {
-                // While it answers, it is not about to end.
-                if crate::client::Client::new(place).health().is_ok() {
-                    return Err(ServerError::Running);
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(ServerError::Running),
-            Err(error) => return Err(ServerError::Place(error.into())),
+        if lock.try_exclusive().map_err(ServerError::Place)? {
+            return Ok(lock);
         }
+        // While it answers, it is not about to end.
+        let answers = || crate::client::Client::new(place).health().is_ok();
+        if std::time::Instant::now() >= deadline || answers() {
+            return Err(ServerError::Running);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

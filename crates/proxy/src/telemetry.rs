@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::audit::Line;
-use crate::data::Upload;
+use crate::upload::Upload;
 use crate::upstream::{CallError, DialError, Dialer, NotSent, Pool, Target};
 
 /// More than this do not wait: what comes then is in the audit log alone.
@@ -124,7 +124,7 @@ impl Telemetry {
         let mut id = [0; 16];
         // A kernel without random numbers starts no proxy: the tokens are made of them.
         let _ = self.random.fill(&mut id);
-        crate::token::hex(&id[..bytes])
+        sandbox_linux::hex::encode(&id[..bytes])
     }
 
     /// Sends what waits. What cannot be sent is lost; the proxy's own log has it.

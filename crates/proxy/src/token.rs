@@ -7,14 +7,17 @@
 use std::fmt;
 use std::io::{self, Read};
 
+use sandbox_linux::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-const PREFIX: &str = "session-";
+pub(crate) const PREFIX: &str = "session-";
 /// Half of what we make ourselves; below it, a token could be guessed.
-const SHORTEST: usize = 32;
+pub(crate) const SHORTEST: usize = 32;
+/// The hexadecimal digits of a token that we make.
+pub(crate) const GENERATED: usize = 64;
 const LONGEST: usize = 256;
 
 /// A token, without its prefix.
@@ -38,7 +41,7 @@ impl Token {
     pub fn generate() -> io::Result<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         std::fs::File::open("/dev/urandom")?.read_exact(bytes.as_mut_slice())?;
-        Ok(Self(Zeroizing::new(hex(bytes.as_slice()))))
+        Ok(Self(Zeroizing::new(hex::encode(bytes.as_slice()))))
     }
 
     /// Reads either spelling.
@@ -47,8 +50,7 @@ impl Token {
         if !(SHORTEST..=LONGEST).contains(&bare.len()) {
             return Err(TokenError::Length);
         }
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-        if !bare.bytes().all(plain) {
+        if !bare.chars().all(has_letter) {
             return Err(TokenError::Characters);
         }
         Ok(Self(Zeroizing::new(bare.to_owned())))
@@ -63,6 +65,11 @@ impl Token {
     pub fn hash(&self) -> TokenHash {
         TokenHash::of(&self.0)
     }
+}
+
+/// Returns true for a letter that tokens are made of.
+pub(crate) fn has_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_.~".contains(letter)
 }
 
 fn bare(text: &str) -> &str {
@@ -96,7 +103,7 @@ impl TokenHash {
 
     /// A short name for people and logs, from which the token cannot be had.
     pub fn short(&self) -> String {
-        hex(&self.0[..6])
+        hex::encode(&self.0[..6])
     }
 }
 
@@ -108,7 +115,7 @@ impl fmt::Debug for TokenHash {
 
 impl From<TokenHash> for String {
     fn from(hash: TokenHash) -> Self {
-        hex(&hash.0)
+        hex::encode(&hash.0)
     }
 }
 
@@ -117,26 +124,9 @@ impl TryFrom<String> for TokenHash {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         const WRONG: &str = "not a SHA-256 in hexadecimal";
-        let bytes = from_hex(&text).and_then(|bytes| bytes.try_into().ok());
+        let bytes = hex::decode(&text).and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or(WRONG)
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
-}
-
-/// The bytes that [`hex`] wrote.
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
-    text.as_bytes().chunks(2).map(pair).collect()
 }
 
 #[cfg(test)]

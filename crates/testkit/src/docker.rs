@@ -112,6 +112,13 @@ impl Docker {
         self.import("as-test-busybox", &script, &[need("busybox").as_os_str()])
     }
 
+    /// The same with this mode of `/tmp`.
+    #[track_caller]
+    pub fn with_tmp_mode(&self, mode: &str) -> String {
+        let script = format!("{BUSYBOX}chmod {mode} busybox/tmp\n{PACK}");
+        self.import(&format!("as-test-tmp-{mode}"), &script, &[need("busybox").as_os_str()])
+    }
+
     /// The same with this machine's SSH client, and the libraries that it needs.
     #[track_caller]
     pub fn ssh_client(&self) -> &'static str {

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::caller::need;
-use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::run::Run;
 use crate::world::World;
+use crate::world::namespace::Namespace;
 
 /// Who serves a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,8 +24,8 @@ mod world;
 mod process;
 mod run;
 mod terminal;
-mod namespace;
 mod layered;
+mod dice;
 mod docker;
 mod daemon;
 mod authority;
@@ -35,9 +35,9 @@ mod wait;
 pub use authority::{Authority, Identity};
 pub use caller::{User, agents, need, rounds, sdk, user};
 pub use daemon::Daemon;
+pub use dice::{Dice, seeds};
 pub use docker::{Container, Docker, arm64_binary, static_binary};
 pub use layered::{Engine, Layered};
-pub use namespace::Namespace;
 pub use process::Process;
 pub use provider::{Answer, EVENTS, Provider};
 pub use run::Run;
@@ -45,6 +45,7 @@ pub use rustix::process::Signal;
 pub use terminal::{CTRL_C, CTRL_D, CTRL_Z, ENTER, Terminal};
 pub use wait::{PATIENCE, until};
 pub use world::World;
+pub use world::namespace::Namespace;
 
 #[cfg(test)]
 mod tests;

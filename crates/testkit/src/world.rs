@@ -1,5 +1,7 @@
 //! A home, a project, and the two ways to run a command in them.
 
+pub(crate) mod namespace;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use namespace::Namespace;
+
 use crate::caller::{SEARCH_PATH, need, setting};
-use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::root::Root;
 use crate::run::{Line, Run};

@@ -67,7 +67,10 @@ pub(crate) struct Undo {
 /// Remove sessions that nobody will miss.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Also those that nobody has used for so long
+    /// Also these, with work that was not applied
+    #[arg(value_name = "SESSION")]
+    pub names: Vec<String>,
+    /// Also those without such work that were not used for so long
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub older_than: u64,
     /// Do not ask

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use sandbox_core::config::{Access, Cow, Network, Request};
 
-use super::words::{COW, boolean, command_rules, cow, network, variable};
+use super::words::{boolean, command_rules, cow, network, variable};
 
 /// Flags that shape the sandbox, and those that say how to speak of it.
 #[derive(Debug, Clone, Default, Args)]
@@ -141,11 +141,12 @@ impl Flags {
             network: self.network,
             hosts: self.allow_host.clone(),
             docker: self.docker,
-            cow: self.cow.or(self.session.as_ref().map(|_| COW)),
+            cow: self.cow.or(self.session.as_ref().map(|_| Cow::ON)),
             paths,
             commands: command_rules(&self.commands)?,
             env: self.env.iter().map(|word| variable(word)).collect::<Result<_, _>>()?,
             trust: trust || self.trust,
+            accepted: None,
             command,
         })
     }

@@ -23,7 +23,7 @@ pub(crate) enum HostCommand {
 #[command(after_help = SERVE)]
 pub(crate) struct Serve {
     /// The list that is enforced
-    #[arg(long, value_name = "FILE", default_value = sandbox_core::host_command::HOST_LIST)]
+    #[arg(long, value_name = "FILE", default_value = sandbox_bridge::list::HOST_LIST)]
     pub list: PathBuf,
     /// Listen at this Unix socket instead of reading `SSH_ORIGINAL_COMMAND`
     #[arg(long, value_name = "SOCKET")]
@@ -51,7 +51,7 @@ ends with `denied: NAME` on standard error and exit code 1, one that takes too l
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// The host's list
-    #[arg(long, value_name = "FILE", default_value = sandbox_core::host_command::HOST_LIST)]
+    #[arg(long, value_name = "FILE", default_value = sandbox_bridge::list::HOST_LIST)]
     pub list: PathBuf,
 }
 

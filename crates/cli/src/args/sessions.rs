@@ -26,11 +26,7 @@ pub(crate) enum Command {
     /// List sessions
     Ps,
     /// Remove sessions, with their changes
-    Rm {
-        /// Their names
-        #[arg(required = true, value_name = "SESSION")]
-        names: Vec<String>,
-    },
+    Rm(Rm),
     /// Remove sessions that change nothing, that are old, or whose base is gone
     Prune(Prune),
 }
@@ -41,6 +37,20 @@ pub(crate) struct Up {
     /// What to call it; after the directory when left out
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Take down a session that is up with other settings, and bring it up with these
+    #[arg(long)]
+    pub recreate: bool,
+}
+
+/// Remove sessions.
+#[derive(Debug, Args)]
+pub(crate) struct Rm {
+    /// Their names
+    #[arg(required = true, value_name = "SESSION")]
+    pub names: Vec<String>,
+    /// Do not ask about work that was not applied
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 /// Take sessions down.

@@ -1,7 +1,7 @@
 use std::os::unix::ffi::OsStringExt;
 
 use sandbox_core::config::Network;
-use sandbox_core::wrapper::CommandRule;
+use sandbox_core::config::command_rule::CommandRule;
 
 use super::*;
 

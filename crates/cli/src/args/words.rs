@@ -2,8 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use sandbox_core::config::{Cow, CowEngine, CowScope, Network};
-use sandbox_core::wrapper::CommandRule;
+use sandbox_core::config::command_rule::CommandRule;
+use sandbox_core::config::{Cow, CowEngine, CowScope, Network, NotANetwork, switch};
 
 pub(super) fn command_rules(words: &[String]) -> Result<Vec<(String, CommandRule)>, String> {
     let pairs = words
@@ -47,32 +47,20 @@ pub(super) fn variable(word: &OsStr) -> Result<(String, Option<OsString>), Strin
 }
 
 pub(super) fn boolean(word: &str) -> Result<bool, String> {
-    match word {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" | "no" | "off" => Ok(false),
-        _ => Err("use true or false".into()),
-    }
+    switch(word).ok_or_else(|| "use true or false".into())
 }
-
-/// What `--cow` alone means.
-pub(crate) const COW: Cow = Cow { engine: CowEngine::On, scope: CowScope::Work };
 
 pub(super) fn cow(word: &str) -> Result<Cow, String> {
     match (word, boolean(word)) {
-        ("all", _) => Ok(Cow { scope: CowScope::All, ..COW }),
-        ("overlay", _) => Ok(Cow { engine: CowEngine::Overlay, ..COW }),
-        ("agentfs", _) => Ok(Cow { engine: CowEngine::Agentfs, ..COW }),
-        (_, Ok(true)) => Ok(COW),
+        ("all", _) => Ok(Cow { scope: CowScope::All, ..Cow::ON }),
+        ("overlay", _) => Ok(Cow { engine: CowEngine::Overlay, ..Cow::ON }),
+        ("agentfs", _) => Ok(Cow { engine: CowEngine::Agentfs, ..Cow::ON }),
+        (_, Ok(true)) => Ok(Cow::ON),
         (_, Ok(false)) => Ok(Cow::OFF),
         _ => Err("use true, false, all, overlay or agentfs".into()),
     }
 }
 
-pub(crate) fn network(word: &str) -> Result<Network, String> {
-    match (word, boolean(word)) {
-        ("host", _) | (_, Ok(true)) => Ok(Network::On),
-        ("none", _) | (_, Ok(false)) => Ok(Network::Off),
-        ("allow", _) => Ok(Network::Allow),
-        _ => Err("use true (or host), false (or none), or allow".into()),
-    }
+pub(super) fn network(word: &str) -> Result<Network, String> {
+    word.parse().map_err(|error: NotANetwork| error.to_string())
 }

@@ -2,11 +2,12 @@
 
 use sandbox_core::Host;
 use sandbox_core::network::blocked::{Blocked, Journal, Run};
+use sandbox_protocol::ExitCode;
 use serde::Serialize;
 
 use crate::args::Flags;
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 #[derive(Serialize)]
 struct Report {
@@ -19,7 +20,11 @@ struct Report {
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let request = super::request(flags, Vec::new(), host)?;
     let cwd = sandbox_core::config::locate(host, &request)?.cwd;
-    let failed = |error: std::io::Error| Failed { error: Box::new(error), hint: None, code: 1 };
+    let failed = |error: std::io::Error| Failed {
+        error: Box::new(error),
+        hint: None,
+        code: ExitCode::Failure.code(),
+    };
     let last = Journal::last(host, &cwd).map_err(failed)?;
     let Some((run, blocked)) = last.map(|journal| journal.read()).transpose().map_err(failed)?
     else {
@@ -35,7 +40,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         return Ok(0);
     }
     if blocked.is_empty() {
-        io.say(&format!("nothing was refused to `{}`", visible(&run.program)));
+        io.say(&format!("nothing was refused to `{}`", one_line(&run.program)));
         return Ok(0);
     }
     let rows: Vec<[String; 4]> = blocked.iter().map(row).collect();
@@ -54,9 +59,9 @@ fn row(blocked: &Blocked) -> [String; 4] {
     let refusal = &blocked.refusal;
     let port = refusal.port.map(|port| format!(":{port}")).unwrap_or_default();
     [
-        visible(&format!("{}{port}", refusal.host)),
-        visible(blocked.by.as_deref().unwrap_or("-")),
-        visible(&refusal.rule),
-        visible(refusal.allow_with.as_deref().unwrap_or("-")),
+        one_line(&format!("{}{port}", refusal.host)),
+        one_line(blocked.by.as_deref().unwrap_or("-")),
+        one_line(&refusal.rule),
+        one_line(refusal.allow_with.as_deref().unwrap_or("-")),
     ]
 }

@@ -1,6 +1,7 @@
 //! `check`: inside or outside.
 
 use sandbox_core::Host;
+use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;
 use crate::ui::Stdio;
@@ -13,5 +14,5 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> u8 {
     } else {
         io.data(&format!("{place}\n"));
     }
-    u8::from(!host.inside)
+    ExitCode::failed_if(!host.inside).code()
 }

@@ -10,9 +10,9 @@ use sandbox_core::config::{
 };
 use serde::Serialize;
 
-use super::report::name;
 use crate::args::Flags;
-use crate::run::{Failed, Outcome};
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
 pub(crate) use show::show;
@@ -106,7 +106,5 @@ fn planned(
 ) -> Result<sandbox_core::plan::Plan, Failed> {
     let request = super::request(flags, Vec::new(), host)?;
     let config = super::load(host, &request, io)?;
-    let draft = sandbox_core::plan::Draft::of(host, config)?;
-    let known = sandbox_core::guard::known(host, &draft.roots());
-    Ok(draft.finish(host, &known, Vec::new())?)
+    Ok(sandbox_core::plan::plan_config(host, config, Vec::new())?)
 }

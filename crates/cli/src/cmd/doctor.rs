@@ -4,9 +4,12 @@ use std::fmt::Write as _;
 
 use sandbox_core::Host;
 use sandbox_core::doctor::{self, Check, Status};
+use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;
-use crate::ui::{Stdio, Tone, visible};
+use sandbox_linux::escape::joined;
+
+use crate::ui::{Stdio, Tone};
 
 /// Prints a row for each check; ends with 1 when something needed is missing.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> u8 {
@@ -24,12 +27,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> u8 {
     if missing > 0 && !flags.json {
         io.say("no sandbox can start here: see the rows marked FAIL");
     }
-    u8::from(missing > 0)
-}
-
-/// Why no sandbox starts here, if that is so.
-pub(crate) fn cause(host: &Host) -> Option<String> {
-    doctor::cause(host)
+    ExitCode::failed_if(missing > 0).code()
 }
 
 fn json(checks: &[Check]) -> String {
@@ -52,17 +50,13 @@ fn row(check: &Check, width: usize, io: &Stdio<'_>) -> String {
     };
     let indent = " ".repeat(width + 8);
     let name = format!("{:width$}", check.name.replace('-', " "));
-    let mut text = format!("{}  {name}  {}\n", io.tone(tone, word), one_line(&check.detail));
+    let mut text = format!("{}  {name}  {}\n", io.tone(tone, word), joined(&check.detail));
     for limit in &check.limits {
         let _ = writeln!(text, "{indent}- {limit}");
     }
     if let Some(remedy) = &check.remedy {
         let fix = io.tone(Tone::Strong, "fix:");
-        let _ = writeln!(text, "{indent}{fix} {}", one_line(remedy));
+        let _ = writeln!(text, "{indent}{fix} {}", joined(remedy));
     }
     text
-}
-
-fn one_line(text: &str) -> String {
-    visible(text).replace('\n', " ")
 }

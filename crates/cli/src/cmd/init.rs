@@ -14,9 +14,9 @@ use sandbox_core::config::{PROJECT_NAMES, Request, locate};
 use thiserror::Error;
 
 use self::survey::Survey;
-use super::report::name;
 use crate::args::Flags;
-use crate::run::{Failed, Outcome};
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
 /// The name that is written: of the three, the one that says that comments are welcome.

@@ -7,9 +7,11 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use sandbox_protocol::exit;
+use sandbox_protocol::layout::RUNTIME_DIR;
 
 use crate::args::{Cli, EXAMPLES};
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
 /// Prints completions.
@@ -69,9 +71,14 @@ fn page(command: Command) -> Result<String, Failed> {
 
 fn sections() -> String {
     let mut roff = Roff::new();
-    for (title, entries) in
-        [("EXIT STATUS", EXIT_STATUS), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)]
-    {
+    roff.control("SH", ["EXIT STATUS"]);
+    roff.text([roman(
+        "The command's own code passes through. The other codes are agent-sandbox's.",
+    )]);
+    for row in exit::rows() {
+        roff.control("TP", []).text([bold(row.code.to_string())]).text([roman(row.meaning)]);
+    }
+    for (title, entries) in [("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)] {
         roff.control("SH", [title]);
         for (word, meaning) in entries {
             roff.control("TP", []).text([bold(*word)]).text([roman(*meaning)]);
@@ -102,19 +109,6 @@ What is allowed is decided in layers: built-in rules, the user's configuration, 
 and the flags. Of two rules for one path the longer one wins, then an exact path over a pattern, \
 then the stricter view, then the later layer. A project's configuration can always close; what it \
 opens has to be trusted once.";
-
-const EXIT_STATUS: &[(&str, &str)] = &[
-    ("the command's", "The command ran; its own exit code is passed on."),
-    ("128 + n", "Signal n ended the command."),
-    (
-        "0, 1",
-        "\"check\": inside or outside a sandbox. \"doctor\": nothing or something needed is missing. \"fs fsck\": nothing or something is wrong.",
-    ),
-    ("2", "The command line makes no sense."),
-    ("125", "The sandbox could not be set up. Nothing was run."),
-    ("126", "The command cannot be executed."),
-    ("127", "The command was not found."),
-];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
     (
@@ -159,5 +153,5 @@ const FILES: &[(&str, &str)] = &[
         ".agentfs/ID.db",
         "A filesystem made by \"fs init\", below the current directory: a SQLite database in the tables of AgentFS.",
     ),
-    ("/run/agent-sandbox", "Inside a sandbox: this program, and what rules commands."),
+    (RUNTIME_DIR, "Inside a sandbox: this program, and what rules commands."),
 ];

@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
 
-use sandbox_control::backend::bwrap::server::{SERVE, serve};
-use sandbox_core::exec::{START, start};
+use sandbox_bridge::shim;
+use sandbox_core::exec::start;
 use sandbox_core::wrapper::launcher::{self, Launch};
-
-use super::host_command::shim;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::multicall::{SERVE, START};
+use sandbox_sessions::backend::bwrap::server::serve;
 
 /// Does what the name this process was called by asks for; `None` when it was called as itself.
-pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
     let launch = launcher::intercept(args);
     // A rule that refuses or runs a script comes first; what it would let through may belong to the host.
     let passes = match &launch {
@@ -19,8 +19,11 @@ pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
         Some(Launch::Exec(exec)) => !exec.is_script(),
         Some(_) => false,
     };
-    if passes && let Some(code) = shim::intercept(args, launch.is_some()) {
-        return Some(code);
+    if passes && let Some(sent) = shim::intercept(args, launch.is_some()) {
+        return Some(std::process::ExitCode::from(sent.unwrap_or_else(|error| {
+            let _ = writeln!(std::io::stderr(), "agent-sandbox: {error}");
+            error.exit_code()
+        })));
     }
     let (code, message) = match launch? {
         Launch::Exec(exec) => {
@@ -36,14 +39,14 @@ pub(crate) fn intercept(args: &[OsString]) -> Option<ExitCode> {
         Launch::Internal { name, rest } if name == SERVE => {
             let environment: Vec<_> = std::env::vars_os().collect();
             match serve(&rest, &environment) {
-                (0, _) => return Some(ExitCode::SUCCESS),
+                (ExitCode::Success, _) => return Some(ExitCode::Success.into()),
                 (code, message) => (code, format!("error: {message}")),
             }
         }
         Launch::Internal { name, .. } => {
-            (125, format!("agent-sandbox: no entry `{}`", name.display()))
+            (ExitCode::Setup, format!("agent-sandbox: no entry `{}`", name.display()))
         }
     };
     let _ = writeln!(std::io::stderr(), "{message}");
-    Some(ExitCode::from(code))
+    Some(code.into())
 }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use sandbox_proxy::token::{Token, TokenError};
 use thiserror::Error;
 
 use crate::args::proxy::Proxy;
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio as Ui;
 
 const ADMIN_TOKEN: &str = "AGENT_SANDBOX_PROXY_ADMIN_TOKEN";
@@ -65,7 +65,7 @@ pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
         admin: admin(proxy, host)?,
         listen: listen(proxy, host)?,
         on_demand: proxy.background,
-        source: Arc::new(super::secret::sources(host)?),
+        source: Arc::new(sandbox_launch::credentials::sources(host)?),
         say: complain,
         place: place.clone(),
     };
@@ -141,7 +141,7 @@ fn background(proxy: &Proxy, place: &Place, host: &Host) -> io::Result<Child> {
     sandbox_linux::fd::close_all_on_exec()?;
     let log =
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(place.log())?;
-    let mut command = Command::new(&host.exe);
+    let mut command = sandbox_linux::process::command(&host.exe);
     command.args(["proxy", "--background"]);
     for address in &proxy.listen {
         command.args(["--listen", &address.to_string()]);

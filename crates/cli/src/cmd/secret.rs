@@ -5,17 +5,18 @@ mod test;
 use std::io::{self, IsTerminal, Read};
 
 use sandbox_core::Host;
+use sandbox_launch::credentials::{CredentialError, store};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::Secret as Value;
 use sandbox_proxy::place::Place as Proxy;
-use sandbox_proxy::secret::{KeyPlace, Name, Sources, Store, StoreError};
+use sandbox_proxy::secret::{KeyPlace, Name, StoreError};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::{columns, json};
 use crate::args::Flags;
 use crate::args::secret::{Secret, Set};
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
 /// No secret is longer.
@@ -25,8 +26,11 @@ const LARGEST: u64 = 64 << 10;
 pub(crate) enum SecretError {
     #[error("there is no home directory to keep secrets in")]
     NoHome,
-    #[error("the variable `{0}` is not set")]
+    #[error("the variable{0} is not set")]
     NoVariable(String),
+    // It is not repeated: messages end up in logs.
+    #[error("the name of the secret looks like a secret")]
+    LooksSecret,
     #[error("nothing was typed")]
     GivenUp,
     #[error("cannot ask for the secret")]
@@ -46,29 +50,26 @@ impl From<SecretError> for Failed {
             }
             SecretError::NoText => Some("encode it, with base64 for example".into()),
             SecretError::Inside => Some("run this command on the host".into()),
+            SecretError::LooksSecret => Some(super::secret::NOT_AN_ARGUMENT.into()),
             SecretError::NoVariable(_) | SecretError::GivenUp => None,
         };
-        Self { code: 1, ..Self::new(error, hint) }
+        let code = if matches!(error, SecretError::LooksSecret) { 2 } else { 1 };
+        Self { code, ..Self::new(error, hint) }
     }
 }
 
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
-        let (hint, code) = (error.hint(), if matches!(error, StoreError::Name(_)) { 2 } else { 1 });
+        let (hint, code) = (error.hint(), if matches!(error, StoreError::Name) { 2 } else { 1 });
         Self { code, ..Self::new(error, hint) }
     }
 }
 
-/// The user's store.
-pub(crate) fn store(host: &Host) -> Result<Store, SecretError> {
-    let data = host.data_dir().ok_or(SecretError::NoHome)?;
-    Ok(Store::at(data.join("secrets")))
-}
-
-/// Every place that the user's secrets may lie in.
-pub(crate) fn sources(host: &Host) -> Result<Sources, SecretError> {
-    let home = host.home.clone().ok_or(SecretError::NoHome)?;
-    Ok(Sources::new(store(host)?, home))
+impl From<CredentialError> for Failed {
+    fn from(error: CredentialError) -> Self {
+        let (hint, code) = (error.hint(), error.exit_code().code());
+        Self { code, ..Self::new(error, hint) }
+    }
 }
 
 pub(crate) fn run(
@@ -95,7 +96,21 @@ pub(crate) fn run(
     }
 }
 
+/// The hint for a secret on the command line.
+pub(crate) const NOT_AN_ARGUMENT: &str = "name it, as in `agent-sandbox secret set anthropic`, and type it when asked or send it on standard \
+     input; a secret on the command line is visible to other processes and stays in the shell's history";
+
+/// Beginnings of keys. A name of this kind is a secret in the place of its name.
+const BEGINNINGS: [&str; 8] =
+    ["sk-", "sk_", "AIza", "ghp_", "github_pat_", "glpat-", "xoxb-", "session-"];
+/// Names are shorter.
+const SHORTEST_KEY: usize = 20;
+
 fn keep(set: &Set, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let looks_secret = BEGINNINGS.iter().any(|beginning| set.name.starts_with(beginning));
+    if looks_secret && set.name.len() >= SHORTEST_KEY {
+        return Err(SecretError::LooksSecret.into());
+    }
     let name = Name::parse(&set.name)?;
     let store = store(host)?;
     let value = match &set.from_env {
@@ -113,7 +128,10 @@ fn keep(set: &Set, host: &Host, io: &mut Stdio<'_>) -> Outcome {
 }
 
 fn from_variable(name: &str, host: &Host) -> Result<Value, SecretError> {
-    let value = host.var(name).ok_or_else(|| SecretError::NoVariable(name.to_owned()))?;
+    // Anything else than the usual name of a variable may be the secret in its place.
+    let usual = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let shown = if name.bytes().all(usual) { format!(" `{name}`") } else { String::new() };
+    let value = host.var(name).ok_or(SecretError::NoVariable(shown))?;
     value.to_str().map(|text| Value::from(text.to_owned())).ok_or(SecretError::NoText)
 }
 
@@ -153,7 +171,7 @@ fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         io.labelled(Tone::Quiet, "note", "nothing is stored; agent-sandbox secret set NAME");
         return Ok(0);
     };
-    let now = super::sessions::now();
+    let now = sandbox_linux::clock::now();
     let rows: Vec<[String; 2]> = secrets
         .into_iter()
         .map(|kept| [kept.name.to_string(), super::sessions::ago(now.saturating_sub(kept.since))])

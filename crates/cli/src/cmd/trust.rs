@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use sandbox_core::Host;
 use sandbox_core::config::trust::{self, TrustError, Widening};
 use sandbox_core::config::{Layer, locate};
+use sandbox_protocol::ExitCode;
 
-use super::report::name;
 use crate::args::{Flags, Trust};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 /// Records that the user accepts a file's content, or the opposite.
 pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if host.inside {
         let mut failed = Failed::usage("trust cannot be given from inside a sandbox");
-        failed.code = 125;
+        failed.code = ExitCode::Setup.code();
         failed.hint = None;
         return Err(failed);
     }
@@ -73,7 +74,7 @@ pub(crate) fn ask(file: &Path, widenings: &[Widening], io: &mut Stdio<'_>) -> bo
         &format!("{} opens more than a sandbox here would have:", name(file)),
     );
     for widening in widenings {
-        io.say(&format!("  {}", visible(&widening.to_string())));
+        io.say(&format!("  {}", one_line(&widening.to_string())));
     }
     let _ = write!(std::io::stderr(), "Allow this until the file changes? [y/N] ");
     let mut answer = String::new();

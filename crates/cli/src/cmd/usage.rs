@@ -11,8 +11,8 @@ use sandbox_proxy::usage::Tokens;
 use serde::Serialize;
 
 use crate::args::{Flags, proxy::Usage};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 /// A day, and who was asked.
 type Key = (String, String);
@@ -94,8 +94,8 @@ fn row(((day, provider), sum): (&Key, &Sum)) -> [String; 7] {
     let mark = if sum.estimated { "~" } else { "" };
     let Tokens { input, output, cached } = sum.tokens;
     [
-        visible(day),
-        visible(provider),
+        one_line(day),
+        one_line(provider),
         sum.requests.to_string(),
         sum.failed.to_string(),
         format!("{mark}{input}"),

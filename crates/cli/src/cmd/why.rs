@@ -4,19 +4,19 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use sandbox_core::Host;
+use sandbox_core::backend::shell::quote;
 use sandbox_core::config::{Network, Request};
-use sandbox_core::plan::Draft;
+use sandbox_core::plan::plan_config;
 use sandbox_core::why::{
     By, Change, CommandAnswer, CommandVerdict, Explained, Explainer, Line, NetworkAnswer,
     PathAnswer, State, VariableAnswer, VariableVerdict, Verdict, WhyError, policy::Fate,
 };
 use serde::Serialize;
 
-use super::dry_run::quote;
-use super::report::name;
 use crate::args::{Flags, Why};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line, visible};
 
 /// Answers from the plan; inside a sandbox from what that sandbox says of itself.
 pub(crate) fn run(flags: &Flags, why: &Why, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -32,9 +32,7 @@ pub(crate) fn run(flags: &Flags, why: &Why, host: &Host, io: &mut Stdio<'_>) -> 
         return ask(&Explainer::around(host).map_err(failed)?, flags, why, io);
     }
     let config = super::load(host, &request, io)?;
-    let draft = Draft::of(host, config)?;
-    let known = sandbox_core::guard::known(host, &draft.roots());
-    let plan = draft.finish(host, &known, Vec::new())?;
+    let plan = plan_config(host, config, Vec::new())?;
     ask(&Explainer::of_plan(host, &request, &plan), flags, why, io)
 }
 
@@ -49,7 +47,7 @@ fn shapes(request: &Request) -> bool {
 }
 
 fn failed(error: WhyError) -> Failed {
-    let (hint, code) = (error.hint(), error.exit_code());
+    let (hint, code) = (error.hint(), error.exit_code().code());
     Failed { error: Box::new(error), hint, code }
 }
 
@@ -121,7 +119,7 @@ impl Page<'_, '_> {
 
     fn notes(&mut self, notes: &[String]) {
         for note in notes {
-            self.line("note", &visible(note));
+            self.line("note", &one_line(note));
         }
     }
 
@@ -153,12 +151,12 @@ impl Page<'_, '_> {
             self.put(&format!("    {keys}    in a configuration file\n"));
         }
         for edit in &change.edit {
-            self.put(&format!("    {}\n", visible(edit)));
+            self.put(&format!("    {}\n", one_line(edit)));
         }
     }
 
     fn rule(&self, line: &Line) -> String {
-        let origin = self.io.tone(Tone::Quiet, &format!("({})", visible(&line.origin)));
+        let origin = self.io.tone(Tone::Quiet, &format!("({})", one_line(&line.origin)));
         format!("{} `{}` {origin}", line.access.word(), name(Path::new(&line.pattern)))
     }
 }
@@ -225,17 +223,17 @@ fn decided(answer: &PathAnswer, page: &mut Page<'_, '_>) {
     let text = match (&answer.by, &answer.rule) {
         (By::Rule, Some(rule)) => page.rule(rule),
         (By::Mount { source, target, origin }, _) if source == target => {
-            format!("`{}`, shared ({})", name(target), visible(origin))
+            format!("`{}`, shared ({})", name(target), one_line(origin))
         }
         (By::Mount { source, target, origin }, _) => {
-            format!("`{}` is mounted at `{}` ({})", name(source), name(target), visible(origin))
+            format!("`{}` is mounted at `{}` ({})", name(source), name(target), one_line(origin))
         }
         (By::Ground { dir: "/tmp" }, _) => {
             "`/tmp` is private: empty at the start of a run, gone at its end".into()
         }
         (By::Ground { dir }, _) => format!("every sandbox has its own `{dir}`"),
         (By::Launcher { commands }, _) => {
-            let commands = visible(&commands.join("`, `"));
+            let commands = one_line(&commands.join("`, `"));
             format!("the launcher stands here, for the rule on the command `{commands}`")
         }
         (By::Socket, _) => "somebody outside listens on this socket".into(),
@@ -252,13 +250,13 @@ fn network_answer(answer: &NetworkAnswer, page: &mut Page<'_, '_>) {
         (Network::Allow, false) => (Tone::Bad, "cannot be reached"),
         (Network::Off, _) => (Tone::Bad, "the network is off"),
     };
-    page.verdict(&visible(&answer.host), tone, verdict);
+    page.verdict(&one_line(&answer.host), tone, verdict);
     let unlisted = format!("no rule of `allowed_hosts`; hosts are told apart ({})", answer.origin);
     let decided = match (answer.network, &answer.rule) {
         (Network::Allow, None) => &unlisted,
         (_, rule) => rule.as_ref().unwrap_or(&answer.origin),
     };
-    page.line("decided by", &visible(decided));
+    page.line("decided by", &one_line(decided));
     page.notes(&answer.notes);
     page.changes(&answer.changes, |to| match to {
         "on" => "to turn it on",
@@ -282,11 +280,11 @@ fn command_answer(answer: &CommandAnswer, page: &mut Page<'_, '_>) {
             (Tone::Warning, format!("script, `{script}` runs in its place"))
         }
     };
-    page.verdict(&visible(&answer.name), tone, &verdict);
+    page.verdict(&one_line(&answer.name), tone, &verdict);
     let origin = answer.origin.as_deref().unwrap_or("no rule");
     let through = answer.through.as_deref();
     let through = through.map(|other| format!(", the rule of `{other}`, which is the same file"));
-    page.line("decided by", &visible(&format!("{origin}{}", through.unwrap_or_default())));
+    page.line("decided by", &one_line(&format!("{origin}{}", through.unwrap_or_default())));
     answer.targets.iter().take(MOST).for_each(|target| page.line("program", &name(target)));
     if answer.targets.len() > MOST {
         page.line("", &format!("… and {} more; `--json` lists them", answer.targets.len() - MOST));
@@ -311,8 +309,8 @@ fn variable_answer(answer: &VariableAnswer, page: &mut Page<'_, '_>) {
         }
         (VariableVerdict::Hidden, _) => (Tone::Bad, "hidden, it looks like a credential"),
     };
-    page.verdict(&visible(&answer.name), tone, verdict);
-    page.line("decided by", &visible(answer.origin.as_deref().unwrap_or("no rule")));
+    page.verdict(&one_line(&answer.name), tone, verdict);
+    page.line("decided by", &one_line(answer.origin.as_deref().unwrap_or("no rule")));
     page.notes(&answer.notes);
     if answer.verdict == VariableVerdict::Hidden {
         page.changes(&answer.changes, |_| "to pass it on");

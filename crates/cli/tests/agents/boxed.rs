@@ -60,7 +60,7 @@ impl Tutorial {
 
 impl Drop for Tutorial {
     fn drop(&mut self) {
-        self.types("rm fix");
+        self.types("rm --yes fix");
     }
 }
 
@@ -97,5 +97,5 @@ fn claude_works_in_a_container_and_its_changes_land_when_they_are_applied() {
     assert_eq!(tutorial.world.read("project/greet.sh"), "echo Hello, world\n");
     assert_eq!(tutorial.world.read("project/notes/where"), format!("greeted on {machine}"));
     assert!(!tutorial.world.has("project/old.txt") && !tutorial.world.has("project/.envrc"));
-    tutorial.types("rm fix").succeeds();
+    tutorial.types("rm --yes fix").succeeds();
 }

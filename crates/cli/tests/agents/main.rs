@@ -1,4 +1,4 @@
-//! Real agents in the sandbox: Claude Code and Codex, which `./dev test agents` installs, talk to a
+//! Real agents in the sandbox: Claude Code, Codex, opencode and Gemini CLI, which `./dev test agents` installs, talk to a
 //! stand-in for their provider on loopback. It answers with a tool call that does some work and
 //! then tries to steal a key, to write to the home directory and to throw work away.
 //!
@@ -7,9 +7,12 @@
 mod provider;
 mod messages;
 mod responses;
+mod contents;
 mod attack;
 mod claude;
 mod codex;
+mod opencode;
+mod gemini;
 mod first_run;
 mod proxied;
 mod boxed;

@@ -1,4 +1,4 @@
-//! The Messages API, as far as Claude Code needs it.
+//! The Messages API, as far as Claude Code and opencode need it.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,12 @@ use crate::provider::LAST_WORDS;
 /// requests, such as the one for a title, come without tools and are ended at once.
 pub(crate) fn answer(asked: &Value, command: &str) -> Vec<Value> {
     let tools = asked["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let has_shell = tools.iter().any(|tool| tool["name"] == "Bash");
-    let (block, delta, stop) = if has_shell && result(asked).is_none() {
+    let mut names = tools.iter().filter_map(|tool| tool["name"].as_str());
+    let shell = names.find(|name| name.eq_ignore_ascii_case("bash"));
+    let (block, delta, stop) = if let (Some(shell), None) = (shell, result(asked)) {
         let input = json!({ "command": command, "description": "Do the work" }).to_string();
         (
-            json!({ "type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {} }),
+            json!({ "type": "tool_use", "id": "toolu_1", "name": shell, "input": {} }),
             json!({ "type": "input_json_delta", "partial_json": input }),
             "tool_use",
         )

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testkit::{Answer, Authority, EVENTS};
 
-use crate::{messages, responses};
+use crate::{contents, messages, responses};
 
 /// What the model says once it has the result of its tool call.
 pub(crate) const LAST_WORDS: &str = "the stand-in has seen enough";
@@ -42,8 +42,10 @@ impl Provider {
     pub(crate) fn result(&self) -> String {
         let bodies = self.0.bodies();
         let parsed = bodies.iter().filter_map(|body| serde_json::from_str(body).ok());
-        let mut results =
-            parsed.filter_map(|body| messages::result(&body).or_else(|| responses::result(&body)));
+        let mut results = parsed.filter_map(|body| {
+            let kinds = [messages::result, responses::result, contents::result];
+            kinds.iter().find_map(|result| result(&body))
+        });
         results.next().unwrap_or_else(|| panic!("no tool result in {} requests", bodies.len()))
     }
 }
@@ -52,7 +54,14 @@ fn answer(path: &str, body: &str, command: &str) -> Answer {
     let asked: Value = serde_json::from_str(body).unwrap_or_default();
     match path {
         "/v1/messages" => (EVENTS, events(&messages::answer(&asked, command))),
-        "/v1/responses" => (EVENTS, events(&responses::answer(&asked, command))),
+        // The second one is that of subscriptions.
+        "/v1/responses" | "/responses" => (EVENTS, events(&responses::answer(&asked, command))),
+        _ if path.ends_with(":streamGenerateContent") => {
+            (EVENTS, format!("data: {}\r\n\r\n", contents::answer(&asked, command)))
+        }
+        _ if path.ends_with(":generateContent") => {
+            ("application/json", contents::answer(&asked, command).to_string())
+        }
         _ => ("application/json", "{}".to_owned()),
     }
 }

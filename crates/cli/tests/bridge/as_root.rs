@@ -30,7 +30,7 @@ fn machine() -> World {
         mkdir /run/sshd"
     );
     let namespace = Namespace::of_root(&world, &script);
-    world.within(namespace)
+    world.within(namespace).with_program("/usr/local/bin/agent-sandbox")
 }
 
 fn setup(world: &World, more: &[&str]) -> Run {
@@ -102,6 +102,75 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     let left = state(&world);
     for text in ["pipo-runner", "miclaw", "agent-sandbox-shell", "60-agent-sandbox"] {
         assert!(!left.contains(text), "{text} is left\n{left}");
+    }
+}
+
+/// The login shell and the forced command lead to the program that `setup` was run from, or nothing is done.
+#[test]
+fn setup_installs_the_program_that_it_was_run_from() {
+    let world = machine();
+    world
+        .host(["sh", "-c", "mkdir /usr/local/x && mv /usr/local/bin/agent-sandbox /usr/local/x"])
+        .succeeds();
+    let elsewhere = world.clone().with_program("/usr/local/x/agent-sandbox");
+    setup(&elsewhere, &["--yes"]).succeeds();
+    world
+        .host(["readlink", "/usr/local/sbin/agent-sandbox-shell"])
+        .stdout("/usr/local/x/agent-sandbox\n");
+    world
+        .host(["cat", "/usr/local/sbin/miclaw-cmd-wrapper"])
+        .stdout_contains("exec /usr/local/x/agent-sandbox host-command serve");
+    setup(&elsewhere, &["--undo", "--yes"]).succeeds();
+    let before = state(&world);
+    for (why, broken, mended) in [
+        ("others can replace it", "chmod 777 /usr/local/x", "chmod 755 /usr/local/x"),
+        (
+            "others can write it",
+            "chmod 775 /usr/local/x/agent-sandbox",
+            "chmod 755 /usr/local/x/agent-sandbox",
+        ),
+        (
+            "it is another user's",
+            "chown 1 /usr/local/x/agent-sandbox",
+            "chown 0 /usr/local/x/agent-sandbox",
+        ),
+        ("others cannot run it", "chmod 700 /usr/local/x", "chmod 755 /usr/local/x"),
+    ] {
+        world.host(["sh", "-c", broken]).succeeds();
+        let run = setup(&elsewhere, &["--yes"]).code(1).stdout("");
+        assert!(run.messages().contains("hint: install it first"), "{why}\n{run}");
+        world.host(["sh", "-c", mended]).succeeds();
+    }
+    assert_eq!(state(&world), before, "a refusal changes nothing");
+    setup(&elsewhere, &["--yes"]).succeeds();
+}
+
+/// As sudo and sshd refuse their files.
+#[test]
+fn a_list_that_others_can_change_is_not_believed() {
+    let world = machine();
+    setup(&world, &["--yes"]).succeeds();
+    let serve = |world: &World| {
+        world.clone().env("SSH_ORIGINAL_COMMAND", "pipo x").run(["host-command", "serve"])
+    };
+    serve(&world).succeeds().stdout("<x>\n");
+    let list = "/etc/agent-sandbox/host-commands.toml";
+    for (broken, mended, hint) in [
+        (format!("chmod 666 {list}"), format!("chmod 644 {list}"), "chmod go-w"),
+        (format!("chmod 664 {list}"), format!("chmod 644 {list}"), "chmod go-w"),
+        (
+            "chmod 777 /etc/agent-sandbox".into(),
+            "chmod 755 /etc/agent-sandbox".into(),
+            "chmod go-w",
+        ),
+        (format!("chown 1 {list}"), format!("chown 0 {list}"), "chown root"),
+        ("chown 1 /etc/agent-sandbox".into(), "chown 0 /etc/agent-sandbox".into(), "chown root"),
+    ] {
+        world.host(["sh", "-c", &broken]).succeeds();
+        serve(&world).code(1).stdout("").stderr_contains("is not believed").stderr_contains(hint);
+        world.run(["host-command", "check"]).code(1).stderr_contains("is not believed");
+        world.host(["sh", "-c", &mended]).succeeds();
+        serve(&world).succeeds().stdout("<x>\n");
     }
 }
 

@@ -1,6 +1,6 @@
 //! H7: time, output, how many at a time; and that nothing outlives its request.
 
-use sandbox_core::host_command::wire::{self, Kind};
+use sandbox_protocol::frame::{self, Kind};
 use serde_json::json;
 use testkit::Signal;
 
@@ -88,6 +88,87 @@ fn h7_a_broker_that_ends_or_is_killed_leaves_nothing() {
     }
 }
 
+/// Masks of a process, as `/proc` has them.
+#[track_caller]
+fn masks(status: &str) -> Vec<&str> {
+    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    ["SigBlk:", "SigIgn:"].into_iter().map(|name| of(name).unwrap()).collect()
+}
+
+#[test]
+fn a_host_command_starts_with_no_signal_blocked_or_ignored() {
+    let none = ["0000000000000000"; 2];
+    let mut stage = Stage::new();
+    assert_eq!(masks(&stage.ask(&["pipo", "status"]).out), none);
+    // Also when the broker's caller ignored and blocked some.
+    stage.stop(Signal::TERM);
+    stage.start_by(&["env", "--ignore-signal=HUP,INT,USR1,CHLD", "--block-signal=TERM,USR2,RTMIN"]);
+    assert_eq!(masks(&stage.ask(&["pipo", "status"]).out), none);
+    // The control: that is what a program inherits otherwise.
+    let inherits =
+        ["env", "--ignore-signal=INT", "--block-signal=TERM", "cat", "/proc/self/status"];
+    assert_ne!(masks(&stage.world.host(inherits).output()), none);
+}
+
+#[test]
+fn a_host_command_ends_at_the_first_signal_when_its_client_goes() {
+    let stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let file = stage.world.path("caught");
+    let socket = stage.request(
+        &["pipo", "ends", file.to_str().unwrap()],
+        stage.world.path("container/workspace"),
+    );
+    let pid = stage.pid_in("caught");
+    drop(socket);
+    ends(pid);
+    assert_eq!(stage.world.read("caught.end"), "TERM\n", "it was killed without having been asked");
+}
+
+#[test]
+fn nothing_is_left_when_the_broker_and_its_requests_are_killed_at_once() {
+    let mut stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let file = stage.world.path("pid");
+    let _socket = stage.request(
+        &["pipo", "parent", file.to_str().unwrap()],
+        stage.world.path("container/workspace"),
+    );
+    let (command, below) = (stage.pid_in("pid"), stage.pid_in("pid.below"));
+    let broker = stage.broker().pid().as_raw_pid().to_string();
+    // Stopped first, so that neither can act on the other's end.
+    let script = "r=$(pgrep -P $0); kill -STOP $0 $r; kill -KILL $0 $r";
+    stage.world.host(["sh", "-c", script, &broker]).succeeds();
+    // The kernel ends the command. What that started is on record, and ends when the session goes down or up again.
+    ends(command);
+    stage.stop(Signal::KILL);
+    assert!(runs(below));
+    stage.start();
+    ends(below);
+    stage.ask(&["pipo", "x"]).gave("<x>\n");
+    let left = std::fs::read_dir(stage.world.path("state/running")).unwrap().count();
+    assert_eq!(left, 0, "records are removed");
+}
+
+#[test]
+fn a_broker_ends_when_its_socket_is_gone_or_replaced() {
+    let mut stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let file = stage.world.path("fled");
+    let _socket = stage.request(
+        &["pipo", "flee", file.to_str().unwrap(), "stay"],
+        stage.world.path("container/workspace"),
+    );
+    let (pid, broker) = (stage.pid_in("fled"), stage.broker().pid().as_raw_pid());
+    let first = stage.hand_over();
+    ends(pid);
+    ends(broker);
+    first.wait().succeeds();
+    // The first one's end has left the second one's socket alone.
+    stage.ask(&["pipo", "x"]).gave("<x>\n");
+    let second = stage.broker().pid().as_raw_pid();
+    std::fs::remove_dir_all(stage.world.path("session/bridge")).unwrap();
+    ends(second);
+    stage.stop(Signal::KILL);
+}
+
 #[test]
 fn h7_output_has_an_end() {
     let stage = Stage::with(&json!({ "output": 1000 }));
@@ -105,7 +186,7 @@ fn h7_only_so_many_run_at_a_time() {
     let first = stage.request(&["pipo", "wait"], &cwd);
     let second = stage.request(&["pipo", "wait"], &cwd);
     for mut socket in [&first, &second] {
-        assert_eq!(wire::read(&mut socket).unwrap().unwrap().kind, Kind::Output);
+        assert_eq!(frame::read(&mut socket).unwrap().unwrap().kind, Kind::Output);
     }
     stage.ask(&["pipo", "x"]).denied("too many", "2 host commands run already");
     let container = stage.container(&["pipo"]);
@@ -136,7 +217,7 @@ fn h7_clients_that_say_nothing_sensible_are_hung_up_on() {
         try_write(&socket, b"I\0\0\x01\0");
         try_write(&socket, &vec![0; 65536]);
     }
-    while matches!(wire::read(&mut socket), Ok(Some(frame)) if frame.kind != Kind::Exit) {}
+    while matches!(frame::read(&mut socket), Ok(Some(frame)) if frame.kind != Kind::Exit) {}
     assert_eq!(stage.audit(1)[0]["outcome"], "gone");
     stage.ask(&["pipo", "x"]).gave("<x>\n");
 }

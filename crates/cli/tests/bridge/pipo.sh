@@ -7,6 +7,12 @@ case $1 in
   env) env ;;
   read) cat "$2" ;;
   trap) trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.05; done ;;
+  status) exec cat /proc/self/status ;;
+  usr) trap 'echo caught; exit 3' "$2"; echo ready; while :; do sleep 0.05; done ;;
+  # An own process without a trap is stopped and continued like any other.
+  stops) echo "$$" > "$2"; while :; do sleep 0.05; done ;;
+  ends) trap 'echo TERM > "$2.end"; exit' TERM; echo "$$" > "$2"; while :; do sleep 0.05; done ;;
+  parent) sh -c 'echo "$$" > "$0.below"; exec sleep 1000' "$2" & echo "$$" > "$2"; exec sleep 1000 ;;
   die) kill -KILL $$ ;;
   wait) echo "pid $$"; exec sleep 1000 ;;
   flood) yes ;;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Signal;
 
-use crate::stage::{Stage, denied};
+use crate::stage::{Stage, denied, ends, until};
 
 #[test]
 fn routed_commands_run_on_the_host_with_their_words_as_they_are() {
@@ -56,6 +56,59 @@ fn signals_reach_the_command_behind_any_amount_of_input() {
     let pid = stage.pid_in("work/pid");
     container.host(["kill", "-TERM", &pid.to_string()]).succeeds();
     full.wait().code(143);
+}
+
+#[test]
+fn every_signal_that_can_be_passed_on_is() {
+    let stage = Stage::new();
+    let container = stage.container(&["pipo"]);
+    for (signal, name) in [
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::TERM, "TERM"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::WINCH, "WINCH"),
+        (Signal::CONT, "CONT"),
+    ] {
+        let trap = container.start(["pipo", "usr", name]);
+        trap.wait_for("ready");
+        trap.signal(signal);
+        trap.wait().code(3).stdout_contains("caught");
+    }
+    // The control: a command that expects none of them ends by it.
+    let wait = container.start(["pipo", "wait"]);
+    wait.wait_for("pid");
+    wait.signal(Signal::USR1);
+    wait.wait().code(128 + 10);
+}
+
+#[test]
+fn a_command_stops_and_goes_on_with_its_stand_in() {
+    let stage = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
+    let container = stage.container(&["pipo"]);
+    let file = stage.world.path("stops").display().to_string();
+    let stand_in = container.start(["sh", "-c", "echo $$ > inside; exec pipo stops \"$0\"", &file]);
+    let (command, inside) = (stage.pid_in("stops"), stage.pid_in("work/inside"));
+    stand_in.signal(Signal::TSTP);
+    until("the command stops", || (state(command) == 'T').then_some(()));
+    until("its stand-in stops", || (state(inside) == 'T').then_some(()));
+    stand_in.signal(Signal::CONT);
+    until("the command goes on", || (state(command) != 'T').then_some(()));
+    until("its stand-in goes on", || (state(inside) != 'T').then_some(()));
+    // One that is stopped can still be ended.
+    stand_in.signal(Signal::TSTP);
+    until("the command stops", || (state(command) == 'T').then_some(()));
+    stand_in.signal(Signal::KILL);
+    ends(command);
+    stand_in.wait();
+}
+
+/// The letter that the kernel has for what a process does.
+fn state(pid: i32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('X')
 }
 
 #[test]

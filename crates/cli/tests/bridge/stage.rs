@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use sandbox_core::host_command::wire::{self, Kind, Request};
+use sandbox_protocol::frame::{self, Kind, Request};
 use serde_json::{Value, json};
 use testkit::{Namespace, Process, Run, Signal, World};
 pub(crate) use testkit::{PATIENCE, until};
@@ -80,6 +80,18 @@ impl Stage {
     }
 
     pub(crate) fn start(&mut self) {
+        self.start_by(&[]);
+    }
+
+    /// Starts another broker at the same socket, and returns the first one.
+    pub(crate) fn hand_over(&mut self) -> Process {
+        let first = self.broker.take().unwrap();
+        self.start();
+        first
+    }
+
+    /// Starts the broker through another program.
+    pub(crate) fn start_by(&mut self, starter: &[&str]) {
         let path = |name: &str| self.world.path(name).into_os_string();
         // A machine that runs the tests may have a list of its own.
         let list = if self.deployment { "deployment.toml" } else { "no-such-list.toml" };
@@ -95,7 +107,9 @@ impl Stage {
             "--list".into(),
             path(list),
         ];
-        let broker = self.world.spawn(words);
+        let starter = starter.iter().map(std::ffi::OsString::from);
+        let binary = self.world.binary().as_os_str().to_owned();
+        let broker = self.world.start(starter.chain([binary]).chain(words));
         broker.wait_for_message("listening at");
         self.broker = Some(broker);
     }
@@ -140,7 +154,7 @@ impl Stage {
     pub(crate) fn ask_in(&self, argv: &[&str], cwd: impl Into<PathBuf>) -> Answer {
         let mut socket = self.request(argv, cwd);
         // One that was refused is not listened to any more.
-        let _ = wire::write(&mut socket, Kind::InputEnd, &[]);
+        let _ = frame::write(&mut socket, Kind::InputEnd, &[]);
         Answer::read(socket)
     }
 
@@ -149,7 +163,7 @@ impl Stage {
         let mut socket = self.connect();
         let request = Request { cwd: cwd.into(), argv: argv.iter().map(Into::into).collect() };
         // A broker that has too much to do hangs up before it listens, and says why.
-        let _ = wire::write(&mut socket, Kind::Request, &request.encode());
+        let _ = frame::write(&mut socket, Kind::Request, &request.encode());
         socket
     }
 
@@ -189,7 +203,7 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn read(mut socket: impl Read) -> Self {
         let (mut out, mut err, mut answer) = (Vec::new(), Vec::new(), Self::default());
-        while let Ok(Some(frame)) = wire::read(&mut socket) {
+        while let Ok(Some(frame)) = frame::read(&mut socket) {
             match frame.kind {
                 Kind::Output => out.extend(frame.body),
                 Kind::Error => err.extend(frame.body),

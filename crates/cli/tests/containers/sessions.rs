@@ -3,6 +3,7 @@
 mod stage;
 mod listened;
 mod life;
+mod entered;
 mod attach;
 mod sees;
 mod hardening;
@@ -11,6 +12,7 @@ mod network;
 mod attacks;
 mod cow;
 mod cut_short;
+mod late;
 mod scale;
 mod full;
 mod host_commands;

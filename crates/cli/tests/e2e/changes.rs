@@ -6,7 +6,10 @@ mod conflict;
 mod interactive;
 mod undo;
 mod crash;
+mod kill;
+mod shifting;
 mod discard;
+mod git;
 mod closed;
 
 use testkit::{Process, Run, World};

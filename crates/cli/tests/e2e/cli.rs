@@ -140,3 +140,147 @@ fn manual_pages_have_their_sections() {
         assert!(world.has(format!("project/pages/{name}.1")), "{name}");
     }
 }
+
+/// Command lines that start a sandbox.
+const STARTING: &[&[&str]] = &[
+    &["true"],
+    &["exec", "true"],
+    &["--cow", "true"],
+    &["--session", "s", "true"],
+    &["up"],
+    &["restart"],
+    &["attach"],
+    &["--dry-run", "true"],
+    &["--dry-run", "up"],
+];
+
+/// Command lines that keep or look for something in the home.
+const KEEPING: &[&[&str]] = &[
+    &["proxy", "--detach"],
+    &["serve", "--socket", "s"],
+    &["fs", "init", "x"],
+    &["fs", "ls", "x"],
+    &["ps"],
+    &["down"],
+    &["down", "--all"],
+    &["rm", "x"],
+    &["prune", "--yes"],
+    &["--dry-run", "prune"],
+    &["logs"],
+    &["inspect"],
+    &["snapshot"],
+    &["restore", "x"],
+    &["fork", "x"],
+    &["history"],
+    &["diff"],
+    &["apply"],
+    &["discard", "--yes"],
+    &["undo"],
+    &["trust"],
+    &["trust", "--list"],
+    &["secret", "list"],
+    &["usage"],
+    &["blocked"],
+];
+
+/// Command lines that work without a home.
+const OTHERS: &[&[&str]] = &[
+    &["doctor"],
+    &["check"],
+    &["config", "path"],
+    &["config", "schema"],
+    &["host-command", "check"],
+    &["completions", "bash"],
+    &["man"],
+    &["init"],
+];
+
+#[test]
+fn a_home_that_does_not_exist_is_an_error_and_is_not_made() {
+    const MISSING: &str = "does not exist, or is not a directory";
+    let world = World::new().file("file", "");
+    for home in ["no/home", "file"] {
+        let lost = world.clone().env("HOME", world.path(home));
+        for line in STARTING {
+            let run = lost.run(*line).code(125).stdout("").stderr_contains(MISSING);
+            run.stderr_contains("hint: set `HOME`");
+        }
+        for line in KEEPING {
+            lost.run(*line).code(1).stdout("").stderr_contains(MISSING);
+        }
+        lost.run_with_input("key", ["secret", "set", "x"]).code(1);
+        for line in OTHERS {
+            lost.run(*line).stderr_lacks(MISSING);
+        }
+        for line in [&["why", "x"][..], &["config", "show"]] {
+            lost.run(line).fails();
+        }
+        assert!(!world.has("no"), "{home}");
+    }
+    // The control: a home that exists, and one that nothing is kept in.
+    world.run(["true"]).succeeds();
+    std::fs::write(world.path("home/bare.json"), "{\"filesystem\": {\"presets\": [\"!@base\"]}}")
+        .unwrap();
+    let elsewhere = ["XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].into_iter().fold(
+        world.clone().env("HOME", world.path("no/home")),
+        |world, name| {
+            let dir = world.path("elsewhere");
+            world.env(name, dir)
+        },
+    );
+    elsewhere.run(["-c", "../home/bare.json", "true"]).succeeds();
+    assert!(!world.has("no"));
+}
+
+#[test]
+fn host_command_check_prints_a_line_for_each_entry() {
+    let config = "[host_commands]\nenabled = true\nallowed = ['pipo', { cmd = 'git status', args = 'none' },\n\
+        { cmd = 'make', args = ['test', 'lint*'], deny = ['-C'], paths = 'any', timeout = 60, cwd = '/srv', env = { A = 'hush' } }]\n";
+    let world = World::new().file("project/sandbox.toml", config);
+    let check = ["--trust", "host-command", "check", "--list", "/nowhere"];
+    let run = world.run(check).succeeds();
+    for line in [
+        "pipo: any arguments, shared paths only, no rules for this tool\n",
+        "git status: no arguments, shared paths only, rules for this tool\n",
+        "make: arguments test lint*, never -C, any path, in /srv, with A, at most 60 s, ",
+    ] {
+        assert!(run.output().contains(line), "{line}: {}", run.output());
+    }
+    let json = world.run(check.iter().copied().chain(["--json"])).succeeds().output();
+    assert!(json.contains("\"means\": \"no arguments, shared") && !json.contains("hush"), "{json}");
+    // The control: without entries there is no line but the last one.
+    let none = World::new().run(["host-command", "check", "--list", "/nowhere"]).succeeds();
+    assert_eq!(none.output().lines().count(), 1);
+}
+
+#[test]
+fn commands_that_only_read_make_nothing_in_the_home() {
+    let world = World::new();
+    let found = || world.host(["find", &world.path("home").display().to_string()]).output();
+    let before = found();
+    for line in [
+        &["ps"][..],
+        &["down", "--all"],
+        &["down"],
+        &["logs"],
+        &["inspect"],
+        &["attach"],
+        &["restart"],
+        &["history"],
+        &["diff"],
+        &["usage"],
+        &["blocked"],
+        &["prune", "--yes"],
+        &["--dry-run", "prune"],
+        &["--dry-run", "up"],
+        &["--dry-run", "--cow", "true"],
+        &["--dry-run", "true"],
+    ] {
+        world.run(line);
+        assert_eq!(found(), before, "{line:?}");
+    }
+    // The control: a session is on record in the home.
+    world.run(["up"]).succeeds();
+    assert_ne!(found(), before);
+    world.run(["down"]).succeeds();
+}

@@ -3,6 +3,9 @@
 mod run;
 mod limits;
 mod sessions;
+mod removal;
+mod moved;
+pub(crate) mod killed;
 
 use testkit::{Run, World};
 

@@ -3,4 +3,6 @@
 mod provider;
 mod stored;
 mod run;
+mod withheld;
+mod agents;
 mod attacks;

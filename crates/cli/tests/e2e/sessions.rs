@@ -1,10 +1,15 @@
 //! Sessions that stay up: one sandbox for many commands.
 
 mod life;
+mod again;
+mod which;
+mod inherited;
+mod trusted;
 mod exec;
 mod terminal;
 mod crash;
 mod api;
+mod review;
 mod limits;
 mod many;
 

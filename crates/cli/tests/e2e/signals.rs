@@ -279,3 +279,18 @@ fn descriptors_of_the_caller_are_closed() {
     let script = format!("exec 7< ~/.netrc; exec {binary} sh -c 'ls /proc/self/fd; cat <&7'");
     world.host(sh(&script)).fails().stdout_lacks("7").stdout_lacks("secret");
 }
+
+/// Rust ignores a broken pipe, and what is ignored outlives `exec`.
+#[test]
+fn a_broken_pipe_ends_a_command_unless_the_caller_ignores_it() {
+    for world in [World::new(), World::new().env("AGENT_SANDBOX_MOUNTS", "bwrap")] {
+        let run = world.run(["sh", "-c", "yes | head -n 1"]).succeeds();
+        run.stdout("y\n").stderr_lacks("roken pipe");
+        let ignored = "grep -q '^SigIgn:.*[13579bdf]...$' /proc/self/status";
+        world.run(["sh", "-c", ignored]).code(1);
+        // The control: what the caller ignores stays ignored.
+        let binary = world.binary().display().to_string();
+        let script = format!("trap '' PIPE; exec '{binary}' sh -c \"{ignored}\"");
+        world.host(["sh", "-c", &script]).succeeds();
+    }
+}

@@ -1,5 +1,7 @@
 //! `why`, outside and inside, and that what it says is true.
 
+mod truth;
+
 use serde_json::Value;
 use testkit::{User, World, user};
 

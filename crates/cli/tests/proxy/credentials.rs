@@ -106,6 +106,97 @@ fn p3_every_other_credential_is_dropped() {
     assert_eq!(asked.header("host"), Some(server.address.to_string().as_str()));
 }
 
+/// P3, in the query: servers decode names, ignore case and take the first or the last of several.
+#[test]
+fn p3_a_second_credential_in_the_query_is_dropped_in_every_spelling() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let own = |placement: serde_json::Value| {
+        stage.register(json!({ "provider": "custom", "api_key": KEY, "upstream_url": server.url(), "credential": placement }))
+    };
+    let header = own(json!({ "header": { "name": "x-goog-api-key", "format": "{}" } }));
+    let query = own(json!({ "query": { "name": "appid" } }));
+    let target = |token: &str, pairs: &str| {
+        let answer = stage.get(token, &format!("/v1beta/models?a=1&{pairs}&b=%20"));
+        assert_eq!(answer.status, 200, "{pairs}: {}", answer.text());
+        server.seen().pop().unwrap().target().to_owned()
+    };
+    let plain = "/v1beta/models?a=1&b=%20";
+    for pairs in [
+        "key=mine",
+        "KEY=mine",
+        "%6Bey=mine",
+        "%6b%65%79=mine",
+        "%256Bey=mine",
+        "key[]=mine",
+        "key%00=mine",
+        "+key=mine",
+        "x=1;key=mine",
+        "key=mine&Key=mine&%4bEY=mine",
+        "access_token=mine",
+        "Access%5FToken=mine",
+        "accessToken=mine",
+        "oauth_token=mine",
+        "api_key=mine",
+        "apiKey=mine",
+        "API-KEY=mine",
+        "x-goog-api-key=mine",
+        "token=mine",
+        "authorization=Bearer%20mine",
+        "%24httpHeaders=x-api-key%3Amine",
+    ] {
+        assert_eq!(target(&header, pairs), plain, "{pairs}");
+        assert_eq!(target(&query, pairs), format!("{plain}&appid={KEY}"), "{pairs}");
+    }
+    for pairs in ["appid=mine", "APPID=mine", "%61ppid=mine", "app_id=mine"] {
+        assert_eq!(target(&query, pairs), format!("{plain}&appid={KEY}"), "{pairs}");
+        assert_eq!(target(&header, pairs), format!("/v1beta/models?a=1&{pairs}&b=%20"));
+    }
+    for pairs in ["pageToken=x", "alt=sse", "keyword=x", "q=key%3Dx", "$filter=a%20eq%201"] {
+        assert_eq!(target(&header, pairs), format!("/v1beta/models?a=1&{pairs}&b=%20"));
+    }
+    // The token is taken in any spelling, and passes in none.
+    let bare = header.strip_prefix("session-").unwrap();
+    for pairs in [
+        format!("%6Bey={header}"),
+        format!("KEY=%73ession-{bare}"),
+        format!("key={header}&note=%25{:x}{}", bare.as_bytes()[0], &bare[1..]),
+    ] {
+        let request = format!("GET /v1beta/models?{pairs}&b=2 HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(stage.send(&request).status, 200, "{pairs}");
+        assert_eq!(server.seen().pop().unwrap().target(), "/v1beta/models?b=2", "{pairs}");
+    }
+}
+
+/// P3, in headers: what reads `x_auth_token` as `x-auth-token` is shown neither.
+#[test]
+fn p3_a_second_credential_in_a_header_is_dropped_in_every_spelling() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let token = stage.session(&server);
+    for name in [
+        "X_API_KEY",
+        "x.api.key",
+        "Api_Key",
+        "x_auth_token",
+        "access_token",
+        "Private_Token",
+        "auth",
+        "x-auth",
+        "key",
+        "x-access-key",
+        "x-security-token",
+        "ocp_apim_subscription_key",
+        "x-jwt",
+    ] {
+        let answer = stage.send(&format!(
+            "GET /v1/models HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n{name}: mine\r\nx-kept: 1\r\n\r\n"
+        ));
+        assert_eq!(answer.status, 200, "{name}");
+        let asked = server.seen().pop().unwrap();
+        assert!(!asked.head.contains("mine"), "{}", asked.head);
+        assert_eq!(asked.header("x-kept"), Some("1"), "{name}");
+    }
+}
+
 #[test]
 fn headers_of_the_connection_and_for_proxies_do_not_pass() {
     let (stage, server) = (Stage::new(), Server::echo());

@@ -24,6 +24,14 @@ server.on('stream', (stream, head) => {
       stream.write('half');
       return setTimeout(() => stream.session.destroy(), 100);
     }
+    if (head[':path'] === '/trailers') {
+      stream.respond({ ':status': 200, trailer: 'x-sum' }, { waitForTrailers: true });
+      stream.on('wantTrailers', () => stream.sendTrailers({
+        'grpc-status': '0', 'x-sum': String(head.te), 'x-echo': process.env.EXPECTED,
+      }));
+      // Its end may be the beginning of the key.
+      return stream.end('the end is s');
+    }
     const key = head.authorization === 'Bearer ' + process.env.EXPECTED;
     stream.respond({ ':status': 200, 'content-type': 'application/json' });
     stream.end(JSON.stringify({ head, body, key, connections }));
@@ -37,10 +45,11 @@ const CLIENT: &str = r"
 const [url, token, ...paths] = process.argv.slice(1);
 const client = require('http2').connect(url);
 Promise.all(paths.map(path => new Promise(done => {
-  const stream = client.request({ ':method': 'POST', ':path': path, 'x-api-key': token });
+  const stream = client.request({ ':method': 'POST', ':path': path, 'x-api-key': token, te: 'trailers' });
   const answer = { path, body: '' };
   stream.on('response', head => answer.status = head[':status']);
   stream.on('data', piece => answer.body += piece);
+  stream.on('trailers', trailers => answer.trailers = trailers);
   stream.on('error', error => answer.error = error.code);
   stream.on('close', () => done(answer));
   stream.end('{}');
@@ -111,6 +120,20 @@ fn http2_goes_through_from_end_to_end() {
     }
     // HTTP/1.1 on the client's side leads to the same server.
     assert_eq!(stage.get(&token, "/plain").json()["head"][":method"], "GET");
+
+    // What follows the body arrives behind all of it, as gRPC needs it.
+    let last = &ask(&stage, &token, &["/trailers"])[0];
+    assert_eq!((&last["status"], &last["body"]), (&json!(200), &json!("the end is s")), "{last}");
+    let expected = json!({ "grpc-status": "0", "x-sum": "trailers", "x-echo": "[scrubbed]" });
+    assert_eq!(last["trailers"], expected, "{last}");
+    // A client of HTTP/1.1 is sent those that were announced.
+    let mut connection = stage.connect();
+    connection.write(
+        format!("GET /trailers HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\nte: trailers\r\nconnection: te, close\r\n\r\n")
+            .as_bytes(),
+    );
+    let raw = connection.rest();
+    assert!(raw.ends_with("\r\n0\r\nx-sum: trailers\r\n\r\n"), "{raw}");
 
     // An answer that breaks off is broken here too, however it is spoken.
     let broken = &ask(&stage, &token, &["/breaks"])[0];

@@ -81,3 +81,24 @@ fn the_servers_own_path_comes_first() {
     assert_eq!(stage.get(&token, "/v1/models?x=1").status, 200);
     assert_eq!(server.only().target(), "/gateway/v2/v1/models?x=1");
 }
+
+#[test]
+fn a_token_in_the_path_is_refused_in_every_encoding() {
+    let (stage, server) = (Stage::new(), Server::echo());
+    let token = stage.open_session(&server);
+    let encoded = |text: &str| {
+        let letters: Vec<_> = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        letters.concat()
+    };
+    let (bare, last) = (&token["session-".len()..], &token[token.len() - 1..]);
+    let one = format!("{}{}", &token[..token.len() - 1], encoded(last));
+    for text in [token.clone(), bare.to_owned(), one, encoded(&token), encoded(bare)] {
+        for text in [text.clone(), text.replace('%', "%25")] {
+            let answer = stage.get(&token, &format!("/v1/x{text}/y"));
+            assert_eq!((answer.status, answer.code()), (400, "token_in_path".into()), "{text}");
+        }
+    }
+    assert!(server.seen().is_empty());
+    // The control: other encoded text is forwarded as it is.
+    assert_eq!(stage.get(&token, "/v1/x%61/y").status, 200);
+}

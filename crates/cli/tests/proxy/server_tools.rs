@@ -109,6 +109,41 @@ const ASKED: &[(&str, &str, &str, &str, &str)] = &[
         "url_context",
         r#"{"tools":[{"urlContext":{}}]}"#,
     ),
+    (
+        "anthropic",
+        "/v1/messages",
+        "messages[0].content[0].source.file_id",
+        "files",
+        r#"{"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"file_1"}}]}]}"#,
+    ),
+    (
+        "openai",
+        "/v1/responses",
+        "input[0].content[0].file_id",
+        "files",
+        r#"{"input":[{"content":[{"type":"input_file","file_id":"file-1"}]}]}"#,
+    ),
+    (
+        "openai",
+        "/v1/chat/completions",
+        "messages[0].content[0].file.file_id",
+        "files",
+        r#"{"messages":[{"content":[{"type":"file","file":{"file_id":"file-1"}}]}]}"#,
+    ),
+    (
+        "gemini",
+        "/v1beta/models/g:generateContent",
+        "contents[0].parts[0].fileData.fileUri",
+        "url",
+        r#"{"contents":[{"parts":[{"fileData":{"fileUri":"files/1"}}]}]}"#,
+    ),
+    (
+        "gemini",
+        "/v1beta/models/g:generateContent",
+        "cachedContent",
+        "cached_content",
+        r#"{"cachedContent":"cachedContents/1","contents":[]}"#,
+    ),
     ("ollama", "/v1/messages", "tools[0]", "web_fetch", r#"{"tools":[{"type":"web_fetch"}]}"#),
 ];
 

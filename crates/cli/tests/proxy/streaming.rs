@@ -268,3 +268,47 @@ fn a_client_that_does_not_read_is_not_read_for() {
     }
     assert_eq!(length, 64 << 20);
 }
+
+/// Servers send checksums or the status of a gRPC call behind the body.
+#[test]
+fn trailers_reach_the_client_behind_the_whole_body() {
+    let stage = Stage::new();
+    let server = Server::new(|asked, wire| {
+        let wanted = asked.header("te").unwrap_or("nothing").to_owned();
+        let listed = asked.header("connection").unwrap_or("nothing").to_owned();
+        begin_chunks(wire, "trailer: X-Sum, set-cookie\r\ntrailer: x-echo\r\n");
+        // The end of the body may be the beginning of the key, and waits until it is not.
+        chunk(wire, b"the end is sk-re");
+        let trailers =
+            format!("0\r\nx-sum: {wanted}/{listed}\r\nset-cookie: a=b\r\nx-echo: {KEY}\r\n\r\n");
+        wire.write_all(trailers.as_bytes()).is_ok()
+    });
+    let token = stage.open_session(&server);
+    let ask = |more: &str| {
+        let mut connection = stage.connect();
+        connection.write(
+            format!("GET /x HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n{more}\r\n").as_bytes(),
+        );
+        connection.rest()
+    };
+    let wanted = ask("te: trailers\r\nconnection: te, close\r\n");
+    assert!(wanted.contains("\r\ntrailer: x-sum, x-echo\r\n"), "{wanted}");
+    let expected = "the end is sk-re\r\n0\r\nx-sum: trailers/te\r\nx-echo: [scrubbed]\r\n\r\n";
+    let joined = wanted.replace("\r\n5\r\nsk-re", "sk-re");
+    assert!(joined.ends_with(expected), "{wanted}");
+    // One that has no use for them gets the body alone (RFC 9110, 6.5.1).
+    let plain = ask("connection: close\r\n");
+    assert!(plain.contains("sk-re") && plain.ends_with("\r\n0\r\n\r\n"), "{plain}");
+    assert_eq!(server.seen().last().unwrap().count("te"), 0);
+    // The connection to the server serves the next request. Each worker has its own, so one client asks.
+    let before = server.connections();
+    let mut connection = stage.connect();
+    for _ in 0..3 {
+        connection.write(
+            format!("GET /x HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\nte: trailers\r\nconnection: te\r\n\r\n")
+                .as_bytes(),
+        );
+        connection.until(b"x-echo: [scrubbed]\r\n\r\n").unwrap();
+    }
+    assert!(server.connections() <= before + 1, "{} after {before}", server.connections());
+}

@@ -57,6 +57,12 @@ impl Connection {
         while self.more() {}
     }
 
+    /// Everything up to the end of the connection, as it came.
+    pub(crate) fn rest(&mut self) -> String {
+        while self.more() {}
+        String::from_utf8(std::mem::take(&mut self.rest)).unwrap()
+    }
+
     /// Reads more. `false` at the end, however it came.
     pub(crate) fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];

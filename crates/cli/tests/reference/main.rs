@@ -9,6 +9,7 @@ mod config;
 mod environment;
 mod exit_codes;
 mod links;
+mod modules;
 mod presets;
 
 use std::path::{Path, PathBuf};

@@ -105,12 +105,8 @@ fn nothing_of_root_is_in_reach_of_an_agent() {
         let run = stage.sh(script);
         assert!(!run.status().success(), "{why}: {script}");
     }
-    // Podman's own filter of system calls lets everybody make one; what they are in it counts nowhere else.
-    assert_eq!(
-        stage.sh("unshare -Ur true").status().success(),
-        is_podman(&stage),
-        "user namespaces"
-    );
+    // Podman's own filter of system calls would let everybody make one. Ours is the same on every engine.
+    stage.sh("unshare -Ur true").fails();
     let status = "grep -E '^(Cap...|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'";
     let status = stage.sh(status).succeeds().output();
     // Whoever has root's number could get what is in the last one.

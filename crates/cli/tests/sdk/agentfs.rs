@@ -6,9 +6,10 @@ use std::process::Command;
 use serde_json::Value;
 use testkit::{Run, World, need, sdk};
 
-/// Reads and writes a database through the SDK for Python: `dump`, `write PATH TEXT`, `log NAME`.
+/// Reads and writes a database through the SDK for Python: `dump`, `get DIR`, `put DIR`,
+/// `write PATH TEXT`, `log NAME`. `get` and `put` are about all files at the top.
 const PYTHON: &str = r#"
-import asyncio, json, sys
+import asyncio, json, os, sys
 from agentfs_sdk import AgentFS, AgentFSOptions
 
 async def walk(fs, path, found):
@@ -27,6 +28,14 @@ async def main():
         found = {}
         await walk(agent.fs, "", found)
         print(json.dumps(found))
+    elif sys.argv[2] == "get":
+        for name in await agent.fs.readdir("/"):
+            with open(os.path.join(sys.argv[3], name), "wb") as file:
+                file.write(await agent.fs.read_file("/" + name, encoding=None))
+    elif sys.argv[2] == "put":
+        for name in os.listdir(sys.argv[3]):
+            with open(os.path.join(sys.argv[3], name), "rb") as file:
+                await agent.fs.write_file("/" + name, file.read())
     elif sys.argv[2] == "write":
         await agent.fs.write_file(sys.argv[3], sys.argv[4])
     elif sys.argv[2] == "log":
@@ -40,6 +49,7 @@ asyncio.run(main())
 
 /// The same through the SDK for Node.
 const NODE: &str = r#"
+import fs from "node:fs";
 const { AgentFS } = await import(process.env.SDK);
 const [database, verb, ...rest] = process.argv.slice(2);
 const agent = await AgentFS.open({ path: database });
@@ -52,6 +62,10 @@ async function walk(path, found) {
   }
 }
 if (verb === "dump") { const found = {}; await walk("", found); console.log(JSON.stringify(found)); }
+if (verb === "get") for (const name of await agent.fs.readdir("/"))
+  fs.writeFileSync(`${rest[0]}/${name}`, await agent.fs.readFile(`/${name}`));
+if (verb === "put") for (const name of fs.readdirSync(rest[0]))
+  await agent.fs.writeFile(`/${name}`, fs.readFileSync(`${rest[0]}/${name}`));
 if (verb === "write") await agent.fs.writeFile(rest[0], rest[1]);
 if (verb === "log") {
   const call = await agent.tools.start(rest[0], { a: 1 });
@@ -63,16 +77,16 @@ await agent.close();
 
 /// One of the two.
 #[derive(Debug, Clone, Copy)]
-enum Sdk {
+pub(crate) enum Sdk {
     Python,
     Node,
 }
 
-const BOTH: [Sdk; 2] = [Sdk::Python, Sdk::Node];
+pub(crate) const BOTH: [Sdk; 2] = [Sdk::Python, Sdk::Node];
 
 impl Sdk {
     #[track_caller]
-    fn run(self, world: &World, words: &[&str]) -> Run {
+    pub(crate) fn run(self, world: &World, words: &[&str]) -> Run {
         let folder = sdk();
         let (program, script, text, name, value) = match self {
             Self::Python => ("python3", "sdk.py", PYTHON, "PYTHONPATH", folder.join("python")),
@@ -96,7 +110,7 @@ impl Sdk {
 }
 
 /// A mount that goes away with the test.
-struct Mount(PathBuf);
+pub(crate) struct Mount(pub(crate) PathBuf);
 
 impl Drop for Mount {
     fn drop(&mut self) {
@@ -116,7 +130,7 @@ fn mounted(world: &World, database: &str, script: &str) -> Run {
     run
 }
 
-const ONE: &str = ".agentfs/one.db";
+pub(crate) const ONE: &str = ".agentfs/one.db";
 
 #[test]
 fn what_is_written_in_a_mount_is_read_by_the_sdks() {

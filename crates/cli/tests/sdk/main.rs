@@ -3,5 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
+#[path = "../proof/dice.rs"]
+mod dice;
 mod agentfs;
+mod agentfs_bytes;
 mod providers;

@@ -8,14 +8,15 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, Signal};
 use sandbox_linux::process::{Program, fork};
 use sandbox_linux::signal::Signals;
+use sandbox_protocol::ExitCode;
 
 use super::settings::Settings;
 use super::signals;
 use super::step::{StepError, file};
 use crate::arguments::CommandLine;
 use crate::credentials;
-use crate::log::chain;
 use crate::lookup;
+use sandbox_linux::error::chain;
 
 /// Starts it and returns its process id as soon as it is what was asked for.
 pub(crate) fn start(settings: &Settings, agent: &CommandLine) -> Result<i32, StepError> {
@@ -27,7 +28,7 @@ pub(crate) fn start(settings: &Settings, agent: &CommandLine) -> Result<i32, Ste
         let error = become_it(settings, agent, parent);
         let hint = error.hint().unwrap_or_default();
         let _ = writer.write_all(format!("{}\0{hint}", chain(&error)).as_bytes());
-        127
+        ExitCode::NotFound.into()
     })?;
     drop(writer);
     // Ends when the agent's program takes the process over, which closes the pipe.

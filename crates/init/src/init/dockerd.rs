@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandbox_linux::process::{Program, fork};
+use sandbox_protocol::ExitCode;
 
 use super::settings::{Docker, Settings};
 use super::signals;
@@ -78,9 +79,9 @@ fn start(settings: &Settings, program: &Path) -> Result<Daemon, StepError> {
     let child = fork(|| match become_it(&words, &environment, &log) {
         Ok(program) => {
             let _ = program.exec_path(&words[0]);
-            127
+            ExitCode::NotFound.into()
         }
-        Err(_) => 126,
+        Err(_) => ExitCode::NotExecutable.into(),
     })?;
     Ok(Daemon { pid: child.pid() })
 }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use sandbox_protocol::rendezvous;
+use sandbox_protocol::value::Port;
 
 use super::step::StepError;
 
@@ -15,33 +17,12 @@ use super::step::StepError;
 const SOON: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_secs(2);
 
-/// A listener that is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Port {
-    Tcp(u16),
-    Udp(u16),
-}
-
 /// Where the door is, and what goes through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) path: PathBuf,
     pub(crate) address: Ipv4Addr,
     pub(crate) ports: Vec<Port>,
-}
-
-/// Reads `tcp:3128,udp:53`.
-pub(crate) fn ports(text: &str) -> Option<Vec<Port>> {
-    let port = |word: &str| {
-        let (kind, number) = word.split_once(':')?;
-        let number: u16 = number.parse().ok().filter(|number| *number > 0)?;
-        match kind {
-            "tcp" => Some(Port::Tcp(number)),
-            "udp" => Some(Port::Udp(number)),
-            _ => None,
-        }
-    };
-    text.split(',').map(port).collect()
 }
 
 /// The listeners, and the connection to whoever serves them.
@@ -102,7 +83,7 @@ impl Door {
         )?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
         let sockets: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
-        sandbox_linux::channel::send_with(socket.as_fd(), b"listeners\n", &sockets)?;
+        sandbox_linux::channel::send_with(socket.as_fd(), rendezvous::LISTENERS, &sockets)?;
         Ok(socket)
     }
 
@@ -111,7 +92,7 @@ impl Door {
         let mut text = [0; 256];
         let Some(server) = &self.server else { return };
         match rustix::io::read(server, &mut text) {
-            Ok(count) if text[..count].starts_with(b"ok") => self.pause = SOON,
+            Ok(count) if rendezvous::is_served(&text[..count]) => self.pause = SOON,
             Ok(count) if count > 0 => {
                 let said = String::from_utf8_lossy(&text[..count]).trim().to_owned();
                 super::LOG.warn(format_args!("the proxy does not serve this container: {said}"));
@@ -119,19 +100,6 @@ impl Door {
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             _ => self.server = None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_read_in_their_order_and_nothing_else_is() {
-        assert_eq!(ports("tcp:3128,udp:53"), Some(vec![Port::Tcp(3128), Port::Udp(53)]));
-        for text in ["", "3128", "tcp:0", "tcp:65536", "tcp:1,", "sctp:1", "tcp: 1"] {
-            assert_eq!(ports(text), None, "{text}");
         }
     }
 }

@@ -7,14 +7,19 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::settings::{Cow, Settings};
+use sandbox_protocol::layout::{self, LAYERS_DIR};
+use sandbox_protocol::value::Cow;
+
+use super::settings::Settings;
 use super::step::{Outcome, StepError, file};
 use super::supervisor::Supervisor;
 use super::task::{Rights, Task, tool};
 use crate::environment::Environment;
 
 /// The program that keeps layers.
-const TOOL: &str = "agent-sandbox";
+const TOOL: &str = layout::BINARY;
+/// Directory of overlay layers, below the volume.
+const OVERLAYS: &str = ".overlay";
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A layer that is mounted, and the process that serves it.
@@ -28,13 +33,13 @@ pub(crate) struct Mounted {
 /// Where layers lie. Root mounts an overlay of what it finds there, so that place is root's alone.
 fn place(settings: &Settings) -> PathBuf {
     match settings.cow {
-        Cow::Overlay => settings.places.data.join(".overlay"),
+        Cow::Overlay => settings.places.data.join(OVERLAYS),
         Cow::Agentfs | Cow::None => settings.places.data.clone(),
     }
 }
 
 fn folder(settings: &Settings) -> PathBuf {
-    place(settings).join(".agentfs")
+    place(settings).join(LAYERS_DIR)
 }
 
 /// Step 3: the directory of layers.
@@ -68,8 +73,9 @@ pub(crate) fn directory(settings: &Settings) -> Result<Outcome, StepError> {
 /// What this session has changed must not go out of sight because another engine was chosen.
 fn other_engine(settings: &Settings) -> Result<(), StepError> {
     let data = &settings.places.data;
-    let database = data.join(format!(".agentfs/{}.db", settings.session));
-    let overlay = data.join(format!(".overlay/.agentfs/{}.overlay", settings.session));
+    let database = data.join(LAYERS_DIR).join(format!("{}.db", settings.session));
+    let overlay =
+        data.join(OVERLAYS).join(LAYERS_DIR).join(format!("{}.overlay", settings.session));
     let (others, wanted) = match settings.cow {
         Cow::Agentfs => (vec![overlay], "AGENT_COW=agentfs"),
         Cow::Overlay => (vec![database], "AGENT_COW=overlay"),
@@ -83,17 +89,17 @@ fn other_engine(settings: &Settings) -> Result<(), StepError> {
 
 /// Step 4: the session's layer, made once.
 pub(crate) fn init(settings: &Settings, supervisor: &mut Supervisor) -> Result<Outcome, StepError> {
-    let (ending, engine) = match settings.cow {
+    let ending = match settings.cow {
         Cow::None => return Ok(Outcome::Skipped("AGENT_COW=none")),
-        Cow::Agentfs => ("db", "agentfs"),
-        Cow::Overlay => ("overlay", "overlay"),
+        Cow::Agentfs => "db",
+        Cow::Overlay => "overlay",
     };
     other_engine(settings)?;
     if fs::symlink_metadata(folder(settings).join(format!("{}.{ending}", settings.session))).is_ok()
     {
         return Ok(Outcome::Already);
     }
-    let words = ["fs", "init", "--engine", engine, "--base"].map(OsString::from);
+    let words = ["fs", "init", "--engine", settings.cow.word(), "--base"].map(OsString::from);
     let base = settings.places.base.clone().into_os_string();
     let words = words.into_iter().chain([base, settings.session.clone().into()]);
     run(settings, words.collect(), supervisor)?;

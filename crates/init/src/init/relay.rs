@@ -11,16 +11,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use sandbox_linux::process::{Program, fork};
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::layout::SEARCH_PATH;
 use zeroize::Zeroizing;
 
-use super::settings::{SEARCH_PATH, Settings};
+use super::settings::Settings;
 use super::signals;
 use super::step::{StepError, file};
 use super::supervisor::{Event, Supervisor};
 use crate::credentials;
 use crate::environment::Environment;
-use crate::log::chain;
 use crate::user::User;
+use sandbox_linux::error::chain;
 
 const READY: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -148,7 +150,7 @@ fn start(wanted: &Wanted) -> Result<i32, StepError> {
             Err(error) => error,
         };
         super::LOG.error(&error, error.hint().as_deref());
-        127
+        ExitCode::NotFound.into()
     })?;
     Ok(child.pid())
 }

@@ -6,27 +6,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandbox_protocol::layout::{DATA, SEARCH_PATH, WORKSPACE};
+use sandbox_protocol::value::{self, Cow, Dockerd};
+use sandbox_protocol::variable::{
+    AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_DOOR,
+    AGENT_DOOR_ADDRESS, AGENT_DOOR_PORTS, AGENT_HOME, AGENT_RELAY, AGENT_STOP_GRACE, AGENT_USER,
+    AGENT_WORKDIR, SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
+};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::door::{self, Wanted};
+use super::door::Wanted;
 use super::relay;
 use crate::arguments::{ArgumentsError, CommandLine, command_line};
 use crate::boot::{Situation, follow};
 use crate::environment::Environment;
 use crate::log::shown;
-use crate::names::{
-    AGENT_BINARY, AGENT_COMMAND, AGENT_COW, AGENT_DOCKER_SOCKET, AGENT_DOCKERD, AGENT_DOOR,
-    AGENT_DOOR_ADDRESS, AGENT_DOOR_PORTS, AGENT_HOME, AGENT_RELAY, AGENT_STOP_GRACE, AGENT_USER,
-    AGENT_WORKDIR, SESSION_ID, WORKSPACE_COMMIT, WORKSPACE_PATH,
-};
 use crate::user::{self, User, UserError};
 
 const USER: &str = "octobot";
 const GRACE: Duration = Duration::from_secs(10);
-const DATA: &str = "/.data";
-/// For machines whose kernel starts this without one, and for what the agent has no say in.
-pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The whole decision.
 pub(crate) struct Settings {
@@ -67,17 +66,6 @@ pub(crate) struct Source {
     /// It may hold a password.
     pub(crate) path: Zeroizing<Vec<u8>>,
     pub(crate) commit: Option<String>,
-}
-
-/// How the home keeps changes apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cow {
-    /// In a database, served by FUSE.
-    Agentfs,
-    /// In a directory, served by the kernel.
-    Overlay,
-    /// Not at all: the copy of the home is the home.
-    None,
 }
 
 /// Whether Docker runs beside the agent, and who may use it.
@@ -148,7 +136,8 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsErro
         relay: relay(environment)?,
         at_home,
         docker: docker(environment)?,
-        docker_required: environment.set(AGENT_DOCKERD) == Some(b"required"),
+        docker_required: environment.set(AGENT_DOCKERD).and_then(Dockerd::of)
+            == Some(Dockerd::Required),
         grace: grace(environment)?,
         environment: agents(situation, &user, &places),
         workdir: workdir.unwrap_or_else(|| places.home.join("workspace")),
@@ -198,7 +187,7 @@ impl Places {
         staging.push(&name);
         staging.push(".staging");
         let home = if cow == Cow::None { base.clone() } else { PathBuf::from("/home").join(&name) };
-        Self { staging: data.join(staging), base, home, link: "/workspace".into(), data }
+        Self { staging: data.join(staging), base, home, link: WORKSPACE.into(), data }
     }
 }
 
@@ -214,18 +203,14 @@ fn wrong(environment: &Environment, name: &'static str, known: &'static str) -> 
 }
 
 fn cow(environment: &Environment) -> Result<Cow, SettingsError> {
-    match environment.set(AGENT_COW) {
-        None | Some(b"agentfs") => Ok(Cow::Agentfs),
-        Some(b"overlay") => Ok(Cow::Overlay),
-        Some(b"none") => Ok(Cow::None),
-        Some(_) => Err(wrong(environment, AGENT_COW, "`agentfs`, `overlay` or `none`")),
-    }
+    let Some(word) = environment.set(AGENT_COW) else { return Ok(Cow::Agentfs) };
+    Cow::of(word).ok_or_else(|| wrong(environment, AGENT_COW, "`agentfs`, `overlay` or `none`"))
 }
 
 fn door(environment: &Environment) -> Result<Option<Wanted>, SettingsError> {
     let Some(path) = environment.word(AGENT_DOOR) else { return Ok(None) };
     let text = environment.set(AGENT_DOOR_PORTS).map(String::from_utf8_lossy).unwrap_or_default();
-    let ports = door::ports(&text);
+    let ports = value::ports(&text);
     let ports = ports.ok_or_else(|| wrong(environment, AGENT_DOOR_PORTS, "`tcp:PORT,udp:PORT`"))?;
     let address = match environment.set(AGENT_DOOR_ADDRESS) {
         None => Some(Ipv4Addr::LOCALHOST),
@@ -249,10 +234,10 @@ fn docker(environment: &Environment) -> Result<Docker, SettingsError> {
         Some(b"group") => Docker::Group,
         Some(_) => return Err(wrong(environment, AGENT_DOCKER_SOCKET, "`all` or `group`")),
     };
-    match environment.set(AGENT_DOCKERD) {
-        None | Some(b"auto" | b"required") => Ok(socket),
-        Some(b"off") => Ok(Docker::Off),
-        Some(_) => Err(wrong(environment, AGENT_DOCKERD, "`auto`, `required` or `off`")),
+    match environment.set(AGENT_DOCKERD).map(Dockerd::of) {
+        None | Some(Some(Dockerd::Auto | Dockerd::Required)) => Ok(socket),
+        Some(Some(Dockerd::Off)) => Ok(Docker::Off),
+        Some(None) => Err(wrong(environment, AGENT_DOCKERD, "`auto`, `required` or `off`")),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::signal::Signals;
+use sandbox_protocol::exit::by_signal;
 
 use super::signals::{self, Action};
 
@@ -29,7 +30,7 @@ impl Ending {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Code(code) => code,
-            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
+            Self::Signal(signal) => by_signal(signal),
         }
     }
 }

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use sandbox_linux::process::{Program, fork};
+use sandbox_protocol::ExitCode;
 
 use super::step::{StepError, succeeded};
 use super::supervisor::{Ending, Supervisor};
 use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
-use crate::log::chain;
 use crate::user::User;
+use sandbox_linux::error::chain;
 
 /// A program to run to its end.
 pub(crate) struct Task<'t> {
@@ -61,7 +62,7 @@ impl Task<'_> {
         let child = fork(|| {
             let error = self.become_it(&writer);
             super::LOG.error(&error, None);
-            127
+            ExitCode::NotFound.into()
         })?;
         drop(writer);
         let ended = supervisor.wait_for(child.pid(), self.limit)?;
@@ -99,10 +100,12 @@ pub(crate) fn aside(
     let child = fork(|| {
         let done = rustix::process::setpgid(None, None).map_err(io::Error::from);
         let done = done.and_then(|()| sandbox_linux::signal::as_a_program_expects());
-        let Err(error) = done.map_err(StepError::from).and_then(|()| work()) else { return 0 };
+        let Err(error) = done.map_err(StepError::from).and_then(|()| work()) else {
+            return ExitCode::Success.into();
+        };
         let hint = error.hint().unwrap_or_default();
         let _ = writer.write_all(format!("{}\0{hint}", chain(&error)).as_bytes());
-        1
+        ExitCode::Failure.into()
     })?;
     drop(writer);
     let ended = supervisor.wait_for(child.pid(), LIMIT)?;

@@ -9,6 +9,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox_protocol::layout::RUNTIME_DIR;
 use zeroize::Zeroizing;
 
 use super::home::{clear, make_staging};
@@ -51,8 +52,10 @@ pub(crate) fn set_up(
 /// what has to be done here.
 fn without_rules(path: &[u8]) -> Vec<u8> {
     let entries = path.split(|byte| *byte == b':');
-    let others: Vec<_> =
-        entries.filter(|entry| !entry.starts_with(b"/run/agent-sandbox/")).collect();
+    let is_below = |entry: &[u8]| {
+        entry.strip_prefix(RUNTIME_DIR.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    let others: Vec<_> = entries.filter(|entry| !is_below(entry)).collect();
     others.join(&b':')
 }
 

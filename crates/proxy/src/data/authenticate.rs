@@ -6,10 +6,31 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, SEC_WEBSOCKET_PROTOCOL};
 use zeroize::Zeroizing;
 
-use super::door::{Door, Scope};
 use crate::error::Refusal;
 use crate::headers;
+use crate::letters;
+use crate::query;
 use crate::session::{Registry, Session};
+
+/// Owner of a listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Every client with a token that is not bound to a sandbox.
+    Open,
+    /// One sandbox.
+    Sandbox(String),
+}
+
+impl Scope {
+    /// Returns true when a session may be used here. One that came with a sandbox works only there, and no sandbox can
+    /// use another's.
+    fn admits(&self, session: &Session) -> bool {
+        match self {
+            Self::Open => !session.bound,
+            Self::Sandbox(id) => session.sandbox.as_deref() == Some(id),
+        }
+    }
+}
 
 /// A session, and the token it was named by.
 pub(super) struct Known {
@@ -17,33 +38,31 @@ pub(super) struct Known {
     pub token: Zeroizing<String>,
 }
 
-/// Parameters that clients put keys into.
-const PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "token"];
 /// How OpenAI's SDK in a browser hides a key in the name of a protocol.
 const IN_PROTOCOL: &str = "openai-insecure-api-key.";
 
 /// Finds the session of a request.
 pub(super) fn authenticate(
     registry: &Registry,
-    door: &Door,
+    scope: &Scope,
     headers: &HeaderMap,
     query: Option<&str>,
 ) -> Result<Known, Refusal> {
     let mut any = false;
     for candidate in candidates(headers, query) {
         any = true;
-        if let Some(session) = registry.find(&candidate).filter(|session| door.admits(session)) {
+        if let Some(session) = registry.find(&candidate).filter(|session| scope.admits(session)) {
             let bare = candidate.strip_prefix("session-").unwrap_or(&candidate);
             return Ok(Known { session, token: Zeroizing::new(bare.to_owned()) });
         }
     }
-    Err(if any { unknown(door) } else { missing() })
+    Err(if any { unknown(scope) } else { missing() })
 }
 
 /// Everything that may be a token, the usual places first.
 fn candidates<'h>(
     headers: &'h HeaderMap,
-    query: Option<&'h str>,
+    sent: Option<&'h str>,
 ) -> impl Iterator<Item = Zeroizing<String>> + 'h {
     let first = [AUTHORIZATION, HeaderName::from_static("x-api-key")];
     let usual = first
@@ -62,18 +81,20 @@ fn candidates<'h>(
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|item| item.trim().strip_prefix(IN_PROTOCOL));
-    let parameters = query
+    let parameters = sent
         .into_iter()
-        .flat_map(|query| query.split('&'))
-        .filter_map(|pair| pair.split_once('='))
-        .filter(|(name, value)| is_key_parameter(name, value))
-        .map(|(_, value)| value);
-    usual.chain(others).flat_map(credential).chain(protocols.chain(parameters).map(owned))
+        .flat_map(|sent| sent.split('&'))
+        .filter(|pair| is_key_parameter(pair, None))
+        .flat_map(query::values)
+        .map(Zeroizing::new);
+    usual.chain(others).flat_map(credential).chain(protocols.map(owned)).chain(parameters)
 }
 
-/// Whether a parameter is there for a key. It is never forwarded.
-pub(super) fn is_key_parameter(name: &str, value: &str) -> bool {
-    PARAMETERS.contains(&name) || value.starts_with("session-")
+/// Returns whether a parameter is there for a key, which makes it one that is never forwarded. `own` is the
+/// parameter that the session's own key is sent in.
+pub(super) fn is_key_parameter(pair: &str, own: Option<&str>) -> bool {
+    query::is_credential(pair, own)
+        || query::values(pair).any(|value| value.starts_with("session-"))
 }
 
 fn owned(text: &str) -> Zeroizing<String> {
@@ -84,33 +105,17 @@ fn owned(text: &str) -> Zeroizing<String> {
 fn credential(value: &str) -> Vec<Zeroizing<String>> {
     match value.trim().split_once(' ') {
         Some((scheme, encoded)) if scheme.eq_ignore_ascii_case("basic") => {
-            let Some(decoded) = base64(encoded.trim()) else { return Vec::new() };
-            let (user, password) = decoded.split_once(':').unwrap_or((&decoded, ""));
+            let decoded = letters::decode(encoded.trim());
+            let Some(text) = decoded.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok())
+            else {
+                return Vec::new();
+            };
+            let (user, password) = text.split_once(':').unwrap_or((text, ""));
             vec![owned(password), owned(user)]
         }
         Some((_, text)) => vec![owned(text.trim())],
         None => vec![owned(value.trim())],
     }
-}
-
-fn base64(text: &str) -> Option<Zeroizing<String>> {
-    let digit = |byte: u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' | b'-' => Some(62),
-        b'/' | b'_' => Some(63),
-        _ => None,
-    };
-    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
-    for four in text.trim_end_matches('=').as_bytes().chunks(4) {
-        let mut bits = 0_u32;
-        for place in 0..4 {
-            bits = bits << 6 | u32::from(four.get(place).map_or(Some(0), |byte| digit(*byte))?);
-        }
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
-    }
-    String::from_utf8(bytes.to_vec()).ok().map(Zeroizing::new)
 }
 
 fn missing() -> Refusal {
@@ -124,8 +129,8 @@ fn missing() -> Refusal {
 }
 
 /// The same words for a token that never was, that is over, and that belongs to somebody else.
-fn unknown(door: &Door) -> Refusal {
-    let hint = match door.scope() {
+fn unknown(scope: &Scope) -> Refusal {
+    let hint = match scope {
         Scope::Sandbox(_) => "use the token that this sandbox was given in its environment",
         Scope::Open => {
             "register the session first; one that came with a sandbox works only inside it"
@@ -159,6 +164,9 @@ mod tests {
             ("sec-websocket-protocol", "realtime, openai-insecure-api-key.session-0123", None),
             ("accept", "*/*", Some("alt=sse&key=session-0123")),
             ("accept", "*/*", Some("whatever=session-0123")),
+            ("accept", "*/*", Some("%6Bey=session%2D0123")),
+            ("accept", "*/*", Some("API_KEY=session-0123")),
+            ("accept", "*/*", Some("what%65ver=%73ession-0123")),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(
@@ -169,18 +177,5 @@ mod tests {
             assert!(found.iter().any(|found| found.as_str() == TOKEN), "{name}: {value}");
         }
         assert_eq!(candidates(&HeaderMap::new(), Some("a=b")).count(), 0);
-    }
-
-    #[test]
-    fn base64_is_read_or_refused() {
-        for (encoded, plain) in [
-            ("Zm9v", Some("foo")),
-            ("Zm8=", Some("fo")),
-            ("Zg", Some("f")),
-            ("Z", Some("")),
-            ("Zm9v!", None),
-        ] {
-            assert_eq!(base64(encoded).as_ref().map(|text| text.as_str()), plain, "{encoded}");
-        }
     }
 }

@@ -10,11 +10,11 @@ use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
 use super::exchange::Exchange;
-use super::upload::{Upload, UploadError};
 use crate::error::Refusal;
 use crate::limits;
 use crate::server_tools::{Judged, ServerTools, unreadable};
 use crate::session::Session;
+use crate::upload::{Upload, UploadError};
 
 /// Holds the body to its limits.
 pub(super) async fn checked(
@@ -34,13 +34,13 @@ pub(super) async fn checked(
         _ => None,
     };
     if !models && tools.is_none() {
-        return Ok(Upload::client(body, &session.limits, most, exchange.upload.clone()));
+        return Ok(Upload::client(body, session.limits.idle(), most, exchange.upload.clone()));
     }
     let most = most.min(limits::INSPECTED_BODY);
     if body.size_hint().lower() > most {
         return Err(too_large(most));
     }
-    let upload = Upload::client(body, &session.limits, most, Arc::default());
+    let upload = Upload::client(body, session.limits.idle(), most, Arc::default());
     let mut read = read_all(upload, most).await?;
     if models {
         check_model(session, head, &read)?;

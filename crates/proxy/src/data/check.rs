@@ -34,6 +34,11 @@ pub(super) fn form(head: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Returns true when text holds a token, in any layer of percent-encoding. `path::check` has bounded the layers.
+fn holds(text: &str, token: &str) -> bool {
+    text.contains(token) || crate::path::decode_text(text).is_some_and(|plain| holds(&plain, token))
+}
+
 pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(), Refusal> {
     let raw = head.uri.path();
     let wrong = |error: crate::path::PathError| {
@@ -45,7 +50,7 @@ pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(),
         )
     };
     crate::path::check(raw).map_err(wrong)?;
-    if raw.len() >= known.token.len() && raw.contains(known.token.as_str()) {
+    if holds(raw, known.token.as_str()) {
         let hint = "send the token in a header";
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,

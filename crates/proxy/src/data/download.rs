@@ -6,10 +6,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::header::HeaderMap;
 use thiserror::Error;
 
 use super::exchange::{Exchange, Outcome};
-use super::idle::Idle;
+use crate::idle::Idle;
 use crate::limits;
 use crate::scrub::Scrubber;
 use crate::upstream::{CallError, Pool, Reply, Target};
@@ -42,6 +43,8 @@ pub(crate) struct Download {
     idle: Idle,
     exchange: Exchange,
     back: Option<Back>,
+    /// Trailers, kept until the last of the body has left.
+    trailers: Option<HeaderMap>,
     /// Why it ends in the middle, kept until what came before it has left.
     failed: Option<DownloadError>,
     ended: bool,
@@ -70,6 +73,7 @@ impl Download {
             idle: Idle::new(idle),
             exchange,
             back,
+            trailers: None,
             failed: None,
             ended: false,
         }
@@ -85,8 +89,18 @@ impl Download {
 
     /// Whether nothing comes any more.
     fn is_end(&self) -> bool {
-        self.ended
-            || (self.body.as_ref().is_none_or(Reply::is_end_stream) && self.scrubber.held() == 0)
+        let empty = self.scrubber.held() == 0 && self.trailers.is_none();
+        self.ended || (self.body.as_ref().is_none_or(Reply::is_end_stream) && empty)
+    }
+
+    /// Trailers end a body: what was held back of it goes before them.
+    fn last(&mut self, trailers: HeaderMap) -> Frame<Bytes> {
+        let rest = self.scrubber.rest();
+        if rest.is_empty() {
+            return Frame::trailers(trailers);
+        }
+        self.trailers = Some(trailers);
+        Frame::data(rest)
     }
 
     fn complete(&mut self) {
@@ -115,6 +129,9 @@ impl Download {
             self.ended = true;
             return Poll::Ready(Some(Err(why)));
         }
+        if let Some(trailers) = self.trailers.take() {
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
         loop {
             let Some(body) = self.body.as_mut().filter(|_| !self.ended) else {
                 return Poll::Ready(None);
@@ -139,12 +156,10 @@ impl Download {
                         return Poll::Ready(Some(Ok(Frame::data(piece))));
                     }
                 }
-                // Trailers end a body. When some of it is still held back, it is worth more than they are.
-                Err(_) if self.scrubber.held() > 0 => {}
                 Err(frame) => {
                     if let Ok(mut trailers) = frame.into_trailers() {
-                        crate::headers::strip_answer(&mut trailers, &self.secrets.scrubbed);
-                        return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                        crate::headers::strip_trailers(&mut trailers, &self.secrets.scrubbed);
+                        return Poll::Ready(Some(Ok(self.last(trailers))));
                     }
                 }
             }

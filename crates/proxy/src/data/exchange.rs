@@ -6,11 +6,11 @@ use std::time::Instant;
 use hyper::Method;
 use hyper::header::HeaderMap;
 
-use super::upload::Progress;
 use crate::Proxy;
-use crate::audit::Line;
+use crate::audit::{Line, redacted};
 use crate::session::{Permit, Session};
 use crate::telemetry::Parent;
+use crate::upload::Progress;
 use crate::usage::{Counter, Counting, Tokens};
 
 /// How an exchange ended.
@@ -148,16 +148,21 @@ impl Drop for Exchange {
         let milliseconds = |from: Instant, to: Instant| {
             u64::try_from(to.duration_since(from).as_millis()).unwrap_or(u64::MAX)
         };
+        let is_token = |text: &str| self.proxy.registry.find(text).is_some();
+        let path = redacted(&self.path, is_token);
+        let method = redacted(self.method.as_str(), is_token);
+        let taken_out: Vec<_> =
+            self.taken_out.iter().map(|tool| redacted(tool, is_token).into_owned()).collect();
         let line = Line {
             session: self.session.as_ref().map(|session| session.id.as_str()),
             sandbox: self.session.as_ref().and_then(|session| session.sandbox.as_deref()),
             provider,
-            method: self.method.as_str(),
-            path: &self.path,
+            method: &method,
+            path: &path,
             status: self.status,
             outcome: self.outcome.word(),
             code: if let Outcome::Refused(code) = self.outcome { Some(code) } else { None },
-            taken_out: &self.taken_out,
+            taken_out: &taken_out,
             bytes_in,
             bytes_out: self.bytes_out,
             first_byte_ms: self.first.map(|first| milliseconds(self.started, first)),

@@ -1,45 +1,30 @@
 //! One request: checked, given the real key, sent to the session's server, and its answer handed back.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
 
-use super::authenticate;
-use super::door::Door;
+use super::authenticate::{self, Scope};
 use super::download::{Back, Body, Download};
 use super::exchange::{Exchange, Outcome};
-use super::{body, check, rewrite, send, tunnel};
-use crate::Proxy;
+use super::{Shared, body, check, rewrite, send, tunnel};
 use crate::credential::Shown;
-use crate::egress::is_for_exit;
 use crate::error::Refusal;
 use crate::session::Session;
-use crate::upstream::{Pool, Reply};
+use crate::upstream::Reply;
 
-/// What every request on a worker shares.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub proxy: Arc<Proxy>,
-    pub pool: Arc<Pool>,
-}
-
-/// Answers a request, whatever happens. `peer` is the port that the client has.
-pub(super) async fn answer(
-    place: Arc<Place>,
-    door: Arc<Door>,
-    peer: Option<u16>,
+/// Answers a request, whatever happens.
+pub(crate) async fn answer(
+    shared: &Shared,
+    scope: &Scope,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
-    if let Some(exit) = door.exit().filter(|_| is_for_exit(&request)) {
-        return Ok(exit.http(request, peer).await);
-    }
+) -> Response<Body> {
     let mut exchange =
-        Exchange::new(place.proxy.clone(), request.method().clone(), request.uri().path());
+        Exchange::new(shared.proxy.clone(), request.method().clone(), request.uri().path());
     exchange.follow(request.headers());
-    Ok(match forward(&place, &door, request, &mut exchange).await {
+    match forward(shared, scope, request, &mut exchange).await {
         Ok(Answer { head, body, secrets, back }) => {
             let download = Download::new(body, secrets, exchange, back);
             Response::from_parts(head, Body::Download(Box::new(download)))
@@ -50,7 +35,7 @@ pub(super) async fn answer(
             refusal.response().map(Body::from)
         }
         Err(Ended::Tunnelled(response)) => tunnel::begin(*response, exchange),
-    })
+    }
 }
 
 /// An answer that streams.
@@ -74,15 +59,15 @@ impl From<Refusal> for Ended {
 }
 
 async fn forward(
-    place: &Place,
-    door: &Door,
+    shared: &Shared,
+    scope: &Scope,
     request: Request<Incoming>,
     exchange: &mut Exchange,
 ) -> Result<Answer, Ended> {
     let (mut head, body) = request.into_parts();
     check::form(&head)?;
     let known =
-        authenticate::authenticate(&place.proxy.registry, door, &head.headers, head.uri.query())?;
+        authenticate::authenticate(&shared.proxy.registry, scope, &head.headers, head.uri.query())?;
     let session = known.session.clone();
     exchange.session = Some(session.clone());
     check::path(&session, &known, &head)?;
@@ -96,14 +81,14 @@ async fn forward(
     rewrite::rewrite(&mut head, &known, &secrets, upgrade.is_some())?;
     let request = Request::from_parts(head, body);
     let sent = match &upgrade {
-        Some(_) => send::send_alone(place, &session, request, exchange).await?,
-        None => send::send(place, &session, request, exchange).await?,
+        Some(_) => send::send_alone(shared, &session, request, exchange).await?,
+        None => send::send(shared, &session, request, exchange).await?,
     };
-    receive(place, &session, sent, secrets, upgrade, exchange)
+    receive(shared, &session, sent, secrets, upgrade, exchange)
 }
 
 fn receive(
-    place: &Place,
+    shared: &Shared,
     session: &Session,
     mut answer: Response<Reply>,
     secrets: Arc<Shown>,
@@ -131,7 +116,7 @@ fn receive(
     head.version = Version::HTTP_11;
     let back = upgrade
         .is_none()
-        .then(|| Back { pool: place.pool.clone(), target: session.target.clone() });
+        .then(|| Back { pool: shared.pool.clone(), target: session.target.clone() });
     Ok(Answer { head, body, secrets, back })
 }
 

@@ -1,6 +1,6 @@
 //! The head of a request as the server sees it.
 
-use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{StatusCode, Uri, Version};
@@ -9,6 +9,7 @@ use super::authenticate::{self, Known};
 use super::tunnel;
 use crate::credential::Shown;
 use crate::error::Refusal;
+use crate::query;
 use crate::session::Session;
 
 /// One credential, and nothing that belongs to this side.
@@ -20,7 +21,11 @@ pub(super) fn rewrite(
 ) -> Result<(), Refusal> {
     let session = &known.session;
     let websocket = if upgrade { tunnel::keep(&head.headers) } else { Vec::new() };
+    let trailers = !upgrade && crate::headers::wants_trailers(&head.headers, head.version);
     crate::headers::strip_request(&mut head.headers, &known.token);
+    if trailers {
+        head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
     head.headers.extend(websocket.into_iter().map(|(name, value)| (Some(name), value)));
     for (name, value) in session.headers.iter().chain(&secrets.extra) {
         set(&mut head.headers, name, value);
@@ -59,18 +64,18 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
 
 /// The raw path behind the server's own, and the query without what was meant for us.
 fn target(asked: &Uri, session: &Session, known: &Known, secrets: &Shown) -> Result<Uri, Refusal> {
+    let own = secrets.query.as_ref().and_then(|pair| pair.split_once('=')).map(|(name, _)| name);
     let ours = |pair: &&str| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        authenticate::is_key_parameter(name, value) || pair.contains(known.token.as_str())
+        authenticate::is_key_parameter(pair, own) || query::carries(pair, known.token.as_str())
     };
-    let query = asked.query();
-    let clean = query.is_none_or(|query| !query.split('&').any(|pair| ours(&pair)));
+    let sent = asked.query();
+    let clean = sent.is_none_or(|sent| !sent.split('&').any(|pair| ours(&pair)));
     let same = session.target.base.is_empty() && secrets.query.is_none() && clean;
     if let Some(asked) = asked.path_and_query().filter(|_| same) {
         return Ok(Uri::from(asked.clone()));
     }
     let mut text = format!("{}{}", session.target.base, asked.path());
-    let kept = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !ours(pair));
+    let kept = sent.into_iter().flat_map(|sent| sent.split('&')).filter(|pair| !ours(pair));
     let pairs: Vec<&str> = kept.chain(secrets.query.as_ref().map(|pair| pair.as_str())).collect();
     if !pairs.is_empty() {
         text.push('?');

@@ -6,22 +6,23 @@ use hyper::header::HOST;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response, StatusCode, Uri, Version};
 
+use super::Shared;
 use super::body;
 use super::exchange::Exchange;
-use super::forward::Place;
-use super::upload::{Progress, Upload};
-use crate::error::{Refusal, chain};
+use crate::error::Refusal;
 use crate::session::Session;
+use crate::upload::{Progress, Upload};
 use crate::upstream::{DialError, Dialer, Lease, NotSent, Reply};
+use sandbox_linux::error::chain;
 
 /// Sends on a connection that is there, or else on a new one.
 pub(super) async fn send(
-    place: &Place,
+    shared: &Shared,
     session: &Session,
     mut request: Request<Upload>,
     exchange: &Exchange,
 ) -> Result<Response<Reply>, Refusal> {
-    while let Some(lease) = place.pool.reuse(&session.target) {
+    while let Some(lease) = shared.pool.reuse(&session.target) {
         match attempt(lease, request, session, exchange).await? {
             Attempt::Sent(sent) => return Ok(sent),
             // The server had closed it meanwhile, and has seen nothing of the request.
@@ -30,7 +31,7 @@ pub(super) async fn send(
     }
     let dialer = Dialer { timeout: session.limits.connect() };
     let lease =
-        place.pool.open(&session.target, dialer).await.map_err(|error| not_dialled(&error))?;
+        shared.pool.open(&session.target, dialer).await.map_err(|error| not_dialled(&error))?;
     match attempt(lease, request, session, exchange).await? {
         Attempt::Sent(sent) => Ok(sent),
         Attempt::Unused(_) => Err(unreachable("it closes new connections at once")),
@@ -39,13 +40,13 @@ pub(super) async fn send(
 
 /// Sends on a connection of its own, which may be taken over.
 pub(super) async fn send_alone(
-    place: &Place,
+    shared: &Shared,
     session: &Session,
     request: Request<Upload>,
     exchange: &Exchange,
 ) -> Result<Response<Reply>, Refusal> {
     let dialer = Dialer { timeout: session.limits.connect() };
-    let lease = place
+    let lease = shared
         .pool
         .open_alone(&session.target, dialer)
         .await

@@ -32,7 +32,8 @@ pub(super) struct Accepted {
     pub secrets: Arc<Shown>,
 }
 
-/// Whether the request asks for a WebSocket. Nothing else can be changed to.
+/// Returns the client if it asks for a WebSocket. Other protocols are refused. A client that offers HTTP/2 is
+/// answered in HTTP/1.1, as RFC 9110, 7.8, allows: curl and Java offer it with every request in the clear.
 pub(super) fn wanted(head: &mut Parts) -> Result<Option<Client>, Refusal> {
     let Some(protocol) = head.headers.get(UPGRADE) else { return Ok(None) };
     let asked = head.headers.get_all(CONNECTION).iter().any(|value| {
@@ -41,7 +42,9 @@ pub(super) fn wanted(head: &mut Parts) -> Result<Option<Client>, Refusal> {
             .split(|byte| *byte == b',')
             .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
     });
-    if !asked || head.version != Version::HTTP_11 {
+    let offer = protocol.as_bytes().trim_ascii().eq_ignore_ascii_case(b"h2c")
+        && head.headers.contains_key("http2-settings");
+    if !asked || offer || head.version != Version::HTTP_11 {
         return Ok(None);
     }
     if !protocol.as_bytes().eq_ignore_ascii_case(b"websocket") {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use sandbox_linux::replace::{Durability, Replace};
 use serde::{Deserialize, Serialize};
 
 use super::Door;
-use crate::session::{StoreError, read_file, replace_file};
+use crate::session::{StoreError, read_file};
 
 const VERSION: u32 = 1;
 
@@ -30,5 +31,5 @@ pub(super) fn write(path: &Path, doors: &BTreeMap<String, Door>) -> Result<(), S
     let failed = |error| StoreError::Write(path.to_owned(), error);
     let file = File { version: VERSION, doors: doors.clone() };
     let text = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
-    replace_file(path, &text).map_err(failed)
+    Replace::private(Durability::Content).write(path, &text).map_err(failed)
 }

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
+use sandbox_protocol::rendezvous;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 use super::Door;
-use crate::data::{self, Scope, Workers};
+use crate::accept::{Endpoint, Workers};
+use crate::data::Scope;
 use crate::egress::{Egress, Sockets};
 use crate::listen::{self, Listener};
 
@@ -76,14 +78,14 @@ async fn attend(
     let exit = egress.map(Egress::exit).transpose()?;
     let mut listeners = JoinSet::new();
     let mut sockets = check(sockets)?.into_iter();
-    let inside = data::Door::with_exit(Scope::Sandbox(id.to_owned()), exit.clone());
+    let inside = Endpoint::with_exit(Scope::Sandbox(id.to_owned()), exit.clone());
     let first = sockets.next().ok_or_else(|| refused("no listener came with it"))?;
     listeners.spawn(listen::serve(Listener::adopt(first)?, inside, workers.clone()));
     let others: Result<[OwnedFd; 4], _> = sockets.collect::<Vec<_>>().try_into();
     if let (Some(exit), Ok(others)) = (&exit, others) {
         Sockets::adopt(others)?.serve(exit, &mut listeners);
     }
-    stream.write_all(b"ok\n").await?;
+    stream.write_all(rendezvous::SERVED).await?;
     // Nothing more is said; the end is what is waited for.
     let mut rest = [0; 64];
     while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}

@@ -3,13 +3,15 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use hyper::http::uri::Authority;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sandbox_core::network::{HostError, HostPort, Refusal};
 use tokio::net::TcpStream;
@@ -18,24 +20,43 @@ use super::meter::Metered;
 use super::{Exit, Stop};
 use crate::data::Body;
 use crate::error::ERROR_HEADER;
+use crate::headers::wants_trailers;
 use crate::limits;
 
 /// Headers that are between two neighbours only: RFC 9110, 7.6.1, and what proxies have among them.
-const HOP: [&str; 9] = [
+const HOP: [&str; 8] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
     "proxy-connection",
     "te",
-    "trailer",
     "transfer-encoding",
     "upgrade",
 ];
 
-/// Whether a request asks for a way out, and not for a server of ours.
-pub(crate) fn is_for_exit<B>(request: &Request<B>) -> bool {
-    request.method() == Method::CONNECT || request.uri().scheme().is_some()
+/// Returns whether a request asks for a way out, and not for a provider of ours. `here` is the address that
+/// the client connected to.
+pub(crate) fn is_for_exit<B>(request: &Request<B>, here: Option<SocketAddr>) -> bool {
+    if request.method() == Method::CONNECT {
+        return true;
+    }
+    match (request.uri().authority(), here) {
+        // HTTP/2 always has a scheme and an authority: who is asked decides (RFC 9113, 8.3.1).
+        (asked, Some(here)) if request.version() >= Version::HTTP_2 => {
+            asked.is_some_and(|asked| !is_here(asked, here))
+        }
+        _ => request.uri().scheme().is_some(),
+    }
+}
+
+fn is_here(asked: &Authority, here: SocketAddr) -> bool {
+    let name = asked.host().trim_start_matches('[').trim_end_matches(']');
+    let host = match name.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical() == here.ip().to_canonical() || address.is_loopback(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    };
+    host && asked.port_u16().unwrap_or(80) == here.port()
 }
 
 impl Exit {
@@ -124,14 +145,19 @@ impl Exit {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let origin = path.parse::<Uri>().map_err(|_| Stop::Malformed("no path".to_owned()))?;
         *request.uri_mut() = origin;
+        let trailers = wants_trailers(request.headers(), request.version());
         without_hops(request.headers_mut());
+        if trailers {
+            request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("te"));
+        }
         request.headers_mut().insert(HOST, host_header(&asked)?);
         *request.version_mut() = hyper::Version::HTTP_11;
         send(server, request).await.map_err(|error| {
             if over.is_so() {
                 return self.used_up(&asked, peer);
             }
-            Stop::Unreachable(asked, io::Error::other(crate::error::chain(&error)))
+            Stop::Unreachable(asked, io::Error::other(sandbox_linux::error::chain(&error)))
         })
     }
 }
@@ -216,4 +242,37 @@ fn text(stop: &Stop, code: &str, refusal: Option<&Refusal>) -> String {
         error["allow_with"] = serde_json::json!(allow_with);
     }
     format!("{}\n", serde_json::json!({ "type": "error", "error": error }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_leads_out_unless_it_names_this_listener() {
+        let here: SocketAddr = "127.0.0.1:8080".parse().unwrap();
+        let (old, new) = (Version::HTTP_11, Version::HTTP_2);
+        for (method, uri, version, expected) in [
+            ("GET", "/v1/models", old, false),
+            ("GET", "http://127.0.0.1:8080/v1/models", old, true),
+            ("GET", "http://a.example/", old, true),
+            ("CONNECT", "a.example:443", old, true),
+            ("CONNECT", "127.0.0.1:8080", new, true),
+            ("POST", "http://127.0.0.1:8080/v1/messages", new, false),
+            ("POST", "http://localhost:8080/v1/messages", new, false),
+            ("POST", "http://LOCALHOST:8080/v1/messages", new, false),
+            ("POST", "http://[::1]:8080/v1/messages", new, false),
+            ("POST", "http://[::ffff:127.0.0.1]:8080/v1/messages", new, false),
+            ("POST", "/v1/messages", new, false),
+            ("POST", "http://127.0.0.1:8081/v1/messages", new, true),
+            ("POST", "http://127.0.0.1/v1/messages", new, true),
+            ("POST", "http://a.example:8080/v1/messages", new, true),
+            ("POST", "http://127.0.0.1.a.example:8080/", new, true),
+            ("POST", "http://localhost.a.example:8080/", new, true),
+        ] {
+            let request = Request::builder().method(method).uri(uri).version(version);
+            let request = request.body(()).unwrap();
+            assert_eq!(is_for_exit(&request, Some(here)), expected, "{method} {uri}");
+        }
+    }
 }

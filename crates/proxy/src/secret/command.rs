@@ -1,46 +1,121 @@
 //! Secrets that a program of the host prints, such as a password manager's.
 
-use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use sandbox_linux::channel::{self, Awaited};
 use zeroize::Zeroizing;
 
-/// Whoever waits longer than this for a person to touch a key should ask before.
+/// The time that a program has to print a secret, which includes the touch of a hardware key.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// No secret is longer.
-const LARGEST: u64 = 64 << 10;
+const LARGEST: usize = 64 << 10;
+/// Milliseconds between two looks at whether the program has ended.
+const TICK: u64 = 5;
 
-/// What the program says, without the line's end.
+/// Returns what the program prints until it ends, without the end of the line. What it leaves running, such
+/// as an agent, may keep its output open: that is not waited for.
 pub(super) fn ask(argv: &[String]) -> io::Result<Zeroizing<String>> {
     let (program, words) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut child = Command::new(program)
+    let mut child = sandbox_linux::process::command(program)
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // What it complains of may have the secret in it, too.
         .stderr(Stdio::null())
         .spawn()?;
-    let mut out = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let reader = std::thread::spawn(move || {
-        let mut text = Zeroizing::new(String::new());
-        out.by_ref().take(LARGEST).read_to_string(&mut text).map(|_| text)
-    });
-    let deadline = Instant::now() + PATIENCE;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            child.wait()?;
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let text = reader.join().map_err(|_| io::ErrorKind::Other)??;
+    let out = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut text = Zeroizing::new(Vec::with_capacity(LARGEST));
+    let ended = listen(&mut child, out, &mut text);
+    if ended.is_err() {
+        // It may have ended meanwhile.
+        let _ = child.kill();
+        child.wait()?;
+    }
+    let status = ended?;
     if !status.success() {
         return Err(io::Error::other(format!("it ended with {status}")));
     }
+    let text = std::str::from_utf8(&text).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
+/// Reads until the program ends, or until its time is over.
+fn listen(child: &mut Child, out: ChildStdout, text: &mut Vec<u8>) -> io::Result<ExitStatus> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut out = Some(out);
+    loop {
+        // In this order: what the program wrote before its end is in the pipe by then.
+        let status = child.try_wait()?;
+        while let Some(pipe) = out.take_if(|_| true) {
+            if !is_ready(&pipe, 0)? {
+                out = Some(pipe);
+                break;
+            }
+            // At its end, the pipe is dropped.
+            if read(&pipe, text)? {
+                out = Some(pipe);
+            }
+        }
+        if let Some(status) = status {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));
+        }
+        match &out {
+            Some(pipe) => drop(is_ready(pipe, TICK)?),
+            None => std::thread::sleep(Duration::from_millis(TICK)),
+        }
+    }
+}
+
+fn is_ready(pipe: &ChildStdout, milliseconds: u64) -> io::Result<bool> {
+    let ready = channel::wait(&[(pipe.as_fd(), Awaited::Data)], Some(milliseconds))?;
+    Ok(ready.contains(&true))
+}
+
+/// Reads what is there; `false` at the end.
+fn read(pipe: &ChildStdout, text: &mut Vec<u8>) -> io::Result<bool> {
+    let mut piece = Zeroizing::new([0; 4096]);
+    let count = channel::read(pipe.as_fd(), piece.as_mut_slice())?;
+    if text.len() + count > LARGEST {
+        return Err(io::Error::other("it prints more than a secret has"));
+    }
+    text.extend_from_slice(&piece[..count]);
+    Ok(count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(script: &str) -> io::Result<Zeroizing<String>> {
+        ask(&["sh", "-c", script].map(str::to_owned))
+    }
+
+    /// A child that stays has the pipe open, and is ended by the test.
+    #[test]
+    fn ask_returns_when_the_program_ends_and_not_its_children() {
+        let said = said("sleep 600 & echo $!").unwrap();
+        let child: i32 = said.parse().unwrap();
+        let is_there = || std::path::Path::new(&format!("/proc/{child}")).try_exists().unwrap();
+        assert!(is_there(), "it was not waited for");
+        let ended = std::process::Command::new("kill").arg(child.to_string()).status().unwrap();
+        assert!(ended.success());
+    }
+
+    #[test]
+    fn ask_returns_all_that_was_printed_and_no_more_than_a_secret() {
+        let long = said("head -c 65536 /dev/zero | tr '\\0' x").unwrap();
+        assert_eq!(long.len(), LARGEST);
+        assert_eq!(said("printf a; sleep 0.1; echo b").unwrap().as_str(), "ab");
+        assert_eq!(said("echo closed; exec >&-; sleep 0.1").unwrap().as_str(), "closed");
+        assert!(said("yes").is_err());
+        assert!(said("head -c 70000 /dev/zero").is_err());
+        assert!(said("echo x; false").is_err());
+        assert!(said("printf '\\377'").is_err());
+    }
 }

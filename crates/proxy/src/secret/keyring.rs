@@ -7,13 +7,13 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use sandbox_linux::hex;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::seal::{KEY, random};
-use crate::token::{from_hex, hex};
 
 /// Where the key of a store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub(super) type Key = Zeroizing<[u8; KEY]>;
 /// Makes a key and puts it where it is safest.
 pub(super) fn make(file: &Path) -> io::Result<(KeyPlace, Key)> {
     let key = random::<KEY>()?;
-    let text = Zeroizing::new(hex(key.as_slice()));
+    let text = Zeroizing::new(hex::encode(key.as_slice()));
     if is_there()
         && keep_in_keyring(file, &text).is_ok()
         && from_keyring(file).ok() == Some(key.clone())
@@ -62,7 +62,7 @@ fn from_file(file: &Path) -> io::Result<Key> {
 }
 
 fn parse(text: &str) -> io::Result<Key> {
-    let bytes = from_hex(text.trim()).map(Zeroizing::new).ok_or(io::ErrorKind::InvalidData)?;
+    let bytes = hex::decode(text.trim()).map(Zeroizing::new).ok_or(io::ErrorKind::InvalidData)?;
     let mut key = Zeroizing::new([0; KEY]);
     if bytes.len() != KEY {
         return Err(io::ErrorKind::InvalidData.into());
@@ -109,7 +109,7 @@ fn from_keyring(file: &Path) -> io::Result<Key> {
 fn start(words: &[&str], file: &Path) -> io::Result<std::process::Child> {
     let tool = tool()
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "`secret-tool` is not installed"))?;
-    let mut command = Command::new(tool);
+    let mut command = sandbox_linux::process::command(tool);
     command.args(words).args(attributes(file));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }

@@ -102,31 +102,9 @@ fn is_token(text: &str) -> bool {
 
 /// The `exp` of a JSON web token. Nobody relies on it: the server decides.
 fn ends(token: &str) -> Option<SystemTime> {
-    let claims = base64url(token.split('.').nth(1)?)?;
+    let claims = crate::letters::decode(token.split('.').nth(1)?)?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(claims["exp"].as_u64()?))
-}
-
-fn base64url(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut count) = (0_u32, 0);
-    for letter in text.trim_end_matches('=').bytes() {
-        let digit = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from(bits >> count & 0xff).ok()?);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -14,17 +14,18 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Uri};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use sandbox_linux::lock::LockFile;
 use serde_json::{Value, json};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::{Login, login};
 use crate::credential::Resolved;
-use crate::data::Upload;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::token::TokenHash;
+use crate::upload::Upload;
 use crate::upstream::{Dialer, NotSent, Pool, Target};
 
 /// A token that ends sooner is renewed. It is asked for again when less than half of this is left.
@@ -87,8 +88,10 @@ pub(super) fn renew(login: Login, path: &Path) -> Result<(), RenewError> {
     // Opened for writing, with room on the disk, before anything is asked for: what cannot be kept must not be used up.
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(RenewError::File)?;
     make_room(&file).map_err(RenewError::File)?;
-    hold(&file)?;
-    let text = read(&file).map_err(RenewError::File)?;
+    let lock = LockFile::from(file);
+    hold(&lock)?;
+    let file = lock.file();
+    let text = read(file).map_err(RenewError::File)?;
     if login::token(login, &text).is_some_and(|token| is_good(&token)) {
         return Ok(());
     }
@@ -103,7 +106,7 @@ pub(super) fn renew(login: Login, path: &Path) -> Result<(), RenewError> {
         remember(tried);
         RenewError::Answer(place(login).server)
     })?;
-    write(&file, &content, text.len()).map_err(RenewError::File)
+    write(file, &content, text.len()).map_err(RenewError::File)
 }
 
 /// Sees to it that the disk has room for any login, where it can promise that.
@@ -115,15 +118,9 @@ fn make_room(file: &File) -> io::Result<()> {
 }
 
 /// One at a time, of all proxies.
-fn hold(file: &File) -> Result<(), RenewError> {
-    let deadline = Instant::now() + PATIENCE;
-    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if Instant::now() > deadline {
-            return Err(RenewError::Held);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
+fn hold(lock: &LockFile) -> Result<(), RenewError> {
+    let held = lock.exclusive_within(PATIENCE).map_err(RenewError::File)?;
+    if held { Ok(()) } else { Err(RenewError::Held) }
 }
 
 fn read(file: &File) -> io::Result<Zeroizing<String>> {
@@ -192,9 +189,9 @@ async fn post(
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let pool = Pool::new(Arc::default());
     let lease = pool.open_http1(&target, Dialer { timeout: CONNECT_TIMEOUT }).await;
-    let lease = lease.map_err(|error| unreachable(crate::error::chain(&error)))?;
+    let lease = lease.map_err(|error| unreachable(sandbox_linux::error::chain(&error)))?;
     let answer = lease.send(request).await.map_err(|error| match error {
-        NotSent::Failed(error) => unreachable(crate::error::chain(&error)),
+        NotSent::Failed(error) => unreachable(sandbox_linux::error::chain(&error)),
         NotSent::Unused(_) => unreachable("it closes new connections at once".into()),
     })?;
     let (head, mut reply) = answer.into_parts();

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use zeroize::Zeroizing;
 
-use super::{Login, Place, Store, command, env_file, login, renew};
+use super::{Login, Place, Store, command, login, renew};
 use crate::credential::{Resolved, Secret, SecretRef, Source, SourceError};
 
 /// No file of a secret is longer.
@@ -34,7 +34,7 @@ impl Sources {
             Place::Store(name) => {
                 let secret = self.store.get(name).map_err(|error| {
                     let hint = error.hint().unwrap_or_default();
-                    SourceError { message: crate::error::chain(&error), hint }
+                    SourceError { message: sandbox_linux::error::chain(&error), hint }
                 })?;
                 Ok(lasting(secret, Some(AGAIN)))
             }
@@ -49,7 +49,9 @@ impl Sources {
             Place::EnvFile { path, name } => {
                 let text = read(path).map_err(|error| unreadable(place, &error))?;
                 whole(
-                    &Zeroizing::new(env_file::value(&text, name).unwrap_or_default()),
+                    &Zeroizing::new(
+                        sandbox_core::config::env_file::value(&text, name).unwrap_or_default(),
+                    ),
                     place,
                     AGAIN,
                 )
@@ -78,9 +80,10 @@ impl Sources {
             Ok(()) => token(),
             // The rest of its time is still good.
             Err(_) if found.expires.is_some_and(|end| end > SystemTime::now()) => Ok(found),
-            Err(error) => {
-                Err(wrong(format!("{place} has ended, and {}", crate::error::chain(&error))))
-            }
+            Err(error) => Err(wrong(format!(
+                "{place} has ended, and {}",
+                sandbox_linux::error::chain(&error)
+            ))),
         }
     }
 }

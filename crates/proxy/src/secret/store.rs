@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+use sandbox_linux::lock::LockFile;
+use sandbox_linux::replace::{Durability, Replace};
+use sandbox_linux::{clock, hex};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::keyring::{self, KeyPlace};
 use super::seal::Sealer;
 use crate::credential::Secret;
-use crate::session::now;
-use crate::token::{from_hex, hex};
 
 /// The name of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ impl Name {
         if begins && text.len() <= 64 && text.bytes().all(plain) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(StoreError::Name(text.to_owned()))
+            Err(StoreError::Name)
         }
     }
 
@@ -63,8 +64,9 @@ impl fmt::Display for Name {
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Not a name.
-    #[error("`{}` is no name for a secret", .0.escape_debug())]
-    Name(String),
+    // The text is not repeated: it may be the secret, in the place of its name.
+    #[error("invalid name of a secret")]
+    Name,
     /// Nothing there.
     #[error("there is no stored secret `{0}`")]
     Missing(Name),
@@ -96,7 +98,7 @@ impl StoreError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Name(_) => Some("use up to 64 letters, digits, `-`, `_` and `.`".into()),
+            Self::Name => Some("use up to 64 letters, digits, `-`, `_` and `.`".into()),
             Self::Missing(name) => Some(format!("store it: agent-sandbox secret set {name}")),
             Self::Empty => Some("type it, or send it on standard input".into()),
             Self::Format(path) => {
@@ -172,7 +174,9 @@ impl Store {
             None => self.begin()?,
         };
         let sealed = key.seal(name.as_str(), secret.expose()).map_err(self.failed("seal for"))?;
-        content.secrets.insert(name.clone(), Entry { sealed: hex(&sealed), since: now() });
+        content
+            .secrets
+            .insert(name.clone(), Entry { sealed: hex::encode(&sealed), since: clock::now() });
         self.write(&content)?;
         Ok(content.key)
     }
@@ -182,7 +186,7 @@ impl Store {
         let missing = || StoreError::Missing(name.clone());
         let content = self.read()?.ok_or_else(missing)?;
         let entry = content.secrets.get(name).ok_or_else(missing)?;
-        let sealed = from_hex(&entry.sealed).ok_or_else(|| StoreError::Format(self.file()))?;
+        let sealed = hex::decode(&entry.sealed).ok_or_else(|| StoreError::Format(self.file()))?;
         let text = self.sealer(content.key)?.open(name.as_str(), &sealed);
         text.map(|text| Secret::from(text.to_string()))
             .ok_or_else(|| StoreError::Sealed(name.clone()))
@@ -253,29 +257,17 @@ impl Store {
     /// In one step: whoever reads meanwhile sees the old file or the new one.
     fn write(&self, content: &Content) -> Result<(), StoreError> {
         let write = || {
-            let new = self.dir.join("secrets.json.new");
-            let mut file =
-                File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(content)?)?;
-            file.sync_all()?;
-            fs::rename(&new, self.file())?;
-            File::open(&self.dir)?.sync_all()
+            let text = serde_json::to_vec(content)?;
+            Replace::private(Durability::Name).write(&self.file(), &text)
         };
         write().map_err(self.failed("write"))
     }
 
     /// Two that write at a time would lose one of the secrets.
-    fn lock(&self) -> Result<File, StoreError> {
+    fn lock(&self) -> Result<LockFile, StoreError> {
         let lock = || {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-            let file = File::options()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(self.dir.join("lock"))?;
-            file.lock()?;
-            Ok(file)
+            LockFile::take(&self.dir.join("lock"))
         };
         lock().map_err(self.failed("lock"))
     }

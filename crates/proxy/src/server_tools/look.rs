@@ -39,6 +39,34 @@ const FIELDS: &[&str] = &[
     "external_api",
 ];
 
+/// Fields whose value is fetched, or written to, by address.
+const ADDRESSES: &[&str] = &[
+    "image_url",
+    "file_url",
+    "video_url",
+    "audio_url",
+    "file_uri",
+    "gcs_uri",
+    "storage_uri",
+    "output_gcs_uri",
+    "uri",
+    "source",
+];
+
+/// Fields whose value names files that lie at the provider.
+const FILES: &[&str] = &[
+    "file_id",
+    "file_ids",
+    "input_file_id",
+    "image_file_id",
+    "mask_file_id",
+    "training_file",
+    "validation_file",
+    "vector_store_id",
+    "vector_store_ids",
+    "skill_id",
+];
+
 /// Something that the provider would do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -117,8 +145,20 @@ impl<'j> Look<'j> {
         if is(&["tools"]) {
             return self.tools(value);
         }
+        match self.asked(name, value) {
+            Some(tool) => self.add(tool, None, &[]),
+            // The arguments of a call, and what it gave.
+            None if is(&["function_call"]) => {}
+            None if is(&["response"]) && self.within("function_response") => {}
+            None => self.value(value),
+        }
+    }
+
+    /// Returns the word that `server_tools` has for a field other than a list of tools, if the provider would act on it.
+    fn asked(&self, name: &str, value: &Json<'_>) -> Option<&'static str> {
+        let is = |wanted: &[&str]| wanted.iter().any(|wanted| is(name, wanted));
         let top = self.path.len() == 1;
-        let tool = if is(&["mcp_servers"]) && !is_empty(value) {
+        if is(&["mcp_servers"]) && !is_empty(value) {
             Some("mcp")
         } else if is(&["web_search_options"]) && *value != Json::Null {
             Some("web_search")
@@ -129,19 +169,16 @@ impl<'j> Look<'j> {
             Some("prompt")
         } else if is(&["model"]) && value.text().is_some_and(searches) {
             Some("web_search")
-        } else if is(&["image_url", "file_url", "video_url", "audio_url", "file_uri", "source"])
-            && leads_away(name, value)
-        {
+        } else if is(FILES) && names_something(value) {
+            Some("files")
+        } else if is(&["cached_content"]) && names_something(value) {
+            Some("cached_content")
+        } else if top && is(&["container"]) && !is_empty(value) {
+            Some("container")
+        } else if is(ADDRESSES) && leads_away(name, value) {
             Some("url")
         } else {
             None
-        };
-        match tool {
-            Some(tool) => self.add(tool, None, &[]),
-            // The arguments of a call, and what it gave.
-            None if is(&["function_call"]) => {}
-            None if is(&["response"]) && self.within("function_response") => {}
-            None => self.value(value),
         }
     }
 
@@ -266,6 +303,15 @@ fn leads_away(name: &str, value: &Json<'_>) -> bool {
         }
         Json::List(list) => list.iter().any(|item| leads_away(name, item)),
         Json::Null | Json::Other => false,
+    }
+}
+
+/// Returns whether a value is a name, or a list with one. An object is the schema of a field that is called so.
+fn names_something(value: &Json<'_>) -> bool {
+    match value {
+        Json::Text(_) | Json::Other => true,
+        Json::List(list) => list.iter().any(names_something),
+        Json::Object(_) | Json::Null => false,
     }
 }
 

@@ -139,6 +139,77 @@ fn what_cannot_be_taken_out_is_refused() {
 }
 
 #[test]
+fn files_at_the_provider_are_refused_wherever_a_request_names_them() {
+    for (body, expected) in [
+        (
+            r#"{"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"file_1"}}]}]}"#,
+            "messages[0].content[0].source.file_id is files",
+        ),
+        (
+            r#"{"messages":[{"content":[{"type":"image","source":{"type":"file","fileId":"file_1"}}]}]}"#,
+            "messages[0].content[0].source.fileId is files",
+        ),
+        (
+            r#"{"messages":[{"content":[{"type":"container_upload","file_id":"file_1"}]}]}"#,
+            "messages[0].content[0].file_id is files",
+        ),
+        (
+            r#"{"messages":[{"content":[{"type":"tool_result","content":[{"source":{"FILE_ID":"file_1"}}]}]}]}"#,
+            "messages[0].content[0].content[0].source.FILE_ID is files",
+        ),
+        (
+            r#"{"input":[{"content":[{"type":"input_file","file_id":"file-1"}]}]}"#,
+            "input[0].content[0].file_id is files",
+        ),
+        (
+            r#"{"input":[{"content":[{"type":"input_image","f\u0069le_id":"file-1"}]}]}"#,
+            "input[0].content[0].file_id is files",
+        ),
+        (
+            r#"{"input":[{"type":"function_call_output","output":[{"type":"input_file","file_id":"file-1"}]}]}"#,
+            "input[0].output[0].file_id is files",
+        ),
+        (
+            r#"{"messages":[{"content":[{"type":"file","file":{"file_id":"file-1"}}]}]}"#,
+            "messages[0].content[0].file.file_id is files",
+        ),
+        (r#"{"image":[{"file_id":"file-1"}]}"#, "image[0].file_id is files"),
+        (r#"{"input_file_id":"file-1"}"#, "input_file_id is files"),
+        (r#"{"attachments":[{"file_ids":["file-1"]}]}"#, "attachments[0].file_ids is files"),
+        (r#"{"resources":{"vector_store_ids":["vs_1"]}}"#, "resources.vector_store_ids is files"),
+        (r#"{"file_id":7}"#, "file_id is files"),
+        (r#"{"container":"container_1"}"#, "container is container"),
+        (r#"{"container":{"skills":[{"skill_id":"s"}]}}"#, "container is container"),
+        (r#"{"cachedContent":"cachedContents/1"}"#, "cachedContent is cached_content"),
+        (
+            r#"{"contents":[{"parts":[{"file_data":{"file_uri":"files/1"}}]}]}"#,
+            "contents[0].parts[0].file_data.file_uri is url",
+        ),
+        (r#"{"instances":[{"image":{"gcsUri":"gs://a/b"}}]}"#, "instances[0].image.gcsUri is url"),
+        (r#"{"parameters":{"storageUri":"gs://a/b"}}"#, "parameters.storageUri is url"),
+    ] {
+        assert_eq!(judged(&[], body), expected, "{body}");
+        let tool = expected.rsplit(' ').next().unwrap();
+        assert_eq!(judged(&[tool], body), "clean", "{body}");
+    }
+}
+
+#[test]
+fn words_that_look_like_files_at_the_provider_pass() {
+    for body in [
+        r#"{"messages":[{"content":[{"type":"text","text":"file_id","citations":[{"file_id":null}]}]}]}"#,
+        r#"{"messages":[{"content":[{"type":"tool_use","input":{"file_id":"mine"}}]}]}"#,
+        r#"{"messages":[{"content":[{"type":"file","file":{"file_data":"aGk=","filename":"a"}}]}]}"#,
+        r#"{"contents":[{"parts":[{"functionCall":{"args":{"file_id":"mine"}}}]}]}"#,
+        r#"{"tools":[{"type":"function","name":"f","parameters":{"properties":{"file_id":{"type":"string"}}}}]}"#,
+        r#"{"text":{"format":{"schema":{"properties":{"file_id":{"type":"string"},"uri":{"type":"string"}},"required":["file_id"]}}}}"#,
+        r#"{"container":null,"cached_content":null,"file_ids":[],"profile_id":"p"}"#,
+    ] {
+        assert_eq!(judged(&[], body), "clean", "{body}");
+    }
+}
+
+#[test]
 fn what_is_said_passes() {
     for body in [
         r#"{"model":"claude-opus-5","messages":[{"role":"user","content":"tools: web_search https://a.io"}]}"#,

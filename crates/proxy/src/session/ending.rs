@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::{Limits, now};
+use super::limits::Limits;
+use sandbox_linux::clock::now;
 
 /// The moment, in seconds since a boot of the machine, and which boot that is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -62,11 +62,6 @@ impl Drop for Permit {
         let mut gate = self.0.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.parallel = gate.parallel.saturating_sub(1);
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Limits {

@@ -13,7 +13,7 @@ use super::key::Key;
 use super::{Limits, Session, State};
 use crate::credential::{Placement, PlacementError, Secret, SecretRef, Source, SourceError};
 use crate::headers;
-use crate::provider::{PROVIDERS, Provider, UnknownProvider};
+use crate::provider::{Provider, UnknownProvider};
 use crate::route::{RouteError, Routes};
 use crate::server_tools::{NoTool, ServerTools};
 use crate::token::{Token, TokenHash};
@@ -105,10 +105,7 @@ impl RegistrationError {
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
-            Self::Provider(_) => {
-                let names: Vec<_> = PROVIDERS.iter().map(|provider| provider.name).collect();
-                format!("known are {}", names.join(", "))
-            }
+            Self::Provider(UnknownProvider(name)) => sandbox_core::provider::Provider::hint(name),
             Self::NoUpstream(_) => "give an `upstream_url`".into(),
             Self::Upstream(_) => "write the server's address, such as `https://api.example.com`".into(),
             Self::Key => "send the key as `api_key`, or say where it is as `secret`".into(),
@@ -241,4 +238,135 @@ fn set_headers(
         set.push((name, HeaderValue::from_str(value).map_err(|_| wrong())?));
     }
     Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sandbox_core::config as policy;
+
+    use super::*;
+
+    /// Texts around what the keys of a secret take.
+    fn texts() -> impl Strategy<Value = String> {
+        let pieces = prop::sample::select(vec![
+            "GET",
+            "POST",
+            "get",
+            "*",
+            " ",
+            "/",
+            "/v1",
+            "/**",
+            "/*",
+            "[",
+            "]",
+            "{",
+            "}",
+            "{}",
+            "\\",
+            "http",
+            "https",
+            "HTTPS",
+            "ftp",
+            "://",
+            ":",
+            "8080",
+            "0",
+            "99999",
+            "host",
+            "[::1]",
+            "127.0.0.1",
+            "@",
+            "u:p@",
+            "?",
+            "#",
+            "..",
+            "/..",
+            "/./",
+            ";",
+            "%2e",
+            "%41",
+            "%",
+            "%00",
+            "é",
+            "\n",
+            "\t",
+            "\0",
+            "x-key",
+            "Host",
+            "te",
+            "Bearer ",
+            "web_search",
+            "a",
+            "-",
+            "_",
+            ".",
+            "+",
+            "",
+        ]);
+        prop::collection::vec(pieces, 0..7).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// The configuration takes nothing that a session would refuse later.
+        #[test]
+        fn keys_that_the_configuration_takes_are_taken_here(text in texts()) {
+            let one = [text.clone()];
+            let header = |name: &str, format: &str| {
+                Placement::Header { name: name.to_owned(), format: format.to_owned() }.check()
+            };
+            if policy::RouteText::new(&text).is_ok() {
+                prop_assert!(Routes::parse([text.as_str()]).is_ok(), "route {text:?}");
+            }
+            if policy::UpstreamUrl::new(&text).is_ok() {
+                let target = Target::named(&text);
+                prop_assert!(target.is_ok_and(|target| target.host_header().is_some()), "URL {text:?}");
+            }
+            if policy::HeaderText::new(&text).is_ok() {
+                prop_assert!(header(&text, "{}").is_ok(), "header {text:?}");
+            }
+            if policy::FormatText::new(&text).is_ok() {
+                prop_assert!(header("x-key", &text).is_ok(), "format {text:?}");
+            }
+            if policy::QueryText::new(&text).is_ok() {
+                prop_assert!(Placement::Query { name: text.clone() }.check().is_ok(), "query {text:?}");
+            }
+            if policy::BasicUser::new(&text).is_ok() {
+                prop_assert!(Placement::Basic { user: text.clone() }.check().is_ok(), "user {text:?}");
+            }
+            if policy::ToolText::new(&text).is_ok() {
+                prop_assert!(ServerTools::parse(&one).is_ok(), "tool {text:?}");
+            }
+            if policy::StoredName::new(&text).is_ok() {
+                prop_assert!(crate::secret::Name::parse(&text).is_ok(), "name {text:?}");
+            }
+        }
+
+        /// And refuses no rule, header, format, parameter, user, tool or name that a session would take.
+        #[test]
+        fn keys_that_are_taken_here_are_taken_by_the_configuration(text in texts()) {
+            let one = [text.clone()];
+            let header = |name: &str, format: &str| {
+                Placement::Header { name: name.to_owned(), format: format.to_owned() }.check().is_ok()
+            };
+            prop_assert_eq!(Routes::parse([text.as_str()]).is_ok(), policy::RouteText::new(&text).is_ok());
+            prop_assert_eq!(header(&text, "{}"), policy::HeaderText::new(&text).is_ok());
+            prop_assert_eq!(header("x-key", &text), policy::FormatText::new(&text).is_ok());
+            let query = Placement::Query { name: text.clone() };
+            prop_assert_eq!(query.check().is_ok(), policy::QueryText::new(&text).is_ok());
+            prop_assert_eq!(ServerTools::parse(&one).is_ok(), policy::ToolText::new(&text).is_ok());
+            prop_assert_eq!(crate::secret::Name::parse(&text).is_ok(), policy::StoredName::new(&text).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_configuration_and_the_proxy_know_the_same_providers() {
+        let here: Vec<_> =
+            crate::provider::PROVIDERS.iter().map(|provider| provider.name).collect();
+        let there = sandbox_core::provider::PROVIDERS.map(sandbox_core::provider::Provider::name);
+        assert_eq!(here, there);
+    }
 }

@@ -1,10 +1,10 @@
 //! Sessions on disk, so that a restart of the proxy loses none. Only hashes of tokens and references
 //! to secrets are written.
 
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::replace::{Durability, Replace};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -93,19 +93,5 @@ pub(super) fn write(path: &Path, sessions: &[Stored]) -> Result<(), StoreError> 
     let failed = |error| StoreError::Write(path.to_owned(), error);
     let file = File { version: VERSION, sessions: sessions.to_vec() };
     let text = serde_json::to_vec_pretty(&file).map_err(|error| failed(error.into()))?;
-    replace_file(path, &text).map_err(failed)
-}
-
-/// The file has the old content or the new one, whatever happens meanwhile.
-pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)
+    Replace::private(Durability::Content).write(path, &text).map_err(failed)
 }

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use super::dial::{Dialled, Speak};
 use super::http1::Connection;
 use super::{CallError, DialError, Dialer, Reply, Target};
-use crate::data::Upload;
+use crate::upload::Upload;
 
 /// Servers close idle connections after a minute or so; one that they are about to close is not used.
 const IDLE: Duration = Duration::from_secs(50);

@@ -10,7 +10,7 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use thiserror::Error;
 
 use super::http1;
-use crate::data::UploadError;
+use crate::upload::UploadError;
 
 /// Why there is no answer, or not all of it.
 #[derive(Debug, Error)]
@@ -21,8 +21,8 @@ pub(crate) enum CallError {
     Upload(#[from] UploadError),
     #[error("the connection was closed before the answer was complete")]
     Closed,
-    #[error("the answer is no HTTP/1.1: {0}")]
-    Malformed(&'static str),
+    #[error(transparent)]
+    Malformed(#[from] http1::Malformed),
     #[error(transparent)]
     Hyper(#[from] hyper::Error),
 }

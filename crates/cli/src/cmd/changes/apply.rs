@@ -1,76 +1,74 @@
-//! `apply`: take a session's changes over.
+//! `apply`: apply a session's changes to the project.
 
 use std::path::Path;
 
 use sandbox_core::Host;
-use sandbox_cowfs::apply::{self, ApplyError, Journal, Left, Plan, Step, Target, Wish};
-use sandbox_cowfs::host::Kind;
-use serde_json::json;
+use sandbox_layers::apply::{Left, Plan, Status};
+use sandbox_layers::git::Asker;
+use sandbox_layers::review::{
+    self, OpenRoot, PlanReport, Resumed, Review, ReviewError, Selected, deletions_to_confirm,
+};
+use sandbox_protocol::ExitCode;
 
 use super::hunks::Go;
 use super::progress::Bar;
-use super::select::Selected;
-use super::{ChangesError, OpenRoot, Opened, ask, directory, free_space, hunks, json as form};
+use super::{ask, directory, git, hunks, select, stat, tell_interrupted, undo};
 use crate::args::{Apply, Flags};
 use crate::cmd;
-use crate::cmd::report::name;
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone};
-
-/// As many deletions are done without a question.
-const FEW: usize = 100;
-/// Fewer than this are never most of a tree.
-const A_FEW: usize = 10;
+use crate::cmd::cow;
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, and_more, visible};
 
 /// Applies a session's changes, or those of the paths that were named.
 pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let mut opened = Opened::find(None, flags, host)?;
-    if opened.lock.is_none() {
+    let mut opened = super::open(None, flags, host)?;
+    if let Err(error) = opened.check_stopped() {
         if !asked.live {
-            return Err(in_use(&opened));
+            return Err(in_use(error));
         }
-        opened.hold_still(host)?;
+        opened.hold_still(&cow::freeze(host))?;
     }
     if flags.dry_run {
-        opened.tell_interrupted(io)?;
-    } else if resume(&mut opened, io)? && asked.resume {
+        tell_interrupted(&opened, io)?;
+    } else if resume(&opened, io)? && asked.resume {
         return Ok(0);
     }
     if asked.resume {
         io.say("no apply was interrupted");
         return Ok(0);
     }
-    let roots = opened.roots()?;
-    let selected = Selected::of(&asked.paths, &roots, opened.name(), flags, host)?;
+    let mut roots = opened.roots()?;
+    let git = git(&opened, host);
+    review::inspect(&git, &mut roots)?;
+    let selected = select(&asked.paths, &roots, &opened, flags, host)?;
     let here = directory(flags, host);
-    let plan = decide(&roots, &selected, asked, &here, io)?;
+    let plan = decide(&opened, &mut roots, &selected, &git, asked, &here, io)?;
     print(&plan, &roots, &here, flags, io);
     if flags.dry_run {
-        return Ok(u8::from(!plan.conflicts.is_empty()));
+        return Ok(ExitCode::failed_if(!plan.conflicts.is_empty()).code());
     }
     if !plan.conflicts.is_empty() && !asked.partial {
         io.labelled(Tone::Bad, "error", "nothing was applied, because of the conflicts above");
         let hint = "`--partial` applies the rest; or bring the host's files back, and try again";
         io.labelled(Tone::Good, "hint", hint);
-        return Ok(1);
+        return Ok(ExitCode::Failure.code());
     }
     if plan.steps.is_empty() {
         io.say("nothing to apply");
-        return Ok(u8::from(!plan.conflicts.is_empty()));
+        return Ok(ExitCode::failed_if(!plan.conflicts.is_empty()).code());
     }
     if !agreed(&plan, &roots, asked.yes, io)? {
         io.say("nothing was applied");
-        return Ok(1);
+        return Ok(ExitCode::Failure.code());
     }
-    perform(&mut opened, &roots, &plan, io)?;
-    Ok(u8::from(!plan.conflicts.is_empty()))
+    perform(&opened, &roots, &plan, io)?;
+    Ok(ExitCode::failed_if(!plan.conflicts.is_empty()).code())
 }
 
-fn in_use(opened: &Opened) -> Failed {
-    let error = opened.stopped().err();
-    let error = error.unwrap_or_else(|| ChangesError::Running(opened.name().to_owned()));
+fn in_use(error: ReviewError) -> Failed {
     let hint = match &error {
-        ChangesError::Up(name) => {
+        ReviewError::Up(name) => {
             format!("take it down: agent-sandbox down {name}; or apply while it runs: `--live`")
         }
         _ => "wait for its end; `--live` applies while it runs".into(),
@@ -78,27 +76,29 @@ fn in_use(opened: &Opened) -> Failed {
     Failed { hint: Some(hint), ..Failed::from(error) }
 }
 
-/// What to do in all roots together.
+/// Plans all roots together, after questions about each change where the user wants them.
 fn decide(
-    roots: &[OpenRoot],
+    opened: &Review,
+    roots: &mut [OpenRoot],
     selected: &Selected,
+    git: &Asker,
     asked: &Apply,
     here: &Path,
     io: &mut Stdio<'_>,
 ) -> Result<Plan, Failed> {
-    if asked.interactive && !io.interactive {
+    if !asked.interactive {
+        return Ok(review::plan(roots, selected, git)?);
+    }
+    if !io.interactive {
         return Err(Failed::usage("`--interactive` needs a terminal to ask on"));
     }
     let mut plan = Plan::default();
     for root in roots {
-        let Some(mut wish) = selected.wish(root.number) else { continue };
-        let mut go = Go::On;
-        if asked.interactive {
-            (wish, go) = hunks::choose(root, selected, here, io)?;
+        if selected.wish(root.number).is_none() {
+            continue;
         }
-        if !asked.interactive || !wish.paths.is_empty() {
-            plan.absorb(plan_root(root, &wish)?);
-        }
+        let (wish, go) = hunks::choose(root, selected, here, io)?;
+        plan.absorb(opened.plan_chosen(root, wish, git)?);
         if go == Go::Quit {
             break;
         }
@@ -106,30 +106,34 @@ fn decide(
     Ok(plan)
 }
 
-fn plan_root(root: &OpenRoot, wish: &Wish) -> Result<Plan, ApplyError> {
-    let changes = &root.changes;
-    let later = |path: &_| root.later(path);
-    apply::plan(&root.target(), &changes.list, changes.truncated, wish, &later)
-}
-
-/// Says what will be done, and what will not.
+/// Prints what will be done, and what will not.
 fn print(plan: &Plan, roots: &[OpenRoot], here: &Path, flags: &Flags, io: &mut Stdio<'_>) {
     if flags.json {
-        return cmd::json(&as_json(plan, roots), io);
+        return cmd::sorted_json(&PlanReport::new(plan, roots), io);
     }
     let shown = |root: usize, path: &Path| {
         let base = roots.iter().find(|found| found.number == root);
         let full = base.map_or_else(|| path.to_path_buf(), |base| base.host.path().join(path));
         name(full.strip_prefix(here).unwrap_or(&full))
     };
-    for step in &plan.steps {
-        let text = format!("{} {}\n", letter(step), shown(step.root, step.path.as_path()));
-        io.data(&text);
+    let steps = review::steps(plan, roots);
+    let most = io.most(steps.len());
+    for (step, words) in &steps[..most] {
+        let path = shown(step.root, step.path.as_path());
+        let words = if words.is_empty() { String::new() } else { format!("  {}", visible(words)) };
+        io.data(&format!("{} {path}{words}\n", stat::sign(step.status())));
+    }
+    if most < steps.len() {
+        io.data(&format!("{}\n", and_more(steps.len() - most)));
     }
     let mut list = |tone, label: &str, lefts: &[Left]| {
-        for left in lefts {
+        let most = io.most(lefts.len());
+        for left in &lefts[..most] {
             let text = format!("{}  {}", shown(left.root, left.path.as_path()), left.why);
-            io.labelled(tone, label, &crate::ui::visible(&text));
+            io.labelled(tone, label, &visible(&text));
+        }
+        if most < lefts.len() {
+            io.labelled(tone, label, &and_more(lefts.len() - most));
         }
     };
     list(Tone::Warning, "note", &plan.notes);
@@ -144,143 +148,45 @@ fn print(plan: &Plan, roots: &[OpenRoot], here: &Path, flags: &Flags, io: &mut S
     }
 }
 
-fn letter(step: &Step) -> char {
-    match (&step.before, &step.after) {
-        (None, _) => 'A',
-        (_, None) => 'D',
-        _ => 'M',
-    }
+/// Asks where many files are deleted.
+fn agreed(plan: &Plan, roots: &[OpenRoot], yes: bool, io: &mut Stdio<'_>) -> Result<bool, Failed> {
+    let Some(count) = deletions_to_confirm(plan, roots) else { return Ok(true) };
+    Ok(ask::confirm(&format!("{count} files will be deleted: apply?"), yes, io)?)
 }
 
-fn as_json(plan: &Plan, roots: &[OpenRoot]) -> serde_json::Value {
-    let base = |root: usize| roots.iter().find(|found| found.number == root);
-    let root = |root: usize| base(root).map(|root| form::path(root.host.path()));
-    let lefts = |lefts: &[Left]| -> Vec<_> {
-        let one = |left: &Left| json!({ "root": root(left.root), "path": form::path(left.path.as_path()), "why": left.why });
-        lefts.iter().map(one).collect()
-    };
-    let step = |step: &Step| {
-        let action = match letter(step) {
-            'A' => "add",
-            'D' => "delete",
-            _ => "modify",
-        };
-        json!({ "root": root(step.root), "path": form::path(step.path.as_path()), "action": action })
-    };
-    json!({
-        "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
-        "held": lefts(&plan.held),
-        "conflicts": lefts(&plan.conflicts),
-        "refused": lefts(&plan.refused),
-        "notes": lefts(&plan.notes),
-        "deletions": plan.deletions(),
-    })
-}
-
-/// Many deletions are asked about: more than a hundred files, or most of a tree.
-fn agreed(
-    plan: &Plan,
-    roots: &[OpenRoot],
-    yes: bool,
-    io: &mut Stdio<'_>,
-) -> Result<bool, ChangesError> {
-    let count = plan.deletions();
-    let most = || roots.iter().any(|root| is_most(plan, root));
-    if count <= FEW && (count < A_FEW || !most()) {
-        return Ok(true);
-    }
-    ask::confirm(&format!("{count} files will be deleted: apply?"), yes, io)
-}
-
-/// Whether more than half of the files of a root go. Counting stops as soon as that is clear, so
-/// that it costs by what goes.
-fn is_most(plan: &Plan, root: &OpenRoot) -> bool {
-    let gone = plan.steps.iter().filter(|step| {
-        let file = step.before.as_ref().is_some_and(|was| was.kind != Kind::Dir);
-        step.root == root.number && file && step.is_removal()
-    });
-    let gone = gone.count();
-    gone > 0 && !sandbox_cowfs::host::has_more_files(&root.host, 2 * gone)
-}
-
-/// Does it, and says so.
+/// Applies the plan, and says so.
 fn perform(
-    opened: &mut Opened,
+    opened: &Review,
     roots: &[OpenRoot],
     plan: &Plan,
     io: &mut Stdio<'_>,
 ) -> Result<(), Failed> {
-    let targets: Vec<Target<'_>> = roots.iter().map(OpenRoot::target).collect();
-    check_space(opened, roots, plan)?;
-    let applied = opened.session.applied_dir();
-    let mut journal = Journal::begin(&applied, plan, &targets)?;
     let bar = Bar::new(io, plan.steps.len());
-    let done = apply::perform(&mut journal, &targets, &mut |done, _| bar.set(done));
+    let done = opened.perform(roots, plan, &mut |done, _| bar.set(done));
     bar.finish();
-    if let Err(ApplyError::TakenBack { .. }) = &done {
-        super::undo::unremember(opened, roots, &journal)?;
-    }
-    done?;
-    remember(opened, roots, &journal)?;
-    let changes = plan.steps.len();
+    let changes = done?;
     let text = format!("{changes} change{} applied", if changes == 1 { "" } else { "s" });
     io.say(&format!("{text}; `agent-sandbox undo -s {}` takes them back", opened.name()));
     Ok(())
 }
 
-/// What is written, and what is saved of what it replaces, must both have room.
-fn check_space(opened: &Opened, roots: &[OpenRoot], plan: &Plan) -> Result<(), ApplyError> {
-    let of = |root: usize| plan.steps.iter().filter(move |step| step.root == root);
-    for root in roots {
-        let needed: u64 = of(root.number).map(Step::bytes).sum();
-        let free = free_space(root.host.path());
-        if needed > free {
-            return Err(ApplyError::NoSpace {
-                place: root.host.path().to_path_buf(),
-                needed,
-                free,
-            });
+/// Completes an apply that was killed, or the undo of one. Returns true when there was one.
+fn resume(opened: &Review, io: &mut Stdio<'_>) -> Result<bool, Failed> {
+    let Some(mut journal) = opened.interrupted()? else { return Ok(false) };
+    let (what, steps) = match journal.status {
+        Status::Undoing => ("an undo", 0),
+        _ => ("an apply", journal.steps.len()),
+    };
+    let text = format!("{what} was interrupted: it is completed first");
+    io.labelled(Tone::Warning, "note", &text);
+    let bar = Bar::new(io, steps);
+    let done = opened.resume(&mut journal, &mut |done, _| bar.set(done));
+    bar.finish();
+    match done? {
+        Resumed::Applied(count) => io.say(&format!("{count} changes applied")),
+        Resumed::Undone(undone) => {
+            undo::tell(opened, &undone, io);
         }
     }
-    let saved = |step: &Step| {
-        let file = step.before.as_ref().filter(|was| was.kind == Kind::File);
-        file.map_or(0, |was| was.stamp.size)
-    };
-    let needed: u64 = plan.steps.iter().map(saved).sum();
-    let place = opened.session.dir().to_path_buf();
-    let free = free_space(&place);
-    if needed > free { Err(ApplyError::NoSpace { place, needed, free }) } else { Ok(()) }
-}
-
-/// Tells the session what its base is now.
-pub(super) fn remember(
-    opened: &Opened,
-    roots: &[OpenRoot],
-    journal: &Journal,
-) -> Result<(), Failed> {
-    for root in roots {
-        let mut record = root.record.clone();
-        apply::remember(journal, root.number, &root.host, &mut record)?;
-        opened.session.save_base_record(root.number, &record)?;
-    }
-    Ok(())
-}
-
-/// Completes an apply that was killed, or the undo of one. Returns whether there was one.
-fn resume(opened: &mut Opened, io: &mut Stdio<'_>) -> Result<bool, Failed> {
-    let Some(mut journal) = opened.interrupted()? else { return Ok(false) };
-    if journal.status == apply::Status::Undoing {
-        super::undo::complete(opened, &mut journal, io)?;
-        return Ok(true);
-    }
-    io.labelled(Tone::Warning, "note", "an apply was interrupted: it is completed first");
-    let roots = opened.roots()?;
-    let targets: Vec<Target<'_>> = roots.iter().map(OpenRoot::target).collect();
-    let bar = Bar::new(io, journal.steps.len());
-    let done = apply::resume(&mut journal, &targets, &mut |done, _| bar.set(done));
-    bar.finish();
-    done?;
-    remember(opened, &roots, &journal)?;
-    io.say(&format!("{} changes applied", journal.steps.len()));
     Ok(true)
 }

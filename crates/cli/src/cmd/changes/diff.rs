@@ -4,24 +4,30 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sandbox_core::Host;
-use sandbox_cowfs::diff::{Count, Side, write_patch};
+use sandbox_layers::diff::{Count, write_patch};
+use sandbox_layers::review::{self, Counted, DiffReport, LeftOut, Line, Patch};
 
 use super::pager::Pager;
-use super::select::{Selected, session_word};
-use super::stat::{self, Counted, Line};
-use super::{Opened, directory, json, safe};
+use super::repository::Shown;
+use super::{
+    directory, git, safe, select, session_word, shown as shown_name, stat, tell_interrupted,
+};
 use crate::args::{Diff, Flags};
 use crate::cmd;
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, and_more};
+
+/// As many commits of a ref are named on a terminal.
+const NAMED: usize = 20;
 
 /// Shows the changes of a session.
 pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (name, words) = session_word(&asked.words, flags, host)?;
-    let opened = Opened::find(name, flags, host)?;
-    let roots = opened.roots()?;
-    let selected = Selected::of(words, &roots, opened.name(), flags, host)?;
-    opened.tell_interrupted(io)?;
+    let opened = super::open(name, flags, host)?;
+    let mut roots = opened.roots()?;
+    review::inspect(&git(&opened, host), &mut roots)?;
+    let selected = select(words, &roots, &opened, flags, host)?;
+    tell_interrupted(&opened, io)?;
     if roots.iter().any(|root| root.changes.truncated) {
         let text = "more files go than are listed: a directory with very many was removed";
         io.labelled(Tone::Warning, "note", text);
@@ -29,73 +35,90 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) 
     let here = directory(flags, host);
     let plain = !io.terminal && !asked.stat && !flags.json;
     let counted = if asked.name_only || plain { Counted::No } else { Counted::Yes };
-    let lines = stat::lines(&roots, &selected, counted)?;
+    let lines = review::lines(&roots, &selected, counted)?;
+    let shown: Vec<_> = roots.iter().flat_map(|root| Shown::of(root, &selected)).collect();
     if asked.name_only {
-        names(&lines, &here, io);
+        names(&lines, &shown, &here, io);
     } else if flags.json {
-        let changes: Vec<_> = lines.iter().map(json::change).collect();
-        let truncated = roots.iter().any(|root| root.changes.truncated);
-        let all = serde_json::json!({
-            "session": opened.name(), "changes": changes, "truncated": truncated,
-        });
-        cmd::json(&all, io);
+        let report = DiffReport::new(opened.name(), &lines, &roots, &selected);
+        cmd::sorted_json(&report, io);
     } else if asked.stat {
-        let text = stat::table(&lines, &here, io);
+        let text = stat::table(&lines, &shown, &here, |rows| io.most(rows), io);
         io.data(&text);
     } else if io.terminal {
-        show(&lines, asked.patch, &here, host, io)?;
+        show(&lines, &shown, asked.patch, &here, host, io)?;
     } else {
-        patch(&lines, io)?;
+        patch(&lines, &shown, &here, io)?;
     }
     Ok(0)
 }
 
 /// One path on each line.
-fn names(lines: &[Line<'_>], here: &Path, io: &mut Stdio<'_>) {
-    for line in lines {
-        let name = line.root.shown(line.change, here);
-        io.data(&format!("{name}{}\n", stat::slash(line.change)));
+fn names(lines: &[Line<'_>], shown: &[Shown<'_>], here: &Path, io: &mut Stdio<'_>) {
+    let files = lines
+        .iter()
+        .map(|line| shown_name(line.root, line.change, here) + stat::slash(line.change));
+    let refs = shown.iter().flat_map(|shown| shown.rows(here)).map(|[_, name, _]| name);
+    let names: Vec<String> = files.chain(refs).collect();
+    let most = io.most(names.len());
+    for name in &names[..most] {
+        io.data(&format!("{name}\n"));
+    }
+    if most < names.len() {
+        io.data(&format!("{}\n", and_more(names.len() - most)));
     }
 }
 
 /// The patch as it is, for `git apply`. One patch is for one directory: where a session has several,
 /// the first that changed is taken, and the others are named.
-fn patch(lines: &[Line<'_>], io: &mut Stdio<'_>) -> Result<(), Failed> {
-    let Some(first) = lines.first().map(|line| line.root.number) else { return Ok(()) };
-    let mut others: Vec<_> = lines
-        .iter()
-        .filter(|line| line.root.number != first)
-        .map(|line| cmd::report::name(line.root.host.path()))
-        .collect();
-    others.dedup();
-    for other in others {
-        let text = format!("the changes in {other} are a patch of their own; name it to see them");
-        io.labelled(Tone::Warning, "note", &text);
+fn patch(
+    lines: &[Line<'_>],
+    shown: &[Shown<'_>],
+    here: &Path,
+    io: &mut Stdio<'_>,
+) -> Result<(), Failed> {
+    for line in shown.iter().flat_map(|shown| shown.plain(here)) {
+        // `git apply` passes over text before the first file, and no line here looks like one.
+        io.data(&format!("# {line}\n"));
     }
-    for line in lines.iter().filter(|line| line.root.number == first) {
-        if line.change.after == Some(Side::Special) {
-            let name = cmd::report::name(line.change.path.as_path());
-            io.labelled(Tone::Warning, "note", &format!("{name} is no file, and in no patch"));
-        }
-        let mut bytes = Vec::new();
-        write_patch(&line.root.view(), line.change, &mut bytes)?;
-        if !io.bytes(&bytes) {
+    let patch = Patch::of(lines);
+    for left in &patch.left_out {
+        io.labelled(Tone::Warning, "note", &left_out(left));
+    }
+    for bytes in patch.files() {
+        if !io.bytes(&bytes?) {
             break;
         }
     }
     Ok(())
 }
 
+fn left_out(left: &LeftOut) -> String {
+    let name = crate::events::report::name;
+    match left {
+        LeftOut::Directory(dir) => {
+            let dir = name(dir);
+            format!("the changes in {dir} are a patch of their own; name it to see them")
+        }
+        LeftOut::Special(path) => format!("{} is no file, and in no patch", name(path.as_path())),
+        LeftOut::Git(path) => {
+            let name = name(path.as_path());
+            format!("{name} is in no patch: git takes none for its own directory")
+        }
+    }
+}
+
 /// For somebody's eyes: what runs code later, then how much, then the patch.
 fn show(
     lines: &[Line<'_>],
+    shown: &[Shown<'_>],
     only_patch: bool,
     here: &Path,
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Result<(), Failed> {
     let mut pager = Pager::start(host, io);
-    let head = if only_patch { String::new() } else { summary(lines, here, io) };
+    let head = if only_patch { String::new() } else { summary(lines, shown, here, io) };
     if pager.show(&head, io) {
         for line in lines {
             let text = one(line, here, io)?;
@@ -109,30 +132,45 @@ fn show(
 }
 
 /// What somebody should know first.
-pub(super) fn summary(lines: &[Line<'_>], here: &Path, io: &Stdio<'_>) -> String {
+pub(super) fn summary(
+    lines: &[Line<'_>],
+    shown: &[Shown<'_>],
+    here: &Path,
+    io: &Stdio<'_>,
+) -> String {
     let mut text = String::new();
     let later: Vec<_> = lines.iter().filter(|line| line.later.is_some()).collect();
-    if !later.is_empty() {
+    let in_git: Vec<_> = shown.iter().flat_map(|shown| shown.held(here)).collect();
+    if !later.is_empty() || !in_git.is_empty() {
         text += &io.tone(Tone::Warning, "Runs code later, once applied:");
         text += "\n";
         for line in &later {
             let why = line.later.as_deref().unwrap_or_default();
-            let name = line.root.shown(line.change, here);
+            let name = shown_name(line.root, line.change, here);
+            let _ = writeln!(text, "  {name}  {}", io.tone(Tone::Quiet, why));
+        }
+        for (name, why) in &in_git {
             let _ = writeln!(text, "  {name}  {}", io.tone(Tone::Quiet, why));
         }
         text += "\n";
     }
     for line in lines.iter().filter(|line| line.change.meanwhile) {
-        let name = line.root.shown(line.change, here);
+        let name = shown_name(line.root, line.change, here);
         let _ =
             writeln!(text, "{}: {name}", io.tone(Tone::Warning, "changed on the host meanwhile"));
     }
-    text + &stat::table(lines, here, io) + "\n"
+    text += &stat::table(lines, shown, here, |rows| rows, io);
+    text += "\n";
+    for shown in shown {
+        text += &shown.text(here, Some(NAMED), io);
+        text += "\n";
+    }
+    text
 }
 
 /// One change, safe for a terminal.
 fn one(line: &Line<'_>, here: &Path, io: &Stdio<'_>) -> Result<String, Failed> {
-    let name = line.root.shown(line.change, here);
+    let name = shown_name(line.root, line.change, here);
     if let Count::Bytes { before, after } = line.count {
         let what =
             format!("{} {name}: no text, {before} -> {after} bytes", stat::letter(line.change));

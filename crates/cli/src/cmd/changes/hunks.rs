@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use sandbox_cowfs::apply::Wish;
-use sandbox_cowfs::diff::{Change, Content, Hunk, LineDiff, MAX_TEXT, Side, write_patch};
+use sandbox_layers::apply::{Chosen, Wish};
+use sandbox_layers::diff::{Change, Content, Hunk, LineDiff, MAX_TEXT, Side, write_patch};
+use sandbox_layers::review::{OpenRoot, Selected};
 
-use super::select::Selected;
+use super::repository::Shown;
 use super::stat::letter;
-use super::{OpenRoot, ask, safe};
-use crate::run::Failed;
+use super::{ask, safe, shown};
+use crate::failed::Failed;
 use crate::ui::{Stdio, Tone};
 
 const HELP: &str = "\
@@ -31,12 +32,12 @@ enum Answer {
     Quit,
 }
 
-/// What of one file was chosen.
-enum Chosen {
+/// The part of one file that was taken.
+enum Taken {
     Nothing,
     Everything,
-    /// The text that the chosen hunks make.
-    Part(Vec<u8>),
+    /// The file that the chosen hunks make.
+    Part(Chosen),
 }
 
 /// Whether to ask on.
@@ -54,24 +55,32 @@ pub(crate) fn choose(
     io: &mut Stdio<'_>,
 ) -> Result<(Wish, Go), Failed> {
     let mut wish = Wish { exact: true, ..Wish::default() };
-    for change in root.changes.list.iter().filter(|change| selected.has(root.number, &change.path))
-    {
+    for change in root.files.iter().filter(|change| selected.has(root.number, &change.path)) {
         if comes_along(root, change) {
             // The plan keeps a directory while something stays in it, and makes what files need.
             wish.paths.extend(change.after.is_none().then(|| change.path.clone()));
             continue;
         }
-        let (chosen, go) = one(root, change, here, io)?;
-        match chosen {
-            Chosen::Nothing => {}
-            Chosen::Everything => wish.paths.push(change.path.clone()),
-            Chosen::Part(text) => {
+        let (taken, go) = one(root, change, here, io)?;
+        match taken {
+            Taken::Nothing => {}
+            Taken::Everything => wish.paths.push(change.path.clone()),
+            Taken::Part(chosen) => {
                 wish.paths.push(change.path.clone());
-                wish.chosen.insert(change.path.clone(), text);
+                wish.chosen.insert(change.path.clone(), chosen);
             }
         }
         if go == Go::Quit {
             return Ok((wish, go));
+        }
+    }
+    for shown in Shown::of(root, selected) {
+        let (text, name) = (shown.text(here, None, io), shown.name(here));
+        io.say(text.trim_end());
+        match question(&format!("Apply the changes of the repository {name}"), "y,n,q,?", io) {
+            Answer::Yes | Answer::All => wish.repositories.push(shown.repository.dir.clone()),
+            Answer::No | Answer::None | Answer::Split => {}
+            Answer::Quit => return Ok((wish, Go::Quit)),
         }
     }
     Ok((wish, Go::On))
@@ -80,8 +89,8 @@ pub(crate) fn choose(
 /// Directories come and go with what is in them, unless they are empty.
 fn comes_along(root: &OpenRoot, change: &Change) -> bool {
     let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
-    let at = root.changes.list.partition_point(|other| other.path <= change.path);
-    let next = root.changes.list.get(at);
+    let at = root.files.partition_point(|other| other.path <= change.path);
+    let next = root.files.get(at);
     let full = next.is_some_and(|next| next.path.as_path().starts_with(change.path.as_path()));
     full && is_dir(&change.before) && is_dir(&change.after)
 }
@@ -92,19 +101,22 @@ fn one(
     change: &Change,
     here: &Path,
     io: &mut Stdio<'_>,
-) -> Result<(Chosen, Go), Failed> {
-    let name = root.shown(change, here);
+) -> Result<(Taken, Go), Failed> {
+    let name = shown(root, change, here);
     if let Some(why) = root.change_later(change) {
         let text = io.err_tone(Tone::Warning, "runs code later");
         io.say(&format!("{text}: {name}  {why}"));
     }
-    let (Some(Side::File { .. }), Some(Side::File { .. })) = (&change.before, &change.after) else {
+    let (Some(Side::File { executable: was, .. }), Some(Side::File { executable: will, .. })) =
+        (&change.before, &change.after)
+    else {
         return whole(root, change, &name, io);
     };
     let view = root.view();
     match (view.before(change, MAX_TEXT)?, view.after(change, MAX_TEXT)?) {
         (Some(Content::Text(old)), Some(Content::Text(new))) if old != new => {
-            Ok(by_hunk(&LineDiff::new(&old, &new), &name, io))
+            let bit = Bit { was: *was, will: *will };
+            Ok(by_hunk(&LineDiff::new(&old, &new), bit, &name, io))
         }
         _ => whole(root, change, &name, io),
     }
@@ -116,7 +128,7 @@ fn whole(
     change: &Change,
     name: &str,
     io: &mut Stdio<'_>,
-) -> Result<(Chosen, Go), Failed> {
+) -> Result<(Taken, Go), Failed> {
     let mut bytes = Vec::new();
     write_patch(&root.view(), change, &mut bytes)?;
     let binary = bytes.windows(16).any(|part| part == b"GIT binary patch");
@@ -127,13 +139,41 @@ fn whole(
     };
     io.say(&text);
     Ok(match question(&format!("Apply {name}"), "y,n,q,?", io) {
-        Answer::Yes | Answer::All => (Chosen::Everything, Go::On),
-        Answer::No | Answer::None | Answer::Split => (Chosen::Nothing, Go::On),
-        Answer::Quit => (Chosen::Nothing, Go::Quit),
+        Answer::Yes | Answer::All => (Taken::Everything, Go::On),
+        Answer::No | Answer::None | Answer::Split => (Taken::Nothing, Go::On),
+        Answer::Quit => (Taken::Nothing, Go::Quit),
     })
 }
 
-fn by_hunk(diff: &LineDiff<'_>, name: &str, io: &mut Stdio<'_>) -> (Chosen, Go) {
+/// The executable bit of a file, on the host and in the session.
+#[derive(Debug, Clone, Copy)]
+struct Bit {
+    was: bool,
+    will: bool,
+}
+
+impl Bit {
+    /// Asks about a change of the executable bit, which no hunk contains.
+    fn ask(self, name: &str, io: &mut Stdio<'_>) -> Answer {
+        if self.was == self.will {
+            return Answer::Yes;
+        }
+        let mode = |executable| if executable { "100755" } else { "100644" };
+        let title = io.err_tone(Tone::Strong, name);
+        io.say(&format!("{title}\nold mode {}\nnew mode {}", mode(self.was), mode(self.will)));
+        question(&format!("Apply this mode change to {name}"), "y,n,a,d,q,?", io)
+    }
+}
+
+fn by_hunk(diff: &LineDiff<'_>, bit: Bit, name: &str, io: &mut Stdio<'_>) -> (Taken, Go) {
+    let mode = bit.ask(name, io);
+    let executable = match mode {
+        Answer::All => return (Taken::Everything, Go::On),
+        Answer::None => return (Taken::Nothing, Go::On),
+        Answer::Quit => return (Taken::Nothing, Go::Quit),
+        Answer::Yes => bit.will,
+        Answer::No | Answer::Split => bit.was,
+    };
     let mut todo: Vec<Hunk> = diff.hunks().into_iter().rev().collect();
     let mut taken = Vec::new();
     let (mut left, mut go) = (0, Go::On);
@@ -161,9 +201,9 @@ fn by_hunk(diff: &LineDiff<'_>, name: &str, io: &mut Stdio<'_>) -> (Chosen, Go) 
         }
     }
     let chosen = match (taken.is_empty(), left) {
-        (true, _) => Chosen::Nothing,
-        (false, 0) => Chosen::Everything,
-        _ => Chosen::Part(diff.compose(&taken)),
+        (true, _) if executable == bit.was => Taken::Nothing,
+        (false, 0) if executable == bit.will => Taken::Everything,
+        _ => Taken::Part(Chosen { bytes: diff.compose(&taken), executable }),
     };
     (chosen, go)
 }

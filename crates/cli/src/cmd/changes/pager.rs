@@ -1,7 +1,7 @@
 //! Showing more than a screen: through the user's pager, and only on a terminal.
 
 use std::io::Write;
-use std::process::{Child, Command, Stdio as Pipes};
+use std::process::{Child, Stdio as Pipes};
 
 use sandbox_core::Host;
 
@@ -27,7 +27,7 @@ impl Pager {
             Some(command) => command,
             None => "less -R".into(),
         };
-        let mut pager = Command::new("/bin/sh");
+        let mut pager = sandbox_linux::process::command("/bin/sh");
         pager.arg("-c").arg(&command).stdin(Pipes::piped());
         if host.var("LESS").is_none() {
             pager.env("LESS", "FRX");

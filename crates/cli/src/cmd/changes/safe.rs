@@ -1,21 +1,8 @@
 //! A patch for somebody's eyes: nothing in it can move the cursor, hide or turn text.
 
-use std::fmt::Write as _;
+use sandbox_linux::escape::visible_bytes;
 
-use crate::ui::{Stdio, Tone, visible};
-
-/// Bytes of a file as text, with everything that is not plain text made visible.
-pub(crate) fn shown(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(&visible(chunk.valid()));
-        for byte in chunk.invalid() {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
-}
+use crate::ui::{Stdio, Tone};
 
 /// A patch in colours, line by line.
 pub(crate) fn patch(bytes: &[u8], io: &Stdio<'_>) -> String {
@@ -34,31 +21,9 @@ pub(crate) fn patch(bytes: &[u8], io: &Stdio<'_>) -> String {
             Some(b'-') => Some(Tone::Removed),
             _ => None,
         };
-        let shown = shown(line.strip_suffix(b"\n").unwrap_or(line));
+        let shown = visible_bytes(line.strip_suffix(b"\n").unwrap_or(line));
         text.push_str(&tone.map_or(shown.clone(), |tone| io.tone(tone, &shown)));
         text.push('\n');
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_reaches_the_terminal_but_text() {
-        for (bytes, expected) in [
-            (&b"plain\ttext"[..], "plain\ttext"),
-            (b"\x1b[31mred", "\\u{1b}[31mred"),
-            (b"over\rwritten", "over\\u{d}written"),
-            ("bidi \u{202e}txt".as_bytes(), "bidi \\u{202e}txt"),
-            ("zero\u{200b}width".as_bytes(), "zero\\u{200b}width"),
-            ("tag\u{e0041}".as_bytes(), "tag\\u{e0041}"),
-            ("soft\u{ad}hyphen".as_bytes(), "soft\\u{ad}hyphen"),
-            (b"\xff\xfe", "\\xff\\xfe"),
-            ("gr\u{fc}n \u{1f980}".as_bytes(), "gr\u{fc}n \u{1f980}"),
-        ] {
-            assert_eq!(shown(bytes), expected);
-        }
-    }
 }

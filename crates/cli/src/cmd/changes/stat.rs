@@ -3,63 +3,29 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sandbox_cowfs::diff::{Change, Count, Side};
+use sandbox_layers::diff::{Change, Count, Side};
+use sandbox_layers::review::{Line, Status};
 
-use super::OpenRoot;
-use super::select::Selected;
+use super::repository::Shown;
+use super::shown as shown_name;
 use crate::cmd::columns;
-use crate::run::Failed;
-use crate::ui::{Stdio, Tone};
+use crate::ui::{Stdio, Tone, and_more};
 
 /// A file of this many changed lines has the longest bar.
 const WIDEST: usize = 40;
 
-/// One change with what is worth telling about it.
-pub(crate) struct Line<'r> {
-    pub(crate) root: &'r OpenRoot,
-    pub(crate) change: &'r Change,
-    pub(crate) count: Count,
-    pub(crate) later: Option<String>,
-}
-
-/// Whether lines are counted, which takes reading every file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
-    Yes,
-    No,
-}
-
-/// The selected changes of all roots.
-pub(crate) fn lines<'r>(
-    roots: &'r [OpenRoot],
-    selected: &Selected,
-    counted: Counted,
-) -> Result<Vec<Line<'r>>, Failed> {
-    let mut lines = Vec::new();
-    for root in roots {
-        let view = root.view();
-        for change in
-            root.changes.list.iter().filter(|change| selected.has(root.number, &change.path))
-        {
-            let count = match counted {
-                Counted::Yes => view.count(change)?,
-                Counted::No => Count::Nothing,
-            };
-            let later = root.change_later(change);
-            lines.push(Line { root, change, count, later });
-        }
-    }
-    Ok(lines)
-}
-
-/// `A`, `M`, `D`, `T`: as git says it.
+/// Returns `A`, `M`, `D` or `T`, as git does.
 pub(crate) fn letter(change: &Change) -> char {
-    match (&change.before, &change.after) {
-        (None, _) => 'A',
-        (_, None) => 'D',
-        (Some(Side::File { .. }), Some(Side::File { .. }))
-        | (Some(Side::Symlink { .. }), Some(Side::Symlink { .. })) => 'M',
-        _ => 'T',
+    sign(Status::of(change))
+}
+
+/// Returns the letter of a kind of change.
+pub(crate) fn sign(status: Status) -> char {
+    match status {
+        Status::Added => 'A',
+        Status::Deleted => 'D',
+        Status::Modified => 'M',
+        Status::Replaced => 'T',
     }
 }
 
@@ -69,20 +35,36 @@ pub(crate) fn slash(change: &Change) -> &'static str {
     if side == Some(&Side::Dir) { "/" } else { "" }
 }
 
-/// The table of `--stat`.
-pub(crate) fn table(lines: &[Line<'_>], directory: &Path, io: &Stdio<'_>) -> String {
-    let rows: Vec<[String; 3]> = lines
-        .iter()
-        .map(|line| {
-            let name = line.root.shown(line.change, directory) + slash(line.change);
-            [letter(line.change).to_string(), name, count(line)]
-        })
-        .collect();
+/// The table of `--stat`, with as many rows as `most` allows.
+pub(crate) fn table(
+    lines: &[Line<'_>],
+    shown: &[Shown<'_>],
+    directory: &Path,
+    most: impl Fn(usize) -> usize,
+    io: &Stdio<'_>,
+) -> String {
+    let files = lines.iter().map(|line| {
+        let name = shown_name(line.root, line.change, directory) + slash(line.change);
+        [letter(line.change).to_string(), name, count(line)]
+    });
+    let git = shown.iter().flat_map(|shown| shown.rows(directory));
+    let rows: Vec<[String; 3]> = files.chain(git).collect();
     let paint = |column: usize, text: &str, _: &[String; 3]| match column {
-        2 => signs(text, io),
+        2 if text.ends_with(['+', '-']) => signs(text, io),
         _ => text.to_owned(),
     };
-    format!("{}{}\n", columns(&rows, paint), total(lines))
+    let refs: usize = shown.iter().map(|shown| shown.repository.refs.len()).sum();
+    let refs = match refs {
+        0 => String::new(),
+        1 => ", 1 ref of git".into(),
+        count => format!(", {count} refs of git"),
+    };
+    let most = most(rows.len());
+    let left = match rows.len() - most {
+        0 => String::new(),
+        left => and_more(left) + "\n",
+    };
+    format!("{}{left}{}{refs}\n", columns(&rows[..most], paint), total(lines))
 }
 
 fn count(line: &Line<'_>) -> String {

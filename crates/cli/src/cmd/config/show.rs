@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use sandbox_core::Host;
+use sandbox_core::config::command_rule::CommandRule;
 use sandbox_core::config::{Access, HostList, Origin, SecretMode, Tmp};
 use sandbox_core::path::Kind;
 use sandbox_core::plan::{Plan, View};
-use sandbox_core::preset::{Hidden, NAMES};
+use sandbox_core::preset::NAMES;
 use sandbox_core::specificity::Decision;
-use sandbox_core::wrapper::CommandRule;
+use sandbox_core::variable::Hidden;
 use serde_json::{Value, json};
 
 use crate::args::Flags;
-use crate::cmd::report::name;
-use crate::run::Outcome;
-use crate::ui::{Stdio, Tone, visible};
+use crate::events::report::name;
+use crate::failed::Outcome;
+use crate::ui::{Stdio, Tone, one_line};
 
 /// Prints what holds here.
 pub(crate) fn show(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -65,8 +66,7 @@ fn sections(plan: &Plan) -> Vec<(&'static str, Rows)> {
 }
 
 fn row(first: impl Into<String>, second: impl Into<String>, origin: &Origin) -> [String; 3] {
-    let one_line = |text: String| name(Path::new(&text));
-    [one_line(first.into()), one_line(second.into()), visible(&origin.to_string())]
+    [one_line(&first.into()), one_line(&second.into()), one_line(&origin.to_string())]
 }
 
 fn settings(plan: &Plan) -> Rows {
@@ -148,7 +148,7 @@ fn preset_names() -> impl Iterator<Item = (&'static str, &'static str)> {
 fn presets(plan: &Plan) -> Rows {
     let rows = preset_names().map(|(name, _)| {
         let on = if plan.presets.has(name) { "on" } else { "off" };
-        [name.to_owned(), on.to_owned(), visible(&preset_origin(plan, name))]
+        [name.to_owned(), on.to_owned(), one_line(&preset_origin(plan, name))]
     });
     rows.collect()
 }

@@ -2,15 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Parser;
 use sandbox_core::Host;
+use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;
 use crate::args::agentfs::{AgentFs, Command, Inside};
 use crate::args::fs::{Cat, Diff, Engine, Fs, History, Init, Ls, Mount, Target};
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
 /// Whether this process was called by that name.
@@ -19,7 +19,7 @@ pub(crate) fn is_called(args: &[OsString]) -> bool {
 }
 
 /// Does what was asked. Everything that fails ends with 1, as that tool does.
-pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitCode {
+pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let flags = Flags::default();
     io.colour(flags.color, host);
     let asked = match AgentFs::try_parse_from(args) {
@@ -31,14 +31,14 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> ExitC
             } else {
                 io.data(&text);
             }
-            return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2));
+            return u8::try_from(answer.exit_code()).unwrap_or(ExitCode::Usage.code()).into();
         }
     };
     let code = carry_out(asked.command, flags, host, io).unwrap_or_else(|failed| {
         io.error(failed.error.as_ref(), failed.hint);
-        failed.code.min(1)
+        failed.code.min(ExitCode::Failure.code())
     });
-    ExitCode::from(code)
+    code.into()
 }
 
 fn carry_out(command: Command, mut flags: Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -93,5 +93,5 @@ fn unknown(words: &[OsString]) -> Failed {
     let word = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let hint = "`agentfs --help` lists what it does; to run a command on a copy: agent-sandbox --cow COMMAND";
     let error = format!("agent-sandbox does not do `{word}` in the place of agentfs");
-    Failed { error: error.into(), hint: Some(hint.into()), code: 1 }
+    Failed { error: error.into(), hint: Some(hint.into()), code: ExitCode::Failure.code() }
 }

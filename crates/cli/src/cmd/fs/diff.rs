@@ -1,17 +1,20 @@
 //! `fs diff`: what a filesystem holds that its base does not.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use sandbox_cowfs::diff::{self, Change, Origin, Past, Record, Side, View, write_patch};
-use sandbox_cowfs::host::HostTree;
-use sandbox_cowfs::{Entry, Layer, LayerError, Node, RelPath};
+use sandbox_layers::diff::{self, Change, Origin, Past, Record, Side, View, write_patch};
+use sandbox_layers::host::HostTree;
+use sandbox_layers::tree::{Base as _, Directory};
+use sandbox_layers::{Entry, Layer, LayerError, Node, RelPath};
 use serde_json::json;
 
 use super::{overlay, target};
 use crate::args::Flags;
 use crate::args::fs::Diff;
 use crate::cmd::changes::safe;
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
 /// One line: what happened, to what, where.
@@ -35,7 +38,17 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, here: &Path, io: &mut Stdio<'_>) 
                 patch(&view, &changes.list, io)?;
                 return Ok(0);
             }
-            top_most(&changes.list).map(of_change).collect()
+            let mut lines: BTreeMap<RelPath, Line> = top_most(&changes.list)
+                .map(|change| (change.path.clone(), of_change(change)))
+                .collect();
+            for entry in layer.entries()? {
+                if changes.get(&entry.path).is_none()
+                    && let Some(line) = of_attributes(layer.as_ref(), &host, &entry)?
+                {
+                    lines.insert(entry.path, line);
+                }
+            }
+            lines.into_values().collect()
         }
         // Nothing below, or another database: what is stored is what there is to tell.
         None => layer.entries()?.iter().map(of_entry).collect::<Vec<_>>(),
@@ -101,6 +114,36 @@ fn of_change(change: &Change) -> Line {
         Some(Side::Special) | None => '?',
     };
     Line { sign, kind, path: change.path.as_path().to_string_lossy().into_owned() }
+}
+
+/// A path whose content is the base's, and whose mode, owner or attributes are not.
+fn of_attributes(
+    layer: &dyn Layer,
+    host: &HostTree,
+    entry: &Entry,
+) -> Result<Option<Line>, LayerError> {
+    let (meta, kind) = match &entry.node {
+        Node::File { meta, .. } => (meta, 'f'),
+        Node::Dir { meta, .. } => (meta, 'd'),
+        Node::Symlink { meta, .. } => (meta, 'l'),
+        Node::Special { meta } => (meta, '?'),
+        Node::Gone => return Ok(None),
+    };
+    let path = entry.path.as_path();
+    let io = |source| LayerError::Io { path: path.to_owned(), source };
+    let Some(base) = host.stat(&entry.path).map_err(io)? else { return Ok(None) };
+    let same = (meta.mode & 0o7777, meta.uid, meta.gid) == (base.mode & 0o7777, base.uid, base.gid);
+    let own = users(layer.xattrs(&entry.path)?.into_iter());
+    let dir = Directory::open(host.path()).map_err(io)?;
+    if same && own == users(dir.xattrs(path).map_err(io)?.into_iter().map(|(name, _)| name)) {
+        return Ok(None);
+    }
+    Ok(Some(Line { sign: 'M', kind, path: path.to_string_lossy().into_owned() }))
+}
+
+/// Names of attributes that users set; the others are the system's own.
+fn users(names: impl Iterator<Item = OsString>) -> BTreeSet<OsString> {
+    names.filter(|name| name.as_encoded_bytes().starts_with(b"user.")).collect()
 }
 
 fn of_entry(entry: &Entry) -> Line {

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use sandbox_cowfs::database::check::{Problem, check, repair};
-use sandbox_cowfs::database::settle;
+use sandbox_layers::database::check::{Problem, check, repair};
+use sandbox_layers::database::settle;
+use sandbox_protocol::ExitCode;
 use serde_json::json;
 
 use super::{in_use, target};
 use crate::args::Flags;
 use crate::args::fs::Fsck;
-use crate::run::Outcome;
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, visible};
 
 /// Ends with 1 when something is wrong.
@@ -40,7 +41,7 @@ pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -
     } else {
         show(&problems, fsck.repair, io);
     }
-    Ok(u8::from(!problems.is_empty()))
+    Ok(ExitCode::failed_if(!problems.is_empty()).code())
 }
 
 fn show(problems: &[Problem], repaired: bool, io: &mut Stdio<'_>) {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use indicatif::HumanBytes;
-use sandbox_cowfs::database::{Collected, collect};
-use sandbox_cowfs::store::StoreError;
+use sandbox_layers::database::{Collected, collect};
+use sandbox_layers::store::StoreError;
 
 use super::{in_use, target};
 use crate::args::Flags;
 use crate::args::fs::Target;
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
 impl From<StoreError> for Failed {

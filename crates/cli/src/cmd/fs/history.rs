@@ -5,8 +5,10 @@ use std::path::Path;
 use super::target;
 use crate::args::Flags;
 use crate::args::fs::History;
-use crate::run::Outcome;
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::Outcome;
+use sandbox_linux::escape::joined;
+
+use crate::ui::{Stdio, Tone};
 
 /// Prints the last calls, oldest first.
 pub(crate) fn run(flags: &Flags, history: &History, here: &Path, io: &mut Stdio<'_>) -> Outcome {
@@ -38,8 +40,7 @@ pub(crate) fn run(flags: &Flags, history: &History, here: &Path, io: &mut Stdio<
 }
 
 fn one_line(text: &str) -> String {
-    let line: String = visible(text).replace('\n', " ").chars().take(200).collect();
-    line
+    joined(text).chars().take(200).collect()
 }
 
 /// Seconds since the epoch as date and time, in UTC.

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_cowfs::database::is_in_use;
+use sandbox_layers::database::is_in_use;
 use thiserror::Error;
 
-use crate::run::Failed;
+use crate::failed::Failed;
 
 #[derive(Debug, Error)]
 #[error("`{}` is in use", .0.display())]

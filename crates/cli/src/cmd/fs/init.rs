@@ -4,14 +4,14 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_cowfs::database::{self, CreateError};
+use sandbox_layers::database::{self, CreateError};
 
 use super::overlay;
 use super::target::{FOLDER, TargetError, is_id};
 use crate::args::Flags;
 use crate::args::fs::{Engine, Init};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 /// Makes the database `.agentfs/ID.db`.
 pub(crate) fn run(flags: &Flags, init: &Init, here: &Path, io: &mut Stdio<'_>) -> Outcome {
@@ -48,7 +48,7 @@ fn report(flags: &Flags, id: &str, path: &Path, base: Option<&Path>, io: &mut St
         return;
     }
     let over = base.map(|base| format!(" over `{}`", base.display())).unwrap_or_default();
-    io.labelled(Tone::Good, "created", &visible(&format!("`{}`{over}", path.display())));
+    io.labelled(Tone::Good, "created", &one_line(&format!("`{}`{over}", path.display())));
     io.labelled(Tone::Quiet, "next", &format!("agent-sandbox fs mount {id} MOUNTPOINT"));
 }
 

@@ -3,15 +3,15 @@
 use std::io;
 use std::path::Path;
 
-use sandbox_cowfs::LayerError;
-use sandbox_cowfs::database::{Database, Place, Spot};
+use sandbox_layers::LayerError;
+use sandbox_layers::database::{Database, Place, Spot};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::target;
 use crate::args::Flags;
 use crate::args::fs::{Cat, Ls};
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, visible};
 
 #[derive(Debug, Error)]

@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbox_core::Host;
-use sandbox_cowfs::mount::record::{self, Record, folder};
-use sandbox_cowfs::mount::{
-    Access, Detach, MountError, Mounted, Request, background, detach, foreground, parent_real,
+use sandbox_layers::mount::record::{self, Record, folder};
+use sandbox_layers::mount::{
+    Access, Detach, Holder, MountError, Mounted, Request, background, detach, foreground, holders,
+    is_connected, parent_real, table,
 };
 use thiserror::Error;
 
 use super::{overlay, ps, target};
 use crate::args::Flags;
 use crate::args::fs::{Engine, Mount, Unmount};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 impl From<MountError> for Failed {
     fn from(error: MountError) -> Self {
@@ -55,13 +56,17 @@ pub(crate) fn mount(
         mountpoint: here.join(mountpoint),
         access,
         auto_unmount: mount.auto_unmount,
+        owned: false,
         uid: mount.uid,
         gid: mount.gid,
         records: host.state_dir().map(|state| folder(&state)),
     }
     .prepared()?;
-    let shown =
-        visible(&format!("`{}` on `{}`", request.database.display(), request.mountpoint.display()));
+    let shown = one_line(&format!(
+        "`{}` on `{}`",
+        request.database.display(),
+        request.mountpoint.display()
+    ));
     if mount.foreground {
         foreground(&request, || io.labelled(Tone::Good, "mounted", &shown))?;
         return Ok(0);
@@ -88,6 +93,8 @@ enum UnmountError {
     Refused { path: PathBuf, source: io::Error },
     #[error("`{}` is unmounted, but process {pid} still takes its content in", path.display())]
     Slow { path: PathBuf, pid: i32 },
+    #[error("`{}` is unmounted here, but {} has it in another mount namespace", path.display(), names(holders))]
+    Held { path: PathBuf, holders: Vec<Holder>, pid: i32 },
 }
 
 impl From<UnmountError> for Failed {
@@ -102,6 +109,10 @@ impl From<UnmountError> for Failed {
             }
             UnmountError::Refused { .. } => "only the user who mounted it and root can unmount it",
             UnmountError::Slow { .. } => "nothing is lost: the next mount goes on with it",
+            UnmountError::Held { pid, .. } => {
+                let hint = format!("end that process, or cut it off: kill {pid}");
+                return Self::new(error, Some(hint));
+            }
         };
         Self::new(error, Some(hint.to_owned()))
     }
@@ -120,16 +131,17 @@ pub(crate) fn unmount(asked: &Unmount, here: &Path, host: &Host, io: &mut Stdio<
     let records = folder.as_deref().map(record::read).unwrap_or_default();
     let record = records.into_iter().find(|(_, record)| record.mountpoint == found.mountpoint);
     let path = found.mountpoint.clone();
+    let row = table::at(&path).ok().flatten();
     take_away(&path, how).map_err(|source| UnmountError::Refused { path: path.clone(), source })?;
     if let Some((file, record)) = record {
         if how == Detach::Idle {
-            settled(&record)?;
+            settled(&record, row.as_ref(), io)?;
         }
         if !record.is_alive() {
             let _ = std::fs::remove_file(file);
         }
     }
-    io.labelled(Tone::Good, "unmounted", &visible(&format!("`{}`", path.display())));
+    io.labelled(Tone::Good, "unmounted", &one_line(&format!("`{}`", path.display())));
     Ok(0)
 }
 
@@ -171,14 +183,53 @@ fn find<'m>(word: &OsStr, here: &Path, mounts: &'m [Mounted]) -> Result<&'m Moun
 /// How long the content of a mount may take to be taken in.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Waits for the end of the process that served a mount.
-fn settled(record: &Record) -> Result<(), UnmountError> {
+/// How long a daemon may take to notice that its mount is gone.
+const NOTICE: Duration = Duration::from_secs(2);
+/// How long a mount in another mount namespace is waited for. Programs that end soon may have it by
+/// accident: a namespace begins with a copy of all mounts.
+const ELSEWHERE: Duration = Duration::from_secs(20);
+
+/// Waits for the end of the process that served a mount. It does not end while the mount is in
+/// another mount namespace.
+fn settled(
+    record: &Record,
+    row: Option<&table::Row>,
+    io: &mut Stdio<'_>,
+) -> Result<(), UnmountError> {
+    let (path, pid) = (record.mountpoint.clone(), record.pid);
     let begun = Instant::now();
+    let (mut told, mut next) = (false, NOTICE);
     while record.is_alive() {
         if begun.elapsed() > PATIENCE {
-            return Err(UnmountError::Slow { path: record.mountpoint.clone(), pid: record.pid });
+            return Err(UnmountError::Slow { path, pid });
+        }
+        if let Some(row) = row.filter(|_| begun.elapsed() > next) {
+            next = begun.elapsed() + Duration::from_millis(500);
+            let holders = holders(&row.device);
+            // Where the kernel says that the connection is there, some namespace has it, seen or not.
+            let held = !holders.is_empty() || is_connected(&row.device) == Some(true);
+            if held && begun.elapsed() > ELSEWHERE {
+                return Err(UnmountError::Held { path, holders, pid });
+            }
+            if held && !std::mem::replace(&mut told, true) {
+                let text =
+                    format!("waiting: {} has it in another mount namespace", names(&holders));
+                io.labelled(Tone::Warning, "note", &text);
+            }
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+fn names(holders: &[Holder]) -> String {
+    const MOST: usize = 5;
+    let mut names: Vec<String> =
+        holders.iter().take(MOST).map(|one| one_line(&one.to_string())).collect();
+    match holders.len() {
+        0 => return "a process that cannot be read".into(),
+        count if count > MOST => names.push(format!("{} more", count - MOST)),
+        _ => {}
+    }
+    names.join(", ")
 }

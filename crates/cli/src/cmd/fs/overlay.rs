@@ -11,15 +11,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_cowfs::mount::record::{Record, folder};
-use sandbox_cowfs::mount::table;
-use sandbox_cowfs::overlay::Stack;
+use sandbox_layers::mount::record::{Record, folder, list};
+use sandbox_layers::mount::table;
+use sandbox_layers::overlay::Stack;
 use thiserror::Error;
 
 use super::target::{FOLDER, is_id};
 use crate::args::fs::{Init, Mount};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 /// A filesystem that is kept this way.
 pub(super) struct Kept {
@@ -39,6 +39,8 @@ pub(super) enum OverlayError {
     Cannot(&'static str),
     #[error("`{}` is kept by the other engine", .0.display())]
     OtherEngine(PathBuf),
+    #[error("`{}` is already mounted on `{}`", dir.display(), at.display())]
+    Mounted { dir: PathBuf, at: PathBuf },
     #[error("cannot {verb} `{}`", path.display())]
     Io { verb: &'static str, path: PathBuf, source: io::Error },
 }
@@ -54,6 +56,9 @@ impl From<OverlayError> for Failed {
             OverlayError::Cannot(_) => "make it with `--engine agentfs`",
             OverlayError::OtherEngine(_) => {
                 "leave `--engine` out: the engine is chosen by `fs init`"
+            }
+            OverlayError::Mounted { .. } => {
+                "two mounts of one layer spoil it: unmount the first, `agent-sandbox fs unmount`"
             }
             OverlayError::Io { .. } => "`agent-sandbox doctor` says what this machine offers",
         };
@@ -83,7 +88,7 @@ pub(super) fn init(init: &Init, id: &str, here: &Path, io: &mut Stdio<'_>) -> Ou
     // It appears whole or not at all.
     fs::rename(&draft, &dir).map_err(failed("make", &dir))?;
     let text = format!("`{}` over `{}`", dir.display(), base.display());
-    io.labelled(Tone::Good, "created", &visible(&text));
+    io.labelled(Tone::Good, "created", &one_line(&text));
     Ok(0)
 }
 
@@ -150,6 +155,9 @@ impl Kept {
         }
         let at = at.canonicalize().map_err(failed("mount on", at))?;
         let dir = self.dir.canonicalize().map_err(failed("open", &self.dir))?;
+        if let Some(at) = mounted(&dir, host) {
+            return Err(OverlayError::Mounted { dir, at }.into());
+        }
         let lower = [self.base.clone()];
         sandbox_linux::mount::overlay(&lower, &dir.join("upper"), &dir.join("work"), &at)
             .map_err(failed("mount on", &at))?;
@@ -167,7 +175,25 @@ impl Kept {
             record.save(&folder(&state)).map_err(failed("write", &state))?;
         }
         let text = format!("`{}` on `{}`", dir.display(), at.display());
-        io.labelled(Tone::Good, "mounted", &visible(&text));
+        io.labelled(Tone::Good, "mounted", &one_line(&text));
         Ok(0)
     }
+}
+
+/// Where a layer is mounted already, as far as this mount namespace shows: by our own list, or by the
+/// kernel's, whose options name the layer.
+fn mounted(dir: &Path, host: &Host) -> Option<PathBuf> {
+    let records = host.state_dir().map(|state| folder(&state));
+    let mut list = list(records.as_deref()).unwrap_or_default().into_iter();
+    if let Some(found) = list.find(|mount| mount.database == dir) {
+        return Some(found.mountpoint);
+    }
+    let upper = format!("upperdir={}", dir.join("upper").display());
+    let table = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut rows = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let row = rows.find(|row| {
+        let named = |options: &&str| options.split(',').any(|option| option == upper);
+        row.get(2) == Some(&"overlay") && row.get(3).is_some_and(named)
+    })?;
+    row.get(1).map(PathBuf::from)
 }

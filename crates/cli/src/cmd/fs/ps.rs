@@ -1,12 +1,12 @@
 //! `fs ps`: what is mounted.
 
 use sandbox_core::Host;
-use sandbox_cowfs::mount::State;
-use sandbox_cowfs::mount::record::{folder, list};
+use sandbox_layers::mount::State;
+use sandbox_layers::mount::record::{folder, list};
 
-use super::super::report::name;
 use crate::args::Flags;
-use crate::run::{Failed, Outcome};
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
 /// One row for each mount, checked against the kernel's list.

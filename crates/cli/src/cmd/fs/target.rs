@@ -4,14 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use sandbox_cowfs::database::{Database, settle};
+use sandbox_layers::database::{Database, settle};
+use sandbox_protocol::ExitCode;
 use thiserror::Error;
 
 use super::overlay;
-use crate::run::Failed;
+use crate::failed::Failed;
 
 /// Where databases that go by an ID lie, below the current directory.
-pub(crate) const FOLDER: &str = ".agentfs";
+pub(crate) const FOLDER: &str = sandbox_protocol::layout::LAYERS_DIR;
 
 /// A word that means no database.
 #[derive(Debug, Error)]
@@ -34,8 +35,11 @@ impl From<TargetError> for Failed {
             TargetError::Missing { known, .. } => format!("here are: {}", known.join(", ")),
             TargetError::NoFile(_) => "make one with `agent-sandbox fs init`".into(),
         };
-        let code = if matches!(error, TargetError::NoId(_)) { 2 } else { 125 };
-        Self { code, ..Self::new(error, Some(hint)) }
+        let code = match error {
+            TargetError::NoId(_) => ExitCode::Usage,
+            TargetError::Missing { .. } | TargetError::NoFile(_) => ExitCode::Setup,
+        };
+        Self { code: code.code(), ..Self::new(error, Some(hint)) }
     }
 }
 

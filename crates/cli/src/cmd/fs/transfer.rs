@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandbox_cowfs::database::{self, Database, Tables};
-use sandbox_cowfs::transfer::{
+use sandbox_layers::database::{self, Database, Tables};
+use sandbox_layers::transfer::{
     Note, Sink, ToDatabase, ToDir, ToTar, TransferError, Watch, from_database, from_dir, from_tar,
 };
 use serde_json::json;
@@ -15,8 +15,8 @@ use serde_json::json;
 use super::target;
 use crate::args::Flags;
 use crate::args::fs::{Export, Format, Import};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 impl From<TransferError> for Failed {
     fn from(error: TransferError) -> Self {
@@ -143,7 +143,7 @@ fn with_progress(
 fn report(flags: &Flags, moved: &Moved, to: &Path, io: &mut Stdio<'_>) {
     for note in &moved.notes {
         let text = format!("`{}` is left out: {}", note.path.display(), note.what);
-        io.labelled(Tone::Warning, "note", &visible(&text));
+        io.labelled(Tone::Warning, "note", &one_line(&text));
     }
     if flags.json {
         let notes: Vec<_> = moved
@@ -158,5 +158,5 @@ fn report(flags: &Flags, moved: &Moved, to: &Path, io: &mut Stdio<'_>) {
     }
     let text =
         format!("{} entries, {}, to `{}`", moved.items, HumanBytes(moved.bytes), to.display());
-    io.labelled(Tone::Good, "written", &visible(&text));
+    io.labelled(Tone::Good, "written", &one_line(&text));
 }

@@ -1,17 +1,16 @@
 //! `host-command check`: whether both sides have the same list, and what its entries mean.
 
-use std::io;
-
+use sandbox_bridge::check::{Comparison, Drift};
+use sandbox_bridge::verdict::has_rules;
 use sandbox_core::Host;
-use sandbox_core::host_command::{Drift, Entry, HostList, ListError, drift, warnings};
+use sandbox_core::config::command::Entry;
 use serde_json::json;
 
-use super::serve::ServeError;
 use crate::args::Flags;
 use crate::args::host_command::Check;
 use crate::cmd;
-use crate::run::Outcome;
-use crate::ui::{Stdio, Tone};
+use crate::failed::Outcome;
+use crate::ui::{Stdio, Tone, visible};
 
 /// Checks, and ends with 1 if the two lists differ in what a container could ask for.
 pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -20,25 +19,28 @@ pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>)
     let bridge = config.session.host_commands.as_ref().map(|bridge| &bridge.value);
     let container: &[Entry] =
         bridge.filter(|bridge| bridge.enabled).map_or(&[], |bridge| &bridge.allowed);
-    let list = match HostList::read(&check.list) {
-        Err(ListError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-        read => Some(read.map_err(ServeError::from)?),
-    };
+    let comparison = Comparison::of(container, &check.list)?;
+    let bad = comparison.denies();
+    let Comparison { list, warnings, drifts } = comparison;
     let allowed = list.as_ref().map_or(container, |list| list.allowed.as_slice());
-    let warnings = warnings(allowed);
-    let drifts = list.as_ref().map_or_else(Vec::new, |list| drift(container, list));
-    let bad = drifts.iter().any(|drift| !matches!(drift, Drift::NotInContainer(_)));
     if flags.json {
         let warnings: Vec<_> = warnings
             .iter()
             .map(|warning| json!({ "entry": warning.entry, "what": warning.what }))
             .collect();
         let drifts: Vec<_> = drifts.iter().map(Drift::text).collect();
+        let entries: Vec<_> = allowed
+            .iter()
+            .map(|entry| json!({ "entry": entry.text(), "means": meaning(entry) }))
+            .collect();
         let answer = json!({
-            "list": check.list, "found": list.is_some(), "warnings": warnings, "drift": drifts, "same": !bad,
+            "list": check.list, "found": list.is_some(), "entries": entries, "warnings": warnings, "drift": drifts, "same": !bad,
         });
         cmd::json(&answer, io);
         return Ok(u8::from(bad));
+    }
+    for entry in allowed {
+        io.data(&format!("{}: {}\n", visible(&entry.text()), visible(&meaning(entry))));
     }
     for warning in &warnings {
         io.labelled(Tone::Bad, "warning", &format!("`{}` {}", warning.entry, warning.what));
@@ -55,4 +57,10 @@ pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>)
         (Some(list), false) => format!("{place} allows {} commands, the configuration sends {}\n", list.allowed.len(), container.len()),
     });
     Ok(u8::from(bad))
+}
+
+/// Describes what an entry lets through.
+fn meaning(entry: &Entry) -> String {
+    let rules = if has_rules(entry) { "rules for this tool" } else { "no rules for this tool" };
+    format!("{}, {rules}", entry.meaning())
 }

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::layout::INIT;
 use thiserror::Error;
 
 use super::context::Context;
@@ -13,11 +15,8 @@ use super::docker::Docker;
 use super::{dockerfile, elf};
 use crate::args::Flags;
 use crate::args::image::{Build, Target};
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
-
-/// What goes into every image.
-const INIT: &str = "agent-sandbox-init";
 
 /// Why there is no image.
 #[derive(Debug, Error)]
@@ -70,7 +69,7 @@ impl BuildError {
 impl From<BuildError> for Failed {
     fn from(error: BuildError) -> Self {
         let hint = error.hint();
-        Self { error: Box::new(error), hint, code: 1 }
+        Self { error: Box::new(error), hint, code: ExitCode::Failure.code() }
     }
 }
 

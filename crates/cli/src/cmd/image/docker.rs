@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use sandbox_core::Host;
 
@@ -53,7 +53,8 @@ impl Docker {
     }
 
     fn ask(&self, words: &[&str]) -> Result<Output, BuildError> {
-        let asked = Command::new(&self.0).args(words).stdin(Stdio::null()).output();
+        let asked =
+            sandbox_linux::process::command(&self.0).args(words).stdin(Stdio::null()).output();
         asked.map_err(|error| BuildError::Start(self.0.clone(), error))
     }
 
@@ -66,7 +67,7 @@ impl Docker {
     ) -> Result<Result<(), Vec<String>>, BuildError> {
         let start = |error| BuildError::Start(self.0.clone(), error);
         let (reader, writer) = io::pipe().map_err(start)?;
-        let mut command = Command::new(&self.0);
+        let mut command = sandbox_linux::process::command(&self.0);
         command.args(words).stdin(if context.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(writer.try_clone().map_err(start)?).stderr(writer);
         let mut child = command.spawn().map_err(start)?;

@@ -7,6 +7,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use sandbox_core::Host;
+use sandbox_launch::credentials;
+use sandbox_protocol::ExitCode;
 use sandbox_proxy::ERROR_HEADER;
 use sandbox_proxy::attach::Attach;
 use sandbox_proxy::client::{Client, ClientError};
@@ -22,9 +24,9 @@ use thiserror::Error;
 use super::SecretError;
 use crate::args::Flags;
 use crate::args::secret::Test;
-use crate::cmd::{self, credentials, json};
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::cmd::{self, json};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, one_line};
 
 /// How long a provider may think about it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,7 +58,7 @@ impl From<TestError> for Failed {
             TestError::Proxy(error) => error.hint(),
             TestError::Io(_) | TestError::Answer => None,
         };
-        Self { code: 1, ..Self::new(error, hint) }
+        Self { code: ExitCode::Failure.code(), ..Self::new(error, hint) }
     }
 }
 
@@ -82,9 +84,9 @@ pub(super) fn run(flags: &Flags, asked: &Test, host: &Host, io: &mut Stdio<'_>) 
             &serde_json::json!({ "name": name, "taken": taken, "status": answer.status, "message": answer.message }),
             io,
         );
-        return Ok(u8::from(!taken));
+        return Ok(ExitCode::failed_if(!taken).code());
     }
-    let message = visible(&answer.message);
+    let message = one_line(&answer.message);
     if answer.taken() {
         io.labelled(
             Tone::Good,
@@ -95,7 +97,7 @@ pub(super) fn run(flags: &Flags, asked: &Test, host: &Host, io: &mut Stdio<'_>) 
     }
     let who = if answer.ours { "the proxy" } else { provider.name };
     io.labelled(Tone::Bad, "refused", &format!("{who} says {}: {message}", answer.status));
-    Ok(1)
+    Ok(ExitCode::Failure.code())
 }
 
 /// What the configuration says about the secret, else what is stored under this name. Flags win.
@@ -124,7 +126,7 @@ fn session(
 fn stored(asked: &Test, host: &Host) -> Result<Registration, Failed> {
     let name = Name::parse(&asked.name)?;
     // Looked for first: a proxy is not started for what is not there.
-    drop(super::store(host)?.get(&name)?);
+    drop(credentials::store(host)?.get(&name)?);
     let provider = asked.provider.as_deref().unwrap_or(name.as_str());
     if asked.provider.is_none() && Provider::named(provider).is_err() {
         return Err(TestError::NoProvider(name).into());

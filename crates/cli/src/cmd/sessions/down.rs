@@ -1,13 +1,13 @@
 //! `down`: what was made for a session goes, its changes and its log stay.
 
-use sandbox_control::session::Session;
 use sandbox_core::Host;
+use sandbox_sessions::session::Session;
 
 use super::service;
 use crate::args::Flags;
 use crate::args::sessions::Down;
 use crate::cmd::cow;
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
 /// Takes sessions down. All names are looked up before the first one goes.
@@ -23,6 +23,7 @@ pub(crate) fn run(down: &Down, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
     };
     for session in chosen {
         let word = if service.down(&session)? { "is down" } else { "was not up" };
+        service::warn(&service, io);
         settle(&session, host)?;
         if !down.all || word == "is down" {
             io.say(&format!("{} {word}", session.name));

@@ -5,26 +5,53 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use sandbox_control::backend::{Exec, Stream};
-use sandbox_control::session::{BackendKind, Matching, Session, Wanted};
-use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
+use sandbox_core::config::Cow;
 use sandbox_linux::{pty, socket};
+use sandbox_sessions::backend::{Exec, Stream};
+use sandbox_sessions::session::{BackendKind, Matching, Session, Wanted};
+use sandbox_sessions::{ControlError, Service};
+
+use thiserror::Error;
 
 use super::{here, relay, service};
 use crate::args::Flags;
 use crate::args::sessions::One;
-use crate::run::{Failed, Outcome};
+use crate::cmd::cow;
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
+
+/// How a command was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `agent-sandbox COMMAND`: a session that is not there yet is begun.
+    Short,
+    /// `agent-sandbox exec COMMAND`: the session must be there, unless `--cow` begins it.
+    Exec {
+        /// `-i`.
+        interactive: bool,
+        /// `-t`.
+        tty: bool,
+    },
+}
+
+/// A name that no session has.
+#[derive(Debug, Error)]
+#[error("there is no session `{}`", .0.escape_debug())]
+struct NoSession(String);
 
 /// Runs a command in the session that is named, if one of that name is up, else in a sandbox of its own.
 pub(crate) fn run(
     flags: &Flags,
-    [interactive, tty]: [bool; 2],
+    form: Form,
     command: Vec<OsString>,
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
+    let [interactive, tty] = match form {
+        Form::Short => [false, false],
+        Form::Exec { interactive, tty } => [interactive, tty],
+    };
     if let Some((service, session)) = meant(flags, host)? {
         unshaped(flags, &session)?;
         let exec = prepare(flags, [interactive, tty], command, &session, host)?;
@@ -32,6 +59,9 @@ pub(crate) fn run(
         let signals = relay::signals()?;
         let connection = service.connect(&session, exec)?;
         return relay::run(connection, &signals, [interactive, tty], io);
+    }
+    if form != Form::Short {
+        must_exist(flags, host)?;
     }
     if interactive || tty {
         return Err(Failed::usage(
@@ -54,8 +84,8 @@ pub(crate) fn attach(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) 
 /// The session that is up under the name that was typed. One that is down and keeps changes apart
 /// is gone on with by a run of its own, as ever.
 fn meant(flags: &Flags, host: &Host) -> Result<Option<(Service, Session)>, Failed> {
-    let Some(name) = flags.session.as_ref().filter(|_| flags.cow.is_none() && !flags.dry_run)
-    else {
+    let begins = flags.cow.is_some_and(Cow::is_on);
+    let Some(name) = flags.session.as_ref().filter(|_| !begins && !flags.dry_run) else {
         return Ok(None);
     };
     let Some(service) = service::open_used(host)? else { return Ok(None) };
@@ -66,6 +96,73 @@ fn meant(flags: &Flags, host: &Host) -> Result<Option<(Service, Session)>, Faile
         Err(ControlError::Unknown(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Refuses a name that no session has: a slip must not begin another sandbox.
+fn must_exist(flags: &Flags, host: &Host) -> Result<(), Failed> {
+    let Some(name) = &flags.session else { return Ok(()) };
+    if host.inside || flags.cow.is_some_and(Cow::is_on) {
+        return Ok(());
+    }
+    let (sessions, project) = (cow::sessions(host)?, here(flags, host));
+    if sessions.of(&project, name)?.is_some() {
+        return Ok(());
+    }
+    let up = match service::open_used(host)? {
+        Some(service) => {
+            if let Ok(session) = service.find(name, Matching::Name) {
+                return Err(ControlError::NotUp(session.name.to_string()).into());
+            }
+            service.sessions()?
+        }
+        None => Vec::new(),
+    };
+    let mut known: Vec<String> = up.iter().map(|session| session.name.to_string()).collect();
+    let here = sessions.list()?.into_iter().filter(|session| session.record().project == project);
+    known.extend(here.map(|session| session.record().name.clone()));
+    let begin = format!("`agent-sandbox --session {name} COMMAND` begins one");
+    let hint = match nearest(name, &known) {
+        Some(near) => format!("did you mean `{near}`? {begin}"),
+        None => format!("`agent-sandbox ps` lists the sessions: {}; {begin}", listed(&known)),
+    };
+    Err(Failed::new(NoSession(name.clone()), Some(hint)))
+}
+
+/// Returns the known name that is the fewest slips away, if those are few for its length.
+fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k String> {
+    let slips = known.iter().map(|known| (slips(name.as_bytes(), known.as_bytes()), known));
+    slips.min().filter(|(count, known)| *count <= 1 + known.len() / 4).map(|(_, known)| known)
+}
+
+/// Counts letters that are wrong, missing, too many or swapped with the next one: the optimal string
+/// alignment distance.
+fn slips(one: &[u8], other: &[u8]) -> usize {
+    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let mut least =
+                (rows[i][j] + usize::from(a != b)).min(row[j] + 1).min(rows[i][j + 1] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows.last().and_then(|row| row.last()).copied().unwrap_or(usize::MAX)
+}
+
+/// The first names of a list.
+fn listed(known: &[String]) -> String {
+    const MOST: usize = 5;
+    let mut names: Vec<String> = known.iter().take(MOST).map(|name| format!("`{name}`")).collect();
+    match known.len() {
+        0 => names.push("none".into()),
+        count if count > MOST => names.push("…".into()),
+        _ => {}
+    }
+    names.join(", ")
 }
 
 /// A session has the shape that it was brought up with.
@@ -79,12 +176,15 @@ fn unshaped(flags: &Flags, session: &Session) -> Result<(), Failed> {
         ("--exclude", !flags.exclude.is_empty()),
         ("--cmd", !flags.commands.is_empty()),
         ("--config", flags.config.is_some()),
+        ("--cow", flags.cow.is_some()),
     ];
     let name = &session.name;
     shaping.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| {
         let mut failed =
             Failed::usage(format!("the session `{name}` is up: `{flag}` would have no effect"));
-        failed.hint = Some(format!("shape it anew: agent-sandbox {flag} … up --name {name}"));
+        failed.hint = Some(format!(
+            "bring it up with it: agent-sandbox {flag} … up --name {name} --recreate"
+        ));
         Err(failed)
     })
 }
@@ -147,4 +247,26 @@ fn terminal_size() -> pty::Size {
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     let all = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
     all.into_iter().find_map(|fd| pty::size(fd).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{nearest, slips};
+
+    #[test]
+    fn nearest_finds_the_name_that_a_slip_away_is() {
+        let known = ["fix", "web-2", "worker"].map(str::to_owned);
+        for (typed, expected) in [
+            ("fxi", Some("fix")),
+            ("fixx", Some("fix")),
+            ("web", Some("web-2")),
+            ("wroekr", Some("worker")),
+            ("zzzz", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(typed, &known).map(String::as_str), expected, "{typed}");
+        }
+        assert_eq!((slips(b"s8", b"s9"), slips(b"", b"ab"), slips(b"a", b"a")), (1, 2, 0));
+        assert_eq!(nearest("x", &[]), None);
+    }
 }

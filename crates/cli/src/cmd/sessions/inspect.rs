@@ -1,16 +1,15 @@
 //! `inspect`: everything that is known of a session.
 
-use sandbox_control::backend::docker::Authorized;
-use sandbox_control::backend::{Agent, Observed};
-use sandbox_control::session::Session;
 use sandbox_core::Host;
+use sandbox_sessions::backend::{Agent, Authorized, Observed};
+use sandbox_sessions::session::Session;
 use serde::Serialize;
 
 use super::service;
 use crate::args::Flags;
 use crate::args::sessions::One;
-use crate::cmd::report::name;
-use crate::run::Outcome;
+use crate::events::report::name;
+use crate::failed::Outcome;
 use crate::ui::Stdio;
 
 /// A session, as `--json` tells it.
@@ -69,7 +68,7 @@ pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> 
     ] {
         io.data(&format!("{label:<8} {value}\n"));
     }
-    if let Some(key) = service::docker(host)?.authorized(&session) {
+    if let Some(key) = service.authorized(&session) {
         let place = key.place.map(|place| format!(" in {}", name(&place))).unwrap_or_default();
         io.data(&format!("{:<8} for {}{place}: {}", "key", key.user, key.line));
     }
@@ -78,9 +77,15 @@ pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> 
 
 /// What became of an agent, in words.
 pub(crate) fn agent_words(agent: Agent) -> String {
-    match agent {
-        Agent::Running => "running".into(),
-        Agent::Ended { code } => format!("ended with {code}"),
+    let words = match (agent.running, agent.code) {
+        (true, _) => "running".to_owned(),
+        (false, Some(code)) => format!("ended with {code}"),
+        (false, None) => "ended".to_owned(),
+    };
+    match agent.restarts {
+        0 => words,
+        1 => format!("{words}, restarted once"),
+        count => format!("{words}, restarted {count} times"),
     }
 }
 
@@ -90,7 +95,7 @@ pub(crate) fn json(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcom
     let Observed { state, handle, agent, .. } = service.observe(session)?;
     let things = service.things(session)?.into_iter().map(|thing| Thing {
         kind: thing.kind.as_str(),
-        made: thing.made == sandbox_control::store::Made::Yes,
+        made: thing.made == sandbox_sessions::store::Made::Yes,
         identity: thing.identity,
     });
     let told = Told {
@@ -106,7 +111,7 @@ pub(crate) fn json(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcom
         created: session.created,
         log: name(&service.place().log(&session.id)),
         things: things.collect(),
-        key: service::docker(host)?.authorized(session),
+        key: service.authorized(session),
     };
     crate::cmd::json(&told, io);
     Ok(0)

@@ -5,15 +5,15 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox_control::backend::Listen;
-use sandbox_control::session::{Session, State};
-use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
+use sandbox_sessions::backend::Listen;
+use sandbox_sessions::session::{Session, State};
+use sandbox_sessions::{ControlError, Service};
 
 use super::service;
 use crate::args::Flags;
 use crate::args::sessions::Logs;
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
 /// How often a log that is followed is looked at.

@@ -1,34 +1,30 @@
 //! `prune`: what nobody will miss.
 
+use sandbox_linux::clock;
 use std::io::BufRead;
+use std::path::{Path, PathBuf};
 
-use sandbox_control::Service;
-use sandbox_control::session::{Session as Up, Wanted};
 use sandbox_core::Host;
-use sandbox_cowfs::session::{Session, State};
+use sandbox_layers::review;
+use sandbox_layers::session::{Selector, Session, Sessions, State};
+use sandbox_sessions::Service;
+use sandbox_sessions::session::{Session as Up, Wanted};
 
-use super::{ago, now, rm, service};
+use super::{ago, here, rm, service, unknown};
 use crate::args::{Flags, Prune};
-use crate::cmd::report::name;
-use crate::cmd::{cow, summary};
-use crate::run::{Failed, Outcome};
-use crate::ui::Stdio;
+use crate::cmd::cow;
+use crate::events::report::name;
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, visible};
 
-/// Removes sessions that change nothing, that nobody has used for long, or whose base is gone.
+/// Removes sessions that hold no work and change nothing, were not used for long, or have lost their
+/// base. Work that was not applied goes only with a session that is named.
 pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let sessions = cow::sessions(host)?;
-    let mut going = Vec::new();
-    for session in sessions.list()? {
-        if let Some(why) = reason(&session, prune.older_than) {
-            io.say(&format!("{}  ({why})", rm::tell(&session)));
-            going.push(session);
-        }
-    }
-    let broken = sessions.broken()?;
-    for (dir, error) in &broken {
-        io.say(&format!("{}  ({error})", name(dir)));
-    }
-    let service = service::open_used(host)?;
+    let going = going(prune, &sessions, flags, host, io)?;
+    let broken = broken(prune, &sessions, io)?;
+    // Without a record, too: what it would name may still be there.
+    let service = if host.inside { None } else { Some(service::open(host)?) };
     let (down, strays) = match &service {
         Some(service) => (unused(service, prune.older_than, io)?, service.strays()?),
         None => (Vec::new(), Vec::new()),
@@ -50,13 +46,15 @@ pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
     for mut session in sessions.list()? {
         rm::let_go(&mut session, service.as_ref())?;
     }
-    for session in going {
-        // One that somebody has begun to use meanwhile stays.
-        if let Ok(lock) = session.lock() {
+    for Going { session, named } in going {
+        // One that is in use by now stays, and so does work that it got meanwhile.
+        if let Ok(lock) = session.lock()
+            && (named || review::unapplied(&session).is_none())
+        {
             sessions.remove(&session, lock)?;
         }
     }
-    for (dir, _) in broken {
+    for dir in broken {
         sessions.remove_broken(&dir)?;
     }
     Ok(0)
@@ -65,7 +63,7 @@ pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
 /// Sessions that are down, keep nothing, and were brought up long ago.
 fn unused(service: &Service, days: u64, io: &mut Stdio<'_>) -> Result<Vec<Up>, Failed> {
     let mut unused = service.sessions()?;
-    let age = |session: &Up| now().saturating_sub(session.created);
+    let age = |session: &Up| clock::now().saturating_sub(session.created);
     unused.retain(|session| {
         session.wanted == Wanted::Down
             && !session.cow
@@ -77,20 +75,91 @@ fn unused(service: &Service, days: u64, io: &mut Stdio<'_>) -> Result<Vec<Up>, F
     Ok(unused)
 }
 
-fn reason(session: &Session, days: u64) -> Option<String> {
+/// A session that is to be removed.
+struct Going {
+    session: Session,
+    /// True when the user named it.
+    named: bool,
+}
+
+fn going(
+    prune: &Prune,
+    sessions: &Sessions,
+    flags: &Flags,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Result<Vec<Going>, Failed> {
+    let broken = sessions.broken()?;
+    let mut named = Vec::new();
+    for word in prune.names.iter().filter(|word| !broken.iter().any(|(dir, _)| is_at(dir, word))) {
+        let selector = Selector::named(here(flags, host), word.as_str());
+        let session = sessions.find(&selector).map_err(unknown)?;
+        // One that is in use says so, and by what.
+        session.lock()?;
+        named.push(session.record().id.clone());
+    }
+    let mut going = Vec::new();
+    for session in sessions.list()? {
+        let named = named.contains(&session.record().id);
+        let why = if named { Some("named".into()) } else { reason(&session, prune.older_than, io) };
+        if let Some(why) = why {
+            io.say(&format!("{}  ({why})", rm::tell(&session)));
+            going.push(Going { session, named });
+        }
+    }
+    Ok(going)
+}
+
+/// Directories of sessions whose record cannot be read. One that has a record may hold work.
+fn broken(prune: &Prune, sessions: &Sessions, io: &mut Stdio<'_>) -> Result<Vec<PathBuf>, Failed> {
+    let mut going = Vec::new();
+    for (dir, error) in sessions.broken()? {
+        let has_record = dir.join("session.json").try_exists().unwrap_or(true);
+        if has_record && !prune.names.iter().any(|word| is_at(&dir, word)) {
+            let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = format!(
+                "kept: {} cannot be read ({error}); to remove it: agent-sandbox prune {}",
+                name(&dir),
+                visible(&id)
+            );
+            io.say(&text);
+            continue;
+        }
+        io.say(&format!("{}  ({error})", name(&dir)));
+        going.push(dir);
+    }
+    Ok(going)
+}
+
+fn is_at(dir: &Path, word: &str) -> bool {
+    dir.file_name().is_some_and(|id| id == word)
+}
+
+fn reason(session: &Session, days: u64, io: &mut Stdio<'_>) -> Option<String> {
     if matches!(session.state(), State::Running(_) | State::Held(_)) {
         return None;
     }
     let record = session.record();
-    if record.roots.iter().all(|root| !root.path.try_exists().unwrap_or(true)) {
-        return Some("its base is gone".into());
+    let gone = record.roots.iter().all(|root| !root.path.try_exists().unwrap_or(true));
+    let unused = clock::now().saturating_sub(record.last_used());
+    let why = if gone {
+        "its base is gone".to_owned()
+    } else if unused >= days.saturating_mul(86_400) {
+        format!("not used for {}", ago(unused))
+    } else {
+        return review::unapplied(session).is_none().then(|| "nothing is changed".into());
+    };
+    match review::unapplied(session) {
+        None => Some(why),
+        Some(work) => {
+            let name = visible(&record.name);
+            let text = format!(
+                "kept: {name} has work that was not applied: {work} ({why}); to remove it: agent-sandbox rm {name}"
+            );
+            io.say(&text);
+            None
+        }
     }
-    let unused = now().saturating_sub(record.last_used());
-    if unused >= days.saturating_mul(86_400) {
-        return Some(format!("not used for {}", ago(unused)));
-    }
-    let empty = summary::of(session).is_ok_and(|summary| summary.is_empty());
-    (empty && record.snapshots.is_empty()).then(|| "nothing is changed".into())
 }
 
 /// Whether the user wants it.

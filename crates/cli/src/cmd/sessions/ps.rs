@@ -1,15 +1,17 @@
 //! `ps`: the sessions there are.
 
-use sandbox_control::service::Seen;
 use sandbox_core::Host;
-use sandbox_cowfs::session::{Session, State};
+use sandbox_layers::review::Summary;
+use sandbox_layers::session::{Session, State};
+use sandbox_linux::clock;
+use sandbox_sessions::service::Seen;
 use serde::Serialize;
 
-use super::{ago, bytes, inspect, now, service};
+use super::{ago, bytes, inspect, service};
 use crate::args::Flags;
-use crate::cmd::report::name;
-use crate::cmd::{columns, cow, json, summary};
-use crate::run::Outcome;
+use crate::cmd::{columns, cow, json};
+use crate::events::report::name;
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
 /// One session, as `--json` tells it.
@@ -74,7 +76,7 @@ fn row(line: &Line) -> [String; 6] {
         Some(files) => format!("{files} files, {}", bytes(line.bytes)),
         None => bytes(line.bytes),
     };
-    let used = ago(now().saturating_sub(line.used));
+    let used = ago(clock::now().saturating_sub(line.used));
     let by = [line.backend.map(str::to_owned), line.engine.clone()];
     let by = by.into_iter().flatten().collect::<Vec<_>>().join("+");
     let (name, state) = (line.name.clone(), line.state.to_owned());
@@ -95,7 +97,7 @@ pub(crate) fn state(session: &Session) -> (&'static str, Option<i32>) {
 fn line(session: &Session) -> Line {
     let record = session.record();
     let (state, pid) = state(session);
-    let summary = summary::of(session).ok();
+    let summary = Summary::of(session).ok();
     Line {
         id: record.id.clone(),
         name: record.name.clone(),

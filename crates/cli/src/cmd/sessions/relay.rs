@@ -3,13 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use sandbox_control::backend::{Connection, Ended, Process};
 use sandbox_linux::channel::{self, Awaited};
-use sandbox_linux::pty;
 use sandbox_linux::signal::{self, Signals};
+use sandbox_linux::{process, pty, socket};
+use sandbox_protocol::exit::by_signal;
+use sandbox_sessions::backend::{Connection, EndOfInput, Ended, Process};
 
-use crate::run::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, visible};
+use crate::failed::{Failed, Outcome};
+use crate::ui::{Stdio, Tone, indented};
 
 /// What a pipe that has room at all has room for.
 const STEP: usize = 4096;
@@ -48,14 +49,34 @@ fn stay(mut relay: Relay, signals: &Signals, keys: bool, io: &mut Stdio<'_>) -> 
     let failed = |error: io::Error| Failed::new(error, None);
     let stdin = io::stdin();
     let keyboard = keys && pty::is_terminal(stdin.as_fd());
-    let ended = {
-        let _raw = keyboard.then(|| pty::Raw::begin(stdin.as_fd())).transpose().map_err(failed)?;
-        relay.run(signals).map_err(failed)?
+    let ended = loop {
+        let turn = {
+            let _raw =
+                keyboard.then(|| pty::Raw::begin(stdin.as_fd())).transpose().map_err(failed)?;
+            relay.run(signals).map_err(failed)?
+        };
+        match turn {
+            Turn::Ended(ended) => break ended,
+            // Only a shell that waits for us could wake us again.
+            Turn::Stopped if keyboard && process::is_in_front() => {
+                process::stop_group().map_err(failed)?;
+            }
+            Turn::Stopped => {}
+        }
+        relay.go_on();
     };
     if let Some(why) = &ended.why {
-        io.labelled(Tone::Bad, "error", &visible(why));
+        io.labelled(Tone::Bad, "error", &indented(why));
     }
     Ok(ended.code)
+}
+
+/// How a turn of the relay ended.
+enum Turn {
+    /// With the command.
+    Ended(Ended),
+    /// The command stopped, as by ^Z.
+    Stopped,
 }
 
 struct Relay {
@@ -66,10 +87,11 @@ struct Relay {
 
 impl Relay {
     fn new(connection: Connection, interactive: bool) -> io::Result<Self> {
-        let Connection { stdin, stdout, stderr, process } = connection;
+        let Connection { stdin, stdout, stderr, end_of_input, process } = connection;
         let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-        let input = match stdin.filter(|_| interactive) {
-            Some(to) => Some(Pump::new(own(io::stdin().as_fd())?, to)),
+        let source = || if interactive { own(io::stdin().as_fd()) } else { socket::nothing() };
+        let input = match stdin.filter(|_| interactive || end_of_input == EndOfInput::Key) {
+            Some(to) => Some(Pump { end: end_of_input, ..Pump::new(source()?, to) }),
             None => None,
         };
         let mut outputs = Vec::new();
@@ -82,24 +104,47 @@ impl Relay {
         Ok(Self { process, input, outputs })
     }
 
-    fn run(&mut self, signals: &Signals) -> io::Result<Ended> {
+    fn run(&mut self, signals: &Signals) -> io::Result<Turn> {
         let mut asked = 0;
         loop {
             let ended = self.pause(signals, None).and_then(|()| self.process.poll())?;
             let last = self.pass_on(signals, &mut asked)?;
             if let Some(ended) = ended {
                 self.drain()?;
-                return Ok(ended);
+                return Ok(Turn::Ended(ended));
             }
             // Whoever is inside can hold everything in a session still, also who would tell of an end.
             if let Some(signal) = last.filter(|_| asked >= ENOUGH) {
-                let code = u8::try_from(128 + signal).unwrap_or(255);
+                let code = by_signal(signal);
                 let why = "the session does not answer; `agent-sandbox down` ends it".into();
-                return Ok(Ended { code, why: Some(why) });
+                return Ok(Turn::Ended(Ended { code, why: Some(why) }));
             }
             if self.input.as_ref().is_some_and(Pump::is_left) {
-                return Ok(Ended { code: 0, why: None });
+                return Ok(Turn::Ended(Ended { code: 0, why: None }));
             }
+            if self.process.stopped() {
+                self.flush()?;
+                return Ok(Turn::Stopped);
+            }
+        }
+    }
+
+    /// Continues a command that stopped. The terminal may have another size by now.
+    fn go_on(&mut self) {
+        self.resize();
+        let _ = self.process.signal(signal::CONT);
+    }
+
+    /// Passes on what the command said before it stopped.
+    fn flush(&mut self) -> io::Result<()> {
+        loop {
+            let fds: Vec<_> = self.outputs.iter().map(Pump::awaited).collect();
+            let ready = channel::wait(&fds, Some(0))?;
+            if !ready.contains(&true) {
+                return Ok(());
+            }
+            let mut ready = ready.into_iter();
+            self.outputs.retain_mut(|output| ready.next() != Some(true) || output.step());
         }
     }
 
@@ -130,7 +175,7 @@ impl Relay {
         if self.input.is_some() {
             let ready = moved.next() == Some(true);
             if let Some(input) = self.input.take_if(|input| ready && !input.step()) {
-                // Closing our end tells the command that nothing more comes.
+                // Closing our end tells the command that nothing more comes, unless it has a terminal.
                 drop(input);
             }
         }
@@ -169,6 +214,12 @@ struct Pump {
     to: OwnedFd,
     text: Vec<u8>,
     at: usize,
+    /// The last byte that was read.
+    last: Option<u8>,
+    /// What is written after everything that was read.
+    end: EndOfInput,
+    /// Nothing more is read.
+    ended: bool,
     /// Looks for the keys by which the user leaves, where there are such.
     leave: Option<Leave>,
 }
@@ -205,7 +256,8 @@ impl Leave {
 
 impl Pump {
     fn new(from: OwnedFd, to: OwnedFd) -> Self {
-        Self { from, to, text: Vec::new(), at: 0, leave: None }
+        let (text, end) = (Vec::new(), EndOfInput::Closed);
+        Self { from, to, text, at: 0, last: None, end, ended: false, leave: None }
     }
 
     fn is_left(&self) -> bool {
@@ -227,20 +279,31 @@ impl Pump {
     /// Reads if there is nothing to write, else writes. Returns whether it goes on.
     fn step(&mut self) -> bool {
         if self.is_empty() {
-            self.text.resize(16 * STEP, 0);
-            self.at = 0;
-            let read = channel::read(self.from.as_fd(), &mut self.text).unwrap_or(0);
-            self.text.truncate(read);
-            if let Some(leave) = &mut self.leave {
-                leave.look(&mut self.text);
-            }
-            return read > 0;
+            return !self.ended && self.fill();
         }
         let end = self.text.len().min(self.at + STEP);
         match channel::write(self.to.as_fd(), &self.text[self.at..end]) {
             Ok(written) => self.at += written,
             // Nobody reads any more.
             Err(_) => return false,
+        }
+        true
+    }
+
+    /// Reads, or takes what tells the end. Returns false when there is nothing to write.
+    fn fill(&mut self) -> bool {
+        self.text.resize(16 * STEP, 0);
+        self.at = 0;
+        let read = channel::read(self.from.as_fd(), &mut self.text).unwrap_or(0);
+        self.text.truncate(read);
+        self.ended = read == 0;
+        if self.ended {
+            self.text.extend(self.end.text(self.last));
+            return !self.text.is_empty();
+        }
+        self.last = self.text.last().copied();
+        if let Some(leave) = &mut self.leave {
+            leave.look(&mut self.text);
         }
         true
     }

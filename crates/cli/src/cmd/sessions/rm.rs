@@ -1,24 +1,29 @@
 //! `rm`: sessions that are not needed any more.
 
-use sandbox_control::session::{Matching, Session as Up};
-use sandbox_control::{ControlError, Service};
 use sandbox_core::Host;
-use sandbox_cowfs::session::{Selector, Session, SessionError, Sessions, State};
+use sandbox_layers::review::{self, Summary};
+use sandbox_layers::session::{Lock, Selector, Session, SessionError, Sessions, State};
+use sandbox_protocol::ExitCode;
+use sandbox_sessions::session::{Matching, Session as Up};
+use sandbox_sessions::{ControlError, Service};
 
 use super::{bytes, here, service, unknown};
 use crate::args::Flags;
-use crate::cmd::{cow, summary};
-use crate::run::{Failed, Outcome};
+use crate::args::sessions::Rm;
+use crate::cmd::changes::{ChangesError, ask};
+use crate::cmd::cow;
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// Removes the named sessions. All names are looked up before the first session goes.
-pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    if names.is_empty() {
+/// Removes the named sessions. All names are looked up, and the user is asked about work that was not
+/// applied, before the first session goes.
+pub(crate) fn run(rm: &Rm, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    if rm.names.is_empty() {
         return Err(Failed::usage("`rm` needs the name of a session"));
     }
     let (mut up, mut kept) = (Vec::new(), Vec::new());
     let service = service::open_used(host)?;
-    for name in names {
+    for name in &rm.names {
         match meant(name, service.as_ref(), flags, host)? {
             Meant::Up(session) if up.contains(&session) => {}
             Meant::Up(session) => up.push(session),
@@ -30,27 +35,105 @@ pub(crate) fn run(names: &[String], flags: &Flags, host: &Host, io: &mut Stdio<'
             }
         }
     }
-    for session in up {
-        if let Some(service) = &service {
-            service.remove(&session)?;
-            kept.extend(own_layer(&session, host)?);
-            if !session.cow {
-                io.say(&format!("removed {}", session.name));
-            }
+    kept.retain(|(_, session)| !up.iter().any(|up| is_layer(session, up)));
+    let found = locked(kept, service.as_ref())?;
+    let mut losing = Vec::new();
+    for session in &up {
+        let layer = own_layer(session, host)?.map(|(_, layer)| layer);
+        losing.extend(layer.as_ref().and_then(Loss::of));
+    }
+    losing.extend(found.iter().filter_map(|(_, session, _)| Loss::of(session)));
+    if !agreed(&losing, rm.yes, io)? {
+        io.say("nothing was removed");
+        return Ok(ExitCode::Failure.code());
+    }
+    let agreed = |id: &str| rm.yes || losing.iter().any(|loss| loss.id == id);
+    if let Some(service) = &service {
+        for session in up {
+            remove_up(&session, service, &agreed, host, io)?;
         }
     }
+    for (sessions, session, lock) in found {
+        remove_kept(&sessions, &session, lock, io)?;
+    }
+    Ok(0)
+}
+
+/// Work that goes with a session.
+struct Loss {
+    id: String,
+    text: String,
+}
+
+impl Loss {
+    fn of(session: &Session) -> Option<Self> {
+        let record = session.record();
+        let text = format!("`{}` ({})", record.name, review::unapplied(session)?);
+        Some(Self { id: record.id.clone(), text })
+    }
+}
+
+fn agreed(losing: &[Loss], yes: bool, io: &mut Stdio<'_>) -> Result<bool, Failed> {
+    if losing.is_empty() {
+        return Ok(true);
+    }
+    let texts: Vec<&str> = losing.iter().map(|loss| loss.text.as_str()).collect();
+    let question = format!("remove work that was not applied, of {}?", texts.join(", "));
+    Ok(ask::confirm(&question, yes, io)?)
+}
+
+/// Locks sessions that nothing runs in.
+fn locked(
+    kept: Vec<(Sessions, Session)>,
+    service: Option<&Service>,
+) -> Result<Vec<(Sessions, Session, Lock)>, Failed> {
     let mut found = Vec::new();
     for (sessions, mut session) in kept {
-        let_go(&mut session, service.as_ref())?;
+        let_go(&mut session, service)?;
         let lock = session.lock()?;
         found.push((sessions, session, lock));
     }
-    for (sessions, session, lock) in found {
-        let told = tell(&session);
-        sessions.remove(&session, lock)?;
-        io.say(&format!("removed {told}"));
+    Ok(found)
+}
+
+/// Removes a session that stays up, with its layer. Work that came after the question stays.
+fn remove_up(
+    session: &Up,
+    service: &Service,
+    agreed: &dyn Fn(&str) -> bool,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Result<(), Failed> {
+    service.end(session)?;
+    let layer = locked(own_layer(session, host)?.into_iter().collect(), Some(service))?;
+    for (_, kept, _) in &layer {
+        if !agreed(&kept.record().id)
+            && let Some(work) = review::unapplied(kept)
+        {
+            let name = session.name.as_str().to_owned();
+            return Err(ChangesError::Unapplied { name, work }.into());
+        }
     }
-    Ok(0)
+    service.remove(session)?;
+    if layer.is_empty() {
+        io.say(&format!("removed {}", session.name));
+    }
+    for (sessions, kept, lock) in layer {
+        remove_kept(&sessions, &kept, lock, io)?;
+    }
+    Ok(())
+}
+
+fn remove_kept(
+    sessions: &Sessions,
+    session: &Session,
+    lock: Lock,
+    io: &mut Stdio<'_>,
+) -> Result<(), Failed> {
+    let told = tell(session);
+    sessions.remove(session, lock)?;
+    io.say(&format!("removed {told}"));
+    Ok(())
 }
 
 /// A session that stays up, or one that only keeps changes.
@@ -117,18 +200,9 @@ fn own_layer(session: &Up, host: &Host) -> Result<Option<(Sessions, Session)>, F
     Ok(kept.map(|kept| (sessions, kept)))
 }
 
-/// Removes what a session kept apart.
-pub(crate) fn forget_layer(session: &Up, host: &Host) -> Result<(), Failed> {
-    if let Some((sessions, kept)) = own_layer(session, host)? {
-        let lock = kept.lock()?;
-        sessions.remove(&kept, lock)?;
-    }
-    Ok(())
-}
-
 /// A session and what goes with it.
 pub(crate) fn tell(session: &Session) -> String {
-    let changes = summary::of(session)
-        .map_or_else(|_| "changes that cannot be read".into(), |summary| summary::words(&summary));
+    let changes = Summary::of(session)
+        .map_or_else(|_| "changes that cannot be read".into(), |summary| summary.to_string());
     format!("{}: {changes}; {}", session.record().name, bytes(session.size()))
 }

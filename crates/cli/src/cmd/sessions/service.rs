@@ -1,72 +1,51 @@
 //! The sessions of this user, as every command opens them.
 
-use sandbox_control::backend::Backend;
-use sandbox_control::backend::BackendError;
-use sandbox_control::backend::bwrap::Bwrap;
-use sandbox_control::backend::docker::Docker;
-use sandbox_control::session::{Matching, Session};
-use sandbox_control::{ControlError, Place, Service};
 use sandbox_core::Host;
+use sandbox_protocol::ExitCode;
+use sandbox_sessions::backend;
+use sandbox_sessions::session::{Matching, Session};
+use sandbox_sessions::{ControlError, Place, Service};
 
 use super::here;
 use crate::args::Flags;
-use crate::cmd::credentials;
-use crate::run::Failed;
+use crate::failed::Failed;
+use crate::ui::{Stdio, Tone, visible};
 
 impl From<ControlError> for Failed {
     fn from(error: ControlError) -> Self {
         let (hint, typing) = (error.hint(), error.is_typing());
         let mut failed = Self::new(error, hint);
         if typing {
-            failed.code = 2;
+            failed.code = ExitCode::Usage.code();
         }
         failed
     }
 }
 
-/// Opens the record; where there is none it is made.
+/// Opens the record. Where there is none, nothing is made.
 pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
     if host.inside {
         let why = std::io::Error::other("inside a sandbox there are no sessions");
         let hint = "type it where the outermost sandbox was started";
         return Err(Failed::new(why, Some(hint.into())));
     }
-    with(host, docker(host)?)
+    let place = Place::of(host)?;
+    let backends = backend::all(&place, host);
+    Ok(Service::look(place, backends)?)
 }
 
-/// The same, with containers made by somebody who has planned one already.
-pub(crate) fn with(host: &Host, docker: Docker) -> Result<Service, Failed> {
+/// Opens the record, and makes it where there is none.
+pub(crate) fn make(host: &Host) -> Result<Service, Failed> {
     let place = Place::of(host)?;
-    let backends = beside(&place, host, docker);
+    let backends = backend::all(&place, host);
     Ok(Service::open(place, backends)?)
 }
 
-/// Everybody who can carry sessions out.
-pub(crate) fn backends(place: &Place, host: &Host) -> Vec<Box<dyn Backend>> {
-    beside(place, host, docker_at(place, host))
-}
-
-fn beside(place: &Place, host: &Host, docker: Docker) -> Vec<Box<dyn Backend>> {
-    vec![Box::new(Bwrap::new(place.clone(), host.exe.clone())), Box::new(docker)]
-}
-
-/// Sessions in containers.
-pub(crate) fn docker(host: &Host) -> Result<Docker, Failed> {
-    Ok(docker_at(&Place::of(host)?, host))
-}
-
-/// The same, with the secrets that they ask for.
-fn docker_at(place: &Place, host: &Host) -> Docker {
-    let owner = host.clone();
-    let secrets = move |config: &_, address| {
-        credentials::for_container(config, address, &owner).map_err(|failed| {
-            let mut error = BackendError::plain(failed.error.to_string());
-            error.source = failed.error.source().map(|source| source.to_string().into());
-            error.hint = failed.hint;
-            error
-        })
-    };
-    Docker::new(place.clone(), host.clone(), Box::new(secrets))
+/// Prints what went wrong without keeping anything from being done.
+pub(crate) fn warn(service: &Service, io: &mut Stdio<'_>) {
+    for warning in service.warnings() {
+        io.labelled(Tone::Warning, "warning", &visible(&warning));
+    }
 }
 
 /// Opens the record if there is one.

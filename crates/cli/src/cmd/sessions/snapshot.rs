@@ -5,7 +5,7 @@ use sandbox_core::Host;
 use super::chosen;
 use crate::args::Flags;
 use crate::cmd::cow;
-use crate::run::Outcome;
+use crate::failed::Outcome;
 use crate::ui::Stdio;
 
 /// Keeps the present state.

@@ -1,21 +1,16 @@
 //! `up` and `restart`: a sandbox that stays.
 
-use std::path::{Path, PathBuf};
-
-use sandbox_control::backend::bwrap::{ShapeError, policy, shape};
-use sandbox_control::backend::docker::Authorized;
-use sandbox_control::service::Brought;
-use sandbox_control::session::{BackendKind, Name, NewSession, Session};
 use sandbox_core::Host;
-use sandbox_core::config::{Backend, Config, Request};
-use sandbox_core::guard;
-use sandbox_core::plan::{Draft, Plan};
+use sandbox_core::config::Request;
+use sandbox_sessions::backend::{Authorized, Form, Notice};
+use sandbox_sessions::service::{Brought, Decision, Differing, absolute, recorded};
+use sandbox_sessions::session::{Name, Session};
+use sandbox_sessions::{ControlError, Service};
 
-use super::{container, inspect, service};
+use super::{inspect, service};
 use crate::args::Flags;
 use crate::args::sessions::{One, Up};
-use crate::cmd::{cow, dry_run};
-use crate::run::{Failed, Outcome};
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
 /// Brings a session up, and says its name.
@@ -26,60 +21,81 @@ pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     let name = up.name.as_deref().map(Name::parse).transpose()?;
     let request = absolute(crate::cmd::request(flags, Vec::new(), host)?, host)?;
     let mut service = service::open(host)?;
-    let config = crate::cmd::load(host, &request, io)?;
-    if config.session.backend(&config.mounts) == Backend::Docker {
-        let docker = service::docker(host)?;
-        let (new, plan) = container::look_ahead(name, &request, &config, &docker, io)?;
-        if flags.dry_run {
-            return container::show(&plan, flags, io);
-        }
-        let (session, brought) = service::with(host, docker)?.up(&new)?;
-        return tell(&session, brought, flags, host, io);
-    }
-    let (new, plan) = look_ahead(name, &request, config, host)?;
+    let decision = decide(&service, name, request, host, io)?;
     if flags.dry_run {
-        return Ok(dry_run::run(flags, &plan, host, io));
+        let form = if flags.json { Form::Json } else { Form::Text };
+        let shown = decision.planned.show(form).map_err(ControlError::from)?;
+        io.data(&shown);
+        return Ok(0);
     }
-    for note in &plan.notes {
-        io.labelled(Tone::Warning, "note", &visible(note));
-    }
-    let (session, brought) = service.up(&new)?;
-    tell(&session, brought, flags, host, io)
+    let differing = if up.recreate { Differing::Recreate } else { Differing::Refuse };
+    let brought = service.up(&decision.new, differing);
+    service::warn(&service, io);
+    let (session, brought) = brought?;
+    tell(&session, &brought, flags, host, io)
 }
 
 /// Takes a session down and brings it up again, by what its configuration says now.
 pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let mut service = service::open(host)?;
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
-    let request: Request = recorded(&session)?;
-    let config = crate::cmd::load(host, &request, io)?;
+    let mut request = recorded(&session)?;
+    if crate::cmd::trusts(flags, host) {
+        (request.trust, request.accepted) = (true, None);
+    }
     let name = Some(session.name.clone());
-    let new = if config.session.backend(&config.mounts) == Backend::Docker {
-        container::look_ahead(name, &request, &config, &service::docker(host)?, io)?.0
-    } else {
-        look_ahead(name, &request, config, host)?.0
-    };
+    let decision = decide(&service, name, request, host, io)?;
     service.down(&session)?;
-    let (session, brought) = service.up(&new)?;
-    tell(&session, brought, flags, host, io)
+    let brought = service.up(&decision.new, Differing::Recreate);
+    service::warn(&service, io);
+    let (session, brought) = brought?;
+    tell(&session, &brought, flags, host, io)
+}
+
+/// Reads the configuration of a request, decides, and says what the user should know.
+fn decide(
+    service: &Service,
+    name: Option<Name>,
+    mut request: Request,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Result<Decision, Failed> {
+    let config = crate::cmd::load_bound(host, &mut request, io)?;
+    let decision = service.decide(host, name, request, config)?;
+    decision.notices.iter().for_each(|notice| tell_notice(notice, io));
+    Ok(decision)
+}
+
+/// Prints a remark about a plan.
+pub(super) fn tell_notice(notice: &Notice, io: &mut Stdio<'_>) {
+    match notice {
+        Notice::Note(text) => io.labelled(Tone::Warning, "note", &visible(text)),
+        Notice::Granted(text) => io.labelled(Tone::Warning, "granted", &visible(text)),
+    }
 }
 
 fn tell(
     session: &Session,
-    brought: Brought,
+    brought: &Brought,
     flags: &Flags,
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
     let name = &session.name;
-    if brought == Brought::Replaced {
-        io.labelled(Tone::Warning, "note", "what was asked for has changed: it was started anew");
+    if let Brought::Replaced(lines) = brought {
+        let changed =
+            if lines.is_empty() { String::new() } else { format!(" ({})", lines.join(", ")) };
+        io.labelled(
+            Tone::Warning,
+            "note",
+            &format!("settings changed{changed}; session recreated"),
+        );
     }
     if flags.json {
         return inspect::json(session, host, io);
     }
     tell_key(session, host, io)?;
-    let word = if brought == Brought::WasUp { "is up already" } else { "is up" };
+    let word = if *brought == Brought::WasUp { "is up already" } else { "is up" };
     io.say(&format!("{name} {word}: agent-sandbox exec -s {name} COMMAND"));
     io.data(&format!("{name}\n"));
     Ok(0)
@@ -88,7 +104,7 @@ fn tell(
 /// Says what has to be done on the host before host commands by SSH work, or what was.
 fn tell_key(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Result<(), Failed> {
     let Some(Authorized { user, line, own: true, place }) =
-        service::docker(host)?.authorized(session)
+        service::open(host)?.authorized(session)
     else {
         return Ok(());
     };
@@ -101,65 +117,4 @@ fn tell_key(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Result<(), Fa
         ),
     }
     Ok(())
-}
-
-/// What was asked for when a session was brought up.
-pub(crate) fn recorded(session: &Session) -> Result<Request, Failed> {
-    serde_json::from_str(&session.request).map_err(|error| {
-        let hint = format!("bring it up anew: agent-sandbox up --name {}", session.name);
-        Failed::new(error, Some(hint))
-    })
-}
-
-/// The supervisor works elsewhere: relative paths would mean something else there.
-pub(crate) fn absolute(mut request: Request, host: &Host) -> Result<Request, Failed> {
-    let here = host.cwd.clone().unwrap_or_else(|| PathBuf::from("/"));
-    let cwd = here.join(request.cwd.take().unwrap_or_default());
-    let cwd = std::fs::canonicalize(&cwd).map_err(|source| {
-        let what = format!("cannot work in `{}`: {source}", cwd.display());
-        Failed::new(std::io::Error::other(what), Some("pass another `--cwd`".into()))
-    })?;
-    request.config = request.config.map(|file| here.join(file));
-    for path in [Some(cwd.as_path()), request.config.as_deref()].into_iter().flatten() {
-        if path.to_str().is_none() {
-            return Err(not_text(path));
-        }
-    }
-    request.cwd = Some(cwd);
-    Ok(request)
-}
-
-fn not_text(path: &Path) -> Failed {
-    let what = format!("`{}` is no text, and cannot be put on record", path.display());
-    Failed::new(std::io::Error::other(what), Some("give the directory another name".into()))
-}
-
-/// The session that is asked for, and the plan that the supervisor will make: what is wrong with it
-/// is told here and now.
-pub(crate) fn look_ahead(
-    name: Option<Name>,
-    request: &Request,
-    config: Config,
-    host: &Host,
-) -> Result<(NewSession, Plan), Failed> {
-    let (config, _) = shape(config).map_err(refused)?;
-    let request = serde_json::to_string(request).map_err(|error| Failed::new(error, None))?;
-    let new = NewSession {
-        name,
-        project: config.cwd.clone(),
-        backend: BackendKind::Bwrap,
-        request,
-        policy: policy(&config),
-        cow: config.cow.value.is_on(),
-    };
-    cow::make_room(&config, host)?;
-    let draft = Draft::of(host, config)?;
-    let known = guard::known(host, &draft.roots());
-    Ok((new, draft.finish(host, &known, Vec::new())?))
-}
-
-/// What the backend refuses.
-pub(crate) fn refused(error: ShapeError) -> Failed {
-    let hint = error.hint().into();
-    Failed::new(error, Some(hint))
 }

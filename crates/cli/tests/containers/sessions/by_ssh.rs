@@ -100,7 +100,7 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     // Another key than the host's own: nothing is sent to it. The first run is the control.
     let other = stage.world.read("other_key.pub");
     machine.configure("", &format!("allowed = ['pipo']\nhost_key = '{}'", other.trim()));
-    stage.bring_up().succeeds().stderr_contains("started anew");
+    stage.bring_up().succeeds().stderr_contains("session recreated");
     stage.sh("pipo x").code(255).stdout("").stderr_contains("Host key verification failed");
     // Whoever answers first is believed only where that is asked for.
     machine.configure("", "allowed = ['pipo']\nhost_key = 'accept-new'");

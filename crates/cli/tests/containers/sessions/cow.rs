@@ -81,6 +81,67 @@ fn changes_stay_apart_until_they_are_applied() {
     );
 }
 
+/// `--cow` is typed once: the layer decides from then on.
+#[test]
+fn up_continues_with_the_layer_when_cow_is_not_typed_again() {
+    let stage = stage("");
+    stage.world.run(["--trust", "--cow", "up", "--name", NAME]).succeeds();
+    stage.sh("echo new > made").succeeds();
+    stage.down().succeeds();
+    let again = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
+    again.stderr_contains("continues with the changes in its layer");
+    stage.sh("cat made; echo more >> made").succeeds().stdout("new\n");
+    // While it is up, the same session is meant.
+    let same = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
+    same.stderr_contains("is up already");
+    stage.world.run(["rm", NAME]).code(1).stderr_contains("work that was not applied");
+    stage.sh("cat made").succeeds().stdout("new\nmore\n");
+    stage.down().succeeds();
+    assert!(!stage.world.has("project/made"));
+    let refused = stage.world.run(["--trust", "--cow=false", "up", "--name", NAME]).code(125);
+    refused.stderr_contains("keeps its changes apart");
+    stage.world.run(["rm", NAME]).code(1).stderr_contains("work that was not applied");
+    of(&stage, &["apply", "--yes"]).succeeds();
+    stage.world.run(["rm", NAME]).succeeds();
+}
+
+/// Without a name, the session is called like its directory, and so may a layer be.
+#[test]
+fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
+    let stage = stage("");
+    let (world, named) = (&stage.world, ["exec", "-s", "project", "sh", "-c"]);
+    world.run(["--trust", "--cow", "up", "--name", "project"]).succeeds();
+    world.run(named.iter().chain(&["echo new > made"])).succeeds();
+    world.run(["down", "project"]).succeeds();
+    // The record of sessions is gone, the layer is not.
+    world.host(["sh", "-c", "rm ~/.local/share/agent-sandbox/sessions.db*"]).succeeds();
+    let again = world.run(["--trust", "up"]).succeeds();
+    again.stderr_contains("continues with the changes in its layer");
+    world.run(named.iter().chain(&["cat made; echo more >> made"])).succeeds().stdout("new\n");
+    assert!(!world.has("project/made"));
+    // The control: without a layer of that name, it writes into the project.
+    world.run(["rm", "--yes", "project"]).succeeds();
+    world.run(["--trust", "up"]).succeeds().stderr_lacks("continues");
+    world.run(named.iter().chain(&["echo new > made"])).succeeds();
+    assert!(world.has("project/made"));
+    world.run(["rm", "--yes", "project"]).succeeds();
+    world.run(["prune", "--yes"]).succeeds();
+}
+
+/// `--trust` is bound to the content that it accepted, in a container as elsewhere.
+#[test]
+fn restart_refuses_a_file_that_opens_more_than_it_did() {
+    let stage = stage("");
+    stage.bring_up().succeeds();
+    stage.world.run(["restart", NAME]).succeeds();
+    stage.world.write("shared/file", "");
+    stage.configure("shared_dirs = { x = { host = '../shared', guest = '/x' } }");
+    stage.world.run(["restart", NAME]).code(125).stderr_contains("not trusted");
+    stage.sh("ls /x").fails();
+    stage.world.run(["--trust", "restart", NAME]).succeeds();
+    stage.sh("ls /x").succeeds();
+}
+
 #[test]
 fn without_the_key_changes_land_at_once() {
     let stage = stage("");

@@ -97,3 +97,15 @@ fn prune_finds_containers_that_no_record_names() {
     stage.docker.run(["inspect", &container]).fails();
     assert!(!stage.world.has(format!("home/.local/share/agent-sandbox/boxes/{id}")));
 }
+
+/// Also when the whole record is lost.
+#[test]
+fn prune_finds_containers_without_a_record() {
+    let stage = Stage::up("");
+    let container = stage.container();
+    std::fs::remove_file(stage.world.path("home/.local/share/agent-sandbox/sessions.db")).unwrap();
+    stage.world.run(["prune", "--dry-run"]).succeeds().stderr_contains(&container);
+    stage.docker.run(["inspect", &container]).succeeds();
+    stage.world.run(["prune", "--yes"]).succeeds();
+    stage.docker.run(["inspect", &container]).fails();
+}

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use testkit::rounds;
 
-use super::stage::Stage;
+use super::stage::{NAME, Stage};
 
 /// A small file system of its own, which the engine sees, too.
 struct Small(PathBuf);
@@ -68,6 +68,47 @@ fn a_full_disk_is_told_at_whatever_step_and_leaves_nothing() {
     stage.sh("echo served").succeeds().stdout("served\n");
     small.clear();
     stage.down().succeeds();
-    stage.world.run(["rm", super::stage::NAME]).succeeds();
+    stage.world.run(["rm", NAME]).succeeds();
     assert_eq!(stage.containers(), [""; 0]);
+}
+
+/// A log that finds no room is lost; nothing else is kept from being done.
+#[test]
+fn a_container_goes_also_when_its_log_finds_no_room() {
+    const ROOM: usize = 200 << 10;
+    let agent = "agent = { command = 'sh', args = ['-c', 'seq 1 80000; echo said; sleep 1000'] }";
+    let stage = Stage::new(agent);
+    let small = Small::at(stage.world.path("home/.local/share/agent-sandbox"));
+    let up = || {
+        stage.bring_up().succeeds();
+        while !stage.world.run(["logs", "--tail", "1", NAME]).output().contains("said") {}
+    };
+    let unfinished = || {
+        let logs = std::fs::read_dir(stage.world.path("home/.local/share/agent-sandbox/logs"));
+        logs.into_iter()
+            .flatten()
+            .flatten()
+            .any(|log| log.path().extension().is_some_and(|end| end == "new"))
+    };
+    up();
+    small.leave(ROOM);
+    stage.down().succeeds().stderr_contains("warning: cannot keep the container's log");
+    assert!(stage.containers().is_empty() && !unfinished());
+    up();
+    stage.configure(&format!("{agent}\nenv.A = 'b'"));
+    let again = stage.bring_up().succeeds();
+    again.stderr_contains("cannot keep the container's log").stderr_contains("settings changed");
+    assert!(!unfinished());
+    // With the session goes its log: nothing is written.
+    while !stage.world.run(["logs", "--tail", "1", NAME]).output().contains("said") {}
+    small.clear();
+    small.leave(40 << 10);
+    stage.world.run(["rm", "--yes", NAME]).succeeds().stderr_lacks("cannot keep");
+    assert!(stage.containers().is_empty());
+    // The control: with room it is kept.
+    small.clear();
+    stage.configure("agent = { command = 'sh', args = ['-c', 'seq 1 80; echo said; sleep 1000'] }");
+    up();
+    stage.down().succeeds().stderr_lacks("warning");
+    stage.world.run(["logs", "--tail", "1", NAME]).succeeds().stdout("said\n");
 }

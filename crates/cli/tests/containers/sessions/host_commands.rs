@@ -42,7 +42,7 @@ fn an_allowed_command_runs_on_the_host_and_every_other_one_inside() {
     let lock = format!("home/.local/share/agent-sandbox/boxes/{}/broker.lock", stage.id().unwrap());
     let held = stage.world.read(&lock);
     stage.world.host(["kill", "-KILL", held.split(' ').next().unwrap()]).succeeds();
-    assert_eq!(name("uname", "-n"), machine);
+    stage.world.run(["exec", "-s", NAME, "uname", "-n"]).succeeds().stdout(&machine);
     stage.down().succeeds();
     assert!(!stage.world.has(&lock));
     // Off: no socket, no shim, no way.

@@ -44,7 +44,7 @@ fn exec_passes_input_output_codes_and_signals() {
     process.wait_for("began\n");
     process.signal(Signal::TERM);
     process.wait().code(143);
-    stage.sh("pgrep -f 'sleep 471[1]'").fails();
+    stage.sh("ps | grep '[s]leep 4711'").fails();
     let mut terminal = stage.world.terminal(["exec", "-it", "-s", NAME, "sh"]);
     terminal.enter("tty; echo $((6 * 7)); exit 3");
     terminal.wait_for("/dev/pts/");
@@ -84,9 +84,14 @@ fn a_container_is_served_over_http_with_its_log() {
     let follow = curl(&[&format!("{logs}?follow=true")]);
     follow.wait_for("data: line 3");
     let usage = format!("http://localhost/v1/sessions/{NAME}/usage");
-    curl(&[&usage]).wait().succeeds().stdout_lacks("\"processes\":0");
+    let used = curl(&[&usage]).wait().succeeds();
+    used.stdout_contains("\"processes\":2").stdout_lacks("\"memory_bytes\":0");
+    let seen = curl(&[&format!("http://localhost/v1/sessions/{NAME}")]).wait().succeeds();
+    seen.stdout_contains(r#""agent":{"state":"running","running":true"#);
     stage.down().succeeds();
     follow.wait().succeeds();
+    curl(&[&logs]).wait().succeeds().stdout_contains(lines);
+    curl(&[&usage]).wait().succeeds().stdout_contains("\"processes\":0");
     server.signal(Signal::TERM);
     server.wait().succeeds();
 }
@@ -127,7 +132,9 @@ fn c9_a_changed_policy_makes_the_container_anew() {
     let stage = Stage::up("");
     let first = stage.inspect("{{.Id}}");
     stage.configure("resources.pids = 77");
-    stage.bring_up().succeeds().stderr_contains("started anew");
+    let plain = stage.world.run(["--trust", "up", "--name", NAME]).code(125);
+    plain.stderr_contains("pids: 4096 → 77").stderr_contains("--recreate");
+    stage.bring_up().succeeds().stderr_contains("pids: 4096 → 77").stderr_contains("recreated");
     assert_ne!(stage.inspect("{{.Id}}"), first);
     assert_eq!(stage.inspect("{{.HostConfig.PidsLimit}}"), "77");
     assert_eq!(stage.containers().len(), 1);
@@ -144,4 +151,78 @@ fn restart_makes_it_anew_and_the_home_stays() {
     // The engine's own restart: the same container, entered as before.
     stage.docker.run(["restart", "--time", "1", &stage.container()]).succeeds();
     stage.sh("cat ~/note").succeeds().stdout("kept\n");
+}
+
+/// An agent in a container is seen like one in a local session, and so is one that ends again and again.
+#[test]
+fn an_agent_is_seen_with_its_end_and_its_restarts() {
+    let stage = Stage::up("agent = { command = 'sleep', args = ['1000'] }");
+    let told = stage.world.run(["inspect", "--json", NAME]).succeeds().output();
+    for part in [r#""state": "running""#, r#""running": true"#, r#""restarts": 0"#] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    stage.world.run(["inspect", NAME]).succeeds().stdout_contains("agent    running");
+    // As PID 1 it does not hear TERM, and nothing is to be done after it.
+    assert_eq!(stage.inspect("{{.Config.StopTimeout}}"), "10");
+    stage.down().succeeds();
+    let stage = Stage::up(CRASHES);
+    ended(&stage);
+}
+
+const CRASHES: &str = "agent = { command = 'sh', args = ['-c', 'sleep 0.2; exit 3'] }";
+
+/// Waits until the agent is seen between two starts.
+#[track_caller]
+fn ended(stage: &Stage) {
+    for _ in 0..200 {
+        let told = stage.world.run(["inspect", NAME]).succeeds().output();
+        if told.contains("ended with 3, restarted") {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("never seen between two starts: {}", stage.world.run(["inspect", NAME]).output());
+}
+
+/// The engine waits longer before each start: up to a minute, in which `up` finds no process.
+#[test]
+fn up_again_leaves_an_agent_alone_that_ends_again_and_again() {
+    let stage = Stage::up(CRASHES);
+    let made = stage.inspect("{{.Created}}");
+    for _ in 0..3 {
+        ended(&stage);
+        let again = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
+        again.stderr_contains("is up already").stderr_lacks("settings changed");
+        assert_eq!(stage.inspect("{{.Created}}"), made);
+    }
+    // A listing tells the same as a look at one session.
+    let server = stage.world.spawn(["serve"]);
+    server.wait_for_message("serving at");
+    ended(&stage);
+    let socket = stage.world.path("home/.local/share/agent-sandbox/api.sock").display().to_string();
+    let curl = ["curl", "-s", "--unix-socket", &socket, "http://localhost/v1/sessions"];
+    let listed = stage.world.host(curl).succeeds().output();
+    assert!(!listed.contains(r#""restarts":0"#) && listed.contains(r#""restarts":"#), "{listed}");
+    assert!(listed.contains(r#""code":3"#) || listed.contains(r#""running":true"#), "{listed}");
+    server.signal(testkit::Signal::TERM);
+    server.wait().succeeds();
+    // The control: other settings are told apart from the same ones.
+    stage.configure("agent = { command = 'sleep', args = ['1000'] }");
+    stage.world.run(["--trust", "up", "--name", NAME]).code(125).stderr_contains("AGENT_COMMAND");
+    stage.bring_up().succeeds().stderr_contains("settings changed");
+}
+
+#[test]
+fn what_a_container_said_stays_after_down() {
+    let script = "trap \"echo last words; exit\" TERM; echo first words; sleep 1000 & wait";
+    let stage = Stage::up(&format!("agent = {{ command = 'sh', args = ['-c', '''{script}'''] }}"));
+    let logs = || stage.world.run(["logs", NAME]).succeeds();
+    while !logs().output().contains("first words") {}
+    stage.down().succeeds();
+    logs().stdout_contains("first words\n").stdout_contains("last words\n");
+    stage.world.run(["logs", "--tail", "1", NAME]).succeeds().stdout("last words\n");
+    let id = stage.id().unwrap();
+    stage.world.run(["rm", NAME]).succeeds();
+    let log = format!("home/.local/share/agent-sandbox/logs/{id}.log");
+    assert!(!stage.world.has(&log) && !stage.world.has(format!("{log}.1")));
 }

@@ -1,5 +1,7 @@
 //! What the agent sees: the table of the image's architecture, and the five points of its security model.
 
+use testkit::Docker;
+
 use super::stage::{KEY, NAME, Provider, Stage};
 
 /// All rows of the table in one session: shared mounts only, no control variables, injected secrets, addresses
@@ -49,6 +51,15 @@ fn the_agent_sees_what_was_shared_and_nothing_else() {
     assert!(!stage.inspect("{{.Config.Env}}").contains("SESSION_TOKEN"));
 }
 
+#[test]
+fn check_is_found_by_its_name_in_a_session() {
+    let stage = Stage::up("");
+    let by_path = stage.sh("/run/agent-sandbox/agent-sandbox check").succeeds().output();
+    stage.sh("agent-sandbox check").succeeds().stdout(&by_path);
+    // The control: outside, the same command says that there is no sandbox.
+    stage.world.run(["check"]).fails();
+}
+
 /// The five points: stripped variables, no root, nothing of the first process left, exec instead of a
 /// shell, arguments as they are.
 #[test]
@@ -71,7 +82,8 @@ fn the_security_model_holds_in_a_session() {
         assert!(!log.contains(hidden), "{hidden}: {log}");
     }
     stage.sh("cat /run/agent-sandbox/control/control").fails();
-    stage.sh("ps | grep -c '[a]gent-sandbox-init'").stdout("0\n");
+    // The one that attends this very command is the only process of ours.
+    stage.sh("ps | grep '[a]gent-sandbox-init' | grep -vc ' attend '").stdout("0\n");
 }
 
 /// The local policy holds inside: path rules, command rules, `check`.
@@ -100,4 +112,20 @@ fn rules_for_paths_and_commands_hold_inside() {
     stage.sh("/run/agent-sandbox/agent-sandbox check").succeeds().stdout("inside sandbox\n");
     assert_eq!(stage.world.read("project/free"), "new\n");
     assert_eq!(stage.world.read("project/key"), "hush\n");
+}
+
+/// Some engines give a file system in memory the mode of the image's own directory.
+#[test]
+fn tmp_is_writable_whatever_its_mode_is_in_the_image() {
+    let agent = "agent = { command = 'sleep', args = ['1000'], init = 'exec' }";
+    for (image_mode, config) in
+        [("0755", ""), ("0755", agent), ("1777", ""), ("1777", agent), ("0700", agent)]
+    {
+        let docker = Docker::new();
+        let image = docker.with_tmp_mode(image_mode);
+        let stage = Stage::on(docker, &image, config);
+        stage.bring_up().succeeds();
+        let run = stage.sh("stat -c %a /tmp; echo yes > /tmp/new; cat /tmp/new").succeeds();
+        run.stdout("1777\nyes\n");
+    }
 }

@@ -64,7 +64,7 @@ impl Stage {
 
     #[track_caller]
     pub(super) fn bring_up(&self) -> Run {
-        self.world.run(["--trust", "up", "--name", NAME])
+        self.world.run(["--trust", "up", "--name", NAME, "--recreate"])
     }
 
     #[track_caller]
@@ -108,7 +108,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let run = self.world.run(["rm", NAME]);
+        let run = self.world.run(["rm", "--yes", NAME]);
         if !std::thread::panicking() && self.id().is_some() {
             run.succeeds();
         }

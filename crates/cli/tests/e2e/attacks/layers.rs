@@ -36,7 +36,7 @@ fn w1_a_link_in_a_layer_leads_nobody_out() {
     world.run(["-s", "fix", "sh", "-c", script]).succeeds().stderr_contains("2 files changed");
     world.run(["snapshot", "-s", "fix"]).succeeds();
     world.run(["fork", "-s", "fix", "more"]).succeeds();
-    world.run(["rm", "fix", "more"]).succeeds();
+    world.run(["rm", "--yes", "fix", "more"]).succeeds();
     assert_eq!(world.read("home/notes"), "mine");
 }
 

@@ -199,3 +199,42 @@ fn untimed(tree: &str) -> String {
     };
     tree.lines().map(|line| plain(line) + "\n").collect()
 }
+
+/// Every state that a killed apply or undo leaves: `diff` names what was interrupted and lists only the session's own
+/// work, `discard` does not make it impossible to complete, and `rm` leaves nothing of ours in the project.
+#[test]
+fn a_half_done_apply_is_named_is_not_discarded_and_leaves_no_litter() {
+    let (mut applies, mut undos, mut litter) = (0, 0, 0);
+    for (prepare, command, step) in [(false, "apply", 1), (true, "undo", 2)] {
+        for nth in (1..).step_by(step) {
+            let world = world();
+            if prepare {
+                world.run(["apply"]).succeeds();
+            }
+            if !killed(&world, &[command], nth) {
+                break;
+            }
+            let diff =
+                world.run(["diff", "--name-only"]).succeeds().stdout_lacks(".agent-sandbox-");
+            let messages = diff.messages();
+            let half_done = messages.contains("was interrupted");
+            applies += usize::from(messages.contains("an apply was interrupted"));
+            undos += usize::from(messages.contains("an undo was interrupted"));
+            if prepare {
+                assert!(!messages.contains("an apply was"), "{messages}");
+            }
+            if half_done {
+                let refused = world.run(["discard", "--yes"]).code(1);
+                refused.stderr_contains("was interrupted").stderr_contains("undo -s s");
+            }
+            litter += usize::from(tree(&world, "project").contains(".agent-sandbox-"));
+            world.run(["rm", "--yes", "s"]).succeeds();
+            let left = tree(&world, "project");
+            assert!(!left.contains(".agent-sandbox-"), "{command} killed at {nth}:\n{left}");
+        }
+    }
+    assert!(applies > 5 && undos > 5 && litter > 3, "{applies} {undos} {litter}");
+    // The control: once it is whole again, changes can be thrown away.
+    let world = world();
+    world.run(["discard", "--yes"]).succeeds().stderr_contains("thrown away");
+}

@@ -146,3 +146,21 @@ fn what_runs_code_later_is_told_first() {
     let (later, patch) = (seen.find("direnv runs it").unwrap(), seen.find("+x").unwrap());
     assert!(later < patch, "{seen}");
 }
+
+#[test]
+fn long_lists_are_cut_on_a_terminal_and_whole_in_a_pipe() {
+    let world = World::new().file("project/a", "1\n");
+    change(&world, "i=0; while [ $i -lt 500 ]; do echo x > f$i; i=$((i+1)); done");
+    for words in
+        [&["apply", "--dry-run"][..], &["diff", "--stat"], &["diff", "--name-only"], &["apply"]]
+    {
+        let whole = world.run([words, &["--dry-run"][..usize::from(words == ["apply"])]].concat());
+        assert!(whole.succeeds().output().lines().count() >= 500, "{words:?}");
+        let cut = world.terminal(words).wait().succeeds();
+        let is_file = |line: &&str| line.contains(" f") || line.starts_with('f');
+        let files = cut.output().lines().filter(is_file).count();
+        assert!(files < 60, "{words:?}: {cut}");
+        assert!(cut.output().contains("… and 460 more"), "{words:?}: {cut}");
+    }
+    assert!(world.has("project/f499"));
+}

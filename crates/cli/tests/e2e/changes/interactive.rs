@@ -61,3 +61,84 @@ fn quitting_keeps_what_was_chosen() {
     terminal.wait().succeeds();
     assert!(world.has("project/a") && !world.has("project/b") && !world.has("project/c"));
 }
+
+#[test]
+fn what_the_host_changes_while_the_questions_are_open_is_merged_or_kept() {
+    for (host, answers, merged) in [
+        // Another place of the same file: both changes.
+        (numbers().replace("\n15\n", "\nhost\n"), ["y", "y"], true),
+        // The same place: nothing is applied.
+        (numbers().replace("\n3\n", "\nhost\n"), ["y", "y"], false),
+        (numbers().replace("\n3\n", "\nhost\n"), ["y", "n"], false),
+    ] {
+        let world = World::new().file("project/a", numbers()).file("project/gone", "1\n");
+        change(&world, "sed -i 's/^3$/three/; s/^28$/last/' a");
+        let mut terminal = world.terminal(["apply", "-i", "--color=never"]);
+        terminal.wait_for("+three");
+        terminal.wait_for("Apply this hunk to a [");
+        terminal.enter(answers[0]);
+        terminal.wait_for("+last");
+        terminal.wait_for("Apply this hunk to a [");
+        world.write("project/a", &host);
+        terminal.enter(answers[1]);
+        let run = terminal.wait();
+        let text = world.read("project/a");
+        if merged {
+            run.succeeds();
+            assert!(text.contains("three") && text.contains("host"), "{text}");
+            world.run(["undo"]).succeeds();
+            assert_eq!(world.read("project/a"), host);
+        } else {
+            run.code(1);
+            assert_eq!(text, host, "the host's edit stays");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_comes_or_goes_on_the_host_while_the_questions_are_open_is_kept() {
+    let world = World::new().file("project/gone", "1\n");
+    change(&world, "rm gone; echo session > new");
+    let mut terminal = world.terminal(["apply", "-i", "--color=never"]);
+    terminal.wait_for("Apply gone [");
+    terminal.enter("y");
+    terminal.wait_for("Apply new [");
+    world.write("project/gone", "host\n");
+    world.write("project/new", "host\n");
+    terminal.enter("y");
+    terminal.wait().code(1);
+    assert_eq!(world.read("project/gone"), "host\n");
+    assert_eq!(world.read("project/new"), "host\n");
+}
+
+#[test]
+fn the_executable_bit_is_a_question_of_its_own() {
+    for (mode, first, executable, three) in [
+        ("y", "n", true, false),
+        ("n", "y", false, true),
+        ("y", "y", true, true),
+        ("n", "n", false, false),
+    ] {
+        let world = World::new().file("project/a", numbers());
+        change(&world, "sed -i 's/^3$/three/; s/^28$/last/' a; chmod +x a");
+        let mut terminal = world.terminal(["apply", "-i", "--color=never"]);
+        terminal.wait_for("new mode 100755");
+        terminal.wait_for("Apply this mode change to a [");
+        terminal.enter(mode);
+        terminal.wait_for("+three");
+        terminal.wait_for("Apply this hunk to a [");
+        terminal.enter(first);
+        terminal.wait_for("+last");
+        terminal.wait_for("Apply this hunk to a [");
+        terminal.enter("n");
+        terminal.wait().succeeds();
+        let is_executable = world.host(["test", "-x", "a"]).status().success();
+        assert_eq!(is_executable, executable, "{mode} {first}");
+        assert_eq!(world.read("project/a").contains("three"), three, "{mode} {first}");
+        // What was left is still a change, and only that.
+        let diff = world.run(["diff"]).succeeds().output();
+        assert_eq!(diff.contains("new mode"), !executable, "{mode} {first}: {diff}");
+        assert_eq!(diff.contains("+three"), !three, "{mode} {first}: {diff}");
+        assert!(diff.contains("+last"), "{mode} {first}: {diff}");
+    }
+}

@@ -53,3 +53,34 @@ fn each_apply_is_taken_back_by_itself() {
     assert_eq!(world.read("project/a"), "1\n");
     world.run(["diff"]).succeeds().stdout_contains("+3");
 }
+
+#[test]
+fn history_lists_applies_and_undos_with_their_counts() {
+    for engine in ["overlay", "agentfs"] {
+        let world = World::new().file("project/a", "one\n").file("project/b", "b\n");
+        // Bubblewrap alone cannot mount an overlay.
+        let world = world.without_env("AGENT_SANDBOX_MOUNTS");
+        let cow = format!("--cow={engine}");
+        let work = "echo two >> a; rm b; echo n > n";
+        world.run(["-s", "fix", &cow, "sh", "-c", work]).succeeds();
+        let events = || -> Vec<(String, serde_json::Value)> {
+            let told = world.run(["history", "-s", "fix", "--json"]).succeeds().output();
+            let told: Vec<serde_json::Value> = serde_json::from_str(&told).unwrap();
+            let is_change = |event: &&serde_json::Value| event.get("changes").is_some();
+            let found = told.iter().filter(is_change);
+            assert!(told.iter().all(|event| event["at"].as_u64().unwrap() > 1_600_000_000));
+            found
+                .map(|one| (one["what"].as_str().unwrap().into(), one["changes"].clone()))
+                .collect()
+        };
+        assert!(events().is_empty(), "{engine}");
+        world.run(["apply", "-s", "fix", "a"]).succeeds();
+        world.run(["apply", "-s", "fix"]).succeeds();
+        let applied = [("apply".to_owned(), 1.into()), ("apply".to_owned(), 2.into())];
+        assert_eq!(events(), applied, "{engine}");
+        world.run(["undo", "-s", "fix"]).succeeds();
+        assert_eq!(events().last(), Some(&("undo".to_owned(), 2.into())), "{engine}");
+        let shown = world.run(["history", "-s", "fix"]).succeeds();
+        shown.stdout_contains("apply").stdout_contains("undo").stdout_contains("2 changes");
+    }
+}

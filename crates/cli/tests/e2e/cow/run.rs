@@ -25,7 +25,7 @@ fn bubblewrap_alone_does_with_agentfs_and_refuses_an_overlay() {
     cow(&world, &["-s", "fix"], "echo two >> a; cat a").succeeds().stdout("one\ntwo\n");
     assert_eq!(world.read("project/a"), "one\n");
     world.run(["ps"]).succeeds().stdout_contains("agentfs");
-    world.run(["rm", "fix"]).succeeds();
+    world.run(["rm", "--yes", "fix"]).succeeds();
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn agentfs_keeps_changes_apart_too() {
         .run(["--cow=overlay", "-s", "fix", "true"])
         .code(125)
         .stderr_contains("was made by agentfs");
-    world.run(["rm", "fix"]).succeeds();
+    world.run(["rm", "--yes", "fix"]).succeeds();
     world.run(["-s", "more", "cat", "e/x"]).succeeds().stdout("x");
-    world.run(["rm", "more"]).succeeds();
+    world.run(["rm", "--yes", "more"]).succeeds();
     let mounts = world.host(["cat", "/proc/self/mounts"]).succeeds();
     mounts.stdout_lacks(world.path("").to_str().expect("a text"));
 }

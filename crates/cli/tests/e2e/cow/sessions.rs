@@ -36,7 +36,7 @@ fn a_fork_goes_on_by_itself() {
     world.run(["fork", "other"]).succeeds();
     cow(&world, &["-s", "other"], "echo three >> a; ls d").succeeds().stdout("z\n");
     cow(&world, &["-s", "fix"], "cat a").succeeds().stdout("one\ntwo\n");
-    world.run(["rm", "fix"]).succeeds().stderr_contains("removed fix: ");
+    world.run(["rm", "--yes", "fix"]).succeeds().stderr_contains("removed fix: ");
     cow(&world, &["-s", "other"], "cat a; ls d").succeeds().stdout("one\ntwo\nthree\nz\n");
     world.run(["history", "-s", "other"]).succeeds().stdout_contains("fork");
 }
@@ -122,7 +122,13 @@ fn prune_reports_first_and_takes_what_nobody_misses() {
     world.run(["ps"]).stdout_contains("empty");
     world.run(["prune", "--yes"]).succeeds();
     world.run(["ps"]).stdout_lacks("empty").stdout_contains("full");
-    world.run(["prune", "--older-than", "0", "--yes"]).succeeds();
+    // Work that was not applied goes only by its name, however old it is.
+    let kept = world.run(["prune", "--older-than", "0", "--yes"]).succeeds();
+    kept.stderr_contains("kept: full has work that was not applied").stderr_contains("rm full");
+    world.run(["ps"]).stdout_contains("full");
+    world.run(["prune", "nosuch", "--yes"]).code(2).stderr_contains("nosuch");
+    world.run(["prune", "full"]).code(2).stderr_contains("pass `--yes`");
+    world.run(["prune", "full", "--yes"]).succeeds().stderr_contains("1 file changed");
     world.run(["ps"]).stdout("").stderr_contains("there are no sessions");
     let layers = world.path("home/.local/share/agent-sandbox/layers");
     assert_eq!(std::fs::read_dir(layers).expect("a directory").count(), 0, "layers are left");

@@ -35,6 +35,21 @@ fn curl_reaches_what_is_allowed_and_is_told_about_the_rest() {
 }
 
 #[test]
+fn trailers_of_plain_http_arrive() {
+    const URL: &str = "http://api.example.com/trailers";
+    const ASK: [&str; 8] =
+        ["curl", "-sS", "--raw", "-H", "TE: trailers", "-H", "Connection: TE", URL];
+    need("curl");
+    let internet = Internet::new();
+    let expected = "4\r\nbody\r\n0\r\nx-sum: trailers\r\n\r\n";
+    internet.world.host(ASK).succeeds().stdout(expected);
+    internet.run(ASK).succeeds().stdout(expected);
+    // By the address of a name that is served here, as programs do that know no proxy.
+    let direct = ASK.join("' '");
+    internet.run(["sh", "-c", &format!("'{direct}' --noproxy '*'")]).succeeds().stdout(expected);
+}
+
+#[test]
 fn socks_takes_names_and_addresses_that_are_allowed() {
     need("curl");
     let internet = Internet::new();

@@ -48,6 +48,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         host = self.headers.get('host', '').split(':')[0]
         log('requests.log', f'{self.server.label} {host} {self.path}')
         log('keys.log', f'{host} ' + self.headers.get('authorization', ''))
+        if self.path == '/trailers':
+            sent = ('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n'
+                    '4\r\nbody\r\n0\r\nx-sum: ' + self.headers.get('te', 'none') + '\r\n\r\n')
+            return self.wfile.write(sent.encode())
         path = os.path.join(home, 'www', host, self.path.split('?')[0].lstrip('/'))
         if os.path.isdir(path): path = os.path.join(path, 'index.html')
         try: body, code = open(path, 'rb').read(), 200

@@ -33,6 +33,26 @@ fn proxy_that_is_killed_leaves_no_way_out_and_its_successor_does() {
     assert_ne!(internet.proxy(), Some(proxy));
 }
 
+/// Requests must not hang for ever: curl ends with 7 when a connection is refused, with 28 when it waits in vain.
+#[test]
+fn requests_are_refused_when_the_proxy_is_lost_for_good() {
+    let internet = Internet::new();
+    let script = "curl -sS https://api.example.com/hello; read line
+        while :; do curl -s -m 1 https://api.example.com/hello; [ $? = 7 ] && break; done; echo refused";
+    let mut run = internet.world.spawn(["--allow-host", "api.example.com", "sh", "-c", script]);
+    run.wait_for("hello from api\n");
+    let supervisor = supervisor(&internet);
+    kill_process(supervisor, Signal::STOP).unwrap();
+    kill_process(internet.proxy().expect("it serves"), Signal::KILL).unwrap();
+    let state = internet.world.path("home/.local/state/agent-sandbox/proxy");
+    std::fs::rename(&state, state.with_extension("away")).unwrap();
+    std::fs::write(&state, "no proxy can start here").unwrap();
+    kill_process(supervisor, Signal::CONT).unwrap();
+    run.send("\n");
+    run.wait_for("refused\n");
+    run.wait().succeeds().stderr_contains("the proxy was lost").stderr_contains("does not start");
+}
+
 /// The process that waits beside the sandbox: the only one of the binary that is no proxy.
 fn supervisor(internet: &Internet) -> rustix::process::Pid {
     let binary = internet.world.binary().display().to_string();

@@ -6,6 +6,7 @@ use serde_json::Value;
 use testkit::{Signal, Terminal, World};
 
 use super::{Mount, world};
+use crate::cow::killed::elsewhere;
 
 fn pid(world: &World) -> i64 {
     let run = world.run(["fs", "ps", "--json"]).succeeds();
@@ -191,4 +192,27 @@ fn a_mount_can_be_taken_away_by_the_usual_programs() {
     let database = world.path("project/.agentfs/one.db").display().to_string();
     eventually("the list lacks it", || !world.run(["fs", "ps"]).output().contains(&database));
     world.run(["fs", "cat", "one", "new"]).succeeds().stdout("x\n");
+}
+
+#[test]
+fn unmount_names_who_has_the_mount_in_another_namespace_and_does_not_wait() {
+    let world = world();
+    let mount = Mount::new(&world, &[]);
+    let daemon = pid(&world).to_string();
+    let other = world.start(elsewhere(&mount.at.display().to_string()));
+    other.wait_for("held");
+    world
+        .run(["fs", "unmount", "one"])
+        .code(125)
+        .stderr_contains("waiting: process ")
+        .stderr_contains("(`sleep`) has it in another mount namespace")
+        .stderr_contains(&format!("kill {daemon}"));
+    assert!(!mount.is_there());
+    // What the hint says helps.
+    world.host(["kill", &daemon]).succeeds();
+    ends(&world, &daemon);
+    other.signal(Signal::KILL);
+    other.wait();
+    // The control: without the other one it ends at once.
+    Mount::new(&world, &[]).end();
 }

@@ -140,3 +140,41 @@ fn a_database_that_cannot_be_written_can_be_read() {
     world.host(["ls", "-A", ".agentfs"]).succeeds().stdout("one.db\n");
     world.host(["chmod", "700", ".agentfs"]).succeeds();
 }
+
+#[test]
+fn a_database_of_a_newer_version_is_refused_and_stays_as_it_is() {
+    let world = world();
+    for version in ["99.0", "0.5", "1.0", "next"] {
+        let set = format!(
+            "UPDATE fs_config SET value='{version}' WHERE key='schema_version'; PRAGMA wal_checkpoint(TRUNCATE)"
+        );
+        sql(&world, &set);
+        let before = std::fs::read(world.path("project/.agentfs/one.db")).expect("a database");
+        for words in [
+            vec!["mount", "one", "../mnt"],
+            vec!["ls", "one"],
+            vec!["cat", "one", "read.me"],
+            vec!["diff", "one"],
+            vec!["history", "one"],
+            vec!["fsck", "one"],
+            vec!["fsck", "--repair", "one"],
+            vec!["gc", "one"],
+            vec!["export", "one", "../out"],
+            vec!["import", "new", ".agentfs/one.db"],
+        ] {
+            let run = world.run(["fs"].iter().chain(&words));
+            assert_ne!(run.status().code(), Some(0), "{run}");
+            run.stderr_contains(&format!("version `{version}`"));
+            let now = std::fs::read(world.path("project/.agentfs/one.db")).expect("a database");
+            assert!(before == now, "{words:?} changed it");
+        }
+    }
+    // The control: older ones, and those that do not say, are read.
+    for version in ["'0.4'", "'0.2'", "'0.4.1'"] {
+        sql(&world, &format!("UPDATE fs_config SET value={version} WHERE key='schema_version'"));
+        world.run(["fs", "ls", "one"]).succeeds();
+    }
+    sql(&world, "DELETE FROM fs_config WHERE key='schema_version'");
+    world.run(["fs", "ls", "one"]).succeeds();
+    world.run(["fs", "gc", "one"]).succeeds();
+}

@@ -222,3 +222,26 @@ umount agent");
     assert!(run.output().starts_with("mine\nalias\n"), "{run}");
     run.stdout_lacks("leaked").stderr_contains("ermission denied");
 }
+
+#[test]
+fn small_files_take_little_more_room_than_their_bytes() {
+    for length in [1024, 2000, 2048, 4096, 6000, 8192, 20_000] {
+        let world = world();
+        let mount = Mount::new(&world, &[]);
+        let script = format!("for i in $(seq 300); do head -c {length} /dev/urandom > f$i; done");
+        mount.sh(&script).succeeds();
+        mount.end();
+        let size = std::fs::metadata(world.path("project/.agentfs/one.db")).expect("a file").len();
+        let limit = 300 * length * 14 / 10 + (64 << 10);
+        assert!(size < limit, "{size} bytes for 300 files of {length}");
+    }
+}
+
+#[test]
+fn diff_lists_what_changed_in_mode_or_attributes_alone() {
+    let world = world();
+    let mount = Mount::new(&world, &[]);
+    mount.sh("chmod 600 read.me; chmod 700 src; touch src/deep/main.rs").succeeds();
+    mount.end();
+    world.run(["fs", "diff", "one"]).succeeds().stdout("M f /read.me\nM d /src\n");
+}

@@ -19,6 +19,8 @@ fn the_kernel_mounts_an_overlay_for_root_and_nobody_else() {
     }
     run.succeeds();
     mount.sh("rm gone; echo new > new; echo more >> read.me").succeeds();
+    let twice = world.clone().dir("again").run(["fs", "mount", "two", "../again"]);
+    twice.code(125).stderr_contains("is already mounted on");
     world.run(["fs", "ps"]).succeeds().stdout_contains("overlay").stdout_contains("two.overlay");
     world.run(["fs", "unmount", "two"]).succeeds();
     assert!(!mount.is_there());

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use testkit::{Run, World};
+use testkit::{Run, World, need};
 
 use super::provider::{KEY, Provider};
 
@@ -29,6 +29,34 @@ fn the_proxy_sends_the_key_that_the_command_does_not_hold() {
         assert!(!seen[0].contains("session-"), "{network}: the token stays here");
         let inside = sh(&world, "env; tr '\\0' '\\n' < /proc/self/environ").succeeds();
         inside.stdout_contains("ANTHROPIC_API_KEY=session-").stdout_lacks(KEY);
+    }
+}
+
+/// HTTP/2 says of every request whom it asks, as only requests to proxies do in HTTP/1.1.
+#[test]
+fn clients_of_http2_reach_the_provider_and_nothing_else() {
+    need("curl");
+    for network in ["network = true", "network = false", "network = { allowed_hosts = [] }"] {
+        let provider = Provider::new();
+        let world = provider.world(network);
+        world.run_with_input(KEY, ["secret", "set", "anthropic"]).succeeds();
+        let ask = |flags: &str, url: &str| {
+            let script = format!("{ASK} -w ' %{{http_version}}' {flags}");
+            sh(&world, &script.replace("$ANTHROPIC_BASE_URL", url)).succeeds()
+        };
+        let inside = "$ANTHROPIC_BASE_URL";
+        ask("", inside).stdout("taken 1.1");
+        ask("--http2-prior-knowledge", inside).stdout("taken 2");
+        ask("--http2-prior-knowledge", "$(echo $ANTHROPIC_BASE_URL | sed s/127.0.0.1/localhost/)")
+            .stdout("taken 2");
+        // The offer to go over to HTTP/2 is not taken up, and the request is answered.
+        ask("--http2", inside).stdout("taken 1.1");
+        assert_eq!(provider.seen().len(), 4, "{network}");
+        if network.contains("allowed_hosts") {
+            let direct = "--http2-prior-knowledge --noproxy '*' --connect-to ::127.0.0.1:3128";
+            ask(direct, "http://a.example").stdout_contains("host-not-allowed");
+        }
+        assert_eq!(provider.seen().len(), 4, "{network}");
     }
 }
 
@@ -62,7 +90,7 @@ fn an_injected_secret_is_a_variable_and_comes_from_where_it_is() {
         sh(&world, "echo \"$GITHUB_TOKEN\"").succeeds().stdout(expected);
     }
     let missing = World::new().file("home/policy.toml", config("from_file = 'nowhere'"));
-    sh(&missing, "true").code(125).stderr_contains("`github` cannot be had");
+    sh(&missing, "true").code(125).stderr_contains("cannot read secret `github`");
 }
 
 #[test]
@@ -101,7 +129,7 @@ fn what_is_not_clear_is_refused_before_anything_runs() {
     for (config, message) in [
         (
             "[secrets.a]\nmode = 'proxy'\nenv_var = 'A_KEY'\n",
-            "nothing says whose the secret `a` is",
+            "no provider is known for the variable `A_KEY`",
         ),
         ("[secrets.a]\nenv_var = 'A'\nfrom_env = 'B'\nfrom_file = 'c'\n", "a secret has one place"),
         ("[secrets.a]\nenv_var = 'A'\nmodels = ['x']\n", "`models` is the proxy's"),
@@ -136,4 +164,127 @@ fn usage_tells_what_sandboxes_have_asked_of_providers() {
     assert_eq!((&told[0]["failed"], &told[1]), (&0.into(), &serde_json::Value::Null), "{told}");
     world.run(["usage", "--sandbox", "another", "--json"]).succeeds().stdout("[]\n");
     world.run(["usage", "--days", "many"]).code(2).stderr_contains("--days");
+}
+
+/// Keys of a proxied secret that its type refuses, and the message.
+const WRONG_KEYS: &[(&str, &str)] = &[
+    ("provider = 'antropic'", "`secrets.k.provider`: unknown provider `antropic`"),
+    ("provider = 'custm'", "unknown provider `custm`"),
+    ("provider = ''", "unknown provider ``"),
+    ("routes = ['POST v1/messages']", "invalid route `POST v1/messages`"),
+    ("routes = ['nonsense rule here']", "invalid route `nonsense rule here`"),
+    ("routes = ['GET /a', 'get /b']", "invalid route `get /b`"),
+    ("routes = ['GET /[']", "invalid route `GET /[`"),
+    ("routes = ['']", "invalid route ``"),
+    ("upstream_url = 'ftp://x'", "only http and https are supported"),
+    ("upstream_url = 'api.example.com'", "it has no scheme"),
+    ("upstream_url = 'https://host:0'", "invalid host or port"),
+    ("upstream_url = 'https://'", "invalid host or port"),
+    ("upstream_url = 'https://host/a/../b'", "invalid path"),
+    ("upstream_url = 'https://host/?x=y'", "it has a `?` or a `#`"),
+    ("upstream_url = 'https://me:hush-hush@host'", "it holds a user or a password"),
+    ("header = 'bad header name'", "invalid name of a header `bad header name`"),
+    ("header = ''", "invalid name of a header"),
+    ("header = 'Host'", "the header `Host` belongs to the connection"),
+    ("format = 'Token'", "invalid format `Token`"),
+    ("format = '{} {}'", "invalid format"),
+    ("format = \"{}\\n\"", "invalid format"),
+    ("query = 'a&b'", "invalid name of a query parameter `a&b`"),
+    ("query = 'key'\nheader = 'x-key'", "`header` and `query` exclude each other"),
+    ("query = 'key'\nformat = '{}'", "`format` is the text of a header"),
+    ("basic_user = 'a:b'", "invalid user `a:b`"),
+    ("server_tools = ['web-search']", "invalid type of a tool `web-search`"),
+    ("models = ['']", "an empty name of a model"),
+    ("from_store = '../x'", "invalid name of a secret `../x`"),
+    ("from_command = ['']", "a command has at least a program"),
+    ("lasting = 5", "`lasting` is about the answer of `from_command`"),
+    ("max_parallel = -1", "`secrets.k.max_parallel`"),
+    ("requests_per_minute = 'many'", "`secrets.k.requests_per_minute`"),
+    ("token_budget = 1.5", "`secrets.k.token_budget`"),
+    ("from_login = 'gemini'", "unknown value `gemini`"),
+];
+
+#[test]
+fn a_key_of_a_secret_is_refused_with_its_line_when_its_type_refuses_it() {
+    let file = |more: &str| {
+        format!(
+            "network = false\n[secrets.k]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\n{more}\n"
+        )
+    };
+    for (more, message) in WRONG_KEYS {
+        let world = World::new().file("home/policy.toml", file(more)).env("ANTHROPIC_API_KEY", KEY);
+        for words in
+            [&["config", "show"][..], &["--dry-run", "true"], &["sh", "-c", "echo ran"], &["up"]]
+        {
+            let run = world.run(policy(&world).into_iter().chain(words.iter().map(OsString::from)));
+            let run = run.code(125).stdout_lacks("ran").stderr_contains(message);
+            run.stderr_contains("policy.toml:").stderr_lacks("hush-hush");
+        }
+        // The user's own file is read in the same way.
+        let world = world.file("home/.config/agent-sandbox/config.toml", file(more));
+        world.run(["true"]).code(125).stderr_contains(message).stderr_contains("config.toml:");
+    }
+    let near = World::new().file("home/policy.toml", file("provider = 'antropic'"));
+    near.run(policy(&near).into_iter().chain(["true".into()]))
+        .code(125)
+        .stderr_contains("policy.toml:5:12: ")
+        .stderr_contains("did you mean `anthropic`?");
+}
+
+#[test]
+fn the_keys_of_a_secret_are_accepted_when_the_proxy_accepts_them() {
+    for more in [
+        "routes = ['POST /v1/messages', '/v1/**', '* /x', '*']\nserver_tools = ['web_search', '*']\nmodels = ['claude-*']",
+        "upstream_url = 'HTTPS://Host_1.example:8443/a/%41b/'\nheader = 'X-Key'\nformat = 'Token {}'",
+        "upstream_url = 'http://[::1]:80'\nquery = 'api.key'",
+        "basic_user = 'git'\nmax_parallel = 1\nrequests_per_minute = 60\ntoken_budget = 0",
+        "provider = 'custom'\nbase_url_var = 'B'\nupstream_url = 'https://host'\nformat = 'Bearer {}'",
+        "provider = 'openai-subscription'\nfrom_command = ['echo', 'key']\nlasting = 0",
+        "provider = 'ollama'",
+    ] {
+        let config = format!(
+            "network = false\n[secrets.k]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\n{more}\n"
+        );
+        let world = World::new().file("home/policy.toml", config).env("ANTHROPIC_API_KEY", KEY);
+        sh(&world, "echo ran").succeeds().stdout("ran\n");
+    }
+}
+
+#[test]
+fn a_registration_that_the_proxy_refuses_ends_the_start_before_the_command_runs() {
+    for network in ["network = true", "network = false", "network = { allowed_hosts = [] }"] {
+        let provider = Provider::new();
+        let world = provider.world(network).env("ANTHROPIC_API_KEY", "sk-real\n0123456789");
+        let refused = sh(&world, "echo ran; touch ran").code(125).stdout("");
+        refused
+            .stderr_contains("cannot attach the sandbox to the proxy")
+            .stderr_contains("the key is empty or has characters that no header can carry")
+            .stderr_lacks("0123456789");
+        assert!(!world.has("project/ran"), "{network}");
+        let world = provider.world(network).env("ANTHROPIC_API_KEY", KEY);
+        sh(&world, "touch ran; echo ran").succeeds().stdout("ran\n");
+    }
+}
+
+/// The log has what was asked for, and never by which token.
+#[test]
+fn the_audit_log_holds_no_token_when_one_stands_in_the_path() {
+    let provider = Provider::new();
+    let world = provider.world("").env("ANTHROPIC_API_KEY", KEY);
+    let script = "echo $ANTHROPIC_API_KEY; bare=${ANTHROPIC_API_KEY#session-}
+        coded=$(printf %s $bare | od -An -v -tx1 | tr -d '\\n' | sed 's/ /%/g')
+        for path in v1/models v1/models/$ANTHROPIC_API_KEY $bare/v1 x-$bare $coded; do
+            curl -sS -o /dev/null -H \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/$path
+            curl -sS -o /dev/null $ANTHROPIC_BASE_URL/$path
+        done
+        curl -sS -o /dev/null -X $ANTHROPIC_API_KEY $ANTHROPIC_BASE_URL/v1/models";
+    let told = sh(&world, script).succeeds().output();
+    let token = told.trim().strip_prefix("session-").expect("a token");
+    let log = world.read("home/.local/state/agent-sandbox/proxy/audit.jsonl");
+    assert_eq!(log.lines().count(), 11, "{log}");
+    let coded = token.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
+    assert!(!log.contains(token) && !log.contains(&coded), "{log}");
+    for path in ["/v1/models", "/v1/models/[token]", "/[token]/v1", "/[token]"] {
+        assert!(log.contains(&format!("\"path\":\"{path}\"")), "{path}: {log}");
+    }
 }

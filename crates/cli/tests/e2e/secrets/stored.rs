@@ -50,7 +50,7 @@ fn what_cannot_be_stored_is_refused_and_changes_nothing() {
     world
         .run_with_input("value", ["secret", "set", "../x"])
         .code(2)
-        .stderr_contains("no name for a secret");
+        .stderr_contains("invalid name of a secret");
     world
         .run_with_input("\n", ["secret", "set", "x"])
         .code(1)
@@ -59,6 +59,36 @@ fn what_cannot_be_stored_is_refused_and_changes_nothing() {
     let odd = format!(r"printf '\377' | {binary} secret set x");
     world.host(["sh", "-c", &odd]).code(1).stderr_contains("no text");
     world.run(["secret", "list"]).succeeds().stdout("");
+}
+
+/// Messages end up in logs and on screens that others see.
+#[test]
+fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
+    let world = World::new();
+    for words in [
+        &["secret", "set", "anthropic", KEY][..],
+        &["secret", "set", KEY],
+        &["secret", "set", KEY, "anthropic"],
+        &["secret", "set", &format!("anthropic={KEY}")],
+        &["secret", "set", &format!("--{KEY}")],
+        &["secret", "set", "anthropic", &format!("--value={KEY}")],
+        &["secret", "set", "anthropic", "--value", KEY],
+        &["secret", "set", "anthropic", "--", KEY],
+        &["secret", "anthropic", KEY],
+        &["secret", KEY],
+        &["secret", "rm", "anthropic", KEY],
+        &["secret", "test", "anthropic", KEY],
+        &["--json", "secret", "set", "anthropic", KEY],
+    ] {
+        let refused = world.run_with_input("", words).code(2).stdout("");
+        refused.stderr_lacks(KEY).stderr_lacks("0123456789abcdef").stderr_contains("hint: ");
+    }
+    let by_name = world.run_with_input("", ["secret", "set", "a", "--from-env", KEY]).code(1);
+    by_name.stderr_lacks(KEY).stderr_contains("the variable is not set");
+    world.run(["secret", "list"]).succeeds().stdout("");
+    world.run(["secret", "set"]).code(2).stderr_contains("<NAME>");
+    // Other commands repeat what they do not take.
+    world.run(["ps", "--no-such-flag"]).code(2).stderr_contains("--no-such-flag");
 }
 
 #[test]

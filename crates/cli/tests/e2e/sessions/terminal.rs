@@ -67,6 +67,20 @@ fn a_terminal_has_a_name_inside_and_is_none_of_this_machines() {
     full.wait().code(0);
 }
 
+/// The end of what is typed is a key on a terminal, and after half a line it takes two.
+#[test]
+fn the_end_of_the_input_is_told_on_a_terminal() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    for (typed, heard) in [("line\n", "line\r\nline\r\n"), ("half", "halfhalf"), ("", "")] {
+        let run = world.run_with_input(typed, ["exec", "-it", "-s", "project", "cat"]);
+        run.succeeds().stdout(heard);
+    }
+    // Without `-i` there is no input at all.
+    world.run(["exec", "-t", "-s", "project", "cat"]).succeeds().stdout("");
+    world.run(["exec", "-t", "-s", "project", "echo", "said"]).succeeds().stdout("said\r\n");
+}
+
 #[test]
 fn keys_reach_the_job_in_front_and_jobs_can_be_stopped() {
     let world = World::new();
@@ -88,6 +102,40 @@ fn keys_reach_the_job_in_front_and_jobs_can_be_stopped() {
     terminal.enter("exit 5");
     terminal.wait().code(5);
     world.run(inside("true")).succeeds();
+}
+
+#[test]
+fn a_command_is_suspended_and_continued_by_the_callers_shell() {
+    let world = World::new();
+    let _guard = up(&world, &[]);
+    let binary = world.binary().display().to_string();
+    let mut shell = world.host_terminal(["bash", "--norc", "-i"]);
+    // Its shell does not fork from here on: a child that is stopped between vfork(2) and its exec would keep the shell
+    // from stopping, as on every terminal.
+    shell.enter(&format!(
+        "'{binary}' exec -it -s project sh -c 'trap \"echo con''tinued\" CONT; sleep 999 & echo be''gan; wait; wait'"
+    ));
+    shell.wait_for("began");
+    shell.keys(CTRL_Z);
+    shell.wait_for("Stopped");
+    shell.enter("stty -a | grep -o ' icanon'; echo host-$((40 + 2))");
+    shell.wait_for(" icanon");
+    shell.wait_for("host-42");
+    shell.enter("fg");
+    shell.wait_for("continued");
+    shell.keys(CTRL_C);
+    shell.wait_for("bash-");
+    shell.enter("echo code-$?");
+    shell.wait_for("code-130");
+    // Without a shell to return to it goes on.
+    let mut terminal = world.terminal(on_terminal("echo began; read x; echo got-$x"));
+    terminal.wait_for("began");
+    terminal.keys(CTRL_Z);
+    terminal.enter("more");
+    terminal.wait_for("got-more");
+    terminal.wait().code(0);
+    shell.enter("exit");
+    shell.wait();
 }
 
 #[test]

@@ -258,10 +258,13 @@ fn signals_limits_and_privileges_are_as_an_agent_expects() {
     room().before(&before).run(blocked).succeeds().stdout("SigBlk:\t0000000000000200\n");
     let line = ["/opt/entrypoint"].iter().chain(&blocked);
     room().before(&before).run(line).succeeds().stdout(&format!("SigBlk:\t{none}\n"));
-    // What is ignored is what was ignored before.
+    // Nothing is ignored, whatever was ignored before.
+    let caller = ["/usr/bin/env", "--ignore-signal=INT,USR1"];
     let ignored = ["grep", "SigIgn", "/proc/self/status"];
-    let control = room().run(ignored).succeeds().output();
-    room().run(["/opt/entrypoint"].iter().chain(&ignored)).succeeds().stdout(&control);
+    let control = room().before(&caller).run(ignored).succeeds().output();
+    assert!(control.ends_with("202\n"), "the control inherits both: {control}");
+    let line = ["/opt/entrypoint"].iter().chain(&ignored);
+    room().before(&caller).run(line).succeeds().stdout(&format!("SigIgn:\t{none}\n"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::CallError;
+use super::Malformed;
 use super::head::Received;
 
 /// What follows the last piece: headers that were not known before.
@@ -14,7 +14,8 @@ const LONGEST_SIZE: usize = 1 << 10;
 
 /// How much of a body is still to come.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decoder {
+pub enum Decoder {
+    /// So many bytes.
     Length(u64),
     /// The size of the next chunk.
     Size,
@@ -22,23 +23,30 @@ pub(super) enum Decoder {
     Chunk(u64),
     /// The end of a chunk.
     ChunkEnd,
+    /// The headers behind the last chunk.
     Trailers,
+    /// Everything up to the end of the connection.
     UntilEnd,
+    /// Nothing.
     Done,
 }
 
 /// What could be made of what has come.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
+    /// A piece of the body, as it came.
     Piece(Bytes),
+    /// The headers behind it.
     Trailers(HeaderMap),
+    /// The body is complete.
     End,
     /// Nothing before more has come.
     More,
 }
 
 impl Decoder {
-    pub(super) fn new(framing: Received) -> Self {
+    /// Begins with the body that a head announces.
+    pub fn new(framing: Received) -> Self {
         match framing {
             Received::Length(0) => Self::Done,
             Received::Length(length) => Self::Length(length),
@@ -47,17 +55,18 @@ impl Decoder {
         }
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    /// Returns whether the body is complete.
+    pub fn is_done(&self) -> bool {
         *self == Self::Done
     }
 
-    /// Whether the end of the connection is the end of the body.
-    pub(super) fn ends_with_connection(&self) -> bool {
+    /// Returns whether the end of the connection is the end of the body.
+    pub fn ends_with_connection(&self) -> bool {
         *self == Self::UntilEnd
     }
 
-    /// How many bytes are left, where that is known.
-    pub(super) fn left(&self) -> Option<u64> {
+    /// Returns how many bytes are left, where that is known.
+    pub fn left(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
             Self::Done => Some(0),
@@ -65,8 +74,8 @@ impl Decoder {
         }
     }
 
-    /// The next step, as far as the buffer goes.
-    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Step, CallError> {
+    /// Takes the next step, as far as the buffer goes.
+    pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Step, Malformed> {
         loop {
             match self {
                 Self::Done => return Ok(Step::End),
@@ -91,7 +100,7 @@ impl Decoder {
                     buffer.advance(2);
                     *self = Self::Size;
                 }
-                Self::ChunkEnd => return Err(CallError::Malformed("a chunk has no end")),
+                Self::ChunkEnd => return Err(Malformed("a chunk has no end")),
                 Self::Size => match size(buffer)? {
                     None => return Ok(Step::More),
                     Some(0) => *self = Self::Trailers,
@@ -119,24 +128,36 @@ fn up_to(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
 }
 
 /// The size of the next chunk, if its line is there as a whole.
-fn size(buffer: &mut BytesMut) -> Result<Option<u64>, CallError> {
+fn size(buffer: &mut BytesMut) -> Result<Option<u64>, Malformed> {
+    // httparse reads a line without a digit, such as `;x`, as the size 0: an answer that is cut there would look whole.
+    if !buffer.first().is_some_and(u8::is_ascii_hexdigit) {
+        return Err(Malformed("a chunk has no size"));
+    }
     match httparse::parse_chunk_size(buffer) {
-        Ok(httparse::Status::Complete((end, size))) => {
+        // httparse skips a bare LF in an extension, where others see the end of the line.
+        Ok(httparse::Status::Complete((end, size)))
+            if end <= LONGEST_SIZE && is_one_line(&buffer[..end]) =>
+        {
             buffer.advance(end);
             Ok(Some(size))
         }
         Ok(httparse::Status::Partial) if buffer.len() < LONGEST_SIZE => Ok(None),
-        _ => Err(CallError::Malformed("a chunk has no size")),
+        _ => Err(Malformed("a chunk has no size")),
     }
 }
 
+/// Returns whether CR and LF stand at the end alone.
+fn is_one_line(line: &[u8]) -> bool {
+    line.strip_suffix(b"\r\n").is_some_and(|line| memchr::memchr2(b'\r', b'\n', line).is_none())
+}
+
 /// What stands behind the last chunk, if it is there as a whole.
-fn trailers(buffer: &mut BytesMut) -> Result<Option<HeaderMap>, CallError> {
-    const WRONG: CallError = CallError::Malformed("what follows the body cannot be read");
+fn trailers(buffer: &mut BytesMut) -> Result<Option<HeaderMap>, Malformed> {
+    const WRONG: Malformed = Malformed("what follows the body cannot be read");
     let mut slots = [httparse::EMPTY_HEADER; MOST_TRAILERS];
     let mut trailers = HeaderMap::new();
     let end = match httparse::parse_headers(buffer, &mut slots) {
-        Ok(httparse::Status::Complete((end, found))) => {
+        Ok(httparse::Status::Complete((end, found))) if end <= LONGEST_TRAILERS => {
             for header in found {
                 let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| WRONG)?;
                 let value = HeaderValue::from_bytes(header.value).map_err(|_| WRONG)?;
@@ -160,7 +181,7 @@ mod tests {
         framing: Received,
         text: &str,
         size: usize,
-    ) -> Result<(Vec<u8>, usize, bool), CallError> {
+    ) -> Result<(Vec<u8>, usize, bool), Malformed> {
         let (mut decoder, mut buffer) = (Decoder::new(framing), BytesMut::new());
         let (mut all, mut trailers) = (Vec::new(), 0);
         for piece in text.as_bytes().chunks(size) {
@@ -203,6 +224,10 @@ mod tests {
         for text in [
             "xyz\r\n",
             "-1\r\n",
+            ";\r\n\r\n",
+            "1;x=y\n1;x=y\r\n!\r\n0\r\n\r\n",
+            " \r\n\r\n",
+            "5\r\nhello\r\n;x=0\r\n\r\n",
             "\r\n5\r\nhello",
             "1\r\nxy0\r\n\r\n",
             "fffffffffffffffff\r\n",
@@ -215,6 +240,10 @@ mod tests {
         }
         let endless = format!("5;{}", "x".repeat(LONGEST_SIZE));
         assert!(through(Received::Chunked, &endless, 100).is_err());
+        let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(LONGEST_SIZE));
+        for size in [1, 100, long.len()] {
+            assert!(through(Received::Chunked, &long, size).is_err(), "however it is cut");
+        }
         let endless = format!("0\r\n{}", "x: y\r\n".repeat(LONGEST_TRAILERS));
         assert!(through(Received::Chunked, &endless, 100).is_err());
     }

@@ -5,13 +5,13 @@ use std::mem::MaybeUninit;
 use bytes::{BufMut, Bytes, BytesMut};
 use hyper::body::Body as _;
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
 };
 use hyper::http::{request, response};
 use hyper::{Response, StatusCode, Version};
 
-use super::CallError;
-use crate::data::Upload;
+use super::Malformed;
+use crate::upload::Upload;
 
 /// As many as hyper takes from a client.
 const MOST_HEADERS: usize = 100;
@@ -35,6 +35,10 @@ pub(super) fn write(head: &request::Parts, body: &Upload) -> (BytesMut, Sent) {
             line(&mut text, name.as_str(), value.as_bytes());
         }
     }
+    if head.headers.contains_key(TE) {
+        // It is for this connection alone (RFC 9110, 10.1.4).
+        line(&mut text, "connection", b"te");
+    }
     let framing = if let Some(length) = body.size_hint().exact() {
         if length > 0 || head.headers.contains_key(CONTENT_LENGTH) {
             line(&mut text, "content-length", length.to_string().as_bytes());
@@ -56,32 +60,38 @@ fn line(text: &mut BytesMut, name: &str, value: &[u8]) {
 
 /// The head of an answer.
 #[derive(Debug)]
-pub(super) struct Head {
+pub struct Head {
+    /// Status and headers.
     pub parts: response::Parts,
+    /// The form of the body.
     pub framing: Received,
-    /// Whether the server keeps the connection open.
+    /// Set when the server keeps the connection open.
     pub keep: bool,
 }
 
 impl Head {
-    /// Whether it is only a note before the answer.
-    pub(super) fn is_interim(&self) -> bool {
+    /// Returns whether it is only a note before the answer.
+    pub fn is_interim(&self) -> bool {
         let status = self.parts.status;
         status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
     }
 }
 
-/// What a head says about the body behind it (RFC 9112, 6.3).
+/// The form of a body, as its head announces it (RFC 9112, 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Received {
+pub enum Received {
+    /// So many bytes.
     Length(u64),
+    /// Pieces, each with its size.
     Chunked,
+    /// Everything up to the end of the connection.
     UntilEnd,
 }
 
 impl Received {
-    /// What there is to read after all: some answers have no body whatever they say.
-    pub(super) fn body(self, of_head: bool, status: StatusCode) -> Self {
+    /// Returns what there is to read: some answers have no body whatever they say.
+    #[must_use]
+    pub fn body(self, of_head: bool, status: StatusCode) -> Self {
         let none = of_head
             || status.is_informational()
             || status == StatusCode::NO_CONTENT
@@ -91,7 +101,7 @@ impl Received {
 }
 
 /// Takes a head out of the buffer, if it is there as a whole.
-pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Head>, CallError> {
+pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, Malformed> {
     let Some(end) = end(buffer) else { return Ok(None) };
     parse(&buffer.split_to(end).freeze()).map(Some)
 }
@@ -105,8 +115,8 @@ fn end(buffer: &[u8]) -> Option<usize> {
     })
 }
 
-fn parse(bytes: &Bytes) -> Result<Head, CallError> {
-    const WRONG: CallError = CallError::Malformed("its head cannot be read");
+fn parse(bytes: &Bytes) -> Result<Head, Malformed> {
+    const WRONG: Malformed = Malformed("its head cannot be read");
     let mut slots = [const { MaybeUninit::uninit() }; MOST_HEADERS];
     let mut found = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
@@ -140,12 +150,12 @@ fn names(headers: &HeaderMap, word: &[u8]) -> bool {
 }
 
 /// Two readers must not see two lengths: what can be read in two ways is no answer.
-fn framing(headers: &mut HeaderMap, old: bool) -> Result<Received, CallError> {
+fn framing(headers: &mut HeaderMap, old: bool) -> Result<Received, Malformed> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         if !chunked || codings.next().is_some() || old || headers.contains_key(CONTENT_LENGTH) {
-            return Err(CallError::Malformed("its body has an unknown coding, or two lengths"));
+            return Err(Malformed("its body has an unknown coding, or two lengths"));
         }
         return Ok(Received::Chunked);
     }
@@ -161,7 +171,7 @@ fn framing(headers: &mut HeaderMap, old: bool) -> Result<Received, CallError> {
             }
             Ok(Received::Length(length))
         }
-        _ => Err(CallError::Malformed("its length is none")),
+        _ => Err(Malformed("its length is none")),
     }
 }
 
@@ -177,7 +187,7 @@ fn length(value: &HeaderValue) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Option<Head>, CallError> {
+    fn read(text: &str) -> Result<Option<Head>, Malformed> {
         take(&mut BytesMut::from(text))
     }
 

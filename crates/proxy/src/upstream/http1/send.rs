@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 
 use super::CallError;
 use super::head::{self, Sent};
-use crate::data::Upload;
+use crate::upload::Upload;
 use crate::upstream::dial::Stream;
 
 /// What is still to be written, in this order, and the body that the rest comes from.

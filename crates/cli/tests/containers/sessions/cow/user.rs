@@ -51,7 +51,7 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        self.run(&["rm", NAME]);
+        self.run(&["rm", "--yes", NAME]);
     }
 }
 
@@ -75,7 +75,8 @@ fn an_ordinary_user_reads_takes_over_and_removes_what_the_engine_kept() {
     user.run(&["apply", "-s", NAME, "--yes"]).succeeds();
     assert_eq!(user.world.read("project/dir/made"), "new\n");
     assert!(!user.world.has("project/gone") && !user.world.has("project/dir/deep"));
-    user.run(&["rm", NAME]).succeeds();
+    // Snapshots are work, too.
+    user.run(&["rm", "--yes", NAME]).succeeds();
     // Nothing of root's stays, which nobody else could remove.
     let find = "cd ~/.local/share/agent-sandbox && find . -user 0; ls layers boxes";
     assert_eq!(user.world.host(["sh", "-c", find]).output(), "boxes:\n\nlayers:\n");

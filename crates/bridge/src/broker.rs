@@ -1,0 +1,246 @@
+//! Requests from a Unix socket. Each gets a process of its own, so that what it started can be told from all else and
+//! ended with it; this one only accepts, counts, and cleans up behind those that could not.
+
+mod running;
+mod socket;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::descendants::{self, Reaped};
+use sandbox_linux::process::{self, Child, ProcessHandle};
+use sandbox_linux::signal::{ENDING, Signals, TERM};
+use sandbox_protocol::frame::{self, Kind, Request};
+
+use crate::audit::Record;
+use crate::request::{self, Prepared};
+use crate::runner::pump::Client;
+use crate::runner::{self, Ends, Input};
+use crate::server::{ServeError, Server};
+use running::Running;
+use socket::SocketPlace;
+
+pub(crate) use running::end_left_behind;
+
+/// How long a client may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Carries out what one client asks for; in a process of its own.
+pub(crate) type Serve<'a> = &'a dyn Fn(UnixStream) -> i32;
+
+/// Serves until told to end.
+pub(crate) fn run(
+    server: &Server,
+    socket: &Path,
+    listening: &mut dyn FnMut(&Path),
+) -> Result<(), ServeError> {
+    let limit = server.limit(|list| list.parallel).unwrap_or(1);
+    end_left_behind(&server.slots).map_err(ServeError::Serve)?;
+    listen(socket, limit, listening, &|client| serve(server, client))
+}
+
+/// Accepts clients, at most `limit` at a time.
+pub(crate) fn listen(
+    socket: &Path,
+    limit: u32,
+    listening: &mut dyn FnMut(&Path),
+    serve: Serve<'_>,
+) -> Result<(), ServeError> {
+    let wrong = |source| ServeError::Listen(socket.to_owned(), source);
+    let (listener, place) = socket::bind(socket).map_err(wrong)?;
+    descendants::adopt_orphans().map_err(ServeError::Serve)?;
+    // Whoever starts it in the background takes its own terminal away. Whoever leads a session already has none to lose.
+    let _ = process::lead_session();
+    let child = sandbox_linux::signal::CHILD;
+    let signals = Signals::of(ENDING.into_iter().chain([child])).map_err(ServeError::Serve)?;
+    listening(socket);
+    let mut broker = Broker { listener, signals, place, running: Vec::new(), limit, serve };
+    let done = broker.accept_until_told();
+    let ended = broker.end();
+    broker.place.remove();
+    done.and(ended).map_err(ServeError::Serve)
+}
+
+struct Broker<'a> {
+    listener: UnixListener,
+    signals: Signals,
+    place: SocketPlace,
+    running: Vec<Child>,
+    limit: u32,
+    serve: Serve<'a>,
+}
+
+impl Broker<'_> {
+    fn accept_until_told(&mut self) -> io::Result<()> {
+        loop {
+            let fds = [
+                (self.listener.as_fd(), Awaited::Data),
+                (self.signals.as_fd(), Awaited::Data),
+                (self.place.changes.as_fd(), Awaited::Data),
+            ];
+            let ready = channel::wait(&fds, None)?;
+            if ready[2] && !self.place.is_ours() {
+                return Ok(());
+            }
+            while let Some(arrived) = self.signals.next()? {
+                if ENDING.contains(&arrived.signal) {
+                    return Ok(());
+                }
+            }
+            self.clean_up()?;
+            match self.listener.accept() {
+                Ok((client, _)) => self.start(client)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // A client that has gone again, or too many open files: the next one may fare better.
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn start(&mut self, client: UnixStream) -> io::Result<()> {
+        client.set_nonblocking(false)?;
+        if self.running.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
+            // By whoever asked, not by us: a client that does not read must not hold up the others.
+            let _ = client.set_write_timeout(Some(Duration::from_millis(100)));
+            let text =
+                format!("denied: too many\nreason: {} host commands run already\n", self.limit);
+            let _ = frame::write(&client, Kind::Error, text.as_bytes());
+            let _ = frame::write(&client, Kind::Exit, &[1]);
+            return Ok(());
+        }
+        let (own, serve) = (process::pid(), self.serve);
+        let child = process::fork(|| {
+            // Out of our group, so that whoever kills that leaves it alive to end what it started.
+            let apart = process::lead_session();
+            match descendants::end_with_parent(own).and(apart) {
+                Ok(()) => serve(client),
+                Err(_) => 1,
+            }
+        })?;
+        self.running.push(child);
+        Ok(())
+    }
+
+    /// Forgets those that have ended. What one of them left behind, because it was killed, has become our child.
+    fn clean_up(&mut self) -> io::Result<()> {
+        loop {
+            match descendants::reap()? {
+                Reaped::One(pid) => self.running.retain(|child| child.pid() != pid),
+                Reaped::NoChildren => return Ok(()),
+                Reaped::NoneYet => break,
+            }
+        }
+        let known: BTreeSet<i32> = self.running.iter().map(Child::pid).collect();
+        descendants::children().difference(&known).for_each(|pid| descendants::end_tree(*pid));
+        Ok(())
+    }
+
+    /// Tells every request to end, and waits until nothing is left of them.
+    fn end(&mut self) -> io::Result<()> {
+        for child in &self.running {
+            if let Ok(handle) = ProcessHandle::open(child.pid()) {
+                let _ = handle.signal(TERM);
+            }
+        }
+        for child in &self.running {
+            let _ = child.wait();
+        }
+        descendants::end_all()
+    }
+}
+
+/// One client, from its request to its exit code.
+fn serve(server: &Server, socket: UnixStream) -> i32 {
+    let start = Instant::now();
+    let Ok(client) = socket.try_clone().map(Client::new) else { return 1 };
+    let Ok(request) = ask(&socket) else { return 1 };
+    let mut record = Record {
+        transport: "unix",
+        argv: &request.argv,
+        cwd: Some(&request.cwd),
+        program: None,
+        sha256: None,
+        outcome: "failed",
+        reason: None,
+        code: 1,
+        output: 0,
+        milliseconds: 0,
+    };
+    if let Err(error) = server.audit.check() {
+        say(&client, &format!("agent-sandbox: the audit log cannot be written: {error}\n"), 1);
+        return 1;
+    }
+    let running = match Running::note(&server.slots) {
+        Ok(running) => running,
+        Err(error) => {
+            say(&client, &format!("agent-sandbox: the state cannot be written: {error}\n"), 1);
+            return 1;
+        }
+    };
+    match request::prepare(server, &request.argv, Some(&request.cwd)) {
+        Ok(prepared) => {
+            record.program = Some(&prepared.program);
+            let finished = carry_out(&prepared, socket, &client);
+            drop(running);
+            let ending = runner::ending(&prepared, finished);
+            (record.outcome, record.code) = (ending.outcome, ending.code);
+            (record.output, record.sha256) = (ending.printed, ending.sha256.as_deref());
+            record.milliseconds = start.elapsed().as_millis();
+            record.reason = ending.reason.as_deref();
+            let text = ending.reason.as_ref().map(|reason| format!("agent-sandbox: {reason}\n"));
+            write_down(server, &record);
+            say(&client, &text.unwrap_or_default(), ending.code);
+        }
+        Err(refused) => {
+            let (text, code, outcome) = refused.answer();
+            (record.outcome, record.code, record.reason) = (outcome, code, Some(text.trim_end()));
+            record.milliseconds = start.elapsed().as_millis();
+            write_down(server, &record);
+            say(&client, &text, code);
+        }
+    }
+    0
+}
+
+/// The request, which must come soon.
+pub(crate) fn ask(mut socket: &UnixStream) -> io::Result<Request> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let frame = frame::read(&mut socket)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    socket.set_read_timeout(None)?;
+    if frame.kind != Kind::Request {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(Request::decode(&frame.body)?)
+}
+
+pub(crate) fn carry_out(
+    prepared: &Prepared,
+    socket: UnixStream,
+    client: &Client,
+) -> io::Result<runner::Finished> {
+    let ends = Ends {
+        input: Input::Frames { socket, client: client.clone() },
+        output: Box::new(client.stream(Kind::Output)),
+        error: Box::new(client.stream(Kind::Error)),
+    };
+    runner::run(prepared, ends, drop)
+}
+
+/// The last words to a client. One that is gone does not hear them.
+pub(crate) fn say(client: &Client, text: &str, code: u8) {
+    if !text.is_empty() {
+        let _ = client.send(Kind::Error, text.as_bytes());
+    }
+    let _ = client.send(Kind::Exit, &[code]);
+}
+
+fn write_down(server: &Server, record: &Record<'_>) {
+    if let Err(error) = server.audit.write(record) {
+        let _ = writeln!(io::stderr(), "agent-sandbox: the audit log cannot be written: {error}");
+    }
+}

@@ -1,0 +1,56 @@
+//! The socket of a broker, and its name in the file system.
+
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::inotify::Inotify;
+
+/// The folder around the socket decides who reaches it; inside a container ids may differ from the host's.
+pub(super) fn bind(socket: &Path) -> io::Result<(UnixListener, SocketPlace)> {
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket)?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o666))?;
+    listener.set_nonblocking(true)?;
+    let place = SocketPlace::watch(socket)?;
+    Ok((listener, place))
+}
+
+/// The socket's name, as long as it leads here.
+pub(super) struct SocketPlace {
+    path: PathBuf,
+    id: (u64, u64),
+    pub(super) changes: Inotify,
+}
+
+impl SocketPlace {
+    fn watch(socket: &Path) -> io::Result<Self> {
+        let changes = Inotify::new()?;
+        let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty());
+        changes.add(folder.unwrap_or(Path::new(".")))?;
+        let path = std::path::absolute(socket)?;
+        let id = id(&path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { path, id, changes })
+    }
+
+    /// Returns true when clients can still reach this process. A broker without a socket has lost its session.
+    pub(super) fn is_ours(&self) -> bool {
+        self.changes.drain();
+        id(&self.path) == Some(self.id)
+    }
+
+    /// Removes the socket, unless it is another process's by now.
+    pub(super) fn remove(&self) {
+        if self.is_ours() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn id(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}

@@ -1,0 +1,119 @@
+//! Files that decide what runs on the host: believed only where no other user can change them, as sudo and sshd do.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::path::resolve::Resolver;
+use thiserror::Error;
+
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// File or directory that another user can change.
+#[derive(Debug, Error)]
+pub enum Loose {
+    /// Its owner is another user.
+    #[error("`{}` belongs to the user {owner}", path.display())]
+    Owner {
+        /// The file or directory.
+        path: PathBuf,
+        /// The user's number.
+        owner: u32,
+    },
+    /// Its mode lets others write.
+    #[error("`{}` can be written by other users (mode {mode:o})", path.display())]
+    Writable {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It cannot be looked at.
+    #[error("cannot look at `{}`: {source}", path.display())]
+    Unknown {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Loose {
+    /// Returns the next step for the user.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Owner { path, .. } => Some(format!("run `chown root: {}`", path.display())),
+            Self::Writable { path, .. } => Some(format!("run `chmod go-w {}`", path.display())),
+            Self::Unknown { .. } => None,
+        }
+    }
+}
+
+/// Checks a file, every directory above it, and every directory that holds a symlink on the way: each must belong to
+/// root or to `user`, and no one else may write it.
+pub(crate) fn check_owner(path: &Path, user: u32) -> Result<(), Loose> {
+    let place = Resolver::default().place(path);
+    for end in place.links.iter().chain([&place.path]) {
+        for path in end.ancestors() {
+            check_one(path, user)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_one(path: &Path, user: u32) -> Result<(), Loose> {
+    let found = fs::symlink_metadata(path)
+        .map_err(|source| Loose::Unknown { path: path.to_owned(), source })?;
+    if found.uid() != 0 && found.uid() != user {
+        return Err(Loose::Owner { path: path.to_owned(), owner: found.uid() });
+    }
+    // In a sticky directory such as `/tmp`, no other user can replace what is ours.
+    let shared = found.is_dir() && found.mode() & STICKY != 0;
+    if found.mode() & OTHERS_WRITE != 0 && !shared {
+        return Err(Loose::Writable { path: path.to_owned(), mode: found.mode() & 0o7777 });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_file_is_believed_only_when_no_other_user_can_change_it() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let user = fs::metadata(&root).unwrap().uid();
+        let (dir, elsewhere) = (root.join("dir"), root.join("elsewhere"));
+        let (file, link) = (dir.join("list"), elsewhere.join("link"));
+        fs::create_dir(&dir).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        let set =
+            |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        for (why, path, changed, mode, believed) in [
+            ("all is ours", &file, &file, 0o644, true),
+            ("the world can write it", &file, &file, 0o646, false),
+            ("a group can write it", &file, &file, 0o664, false),
+            ("the world can replace it", &file, &dir, 0o757, false),
+            ("a group can replace it", &file, &dir, 0o775, false),
+            ("a sticky directory", &file, &dir, 0o1777, true),
+            ("the link's target", &link, &file, 0o666, false),
+            ("the link's directory", &link, &elsewhere, 0o777, false),
+            ("through a link", &link, &elsewhere, 0o755, true),
+        ] {
+            for (path, usual) in [(&file, 0o644), (&dir, 0o755), (&elsewhere, 0o755)] {
+                set(path, usual);
+            }
+            set(changed, mode);
+            assert_eq!(check_owner(path, user).is_ok(), believed, "{why}");
+        }
+        let other = check_owner(&file, user + 1);
+        assert!(user == 0 || matches!(other, Err(Loose::Owner { .. })), "{other:?}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Paths of the container, as the host knows them.
+//!
+//! Each directory that both sides share is opened once, and every lookup happens below that descriptor: a link that
+//! leads out of it, wherever somebody planted it, leads nowhere.
+
+pub mod argument;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use sandbox_linux::beneath::{Found, Root};
+use thiserror::Error;
+
+use crate::list::HostMount;
+use argument::parts;
+
+/// The directories that both sides see.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    shared: Vec<(PathBuf, Root)>,
+}
+
+/// A directory of the host to work in, held open.
+#[derive(Debug)]
+pub(crate) struct WorkDir {
+    /// Which shared directory it lies in.
+    shared: usize,
+    /// Its path below that.
+    below: PathBuf,
+    /// The directory.
+    pub(crate) dir: Found,
+}
+
+impl WorkDir {
+    /// Its path below the shared directory that it lies in.
+    pub(crate) fn below(&self) -> &Path {
+        &self.below
+    }
+}
+
+/// A path that the host does not share.
+#[derive(Debug, Error)]
+pub(crate) enum PlaceError {
+    /// No shared directory holds it.
+    #[error("`{}` lies in no directory that the container shares with the host", .0.display())]
+    Outside(PathBuf),
+    /// It leads out of the shared directory.
+    #[error("`{}` leads out of the directory that the container shares with the host", .0.display())]
+    Escapes(PathBuf),
+    /// It cannot be looked at.
+    #[error("cannot look at `{}` on the host: {}", .0.display(), .1)]
+    Look(PathBuf, io::Error),
+}
+
+impl Places {
+    /// Opens the shared directories.
+    pub(crate) fn open(mounts: &[HostMount]) -> io::Result<Self> {
+        let mut shared = Vec::new();
+        for mount in mounts {
+            match Root::open(&mount.host) {
+                Ok(root) => shared.push((mount.container.clone(), root)),
+                // A single file that is shared: there is nothing below it.
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { shared })
+    }
+
+    /// Whether nothing is shared.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shared.is_empty()
+    }
+
+    /// Whether a file of the host lies where the container may be able to write.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.shared.iter().any(|(_, root)| path.starts_with(root.path()))
+    }
+
+    /// The directory of the host that a directory of the container is.
+    pub(crate) fn work_dir(&self, asked: &Path) -> Result<WorkDir, PlaceError> {
+        let (shared, below) = self.split(asked)?;
+        let dir = self.look(shared, &below, asked)?;
+        match dir {
+            Some(dir) => Ok(WorkDir { shared, below: dir.below.clone(), dir }),
+            None => Err(PlaceError::Look(asked.to_owned(), io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// A directory of the host that a list names, if it lies in a shared one.
+    pub(crate) fn named_dir(&self, dir: &Path) -> io::Result<Option<WorkDir>> {
+        let real = dir.canonicalize()?;
+        let below = |(at, (_, root)): (usize, &(PathBuf, Root))| {
+            Some((root.path().components().count(), at, real.strip_prefix(root.path()).ok()?))
+        };
+        let found = self.shared.iter().enumerate().filter_map(below).max_by_key(|found| found.0);
+        let Some((_, shared, below)) = found else { return Ok(None) };
+        let dir = self.shared[shared].1.find(below)?;
+        Ok(dir.map(|dir| WorkDir { shared, below: dir.below.clone(), dir }))
+    }
+
+    /// Looks a path up in the shared directory that a working directory lies in.
+    pub(crate) fn look_below(
+        &self,
+        dir: &WorkDir,
+        below: &Path,
+    ) -> Result<Option<Found>, PlaceError> {
+        self.look(dir.shared, below, below)
+    }
+
+    /// The root of the shared directory that a working directory lies in.
+    pub(crate) fn root_of(&self, dir: &WorkDir) -> &Path {
+        self.shared[dir.shared].1.path()
+    }
+
+    /// A word of a request, with the container's paths in it replaced by the host's.
+    pub(crate) fn argument(
+        &self,
+        word: &OsStr,
+        cwd: Option<&WorkDir>,
+    ) -> Result<OsString, PlaceError> {
+        let bytes = word.as_bytes();
+        let mut out = Vec::new();
+        let mut done = 0;
+        for part in parts(bytes) {
+            let path = Path::new(OsStr::from_bytes(&bytes[part.range.clone()]));
+            if part.absolute {
+                let host = self.on_host(path)?;
+                out.extend_from_slice(&bytes[done..part.range.start]);
+                out.extend_from_slice(host.as_os_str().as_bytes());
+                done = part.range.end;
+            } else {
+                self.check_relative(path, cwd)?;
+            }
+        }
+        out.extend_from_slice(&bytes[done..]);
+        Ok(OsString::from_vec(out))
+    }
+
+    fn on_host(&self, path: &Path) -> Result<PathBuf, PlaceError> {
+        if path == Path::new("/dev/null") {
+            return Ok(path.to_owned());
+        }
+        let (shared, below) = self.split(path)?;
+        let root = &self.shared[shared].1;
+        if let Some(found) = self.look(shared, &below, path)? {
+            return Ok(root.path().join(found.below));
+        }
+        // What does not exist yet is made by the command, in a directory that does.
+        let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+            return Err(PlaceError::Escapes(path.to_owned()));
+        };
+        match self.look(shared, parent, path)? {
+            Some(found) => Ok(root.path().join(found.below).join(name)),
+            None if is_plain(&below) => Ok(root.path().join(below)),
+            None => Err(PlaceError::Escapes(path.to_owned())),
+        }
+    }
+
+    /// A relative path is passed on as it is, if it does not lead out.
+    fn check_relative(&self, path: &Path, cwd: Option<&WorkDir>) -> Result<(), PlaceError> {
+        let escapes = || PlaceError::Escapes(path.to_owned());
+        let Some(cwd) = cwd else {
+            return if is_plain(path) { Ok(()) } else { Err(escapes()) };
+        };
+        let below = cwd.below.join(path);
+        match self.look(cwd.shared, &below, path)? {
+            None if !is_plain(path) => Err(escapes()),
+            _ => Ok(()),
+        }
+    }
+
+    fn split(&self, path: &Path) -> Result<(usize, PathBuf), PlaceError> {
+        let below = |(at, (container, _)): (usize, &(PathBuf, Root))| {
+            let below = path.strip_prefix(container).ok()?.to_owned();
+            Some((container.components().count(), at, below))
+        };
+        let found =
+            self.shared.iter().enumerate().filter_map(below).max_by_key(|(length, ..)| *length);
+        found.map(|(_, at, below)| (at, below)).ok_or_else(|| PlaceError::Outside(path.to_owned()))
+    }
+
+    fn look(&self, shared: usize, below: &Path, asked: &Path) -> Result<Option<Found>, PlaceError> {
+        match self.shared[shared].1.find(below) {
+            Ok(found) => Ok(found),
+            Err(error) if Root::is_escape(&error) => Err(PlaceError::Escapes(asked.to_owned())),
+            Err(error) => Err(PlaceError::Look(asked.to_owned(), error)),
+        }
+    }
+}
+
+/// Whether a path goes down only.
+fn is_plain(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}

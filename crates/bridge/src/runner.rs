@@ -1,0 +1,218 @@
+//! One command, from its start to the end of everything that it started.
+
+mod digest;
+pub(crate) mod pump;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::descendants;
+use sandbox_linux::process::Change;
+use sandbox_linux::signal::{CONT, ENDING, Signals, TERM};
+
+use crate::request::Prepared;
+use pump::{Client, Meter};
+
+/// How long a command may take to end by itself once it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What happens while a command runs.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// It ended.
+    Ended(Change),
+    /// Whoever asked for it is gone, or this process is to end.
+    Gone,
+    /// The client passes a signal on.
+    Signal(i32),
+    /// It has printed more than it may.
+    Flood,
+}
+
+/// Where input comes from.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The command reads this process's own.
+    Own,
+    /// A client sends it.
+    Frames { socket: UnixStream, client: Client },
+}
+
+/// Both sides of a request's streams.
+pub(crate) struct Ends {
+    pub input: Input,
+    pub output: Box<dyn Write + Send>,
+    pub error: Box<dyn Write + Send>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finished {
+    /// For the record: `ended`, `timeout`, `flood` or `gone`.
+    pub outcome: &'static str,
+    pub code: u8,
+    pub printed: u64,
+    /// The SHA-256 of the program's file; of one that can only be run, nothing.
+    pub sha256: Option<String>,
+}
+
+/// Runs a command and waits until nothing of it is left. `watch` may start threads that tell of the client's end.
+pub(crate) fn run(
+    prepared: &Prepared,
+    ends: Ends,
+    watch: impl FnOnce(Sender<Event>),
+) -> io::Result<Finished> {
+    descendants::adopt_orphans()?;
+    let signals = Signals::of(ENDING)?;
+    let file = File::open(&prepared.program).ok();
+    let mut child = spawn(prepared, &ends.input)?;
+    let pid = i32::try_from(child.id()).unwrap_or(0);
+    let (events, happened) = mpsc::channel();
+    let meter = Arc::new(Meter { printed: AtomicU64::new(0), limit: prepared.output });
+    let mut pumps = Vec::new();
+    if let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
+        pumps.push(pump::output(out, ends.output, meter.clone(), events.clone()));
+        pumps.push(pump::output(err, ends.error, meter.clone(), events.clone()));
+    }
+    if let (Input::Frames { socket, client }, Some(stdin)) = (ends.input, child.stdin.take()) {
+        pump::input(socket, client, stdin, events.clone());
+    }
+    tell_of_signals(signals, events.clone());
+    watch(events.clone());
+    thread::spawn(move || tell_of_end(pid, &events));
+    // While it runs, so that nobody waits for it.
+    let hashing = thread::spawn(move || digest::of(file?).ok());
+    let (outcome, code) = attend(pid, prepared, &happened);
+    // Nothing of a request outlives it, whatever the command left behind.
+    let ended = descendants::end_all();
+    if ended.is_ok() {
+        for pump in pumps {
+            let _ = pump.join();
+        }
+    }
+    ended?;
+    let sha256 = hashing.join().ok().flatten();
+    Ok(Finished { outcome, code, printed: meter.printed.load(Ordering::Relaxed), sha256 })
+}
+
+fn spawn(prepared: &Prepared, input: &Input) -> io::Result<Child> {
+    let mut command = sandbox_linux::process::command(&prepared.program);
+    command.arg0(&prepared.argv[0]).args(&prepared.argv[1..]);
+    command.env_clear().envs(prepared.env.iter().map(|(name, value)| (name, value)));
+    // The kernel kills the command when this process dies. Its descendants are found by their mark.
+    sandbox_linux::process::dies_with_caller(&mut command);
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(match input {
+        Input::Own => Stdio::inherit(),
+        Input::Frames { .. } => Stdio::piped(),
+    });
+    command.spawn()
+}
+
+/// Waits for the command's end, or makes it end.
+fn attend(pid: i32, prepared: &Prepared, happened: &Receiver<Event>) -> (&'static str, u8) {
+    let deadline = Instant::now() + prepared.timeout;
+    loop {
+        match happened.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Ended(change)) => return ("ended", code_of(change)),
+            // Its group may be gone already: then its end is on the way here.
+            Ok(Event::Signal(signal)) if prepared.passes(signal) => {
+                let _ = descendants::signal_group(pid, signal);
+            }
+            Ok(Event::Signal(_)) => {}
+            Ok(Event::Flood) => return ("flood", finish(pid, happened, 137)),
+            Ok(Event::Gone) => return ("gone", finish(pid, happened, 137)),
+            Err(RecvTimeoutError::Timeout) => return ("timeout", finish(pid, happened, 124)),
+            Err(RecvTimeoutError::Disconnected) => return ("gone", 137),
+        }
+    }
+}
+
+/// Asks the command to end, and gives it a moment. Whoever does not take it is killed with the rest.
+fn finish(pid: i32, happened: &Receiver<Event>, code: u8) -> u8 {
+    let _ = descendants::signal_group(pid, TERM);
+    // One that was stopped hears nothing until it goes on.
+    let _ = descendants::signal_group(pid, CONT);
+    let deadline = Instant::now() + GRACE;
+    while let Ok(event) = happened.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        if matches!(event, Event::Ended(_)) {
+            break;
+        }
+    }
+    code
+}
+
+fn code_of(change: Change) -> u8 {
+    match change {
+        Change::Exited(code) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
+        Change::Killed(signal) | Change::Stopped(signal) => {
+            u8::try_from(128 + signal).unwrap_or(u8::MAX)
+        }
+    }
+}
+
+/// Orphans that were adopted meanwhile are reaped on the way.
+fn tell_of_end(pid: i32, events: &Sender<Event>) {
+    while let Ok(Some((ended, change))) = descendants::wait_any() {
+        if ended == pid {
+            let _ = events.send(Event::Ended(change));
+            return;
+        }
+    }
+}
+
+fn tell_of_signals(signals: Signals, events: Sender<Event>) {
+    thread::spawn(move || {
+        while channel::wait(&[(signals.as_fd(), Awaited::Data)], None).is_ok() {
+            if matches!(signals.next(), Ok(Some(_))) {
+                let _ = events.send(Event::Gone);
+                return;
+            }
+        }
+    });
+}
+
+/// How a run ended, for the record and for the client.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The word for the record.
+    pub outcome: &'static str,
+    pub code: u8,
+    pub printed: u64,
+    /// What there is to say about it.
+    pub reason: Option<String>,
+    pub sha256: Option<String>,
+}
+
+/// Describes the end of a run.
+pub(crate) fn ending(prepared: &Prepared, finished: io::Result<Finished>) -> Ending {
+    let name = prepared.argv[0].display();
+    match finished {
+        Ok(Finished { outcome, code, printed, sha256 }) => {
+            let reason = match outcome {
+                "timeout" => Some(format!(
+                    "`{name}` took longer than {} seconds",
+                    prepared.timeout.as_secs()
+                )),
+                "flood" => Some(format!("`{name}` printed more than {} bytes", prepared.output)),
+                _ => None,
+            };
+            Ending { outcome, code, printed, reason, sha256 }
+        }
+        Err(error) => {
+            let reason = Some(format!("`{name}` cannot be run: {error}"));
+            Ending { outcome: "failed", code: 126, printed: 0, reason, sha256: None }
+        }
+    }
+}

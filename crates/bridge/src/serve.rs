@@ -1,0 +1,32 @@
+//! Carries out requests: from a Unix socket, or as the forced command of sshd.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use sandbox_core::Host;
+use sandbox_linux::{holder, signal};
+
+use crate::server::Server;
+use crate::{broker, forced};
+
+pub use crate::server::{Options, ServeError};
+
+/// Serves until told to end, or carries out the one request from sshd. Returns the exit code. `listening` is called once
+/// clients can connect to a socket.
+pub fn serve(
+    options: &Options,
+    host: &Host,
+    listening: &mut dyn FnMut(&Path),
+) -> Result<u8, ServeError> {
+    // Requests, and the processes that wait for them, do not inherit the signals that the caller ignored or blocked.
+    signal::forget_the_callers().map_err(ServeError::Serve)?;
+    let server = Server::open(options, host)?;
+    if options.locked {
+        holder::sign_lock(io::stdin().as_fd()).map_err(ServeError::Serve)?;
+    }
+    match &options.listen {
+        Some(socket) => broker::run(&server, socket, listening).map(|()| 0),
+        None => forced::run(&server, host),
+    }
+}

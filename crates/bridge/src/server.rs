@@ -1,0 +1,162 @@
+//! Everything that decides about requests, read before the first one.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::Host;
+use thiserror::Error;
+
+use crate::audit::Audit;
+use crate::list::{HostList, ListError};
+use crate::place::{PlaceError, Places};
+
+/// Settings of a server of host commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The list that is enforced.
+    pub list: PathBuf,
+    /// Socket to listen at. Without one, the request is read from `SSH_ORIGINAL_COMMAND`.
+    pub listen: Option<PathBuf>,
+    /// List of a session, which a request must pass too.
+    pub session_list: Option<PathBuf>,
+    /// Directory for locks, the audit log and an empty working directory.
+    pub state: Option<PathBuf>,
+    /// Audit log, instead of the one that the lists name.
+    pub audit: Option<PathBuf>,
+    /// True when standard input is a lock file that this process signs.
+    pub locked: bool,
+}
+
+/// Reason why no requests are carried out.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// A list cannot be used.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// A shared directory cannot be opened.
+    #[error("cannot open the directories that are shared with the container")]
+    Places(#[source] io::Error),
+    /// The state directory cannot be used.
+    #[error("cannot use the state directory `{}`", .0.display())]
+    State(PathBuf, #[source] io::Error),
+    /// There is no state directory.
+    #[error("there is no home directory to keep the state in")]
+    NoHome,
+    /// The socket cannot be bound.
+    #[error("cannot listen at `{}`", .0.display())]
+    Listen(PathBuf, #[source] io::Error),
+    /// A system call failed while serving.
+    #[error("cannot go on serving")]
+    Serve(#[source] io::Error),
+}
+
+impl ServeError {
+    /// Returns the next step for the user.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::List(error) => error.hint(),
+            Self::Places(_) => Some("each `host` of `mounts` must be a directory".into()),
+            Self::NoHome | Self::State(..) => Some("name a directory with `--state`".into()),
+            Self::Listen(..) | Self::Serve(_) => None,
+        }
+    }
+}
+
+/// Server of host commands, ready for requests.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// The lists that must allow a request, the enforced one first.
+    pub lists: Vec<HostList>,
+    pub places: Places,
+    pub audit: Audit,
+    /// Where a command runs that no directory is known for: there is nothing in it.
+    pub empty: PathBuf,
+    /// This program's own file, which is never run for a request.
+    pub own: PathBuf,
+    pub env: Vec<(String, OsString)>,
+    /// Locks for parallel runs.
+    pub slots: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn open(options: &Options, host: &Host) -> Result<Self, ServeError> {
+        let lists = lists(options)?;
+        let last = lists.last().cloned().unwrap_or_default();
+        let state = match &options.state {
+            Some(state) => state.clone(),
+            None => host.state_dir().ok_or(ServeError::NoHome)?.join("host-commands"),
+        };
+        // Requests run elsewhere, and still write here.
+        let wrong = |source| ServeError::State(state.clone(), source);
+        let state = std::path::absolute(&state).map_err(wrong)?;
+        let empty = prepare(&state).map_err(|source| ServeError::State(state.clone(), source))?;
+        let named = lists.iter().find_map(|list| list.audit.clone());
+        let log = options.audit.clone().or(named);
+        let log = log.unwrap_or_else(|| state.join("audit.jsonl"));
+        if let Some(folder) = options.audit.as_deref().and_then(Path::parent) {
+            let wrong = |source| ServeError::State(folder.to_owned(), source);
+            std::fs::create_dir_all(folder).map_err(wrong)?;
+        }
+        Ok(Self {
+            places: Places::open(&last.mounts).map_err(ServeError::Places)?,
+            env: environment(&lists[0].path, host),
+            lists,
+            audit: Audit::new(log),
+            empty,
+            own: host.exe.clone(),
+            slots: state,
+        })
+    }
+
+    /// Where programs are looked for.
+    pub(crate) fn path(&self) -> &[PathBuf] {
+        &self.lists[0].path
+    }
+
+    /// The strictest of the lists' limits.
+    pub(crate) fn limit<T: Ord>(&self, of: impl Fn(&HostList) -> T) -> Option<T> {
+        self.lists.iter().map(of).min()
+    }
+
+    /// Whether a directory of the container is one whose changes the host does not see, and is not shared.
+    pub(crate) fn is_apart(&self, asked: &Path) -> bool {
+        let mut apart = self.lists.iter().flat_map(|list| &list.apart);
+        let outside = || matches!(self.places.work_dir(asked), Err(PlaceError::Outside(_)));
+        apart.any(|dir| asked.starts_with(dir)) && outside()
+    }
+}
+
+/// The enforced list, then the session's. A session of the user's own needs no enforced one.
+fn lists(options: &Options) -> Result<Vec<HostList>, ListError> {
+    let session = options.session_list.as_deref().map(HostList::read).transpose()?;
+    let enforced = match HostList::read_enforced(&options.list) {
+        Err(ListError::Read { source, .. })
+            if session.is_some() && source.kind() == io::ErrorKind::NotFound =>
+        {
+            None
+        }
+        read => Some(read?),
+    };
+    Ok(enforced.into_iter().chain(session).collect())
+}
+
+fn prepare(state: &Path) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(state)?;
+    let empty = state.join("empty");
+    std::fs::create_dir_all(&empty)?;
+    empty.canonicalize()
+}
+
+/// What every command gets, and nothing else: no variable of the caller's decides anything.
+fn environment(path: &[PathBuf], host: &Host) -> Vec<(String, OsString)> {
+    let joined = std::env::join_paths(path).unwrap_or_default();
+    let mut env = vec![("PATH".to_owned(), joined), ("LANG".into(), "C.UTF-8".into())];
+    for (name, value) in [("PAGER", "cat"), ("SYSTEMD_PAGER", "cat"), ("TERM", "dumb")] {
+        env.push((name.into(), value.into()));
+    }
+    for name in ["HOME", "USER", "LOGNAME"] {
+        env.extend(host.var(name).map(|value| (name.to_owned(), value.to_owned())));
+    }
+    env
+}

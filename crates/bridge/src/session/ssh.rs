@@ -1,0 +1,114 @@
+//! The way by SSH: the key, who holds it, and which host is believed.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::config::command::PublicKey;
+use sandbox_core::config::file::{AgentInit, HostCommands, HostKey};
+use sandbox_core::host::RUNTIME_BINARY;
+
+use super::{Around, Bridge, BridgeError, BridgeKey};
+use crate::relay;
+use crate::route::{BRIDGE_DIR, Ssh, Way};
+
+/// Where the session's folder holds keys.
+const KEYS: &str = "keys";
+/// Where the relay listens, inside.
+const RELAY_DIR: &str = "/run/agent-sandbox/relay";
+
+/// A process inside that holds the key, so that the agent need not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relay {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Its program, and what that is started with.
+    pub words: Vec<String>,
+}
+
+impl Bridge {
+    pub(super) fn by_ssh(
+        config: &HostCommands,
+        commands: Vec<Vec<String>>,
+        around: &Around<'_>,
+    ) -> Result<Self, BridgeError> {
+        let user = word("user", config.user.as_ref().ok_or(BridgeError::NoUser)?)?;
+        let host = config.host.clone().unwrap_or_else(|| "host.docker.internal".into());
+        let is_address = host.parse::<IpAddr>().is_ok();
+        let host = if is_address { host } else { word("host", &host)? };
+        let name = word("ssh_key_secret", config.ssh_key_secret.as_deref().unwrap_or("ssh_key"))?;
+        let relayed = around.init == AgentInit::Supervise;
+        let ssh = Ssh {
+            user,
+            host,
+            port: config.port.unwrap_or(22),
+            key: Path::new("/run/secrets").join(&name),
+            known_hosts: known_hosts(config, around, relayed),
+            accept_new: config.host_key == HostKey::AcceptNew,
+        };
+        let relay = relayed.then(|| Relay::of(&ssh));
+        let way = match &relay {
+            Some(relay) => Way::Unix { socket: relay.socket.clone() },
+            None => Way::Ssh(ssh.clone()),
+        };
+        // By the host's own network, its gateway is a detour.
+        let lead = if around.network == "host" { "127.0.0.1" } else { "host-gateway" };
+        Ok(Self {
+            relay,
+            known_hosts: believed(&config.host_key, &ssh, around.host_keys)?,
+            host: (!is_address).then(|| (ssh.host.clone(), lead)),
+            key: Some(BridgeKey {
+                secret: config.ssh_key_secret.clone(),
+                user: ssh.user,
+                source: Path::new(KEYS).join(name),
+                target: ssh.key,
+            }),
+            ..Self::new(config, way, commands)
+        })
+    }
+}
+
+impl Relay {
+    fn of(ssh: &Ssh) -> Self {
+        let socket = Path::new(RELAY_DIR).join("socket");
+        let options = relay::Options { listen: socket.clone(), ssh: ssh.clone() };
+        let mut words = vec![RUNTIME_BINARY.to_owned()];
+        words.extend(options.words());
+        Self { socket, words }
+    }
+}
+
+/// Where keys of hosts are looked for; those that are believed at first sight are kept where whoever asks can write.
+fn known_hosts(config: &HostCommands, around: &Around<'_>, relayed: bool) -> PathBuf {
+    match (&config.host_key, relayed) {
+        (HostKey::AcceptNew, true) => Path::new(RELAY_DIR).join("known_hosts"),
+        (HostKey::AcceptNew, false) => around.home.join(".agent-sandbox-known-hosts"),
+        _ => Path::new(BRIDGE_DIR).join("known_hosts"),
+    }
+}
+
+/// The keys that the host may show.
+fn believed(
+    host_key: &HostKey,
+    ssh: &Ssh,
+    own: &[PublicKey],
+) -> Result<Option<String>, BridgeError> {
+    let lines = |keys: &[PublicKey]| {
+        keys.iter().map(|key| key.known_host(&ssh.host, ssh.port)).collect::<String>()
+    };
+    match host_key {
+        HostKey::AcceptNew => Ok(None),
+        HostKey::Key(key) => Ok(Some(lines(std::slice::from_ref(key)))),
+        HostKey::Pinned if own.is_empty() => Err(BridgeError::NoHostKey),
+        HostKey::Pinned => Ok(Some(lines(own))),
+    }
+}
+
+/// A word that is the same in a path, in `known_hosts` and among arguments.
+fn word(key: &'static str, value: &str) -> Result<String, BridgeError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let begins = value.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if begins && value.bytes().all(plain) {
+        return Ok(value.to_owned());
+    }
+    Err(BridgeError::Word { key, value: value.to_owned() })
+}

@@ -1,0 +1,231 @@
+//! Stands in for a routed command in the container: what the host may do goes there, all else runs here.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use sandbox_core::Host;
+use sandbox_core::config::command::line::LineError;
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::signal::{self, Signals};
+use sandbox_protocol::frame::{self, Kind, LONGEST, Request, WINDOW};
+use thiserror::Error;
+
+use crate::route::{ROUTES, Routes, SHIMS, Ssh, Way, request_line};
+
+/// Exit code of a bridge that does not work.
+const BROKEN: u8 = 125;
+
+/// Reason why a command was run neither on the host nor here.
+#[derive(Debug, Error)]
+pub enum ShimError {
+    /// The container has no program of this name.
+    #[error("this use of `{name}` is no host command, and this container has no `{name}` of its own", name = .0.display())]
+    NoProgram(OsString),
+    /// The program cannot be executed.
+    #[error("cannot run `{}`: {source}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The broker cannot be asked.
+    #[error("the host cannot be asked at `{}`: {source}", socket.display())]
+    Unreachable {
+        /// Its socket.
+        socket: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The request cannot be written as a line.
+    #[error("this command cannot be sent by SSH: {0}")]
+    Line(#[source] LineError),
+    /// The container has no SSH client.
+    #[error("this container has no `ssh` to reach its host by")]
+    NoSsh,
+}
+
+impl ShimError {
+    /// Returns the exit code of the command.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoProgram(_) | Self::NoSsh => 127,
+            Self::Run { .. } => 126,
+            Self::Unreachable { .. } | Self::Line(_) => BROKEN,
+        }
+    }
+}
+
+/// Sends the command to the host, if that is where it belongs, and returns its exit code. `ruled` says that the launcher
+/// has a program for the name. Otherwise a command that stays here is looked for in `PATH`.
+pub fn intercept(args: &[OsString], ruled: bool) -> Option<Result<u8, ShimError>> {
+    let name = Path::new(args.first()?).file_name()?;
+    if name == "agent-sandbox" {
+        return None;
+    }
+    let routes: Routes = serde_json::from_slice(&fs::read(ROUTES).ok()?).ok()?;
+    if routes.covers(name, &args[1..]) {
+        return Some(send(&routes.way, name, &args[1..]));
+    }
+    (routes.knows(name) && !ruled).then(|| Err(run_here(name, args)))
+}
+
+/// Becomes the container's own program of this name. Returns only if that fails.
+fn run_here(name: &OsStr, args: &[OsString]) -> ShimError {
+    let Some(program) = own_program(name) else { return ShimError::NoProgram(name.to_owned()) };
+    let source = Command::new(&program).arg0(&args[0]).args(&args[1..]).exec();
+    ShimError::Run { program, source }
+}
+
+/// Returns the first program of this name in `PATH` that is not a shim.
+pub(crate) fn own_program(name: &OsStr) -> Option<PathBuf> {
+    let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let own = id(Path::new("/proc/self/exe"));
+    Host::read()
+        .search_path()
+        .into_iter()
+        .filter(|dir| dir != Path::new(SHIMS))
+        .map(|dir| dir.join(name))
+        .find(|path| {
+            let program = fs::metadata(path)
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+            program && id(path) != own
+        })
+}
+
+fn send(way: &Way, name: &OsStr, rest: &[OsString]) -> Result<u8, ShimError> {
+    let argv: Vec<OsString> = [name.to_owned()].into_iter().chain(rest.iter().cloned()).collect();
+    let cwd = Host::read().cwd.unwrap_or_else(|| PathBuf::from("/"));
+    match way {
+        Way::Unix { socket } => by_socket(socket, &Request { cwd, argv })
+            .map_err(|source| ShimError::Unreachable { socket: socket.clone(), source }),
+        Way::Ssh(ssh) => Err(by_ssh(ssh, &cwd, &argv)),
+    }
+}
+
+/// Becomes the SSH client. Returns only if that fails.
+fn by_ssh(ssh: &Ssh, cwd: &Path, argv: &[OsString]) -> ShimError {
+    let line = match request_line(cwd, argv) {
+        Ok(line) => line,
+        Err(error) => return ShimError::Line(error),
+    };
+    let Some(program) = own_program(OsStr::new("ssh")) else { return ShimError::NoSsh };
+    let words = ssh.words(&line);
+    let source = Command::new(program).arg0("ssh").args(&words[1..]).exec();
+    ShimError::Run { program: "ssh".into(), source }
+}
+
+/// Asks the broker, and passes everything on until it names an exit code.
+fn by_socket(socket: &Path, request: &Request) -> io::Result<u8> {
+    // Before the first thread, which inherits what is blocked.
+    let signals = Signals::of(signal::passed_on())?;
+    let mut stream = UnixStream::connect(socket)?;
+    let out = Arc::new(Mutex::new(stream.try_clone()?));
+    // A broker that has too much to do hangs up before it listens; why stands in what it sent.
+    let asked = send_frame(&out, Kind::Request, &request.encode());
+    let window = Arc::new(Window::default());
+    pass_signals(signals, out.clone());
+    pass_input(out, window.clone());
+    let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+    while let Some(received) = frame::read(&mut stream)? {
+        let written = match received.kind {
+            Kind::Output => stdout.write_all(&received.body).and_then(|()| stdout.flush()),
+            Kind::Error => stderr.write_all(&received.body),
+            Kind::Grant => {
+                window.grow(&received.body);
+                Ok(())
+            }
+            Kind::Exit => return Ok(received.body.first().copied().unwrap_or(BROKEN)),
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        if written.is_err() {
+            // Nobody reads us any more. Our end tells the host.
+            return Ok(141);
+        }
+    }
+    asked.and(Err(io::Error::other("it has hung up")))
+}
+
+fn send_frame(out: &Mutex<UnixStream>, kind: Kind, body: &[u8]) -> io::Result<()> {
+    frame::write(&mut *out.lock().unwrap_or_else(PoisonError::into_inner), kind, body)
+}
+
+/// How much input the host still takes.
+struct Window {
+    left: Mutex<usize>,
+    more: Condvar,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { left: Mutex::new(WINDOW), more: Condvar::new() }
+    }
+}
+
+impl Window {
+    fn grow(&self, body: &[u8]) {
+        let more = <[u8; 4]>::try_from(body).map_or(0, u32::from_le_bytes);
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) += more as usize;
+        self.more.notify_one();
+    }
+
+    /// Waits for room, and says how much there is, at most a frame.
+    fn room(&self) -> usize {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let left =
+            self.more.wait_while(left, |left| *left == 0).unwrap_or_else(PoisonError::into_inner);
+        (*left).min(LONGEST)
+    }
+
+    fn take(&self, length: usize) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) -= length;
+    }
+}
+
+fn pass_input(out: Arc<Mutex<UnixStream>>, window: Arc<Window>) {
+    thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let mut buffer = vec![0; LONGEST];
+        loop {
+            let room = window.room();
+            let sent = match stdin.read(&mut buffer[..room]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(0) | Err(_) => {
+                    let _ = send_frame(&out, Kind::InputEnd, &[]);
+                    return;
+                }
+                Ok(length) => {
+                    window.take(length);
+                    send_frame(&out, Kind::Input, &buffer[..length])
+                }
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn pass_signals(signals: Signals, out: Arc<Mutex<UnixStream>>) {
+    thread::spawn(move || {
+        while channel::wait(&[(signals.as_fd(), Awaited::Data)], None).is_ok() {
+            while let Ok(Some(arrived)) = signals.next() {
+                let number = u8::try_from(arrived.signal).unwrap_or(0);
+                let _ = send_frame(&out, Kind::Signal, &[number]);
+                // The shell that started both waits for this process to stop.
+                if signal::is_stopping(arrived.signal) {
+                    let _ = signal::stop();
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,147 @@
+//! From a request to the command that is run, or to the reason why none is.
+//!
+//! [`judge`] finds the [`Entry`] that allows a request and passes it through the rules of known tools. No shell ever
+//! reads what the agent sent.
+
+mod git;
+mod tool;
+
+use std::ffi::OsString;
+
+use sandbox_core::config::command::Entry;
+use sandbox_core::config::shown;
+
+use crate::list::HostList;
+use tool::Kind;
+
+pub use tool::{Warning, has_rules, warnings};
+
+/// A request that may be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed<'a> {
+    /// The entry that allows it.
+    pub entry: &'a Entry,
+    /// What to run: the words of the request, with those that harden the tool.
+    pub argv: Vec<OsString>,
+    /// Variables that harden the tool.
+    pub env: Vec<(String, String)>,
+    /// Where git stands among them, if it runs: then the repository must be looked at first.
+    pub git: Option<usize>,
+}
+
+impl Allowed<'_> {
+    /// Whether git will look at the work tree of each submodule, and cannot be told not to.
+    pub fn enters_submodules(&self) -> bool {
+        let sub = self.git.and_then(|at| self.argv.get(at + 1..)).unwrap_or_default();
+        sub.iter().find(|word| *word != "--no-pager").is_some_and(|sub| git::compares(sub))
+    }
+}
+
+/// A request that is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The program that was asked for.
+    pub name: String,
+    /// Why it is denied.
+    pub reason: String,
+}
+
+impl Denial {
+    /// A denial of this request.
+    pub fn new(argv: &[OsString], reason: impl Into<String>) -> Self {
+        let name =
+            argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Self { name, reason: reason.into() }
+    }
+
+    /// For standard error: what was denied on the first line, why on the second. Foreign text cannot paint over it.
+    pub fn message(&self) -> String {
+        format!("denied: {}\nreason: {}\n", self.name.escape_debug(), self.reason)
+    }
+}
+
+/// Decides about a request.
+///
+/// ```
+/// use sandbox_bridge::list::HostList;
+/// use sandbox_bridge::verdict::judge;
+/// use sandbox_core::config::command::Entry;
+/// let list = HostList { allowed: vec![Entry::parse("git status").unwrap()], ..HostList::default() };
+/// let asked = |line: &str| judge(&list, &line.split(' ').map(Into::into).collect::<Vec<_>>()).is_ok();
+/// assert!(asked("git status --short"));
+/// assert!(!asked("git -c alias.status=!id status"));
+/// ```
+pub fn judge<'a>(list: &'a HostList, argv: &[OsString]) -> Result<Allowed<'a>, Denial> {
+    let deny = |reason: String| Denial::new(argv, reason);
+    let entry = list.find(argv).ok_or_else(|| deny(unlisted(list, argv)))?;
+    let rest = &argv[entry.words.len()..];
+    if let Some((word, why)) = entry.refusal(rest) {
+        return Err(deny(format!("{} does not pass: {why}", text(&word))));
+    }
+    let mut allowed = Allowed { entry, argv: argv.to_vec(), env: Vec::new(), git: None };
+    harden(&mut allowed, 0).map_err(deny)?;
+    Ok(allowed)
+}
+
+/// Applies the rules of the tool that stands at this place of the request; a tool that runs another one is followed.
+fn harden(allowed: &mut Allowed<'_>, at: usize) -> Result<(), String> {
+    let entry = allowed.entry;
+    let words = entry.words.get(at..).unwrap_or_default();
+    let Some(program) = allowed.argv.get(at) else { return Ok(()) };
+    let Some(tool) = tool::known(program) else { return Ok(()) };
+    if let Some(why) = tool.unfit(words)
+        && (tool.kind == Kind::Own || !entry.risk_accepted)
+    {
+        let way = if tool.kind == Kind::Own {
+            ""
+        } else {
+            "; the host's list can say `risk = \"accepted\"`"
+        };
+        return Err(format!("{} is refused: {why}{way}", text(program)));
+    }
+    if tool.kind == Kind::Runs {
+        return harden(allowed, at + tool::program(words).unwrap_or(1));
+    }
+    let is_git = std::path::Path::new(program).file_name().is_some_and(|name| name == "git");
+    let args = &allowed.argv[at + 1..];
+    let refused = match (entry.risk_accepted, is_git) {
+        (true, _) => None,
+        (_, true) => git::refusal(args, words.len() > 1),
+        (_, false) => tool.refusal(words, args),
+    };
+    if let Some((word, why)) = refused {
+        return Err(format!("{} does not pass: {why}", text(&word)));
+    }
+    if is_git && !entry.risk_accepted {
+        harden_git(allowed, at);
+    }
+    Ok(())
+}
+
+fn harden_git(allowed: &mut Allowed<'_>, at: usize) {
+    allowed.git = Some(at);
+    allowed.env = git::environment();
+    let Some(sub) = allowed.argv.get(at + 1) else { return };
+    let extra: Vec<OsString> = git::extra(sub).iter().map(OsString::from).collect();
+    allowed.argv.splice(at + 2..at + 2, extra);
+    allowed.argv.insert(at + 1, "--no-pager".into());
+}
+
+/// Why no entry covers a request.
+fn unlisted(list: &HostList, argv: &[OsString]) -> String {
+    let Some(name) = argv.first() else { return "there is no command".into() };
+    let same: Vec<String> = list
+        .allowed
+        .iter()
+        .filter(|entry| name == entry.words[0].as_str())
+        .map(|entry| format!("`{}`", entry.text()))
+        .collect();
+    if same.is_empty() {
+        return "it is not among the host commands".into();
+    }
+    format!("only {} can be asked for, with the words in that order", same.join(", "))
+}
+
+fn text(word: &std::ffi::OsStr) -> String {
+    shown(&word.to_string_lossy())
+}

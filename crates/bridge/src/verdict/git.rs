@@ -1,0 +1,255 @@
+//! Git on the host, in a repository that the agent can write.
+//!
+//! The subcommand stands first, options that name programs or files to write do not pass, and settings that a
+//! repository could bring along are answered by settings of ours, which git ranks higher. What has no fixed name (filters,
+//! drivers, helpers) cannot be answered that way: `guard` knows those, and a repository that has one is refused.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use sandbox_git::command::is_builtin;
+
+/// Long options that run programs, read settings or write files, whatever the subcommand. git takes any unambiguous
+/// beginning of a name.
+const LONG: &[&str] = &[
+    "upload-pack",
+    "receive-pack",
+    "exec",
+    "open-files-in-pager",
+    "output",
+    "output-directory",
+    "ext-diff",
+    "textconv",
+    "extcmd",
+    "tool",
+    "config",
+    "template",
+    "separate-git-dir",
+    "gpg-sign",
+    "exec-path",
+    "git-dir",
+    "work-tree",
+    "index-output",
+    "edit",
+    "edit-description",
+    "edit-todo",
+    "interactive",
+    "remote",
+    "reference",
+    "strategy",
+    "filter",
+    "shallow-file",
+    "server-option",
+    "no-index",
+    "pathspec-from-file",
+    "contents",
+    "ignore-revs-file",
+    "exclude-from",
+    "to-stdout",
+    "show-signature",
+    "verify-signatures",
+    "recurse-submodules",
+    "recursive",
+    "submodule",
+    "ignore-submodules",
+    "rebase",
+];
+
+/// Options whose whole names begin like one of those, and which are harmless.
+const HARMLESS: &[&str] = &["text", "remotes", "no-index-filter"];
+
+/// Short options of one subcommand, as letters.
+const SHORT: &[(&str, &[u8])] = &[
+    ("grep", b"Of"),
+    ("clone", b"uco"),
+    ("archive", b"o"),
+    ("format-patch", b"o"),
+    ("commit", b"SecCFt"),
+    ("ls-files", b"X"),
+    ("add", b"eip"),
+    ("merge", b"sSFe"),
+    ("pull", b"rsS"),
+    ("tag", b"sueF"),
+    ("blame", b"S"),
+    ("diff", b"O"),
+    ("log", b"O"),
+    ("show", b"O"),
+];
+
+/// Subcommands that run what they are told, serve others, or ask: never on behalf of somebody else. `rebase` obeys a
+/// list of commands that lies in the repository while it works.
+const NEVER: &[&str] = &[
+    "bisect",
+    "bugreport",
+    "config",
+    "credential",
+    "difftool",
+    "filter-branch",
+    "hook",
+    "mergetool",
+    "rebase",
+    "receive-pack",
+    "remote-ext",
+    "remote-fd",
+    "send-pack",
+    "submodule--helper",
+    "upload-archive",
+    "upload-pack",
+    "fetch-pack",
+    "var",
+    "fast-import",
+    "init",
+    "init-db",
+    "interpret-trailers",
+    "help",
+    "merge-index",
+    "checkout--worker",
+    "daemon",
+];
+
+/// Subcommands that show differences, and would ask programs of the repository's choice to do it.
+const SHOWS: &[&str] =
+    &["diff", "log", "show", "diff-tree", "diff-index", "diff-files", "format-patch"];
+
+/// Subcommands that look at what is changed in the work tree, and so run git anew in each submodule that is there.
+const COMPARES: &[&str] = &[
+    "add",
+    "am",
+    "apply",
+    "checkout",
+    "checkout-index",
+    "cherry-pick",
+    "commit",
+    "describe",
+    "merge",
+    "mv",
+    "pull",
+    "read-tree",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stage",
+    "stash",
+    "switch",
+    "update-index",
+    "worktree",
+];
+
+/// Settings that outrank those of the repository.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("sequence.editor", "false"),
+    ("core.askPass", "false"),
+    ("core.sshCommand", "ssh -o BatchMode=yes"),
+    ("core.alternateRefsCommand", "true"),
+    ("core.attributesFile", "/dev/null"),
+    ("credential.helper", ""),
+    ("protocol.allow", "never"),
+    ("protocol.https.allow", "always"),
+    ("protocol.ssh.allow", "always"),
+    // A push would run the hooks of the repository that it goes to, and a fetch reads any that the user can read.
+    ("protocol.file.allow", "never"),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("log.showSignature", "false"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("interactive.diffFilter", "cat"),
+    ("diff.ignoreSubmodules", "all"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("safe.bareRepository", "explicit"),
+    // The place is one that the host's list shares, and its settings have been looked at.
+    ("safe.directory", "*"),
+];
+
+/// Variables of a hardened git. The settings of the user and of the machine are not read.
+pub(super) fn environment() -> Vec<(String, String)> {
+    let fixed = [
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_EDITOR", "false"),
+        ("GIT_ASKPASS", "false"),
+        ("SSH_ASKPASS", "false"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+    ];
+    let mut env: Vec<(String, String)> =
+        fixed.map(|(name, value)| (name.into(), value.into())).to_vec();
+    env.push(("GIT_CONFIG_COUNT".into(), SETTINGS.len().to_string()));
+    for (number, (key, value)) in SETTINGS.iter().enumerate() {
+        env.push((format!("GIT_CONFIG_KEY_{number}"), (*key).into()));
+        env.push((format!("GIT_CONFIG_VALUE_{number}"), (*value).into()));
+    }
+    env
+}
+
+/// Why the words after `git` do not pass, if they do not. `named` says that the entry names the subcommand.
+pub(super) fn refusal(args: &[OsString], named: bool) -> Option<(OsString, &'static str)> {
+    let Some(sub) = args.first() else { return Some(("git".into(), "a subcommand must follow")) };
+    if sub.as_bytes().starts_with(b"-") {
+        return (sub != "--version")
+            .then(|| (sub.clone(), "options before the subcommand do not pass"));
+    }
+    let name = sub.to_string_lossy();
+    if !is_builtin(&name) && name != "submodule" {
+        return Some((
+            sub.clone(),
+            "it is no command of git's own, so that it may be an alias for anything",
+        ));
+    }
+    if NEVER.contains(&&*name) || (!named && name == "submodule") {
+        return Some((
+            sub.clone(),
+            "this command runs what it is told to, or serves somebody else",
+        ));
+    }
+    let letters =
+        SHORT.iter().find(|(sub, _)| *sub == name).map_or(&b""[..], |(_, letters)| letters);
+    // Also after `--`, which is no end where it is the value of an option: `git grep -e -- -Oid`.
+    let mut bad = args[1..].iter().filter(|word| is_denied(word, letters));
+    bad.next().map(|word| (word.clone(), "git runs programs or touches files by it"))
+}
+
+fn is_denied(word: &OsStr, letters: &[u8]) -> bool {
+    match word.as_bytes() {
+        [b'-', b'-'] => false,
+        [b'-', b'-', long @ ..] => {
+            let name = long.split(|byte| *byte == b'=').next().unwrap_or_default();
+            let harmless = HARMLESS.iter().any(|known| known.as_bytes() == name);
+            !harmless && LONG.iter().any(|known| known.as_bytes().starts_with(name))
+        }
+        [b'-', bundle @ ..] => bundle.iter().any(|letter| letters.contains(letter)),
+        _ => false,
+    }
+}
+
+/// Words to put after the subcommand. What they say outranks every setting, those of submodules' own names too.
+pub(super) fn extra(sub: &OsStr) -> &'static [&'static str] {
+    match sub.to_str() {
+        Some("status") => &["--ignore-submodules=dirty"],
+        Some("fetch" | "push") => &["--no-recurse-submodules"],
+        Some("pull") => &["--no-recurse-submodules", "--no-rebase"],
+        Some(sub) if SHOWS.contains(&sub) => {
+            &["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"]
+        }
+        _ => &[],
+    }
+}
+
+/// Whether a subcommand goes into submodules, whose settings nobody has looked at, and cannot be told not to.
+pub(super) fn compares(sub: &OsStr) -> bool {
+    COMPARES.iter().any(|name| sub == *name)
+}

@@ -1,0 +1,143 @@
+//! One file per command. Each takes what was typed and the host, and returns an exit code.
+
+pub(crate) mod multicall;
+pub(crate) mod exec;
+pub(crate) mod blocked;
+pub(crate) mod cow;
+pub(crate) mod sessions;
+pub(crate) mod changes;
+pub(crate) mod check;
+pub(crate) mod why;
+pub(crate) mod doctor;
+pub(crate) mod init;
+pub(crate) mod trust;
+pub(crate) mod usage;
+pub(crate) mod config;
+pub(crate) mod fs;
+pub(crate) mod image;
+pub(crate) mod secret;
+pub(crate) mod proxy;
+pub(crate) mod host_command;
+pub(crate) mod manual;
+
+use std::ffi::OsString;
+
+use clap::CommandFactory;
+use sandbox_core::Host;
+use sandbox_core::config::{self as core_config, ConfigError, Request};
+
+use crate::args::{Cli, Flags};
+use crate::failed::Failed;
+use crate::ui::Stdio;
+
+/// The usage, when nothing was asked for.
+pub(crate) fn help(io: &mut Stdio<'_>) -> u8 {
+    io.data(&Cli::command().render_help().to_string());
+    0
+}
+
+/// The usage of a subcommand that has some of its own.
+pub(crate) fn help_of(name: &str, io: &mut Stdio<'_>) -> u8 {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(sub) = command.find_subcommand_mut(name) {
+        io.data(&sub.render_help().to_string());
+    }
+    0
+}
+
+/// The request that the flags make.
+pub(crate) fn request(
+    flags: &Flags,
+    command: Vec<OsString>,
+    host: &Host,
+) -> Result<Request, Failed> {
+    flags.request(command, trusts(flags, host)).map_err(Failed::usage)
+}
+
+/// Returns true when the user accepts what the project's configuration opens, by this very command.
+pub(crate) fn trusts(flags: &Flags, host: &Host) -> bool {
+    let variable = host.var("AGENT_SANDBOX_TRUST");
+    flags.trust || variable.is_some_and(|value| value == "1" || value == "true")
+}
+
+/// Loads the configuration; a project file that opens something is asked about once, on a terminal.
+pub(crate) fn load(
+    host: &Host,
+    request: &Request,
+    io: &mut Stdio<'_>,
+) -> Result<core_config::Config, Failed> {
+    asking(host, io, || core_config::load(host, request))
+}
+
+/// Loads the configuration for a session, and binds the request to the contents that were accepted.
+pub(crate) fn load_bound(
+    host: &Host,
+    request: &mut Request,
+    io: &mut Stdio<'_>,
+) -> Result<core_config::Config, Failed> {
+    asking(host, io, || core_config::load_bound(host, request))
+}
+
+fn asking(
+    host: &Host,
+    io: &mut Stdio<'_>,
+    mut load: impl FnMut() -> Result<core_config::Config, ConfigError>,
+) -> Result<core_config::Config, Failed> {
+    match load() {
+        Err(ConfigError::Untrusted { file, digest, widenings })
+            if io.interactive && !host.inside =>
+        {
+            if !trust::ask(&file, &widenings, io) {
+                return Err(ConfigError::Untrusted { file, digest, widenings }.into());
+            }
+            core_config::trust::record_digest(host, &file, &digest).map_err(|error| {
+                let hint = error.hint();
+                Failed::new(error, hint)
+            })?;
+            // Read again: what is obeyed is what was recorded, or it is asked about again.
+            Ok(load()?)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// JSON for people and programs.
+pub(crate) fn json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
+    let text = serde_json::to_string_pretty(value)
+        .unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }).to_string());
+    io.data(&format!("{text}\n"));
+}
+
+/// Prints JSON with its keys in alphabetical order.
+pub(crate) fn sorted_json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
+    match serde_json::to_value(value) {
+        Ok(value) => json(&value, io),
+        Err(_) => json(value, io),
+    }
+}
+
+/// Rows in columns that line up; the last one is as long as it is. `paint` gets column, padded text and row.
+pub(crate) fn columns<const N: usize>(
+    rows: &[[String; N]],
+    paint: impl Fn(usize, &str, &[String; N]) -> String,
+) -> String {
+    // One long cell must not push a whole column off the screen.
+    const WIDEST: usize = 60;
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count().min(WIDEST));
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = if column + 1 == N { 0 } else { widths[column] };
+            paint(column, &format!("{cell:<width$}"), row)
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

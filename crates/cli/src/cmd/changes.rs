@@ -1,0 +1,152 @@
+//! Review of a session's changes on a terminal: flags, questions, text, exit codes. `sandbox_layers::review` decides.
+
+pub(crate) mod diff;
+pub(crate) mod apply;
+pub(crate) mod undo;
+pub(crate) mod discard;
+pub(crate) mod safe;
+mod pager;
+mod stat;
+pub(crate) mod ask;
+mod hunks;
+mod progress;
+mod repository;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use sandbox_core::Host;
+use sandbox_layers::diff::{Change, DiffError};
+use sandbox_layers::git::Asker;
+use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected};
+use sandbox_layers::session::Selector;
+use sandbox_protocol::ExitCode;
+use thiserror::Error;
+
+use super::cow;
+use crate::args::Flags;
+use crate::events::report::name;
+use crate::failed::Failed;
+use crate::ui::{Stdio, Tone};
+
+/// Failure to ask about a session's changes.
+#[derive(Debug, Error)]
+pub(crate) enum ChangesError {
+    #[error("a session's changes are looked at from outside the sandbox")]
+    Inside,
+    #[error("{0}")]
+    NoTerminal(String),
+    #[error("the session `{name}` has work that was not applied ({work})")]
+    Unapplied { name: String, work: String },
+}
+
+impl ChangesError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoTerminal(_) => Some("pass `--yes`".into()),
+            Self::Unapplied { name, .. } => {
+                Some(format!("`agent-sandbox diff -s {name}` shows it; `rm --yes` removes it"))
+            }
+            Self::Inside => None,
+        }
+    }
+}
+
+impl From<ChangesError> for Failed {
+    fn from(error: ChangesError) -> Self {
+        let hint = error.hint();
+        Self { error: Box::new(error), hint, code: ExitCode::Failure.code() }
+    }
+}
+
+impl From<ReviewError> for Failed {
+    fn from(error: ReviewError) -> Self {
+        let elsewhere = matches!(error, ReviewError::Elsewhere { .. });
+        let code = if elsewhere { ExitCode::Usage } else { ExitCode::Failure };
+        let hint = error.hint();
+        Self { error: Box::new(error), hint, code: code.code() }
+    }
+}
+
+impl From<DiffError> for Failed {
+    fn from(error: DiffError) -> Self {
+        Self { error: Box::new(error), hint: None, code: ExitCode::Failure.code() }
+    }
+}
+
+/// Opens the session that the user means, for review.
+pub(crate) fn open(name: Option<&str>, flags: &Flags, host: &Host) -> Result<Review, Failed> {
+    if host.inside {
+        return Err(ChangesError::Inside.into());
+    }
+    let directory = directory(flags, host);
+    let selector = match name.or(flags.session.as_deref()) {
+        Some(name) => Selector::named(&directory, name),
+        None => Selector::latest(&directory),
+    };
+    let session = cow::sessions(host)?.find(&selector)?;
+    Ok(Review::open(session)?)
+}
+
+/// Prepares the host's git for a review.
+fn git(review: &Review, host: &Host) -> Asker {
+    review.git(host.var("PATH").unwrap_or_default())
+}
+
+/// Selects the changes at the paths that the user typed.
+fn select(
+    words: &[OsString],
+    roots: &[OpenRoot],
+    review: &Review,
+    flags: &Flags,
+    host: &Host,
+) -> Result<Selected, ReviewError> {
+    Selected::of(words, roots, review.name(), &directory(flags, host))
+}
+
+/// Reports an interrupted apply or undo, and what can be done about it.
+fn tell_interrupted(review: &Review, io: &mut Stdio<'_>) -> Result<(), ReviewError> {
+    if let Some(journal) = review.interrupted()? {
+        let (what, remedy) = review.remedy(&journal);
+        io.labelled(Tone::Warning, "note", &format!("{what} was interrupted; {remedy}"));
+    }
+    Ok(())
+}
+
+/// Returns the directory that the user is in.
+pub(crate) fn directory(flags: &Flags, host: &Host) -> PathBuf {
+    let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
+    let asked = flags.cwd.as_ref().map_or_else(|| cwd.to_path_buf(), |dir| cwd.join(dir));
+    std::fs::canonicalize(&asked).unwrap_or(asked)
+}
+
+/// Returns the path of a change as the user would type it: relative below the working directory,
+/// else in full.
+fn shown(root: &OpenRoot, change: &Change, directory: &Path) -> String {
+    shown_path(root, change.path.as_path(), directory)
+}
+
+/// Shows any path below a root as [`shown`] does.
+fn shown_path(root: &OpenRoot, path: &Path, directory: &Path) -> String {
+    let full = root.host.path().join(path);
+    name(full.strip_prefix(directory).unwrap_or(&full))
+}
+
+/// Takes the first word for a session where there is one of that name.
+fn session_word<'w>(
+    words: &'w [OsString],
+    flags: &Flags,
+    host: &Host,
+) -> Result<(Option<&'w str>, &'w [OsString]), Failed> {
+    let Some(word) =
+        words.first().and_then(|word| word.to_str()).filter(|_| flags.session.is_none())
+    else {
+        return Ok((None, words));
+    };
+    let found = cow::sessions(host)?.find(&Selector::named(directory(flags, host), word));
+    let exact = found.is_ok_and(|found| {
+        let record = found.record();
+        OsStr::new(&record.name) == word || record.id == word
+    });
+    Ok(if exact { (Some(word), &words[1..]) } else { (None, words) })
+}

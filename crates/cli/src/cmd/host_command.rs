@@ -1,0 +1,70 @@
+//! `host-command`: arguments, output and exit codes of the bridge between a container and its host, which the crate
+//! `sandbox-bridge` carries out.
+
+mod check;
+pub(crate) mod process;
+mod relay;
+mod serve;
+mod setup;
+
+use std::path::Path;
+
+use sandbox_bridge::list::ListError;
+use sandbox_bridge::relay::RelayError;
+use sandbox_bridge::serve::ServeError;
+use sandbox_bridge::setup::SetupError;
+use sandbox_core::Host;
+
+use crate::args::Flags;
+use crate::args::host_command::HostCommand;
+use crate::failed::{Failed, Outcome};
+use crate::ui::Stdio;
+
+/// Runs a subcommand.
+pub(crate) fn run(
+    flags: &Flags,
+    command: Option<HostCommand>,
+    host: &Host,
+    io: &mut Stdio<'_>,
+) -> Outcome {
+    let Some(command) = command else { return Ok(super::help_of("host-command", io)) };
+    match command {
+        HostCommand::Serve(serve) => serve::run(serve, host, io),
+        HostCommand::Check(check) => check::run(flags, &check, host, io),
+        HostCommand::Setup(setup) => setup::run(setup, host, io),
+        HostCommand::Relay(relay) => relay::run(relay, host, io),
+    }
+}
+
+/// Says where a server listens.
+fn say_listening(socket: &Path, io: &mut Stdio<'_>) {
+    io.say(&format!("listening at {}", socket.display()));
+}
+
+impl From<ListError> for Failed {
+    fn from(error: ListError) -> Self {
+        let hint = error.hint();
+        Self { error: Box::new(error), hint, code: 1 }
+    }
+}
+
+impl From<ServeError> for Failed {
+    fn from(error: ServeError) -> Self {
+        let hint = error.hint();
+        Self { error: Box::new(error), hint, code: 1 }
+    }
+}
+
+impl From<RelayError> for Failed {
+    fn from(error: RelayError) -> Self {
+        let hint = error.hint();
+        Self { error: Box::new(error), hint, code: 1 }
+    }
+}
+
+impl From<SetupError> for Failed {
+    fn from(error: SetupError) -> Self {
+        let hint = error.hint();
+        Self { error: Box::new(error), hint, code: 1 }
+    }
+}

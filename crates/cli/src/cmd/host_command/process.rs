@@ -1,0 +1,19 @@
+//! The bridge's background processes: this binary under a multicall word.
+
+use std::process::ExitCode;
+
+use sandbox_bridge::process::Process;
+use sandbox_core::Host;
+
+use super::say_listening;
+use crate::ui::Stdio;
+
+/// Serves until told to end.
+pub(crate) fn run(process: &Process, host: &Host, io: &mut Stdio<'_>) -> ExitCode {
+    let served = process.run(host, &mut |socket| say_listening(socket, io));
+    ExitCode::from(served.unwrap_or_else(|error| {
+        let hint = error.hint();
+        io.error(&error, hint);
+        1
+    }))
+}

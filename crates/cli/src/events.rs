@@ -1,0 +1,107 @@
+//! Prints what a run reports.
+
+pub(crate) mod debug;
+pub(crate) mod report;
+pub(crate) mod summary;
+
+use std::error::Error;
+
+use sandbox_core::Host;
+use sandbox_core::exec::Ended;
+use sandbox_core::guard::Report;
+use sandbox_core::network::blocked::Blocked;
+use sandbox_core::plan::Plan;
+use sandbox_launch::events::{Closed, Events};
+
+use report::name;
+
+use crate::ui::{Stdio, Tone, indented, one_line, visible};
+
+/// Prints events on stderr.
+pub(crate) struct Printer<'p, 's> {
+    /// Where to.
+    pub(crate) io: &'p mut Stdio<'s>,
+    /// `--debug`.
+    pub(crate) debug: bool,
+}
+
+impl Events for Printer<'_, '_> {
+    fn note(&mut self, text: &str) {
+        self.io.labelled(Tone::Warning, "note", &one_line(text));
+    }
+
+    fn debug(&mut self, step: &str, text: &str) {
+        if self.debug {
+            debug::line(step, text, self.io);
+        }
+    }
+
+    fn recovered(&mut self, report: &Report) {
+        report::print(report, "an earlier run that was killed", self.io);
+    }
+
+    fn planned(&mut self, plan: &Plan, host: &Host) {
+        for note in &plan.notes {
+            self.note(note);
+        }
+        if self.debug {
+            debug::plan(plan, host, self.io);
+        }
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        self.debug("process", &format!("ended with {} ({:?})", ended.code, ended.rendering));
+        if let Some(why) = &ended.why {
+            self.io.labelled(Tone::Bad, "error", &indented(why));
+        }
+    }
+
+    fn refused(&mut self, blocked: &[Blocked]) {
+        let hosts = hosts(blocked);
+        self.note(&format!("refused: {hosts}; `agent-sandbox blocked` says why"));
+    }
+
+    fn proxy_lost(&mut self, why: &str) {
+        self.note(&format!("the proxy was lost, and requests failed from then on: {why}"));
+    }
+
+    fn scanned(&mut self, report: &Report) {
+        report::print(report, "this run", self.io);
+    }
+
+    fn closed(&mut self, closed: &Closed<'_>) {
+        for holder in closed.cut_off {
+            let text = format!(
+                "{holder} had the session's files in another mount namespace, and was cut off"
+            );
+            self.io.labelled(Tone::Warning, "note", &visible(&text));
+        }
+        let Some(session) = closed.session else { return self.io.say("nothing was changed") };
+        if let Some(first) = closed.also_changed.first() {
+            let more = match closed.also_changed.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let text = format!("{}{more} changed on the host while the command ran", name(first));
+            self.io.labelled(Tone::Warning, "note", &text);
+        }
+        summary::print(closed.summary, session, closed.shifted, self.io);
+    }
+
+    fn failed(&mut self, error: &(dyn Error + 'static), hint: Option<String>) {
+        self.io.error(error, hint);
+    }
+}
+
+/// Lists the first few hosts, and how many more there are.
+fn hosts(blocked: &[Blocked]) -> String {
+    const SHOWN: usize = 3;
+    let mut names: Vec<&str> =
+        blocked.iter().map(|blocked| blocked.refusal.host.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let rest = names.len().saturating_sub(SHOWN);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    names.truncate(SHOWN);
+    format!("{}{more}", names.join(", "))
+}

@@ -1,0 +1,73 @@
+//! What the look at the end of a run found, in words.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_core::guard::Report;
+
+use crate::ui::{Stdio, Tone, one_line};
+
+/// Prints a report; nothing when there is nothing to say.
+pub(crate) fn print(report: &Report, whose: &str, io: &mut Stdio<'_>) {
+    for moved in &report.moved {
+        io.labelled(
+            Tone::Warning,
+            "moved aside",
+            &format!("{} ({})", name(&moved.path), one_line(&moved.why.to_string())),
+        );
+        io.say(&format!("             now at {}", name(&moved.to)));
+    }
+    for restored in &report.restored {
+        io.labelled(Tone::Warning, "restored", &name(&restored.path));
+    }
+    runs_later(report, whose, io);
+    if report.stopped_early {
+        let seen = report.looked_at;
+        let text = format!(
+            "{whose}: the look stopped early, after {seen} entries; what lies deeper was not checked"
+        );
+        io.labelled(Tone::Warning, "note", &text);
+    }
+    for failure in &report.errors {
+        io.labelled(
+            Tone::Bad,
+            "error",
+            &format!("{}: {}", name(&failure.path), one_line(&failure.what)),
+        );
+    }
+}
+
+fn runs_later(report: &Report, whose: &str, io: &mut Stdio<'_>) {
+    let count = report.runs_later.len() + report.runs_later_unlisted;
+    if count == 0 {
+        return;
+    }
+    let files = if count == 1 { "file that runs" } else { "files that run" };
+    io.labelled(
+        Tone::Warning,
+        "note",
+        &format!("{whose}: {count} new or changed {files} code later on this machine:"),
+    );
+    for later in &report.runs_later {
+        let why = io.err_tone(Tone::Quiet, later.why);
+        io.say(&format!("  {}  {why}", name(&later.path)));
+    }
+    if report.runs_later_unlisted > 0 {
+        io.say(&format!("  … and {} more", report.runs_later_unlisted));
+    }
+}
+
+/// A file name on one line, whatever it is made of.
+pub(crate) fn name(path: &Path) -> String {
+    one_line(&path.display().to_string())
+}
+
+/// Lists paths, one on each line.
+pub(crate) fn list(label: &str, paths: &[PathBuf], io: &mut Stdio<'_>) {
+    const MOST: usize = 10;
+    for path in paths.iter().take(MOST) {
+        io.labelled(Tone::Warning, label, &name(path));
+    }
+    if paths.len() > MOST {
+        io.say(&format!("  … and {} more", paths.len() - MOST));
+    }
+}

@@ -1,0 +1,134 @@
+//! `--trust` of a session covers the content that it accepted, and nothing later.
+
+use testkit::World;
+
+use super::api::Api;
+use super::{DATA, Up, inside, supervisor};
+
+const NOTES: &str = "filesystem.rw = ['~/notes']\n";
+const MORE: &str = "filesystem.rw = ['~/notes', '~/diary']\n";
+const WRITE: &str = "echo x > ~/diary/x";
+
+fn world() -> World {
+    World::new().dir("home/notes").dir("home/diary").file("project/sandbox.toml", NOTES)
+}
+
+#[test]
+fn restart_keeps_the_trust_of_up_for_that_content_alone() {
+    let world = world();
+    let _guard = Up(&world);
+    world.run(["--trust", "up"]).succeeds();
+    // The control: the content that was accepted.
+    world.run(["restart"]).succeeds();
+    world.run(inside("echo x > ~/notes/x")).succeeds();
+    let first = supervisor(&world);
+    world.write("project/sandbox.toml", MORE);
+    let refused = world.run(["restart"]).code(125);
+    refused.stderr_contains("not trusted").stderr_contains("~/diary").stderr_contains("hint");
+    assert_eq!(supervisor(&world), first, "nothing was taken down");
+    world.run(inside(WRITE)).fails();
+    // A file that opens nothing needs no trust.
+    world.write("project/sandbox.toml", "network = false\n");
+    world.run(["restart"]).succeeds();
+    world.run(inside("echo x > ~/notes/x")).fails();
+    // A content that was accepted before the last start counts no more.
+    world.write("project/sandbox.toml", NOTES);
+    world.run(["restart"]).code(125).stderr_contains("not trusted");
+    world.write("project/sandbox.toml", MORE);
+    world.run(["--trust", "restart"]).succeeds();
+    world.run(inside(WRITE)).succeeds();
+    world.run(["restart"]).succeeds();
+}
+
+#[test]
+fn restart_refuses_another_file_in_the_place_of_the_accepted_one() {
+    let world = world();
+    let _guard = Up(&world);
+    world.run(["--trust", "up"]).succeeds();
+    for (name, text) in [
+        (".agent-sandbox.json", r#"{"filesystem": {"rw": ["~/diary"]}}"#),
+        (".agent-sandbox.jsonc", r#"{"filesystem": {"rw": ["~/diary"]}}"#),
+    ] {
+        world.host(["rm", "-f", "sandbox.toml", ".agent-sandbox.json"]).succeeds();
+        world.write(format!("project/{name}"), text);
+        world.run(["restart"]).code(125).stderr_contains("not trusted").stderr_contains(name);
+    }
+    // A link to another file is another content.
+    world.host(["rm", ".agent-sandbox.jsonc"]).succeeds();
+    world.write("wide.toml", MORE);
+    world.host(["ln", "-s", "../wide.toml", "sandbox.toml"]).succeeds();
+    world.run(["restart"]).code(125).stderr_contains("not trusted");
+    // The control.
+    world.write("wide.toml", NOTES);
+    world.run(["restart"]).succeeds();
+}
+
+#[test]
+fn restart_refuses_a_named_file_that_opens_more_than_it_did() {
+    let world = world().file("named.toml", NOTES);
+    let _guard = Up(&world);
+    let file = world.path("named.toml").display().to_string();
+    world.run(["-c", &file, "up"]).succeeds();
+    world.run(["restart"]).succeeds();
+    world.write("named.toml", MORE);
+    world.run(["restart"]).code(125).stderr_contains("named.toml").stderr_contains("not trusted");
+    world.run(inside(WRITE)).fails();
+    world.run(["trust", &file]).succeeds();
+    world.run(["restart"]).succeeds();
+    world.run(inside(WRITE)).succeeds();
+}
+
+#[test]
+fn restart_refuses_variables_that_were_not_accepted() {
+    let world = world().file("project/vars", "TOKEN=first\n").file("home/keys", "TOKEN=secret\n");
+    let _guard = Up(&world);
+    world.write("project/sandbox.toml", "backend = 'bwrap'\nenv_file = 'vars'\n");
+    world.run(["--trust", "up"]).succeeds();
+    world.run(["restart"]).succeeds();
+    world.run(inside("echo $TOKEN")).succeeds().stdout("first\n");
+    world.write("project/vars", "TOKEN=second\n");
+    let refused = world.run(["restart"]).code(125);
+    refused.stderr_contains("changed after it was accepted").stderr_contains("--trust");
+    // What the project puts in its place may lead anywhere.
+    world.host(["ln", "-sf", "../home/keys", "vars"]).succeeds();
+    world.run(["restart"]).code(125).stderr_contains("changed after it was accepted");
+    world.run(inside("echo $TOKEN")).succeeds().stdout("first\n");
+    world.host(["rm", "vars"]).succeeds();
+    world.write("project/vars", "TOKEN=second\n");
+    world.run(["--trust", "restart"]).succeeds();
+    world.run(inside("echo $TOKEN")).succeeds().stdout("second\n");
+}
+
+#[test]
+fn restart_over_http_keeps_the_trust_of_create_for_that_content_alone() {
+    let world = world();
+    let (_guard, api) = (Up(&world), Api::start(&world));
+    let project = world.path("project").display().to_string();
+    let (status, made) = api.create(&format!(r#"{{"cwd":"{project}","trust":true}}"#));
+    assert_eq!(status, "201", "{made}");
+    let restart = || api.call("POST", "/v1/sessions/project/restart", &[]);
+    assert_eq!(restart().0, "200");
+    world.write("project/sandbox.toml", MORE);
+    let (status, body) = restart();
+    assert!(status == "422" && body.contains("not trusted"), "{status} {body}");
+    world.run(inside(WRITE)).fails();
+    // The command line replays no more than that.
+    world.run(["restart"]).code(125).stderr_contains("not trusted");
+    world.run(["trust"]).succeeds();
+    assert_eq!(restart().0, "200");
+    world.run(inside(WRITE)).succeeds();
+}
+
+/// Records of earlier versions say `trust` without a content.
+#[test]
+fn restart_refuses_trust_on_record_that_names_no_content() {
+    let world = world();
+    let _guard = Up(&world);
+    world.run(["--trust", "up"]).succeeds();
+    let sqlite = testkit::need("sqlite3").display().to_string();
+    let record = world.path(DATA).join("sessions.db").display().to_string();
+    let older = "UPDATE session SET request = json_remove(json_set(request, '$.trust', json('true')), '$.accepted')";
+    world.host([&sqlite, &record, older]).succeeds();
+    world.run(["restart"]).code(125).stderr_contains("not trusted");
+    world.run(["--trust", "restart"]).succeeds();
+}

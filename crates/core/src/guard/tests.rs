@@ -1,5 +1,0 @@
-mod attacks;
-mod plant;
-mod quiet;
-pub(crate) mod world;
-mod settings;

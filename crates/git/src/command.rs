@@ -1,0 +1,198 @@
+//! `@git`: git without the commands that destroy work.
+//!
+//! [`judge`] reads a command line as git itself would read it. Only what cannot be read there is
+//! asked of the real git, through [`RepoView`]: what an alias means, where the repository lies.
+//! This is a guard rail for an agent that means well; the mounts are the wall.
+
+mod alias;
+mod globals;
+pub mod grammar;
+mod internal;
+mod options;
+mod repo;
+mod rules;
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+pub use globals::Globals;
+pub use repo::RealGit;
+
+use globals::Invocation;
+use rules::Command;
+
+/// The environment of a call.
+pub type Env = BTreeMap<OsString, OsString>;
+
+/// How deep aliases of aliases are followed. git itself stops at a loop only.
+const ALIAS_DEPTH: usize = 16;
+
+/// Variables that decide which configuration files git reads.
+pub const CONFIG_VARIABLES: &[&str] =
+    &["HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
+
+/// What may happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// git runs, with these words put before the command's name.
+    Allow {
+        /// Options for git itself.
+        extra: Vec<OsString>,
+    },
+    /// git does not run.
+    Refuse(Refusal),
+}
+
+/// Why a command is refused, and what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The command in its plainest spelling: `git reset --hard`.
+    pub what: String,
+    /// What it would do.
+    pub why: &'static str,
+    /// What keeps the work.
+    pub instead: &'static str,
+}
+
+/// Whose configuration is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// What the call would see.
+    Effective,
+    /// What it would see without the settings that the call brings along.
+    Usual,
+}
+
+/// What only git, or the machine, can answer about a call.
+pub trait RepoView {
+    /// Configuration values whose keys match a regular expression, in git's order. Keys are in lower case up to
+    /// their last dot at least where git folds them.
+    fn config(&self, globals: &Globals, pattern: &str, asked: Asked) -> Vec<(String, Vec<u8>)>;
+    /// Whether the repository and its work tree lie in a scratch place, where nothing is worth protecting.
+    fn is_scratch(&self, globals: &Globals) -> bool;
+    /// The same of the repositories that a push would go to; `None` is the default remote.
+    fn remote_is_scratch(&self, globals: &Globals, remote: Option<&OsStr>) -> bool;
+    /// The command line of the calling process, when that is the real git.
+    fn caller(&self) -> Option<Vec<OsString>>;
+    /// The values of [`CONFIG_VARIABLES`] that the sandbox was started with.
+    fn usual_env(&self) -> &[(OsString, OsString)];
+}
+
+/// Decides about one call of git, given all its words including the program's name.
+///
+/// ```
+/// use sandbox_git::command::{judge, Env, RealGit, Verdict};
+/// let real = RealGit::new("/usr/bin/git".into(), vec!["/tmp".into()], Vec::new());
+/// let call = |line: &str| {
+///     let argv: Vec<_> = line.split(' ').map(Into::into).collect();
+///     matches!(judge(&argv, &Env::new(), &real), Verdict::Allow { .. })
+/// };
+/// assert!(call("git commit -mnew"));
+/// assert!(!call("git -C /srv commit --no-verify"));
+/// ```
+pub fn judge(argv: &[OsString], env: &Env, repo: &impl RepoView) -> Verdict {
+    let Invocation::Runs { globals, name, args, .. } = globals::invocation(argv) else {
+        return Verdict::Allow { extra: Vec::new() };
+    };
+    let mut call = Call { globals, env, repo, extra: Vec::new() };
+    match call.refusal(&name, &args, ALIAS_DEPTH) {
+        Some(_) if internal::is_internal(argv, repo) => Verdict::Allow { extra: call.extra },
+        Some(refusal) => Verdict::Refuse(refusal),
+        None => Verdict::Allow { extra: call.extra },
+    }
+}
+
+/// Whether git carries this command in itself, so that no alias can take its name.
+pub fn is_builtin(name: &str) -> bool {
+    grammar::BUILTINS.contains(&name)
+}
+
+/// Puts words before the command's name.
+pub fn with_extra(argv: &[OsString], extra: Vec<OsString>) -> Vec<OsString> {
+    let mut argv = argv.to_vec();
+    if let Invocation::Runs { at, .. } = globals::invocation(&argv)
+        && at > 0
+    {
+        argv.splice(at..at, extra);
+    }
+    argv
+}
+
+struct Call<'a, R> {
+    globals: Globals,
+    env: &'a Env,
+    repo: &'a R,
+    extra: Vec<OsString>,
+}
+
+impl<R: RepoView> Call<'_, R> {
+    fn refusal(&mut self, name: &OsStr, args: &[OsString], depth: usize) -> Option<Refusal> {
+        let text = name.to_string_lossy();
+        if args.first().is_some_and(|first| first == "--help") {
+            return None;
+        }
+        if !grammar::BUILTINS.contains(&&*text) && text != "submodule" {
+            return self.alias_refusal(&text, args, depth);
+        }
+        let command = Command { name: &text, args, globals: &self.globals, repo: self.repo };
+        if let Some(refusal) = command.refusal() {
+            return (!self.excused(&command)).then_some(refusal);
+        }
+        let refusal =
+            (rules::runs_hooks(&text) && self.hooks_differ()).then(|| rules::hooks(&text))?;
+        (!self.repo.is_scratch(&self.globals)).then_some(refusal)
+    }
+
+    /// A scratch repository is nobody's work; a push, though, changes the other side.
+    fn excused(&self, command: &Command<'_, R>) -> bool {
+        if command.pushes() {
+            self.repo.remote_is_scratch(&self.globals, command.remote().as_deref())
+        } else {
+            self.repo.is_scratch(&self.globals)
+        }
+    }
+
+    fn alias_refusal(&mut self, name: &str, args: &[OsString], depth: usize) -> Option<Refusal> {
+        let known = alias::lookup(self.repo, &self.globals, name);
+        if known.autocorrects {
+            // Otherwise git would run the nearest command it knows in place of a misspelt one.
+            self.extra = vec!["-c".into(), "help.autocorrect=0".into()];
+        }
+        let expansion = known.expansion?;
+        if expansion.starts_with(b"!") {
+            // A shell runs it, and finds this same wrapper whenever it calls git.
+            return None;
+        }
+        if depth == 0 {
+            return Some(alias::endless(name));
+        }
+        let mut words = alias::split(&expansion);
+        words.extend_from_slice(args);
+        match globals::after_globals(&words, 0) {
+            Invocation::Runs { name, args, .. } => self.refusal(&name, &args, depth - 1),
+            Invocation::Prints => None,
+        }
+    }
+
+    /// Whether the call brings settings along that change which hooks run.
+    fn hooks_differ(&self) -> bool {
+        const HOOKS: &str = r"^(core\.hookspath|hook\..*)$";
+        let ask = |asked| self.repo.config(&self.globals, HOOKS, asked);
+        self.brings_settings() && ask(Asked::Effective) != ask(Asked::Usual)
+    }
+
+    fn brings_settings(&self) -> bool {
+        let set = |name: &str| self.env.get(OsStr::new(name));
+        let usual = |name: &str| {
+            self.repo.usual_env().iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        };
+        self.globals.sets_config()
+            || set("GIT_CONFIG_COUNT").is_some()
+            || set("GIT_CONFIG_PARAMETERS").is_some()
+            || CONFIG_VARIABLES.iter().any(|name| set(name) != usual(name))
+    }
+}

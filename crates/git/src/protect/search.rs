@@ -1,0 +1,257 @@
+//! Finding repositories: at the roots, above them, where they were before, and below in bounded time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::tree::{Dir, Kind};
+use sandbox_linux::walk::{self, Budget, Enter, Guide, Place, Verdict};
+
+use super::files::{is_dot_git, is_git_shape, lstat};
+use super::pointer::{self, Followed, Trust};
+use super::repository::Reference;
+use super::{GitError, GitProtection, Repo, RepoKind};
+use sandbox_policy::Host;
+
+/// Directories that hold other people's files by the thousand: looked at last.
+pub const HEAPS: [&str; 12] = [
+    "node_modules",
+    "target",
+    ".venv",
+    "venv",
+    "site-packages",
+    "__pycache__",
+    ".tox",
+    ".gradle",
+    ".cache",
+    "dist",
+    "build",
+    "Pods",
+];
+
+/// The state of a discovery.
+pub(super) struct Search<'a> {
+    pub(super) host: &'a Host,
+    pub(super) roots: &'a [PathBuf],
+    pub(super) strict: bool,
+    pub(super) out: GitProtection,
+    pub(super) read_only: BTreeSet<PathBuf>,
+    pub(super) pins: BTreeSet<PathBuf>,
+    pub(super) absent: BTreeSet<PathBuf>,
+    pub(super) watched: BTreeSet<PathBuf>,
+    /// Paths that the user's own settings name relative to each work tree.
+    pub(super) everywhere: Vec<Reference>,
+    /// Of a git directory inside another one: where its pins end.
+    tops: BTreeMap<PathBuf, PathBuf>,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(host: &'a Host, roots: &'a [PathBuf], strict: bool) -> Self {
+        Self {
+            host,
+            roots,
+            strict,
+            out: GitProtection::default(),
+            read_only: BTreeSet::new(),
+            pins: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            everywhere: Vec::new(),
+            tops: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// A directory that the user made writable.
+    pub(super) fn root(&mut self, root: &Path) -> Result<(), GitError> {
+        self.entry(&root.join(".git"), Trust::PointsBack)?;
+        if is_git_shape(root) { self.bare(root) } else { Ok(()) }
+    }
+
+    /// The repository that a root is a part of. It stays as read-only as it is, but its settings
+    /// may name files inside the root.
+    pub(super) fn enclosing(&mut self, work: &Path) -> Result<(), GitError> {
+        for dir in work.ancestors().skip(1) {
+            let entry = dir.join(".git");
+            if self.is_writable(&entry) {
+                continue;
+            }
+            if let Some(followed) = lstat(&entry).and_then(|_| pointer::follow(&entry)) {
+                let repo = Repo { kind: RepoKind::Enclosing, ..followed.repo };
+                return self.references(&repo);
+            }
+        }
+        Ok(())
+    }
+
+    /// A `.git` entry or the directory of a bare repository.
+    pub(super) fn entry(&mut self, entry: &Path, trust: Trust) -> Result<(), GitError> {
+        if self.seen.contains(entry) || lstat(entry).is_none() {
+            return Ok(());
+        }
+        if !entry.file_name().is_some_and(is_dot_git) {
+            return if is_git_shape(entry) { self.bare(entry) } else { Ok(()) };
+        }
+        self.seen.insert(entry.to_path_buf());
+        let Some(Followed { repo, links, pointer }) = pointer::follow(entry) else {
+            return Ok(());
+        };
+        self.links(links);
+        if let Some(pointer) = pointer {
+            self.steady(pointer, None);
+        }
+        let granted = trust == Trust::PointsBack && !self.is_writable(&repo.common_dir);
+        let granted = granted && matches!(repo.kind, RepoKind::Worktree | RepoKind::Pointer);
+        if granted {
+            match pointer::grant(&repo, self.host.home.as_deref()) {
+                Ok(dir) => {
+                    self.out.writable.push(dir);
+                    self.main_checkout(&repo);
+                }
+                Err(refused) => self.out.refused.push(refused),
+            }
+        }
+        self.repository(repo)
+    }
+
+    fn bare(&mut self, dir: &Path) -> Result<(), GitError> {
+        let common_dir = pointer::common_dir(dir).unwrap_or_else(|| dir.to_path_buf());
+        self.repository(Repo {
+            entry: dir.to_path_buf(),
+            git_dir: dir.to_path_buf(),
+            common_dir,
+            work_tree: None,
+            kind: RepoKind::Bare,
+        })
+    }
+
+    /// A repository and the submodules inside its git directory.
+    pub(super) fn repository(&mut self, repo: Repo) -> Result<(), GitError> {
+        let fresh = repo.git_dir == repo.entry || self.seen.insert(repo.git_dir.clone());
+        if self.out.repos.contains(&repo) {
+            return Ok(());
+        }
+        if fresh {
+            self.protect(&repo)?;
+            self.modules(&repo.git_dir)?;
+            if repo.common_dir != repo.git_dir && self.seen.insert(repo.common_dir.clone()) {
+                self.modules(&repo.common_dir)?;
+            }
+        }
+        self.out.repos.push(repo);
+        Ok(())
+    }
+
+    /// Submodules: `modules/NAME`, where a name may hold slashes and a module further modules.
+    fn modules(&mut self, git_dir: &Path) -> Result<(), GitError> {
+        let mut budget = 512;
+        let found = module_dirs(git_dir, &mut budget);
+        self.out.stopped_early |= budget == 0;
+        let top = self.top(git_dir);
+        for git_dir in found {
+            self.tops.insert(git_dir.clone(), top.clone());
+            let tree = pointer::module_work_tree(&git_dir);
+            if let Some(tree) = tree.as_deref().filter(|tree| self.is_writable(tree)) {
+                let entry = tree.join(".git");
+                if lstat(&entry).is_some_and(|meta| meta.is_file()) {
+                    self.seen.insert(entry.clone());
+                    self.steady(entry, None);
+                }
+            }
+            self.repository(Repo {
+                entry: git_dir.clone(),
+                common_dir: git_dir.clone(),
+                git_dir,
+                work_tree: tree,
+                kind: RepoKind::Module,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks below the roots for as long as the budget allows.
+    pub(super) fn nested(&mut self, budget: Budget) -> Result<(), GitError> {
+        let start = std::time::Instant::now();
+        let mut entries = budget.entries;
+        for root in self.roots {
+            let Ok(dir) = Dir::open(root) else { continue };
+            let mut repos = [Repos { root, found: Vec::new() }];
+            let time = budget.time.saturating_sub(start.elapsed());
+            let extent = walk::walk(&dir, Budget { time, entries }, &mut repos);
+            entries = entries.saturating_sub(extent.entries);
+            self.out.stopped_early |= extent.stopped_early;
+            for entry in repos.into_iter().flat_map(|repos| repos.found) {
+                self.entry(&entry, Trust::Nothing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory below which everything down to a git directory's files is pinned.
+    pub(super) fn top(&self, git_dir: &Path) -> PathBuf {
+        let parent = || git_dir.parent().unwrap_or(git_dir).to_path_buf();
+        self.tops.get(git_dir).cloned().unwrap_or_else(parent)
+    }
+
+    /// Whether a sandbox may write there.
+    pub(super) fn is_writable(&self, path: &Path) -> bool {
+        let mut places = self.roots.iter().chain(&self.out.writable);
+        places.any(|place| path.starts_with(place))
+    }
+}
+
+/// The git directories below `modules`.
+pub fn module_dirs(git_dir: &Path, budget: &mut usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![git_dir.join("modules")];
+    while let Some(dir) = todo.pop() {
+        // A link in the way is not followed: git does not make any there.
+        let Ok(entries) = Dir::open(&dir).and_then(|dir| dir.entries()) else { continue };
+        for (name, kind) in entries {
+            let path = dir.join(&name);
+            if kind != Kind::Dir || *budget == 0 {
+                continue;
+            }
+            *budget -= 1;
+            if is_git_shape(&path) || lstat(&path.join("config")).is_some() {
+                todo.push(path.join("modules"));
+                found.push(path);
+            } else {
+                todo.push(path);
+            }
+        }
+    }
+    found
+}
+
+struct Repos<'a> {
+    root: &'a Path,
+    found: Vec<PathBuf>,
+}
+
+impl Guide for Repos<'_> {
+    type Mark = ();
+
+    fn entry(&mut self, _: &Place<()>, name: &OsStr, _: Kind) -> Verdict<()> {
+        let dot_git = is_dot_git(name);
+        let enter = match name.to_str() {
+            _ if dot_git => Enter::Never,
+            Some(text) if HEAPS.contains(&text) => Enter::Last(()),
+            _ => Enter::Soon(()),
+        };
+        Verdict { keep: dot_git || name == "HEAD", enter }
+    }
+
+    fn look(&mut self, _: &Dir, place: &Place<()>, kept: &[(OsString, Kind)]) {
+        let here = place.below(self.root);
+        for (name, _) in kept {
+            let bare = name == "HEAD" && is_git_shape(&here);
+            if bare {
+                self.found.push(here.clone());
+            } else if name != "HEAD" {
+                self.found.push(here.join(name));
+            }
+        }
+    }
+}

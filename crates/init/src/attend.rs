@@ -1,0 +1,415 @@
+//! The personality `attend`: a command as by `enter`, with this process beside it. The caller speaks in frames on
+//! standard input, so that the end of the caller is not the end of the command's input: the command is killed then.
+//!
+//! Input that the command does not read fills this process, which then reads no more: the caller's end would stay behind
+//! it. A caller that sends so much starts a `guard` first, whose standard input carries nothing but its end.
+//!
+//! The command writes to the caller's streams itself. With a terminal, this process opens one and copies what the
+//! command says to standard output; standard error then carries one byte, [`STOPPED`], whenever the command stopped.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::process::{self, Change, Child, ProcessHandle, Program};
+use sandbox_linux::pty::{self, Size};
+use sandbox_linux::signal::{self, Signals};
+use sandbox_linux::{fd, socket};
+use sandbox_protocol::attend::{Frame, STOPPED, terminal_size};
+use sandbox_protocol::exit::{ExitCode, by_signal};
+use sandbox_protocol::multicall::Personality;
+
+use crate::credentials;
+use crate::enter::{self, Fatal, LOG};
+use crate::init::{kill, kill_group};
+
+/// Says that a guard watches.
+const WATCHING: u8 = b'.';
+/// Bytes that a pipe takes whenever it takes any: pipe(7).
+const STEP: usize = 4096;
+/// Input that waits for the command; beyond that the caller waits.
+const WAITING: usize = 1 << 20;
+/// How often processes that may still fork are looked for.
+const ROUNDS: usize = 50;
+/// The key that ends the input of a terminal.
+const END_KEY: u8 = 0x04;
+
+/// Runs the command to its end, or the caller's.
+pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
+    let attended = split(words).and_then(|(size, words)| {
+        let (program, path) = enter::prepare(words)?;
+        attend(&program, path, size)
+    });
+    match attended {
+        Ok(code) => code.into(),
+        Err(error) => {
+            LOG.error(&error, None);
+            error.code().into()
+        }
+    }
+}
+
+/// The terminal's size, `-` for none, and the command.
+fn split(words: &[OsString]) -> Result<(Option<Size>, &[OsString]), Fatal> {
+    let (first, rest) = words.split_first().ok_or(Fatal::NoCommand)?;
+    let size = first.to_str().and_then(terminal_size);
+    Ok((size.map(|(rows, columns)| Size { rows, columns }), rest))
+}
+
+fn attend(program: &Program, path: PathBuf, size: Option<Size>) -> Result<u8, Fatal> {
+    // Before the fork: no end is missed. The terminal hangs up when this process, which leads its session, lets go.
+    let signals = Signals::of([signal::CHILD, signal::HUP])?;
+    let mut held = match size {
+        Some(size) => on_terminal(program, path, size)?,
+        None => by_pipe(program, path)?,
+    };
+    Ok(held.stay(&signals)?)
+}
+
+/// The command gets the caller's own output and errors, and a pipe for its input.
+fn by_pipe(program: &Program, path: PathBuf) -> io::Result<Held> {
+    let (theirs, ours) = socket::pipe()?;
+    let parent = process::pid();
+    let child = process::fork(|| {
+        begin(program, path, parent, || {
+            process::lead_session()?;
+            fd::replace(0, &theirs)
+        })
+    })?;
+    // The streams end with the command, not with this process.
+    let nothing = socket::nothing()?;
+    fd::replace(1, &nothing)?;
+    fd::replace(2, &nothing)?;
+    Ok(Held::of(child, ours, None))
+}
+
+/// The command gets a new terminal. It is in a group of its own in this process's session: a group without a parent
+/// beside it is never stopped by its terminal, see setpgid(2) on orphaned groups.
+fn on_terminal(program: &Program, path: PathBuf, size: Size) -> io::Result<Held> {
+    let (ours, theirs) = pty::open(size)?;
+    pty::take_control(theirs.as_fd())?;
+    socket::do_not_wait(ours.as_fd())?;
+    let parent = process::pid();
+    let child = process::fork(|| {
+        begin(program, path, parent, || {
+            // A background group that asks for the foreground is stopped, unless it blocks the signal for that.
+            let _blocked = Signals::of([rustix::process::Signal::TTOU.as_raw()])?;
+            pty::to_front(theirs.as_fd())?;
+            (0..3).try_for_each(|number| fd::replace(number, &theirs))
+        })
+    })?;
+    let input = socket::copy(ours.as_fd())?;
+    Ok(Held::of(child, input, Some(Terminal { ours, _theirs: theirs })))
+}
+
+/// Becomes the command; the code says why not.
+fn begin(
+    program: &Program,
+    path: PathBuf,
+    parent: i32,
+    streams: impl FnOnce() -> io::Result<()>,
+) -> i32 {
+    let ready = process::die_with_parent(parent)
+        .and_then(|()| streams())
+        .and_then(|()| fd::close_all_on_exec())
+        .and_then(|()| signal::as_a_program_expects());
+    let error = match ready {
+        Ok(()) => Fatal::Exec { source: program.exec_path(path.as_os_str()), program: path },
+        Err(error) => Fatal::System(error),
+    };
+    LOG.error(&error, None);
+    error.code().into()
+}
+
+/// Input that was typed and has not reached the command yet.
+#[derive(Default)]
+struct Typed {
+    /// Frames as they came.
+    raw: Vec<u8>,
+    /// Bytes for the command to read.
+    text: Vec<u8>,
+    /// The last byte that was typed.
+    last: Option<u8>,
+    /// Nothing more comes.
+    ended: bool,
+}
+
+/// A terminal: our end, and the command's, which stays open so that ours never hangs up before the command's end.
+struct Terminal {
+    ours: OwnedFd,
+    _theirs: OwnedFd,
+}
+
+/// A command with this process beside it.
+struct Held {
+    child: Child,
+    input: Option<OwnedFd>,
+    terminal: Option<Terminal>,
+    typed: Typed,
+    said: Vec<u8>,
+}
+
+impl Held {
+    fn of(child: Child, input: OwnedFd, terminal: Option<Terminal>) -> Self {
+        Self { child, input: Some(input), terminal, typed: Typed::default(), said: Vec::new() }
+    }
+
+    fn stay(&mut self, signals: &Signals) -> io::Result<u8> {
+        loop {
+            let [caller, heard, room, said] = self.pause(signals)?;
+            let is_there = (!caller || self.hear()) && (!heard || self.speak());
+            if !is_there {
+                end_sessions(process::pid(), self.child.pid());
+                return Ok(by_signal(signal::KILL));
+            }
+            if room {
+                self.pass_on();
+            }
+            if said {
+                self.listen();
+            }
+            while signals.next()?.is_some() {}
+            match self.child.poll()? {
+                Some(Change::Exited(code)) => return Ok(self.ended(code)),
+                Some(Change::Killed(signal)) => return Ok(self.ended(by_signal(signal).into())),
+                Some(Change::Stopped(_)) if self.terminal.is_some() => {
+                    let _ = channel::write(rustix::stdio::stderr(), &[STOPPED]);
+                }
+                // Without a terminal it is for its user to continue it.
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until the caller says something or takes what was said, or the command takes or says something.
+    fn pause(&self, signals: &Signals) -> io::Result<[bool; 4]> {
+        let full = self.typed.text.len() + self.typed.raw.len() >= WAITING;
+        let room = self.input.as_ref().filter(|_| !self.typed.text.is_empty());
+        let said = self.terminal.as_ref().filter(|_| self.said.is_empty());
+        let wanted: [Option<(BorrowedFd<'_>, Awaited)>; 4] = [
+            (!full).then(|| (rustix::stdio::stdin(), Awaited::Data)),
+            (!self.said.is_empty()).then(|| (rustix::stdio::stdout(), Awaited::Room)),
+            room.map(|input| (input.as_fd(), Awaited::Room)),
+            said.map(|terminal| (terminal.ours.as_fd(), Awaited::Data)),
+        ];
+        let mut fds = vec![(signals.as_fd(), Awaited::Data)];
+        fds.extend(wanted.iter().flatten().copied());
+        let mut ready = channel::wait(&fds, None)?.into_iter().skip(1);
+        Ok(wanted.map(|one| one.is_some() && ready.next() == Some(true)))
+    }
+
+    /// Reads frames. Returns false when the caller is gone.
+    fn hear(&mut self) -> bool {
+        let mut piece = vec![0; 16 * STEP];
+        let Ok(count @ 1..) = channel::read(rustix::stdio::stdin(), &mut piece) else {
+            return false;
+        };
+        self.typed.raw.extend(&piece[..count]);
+        let mut raw = std::mem::take(&mut self.typed.raw);
+        let mut taken = 0;
+        while let Some((frame, length)) = Frame::first(&raw[taken..]) {
+            match frame {
+                Frame::Input(text) => {
+                    self.typed.last = text.last().copied().or(self.typed.last);
+                    self.typed.text.extend(text);
+                }
+                Frame::End => self.end_input(),
+                Frame::Resize((rows, columns)) => {
+                    if let Some(terminal) = &self.terminal {
+                        let _ = pty::resize(terminal.ours.as_fd(), Size { rows, columns });
+                    }
+                }
+                Frame::Unknown => {}
+            }
+            taken += length;
+        }
+        raw.drain(..taken);
+        self.typed.raw = raw;
+        if self.typed.ended && self.typed.text.is_empty() {
+            self.input = None;
+        }
+        true
+    }
+
+    /// A pipe is closed when everything is read. A terminal has a key for that: after half a line it only ends the
+    /// line, see termios(3) on VEOF.
+    fn end_input(&mut self) {
+        if self.terminal.is_none() {
+            self.typed.ended = true;
+            return;
+        }
+        let half = self.typed.last.is_some_and(|last| !matches!(last, b'\n' | b'\r'));
+        self.typed.text.extend(if half { &[END_KEY, END_KEY][..] } else { &[END_KEY] });
+    }
+
+    fn pass_on(&mut self) {
+        let Some(input) = &self.input else { return };
+        let length = self.typed.text.len().min(STEP);
+        match channel::write(input.as_fd(), &self.typed.text[..length]) {
+            Ok(count) => drop(self.typed.text.drain(..count)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => {
+                // The command reads no more. What comes is dropped.
+                self.input = None;
+                self.typed.text.clear();
+            }
+        }
+        if self.typed.ended && self.typed.text.is_empty() {
+            self.input = None;
+        }
+        if self.input.is_none() {
+            self.typed.text.clear();
+        }
+    }
+
+    /// Takes what the command says on its terminal. Returns false when there is nothing more right now.
+    fn listen(&mut self) -> bool {
+        let Some(terminal) = &self.terminal else { return false };
+        let mut piece = vec![0; STEP];
+        let count = channel::read(terminal.ours.as_fd(), &mut piece).unwrap_or(0);
+        self.said.extend(&piece[..count]);
+        count > 0
+    }
+
+    /// Passes it on. Returns false when the caller is gone.
+    fn speak(&mut self) -> bool {
+        let length = self.said.len().min(STEP);
+        match channel::write(rustix::stdio::stdout(), &self.said[..length]) {
+            Ok(count) => {
+                self.said.drain(..count);
+                true
+            }
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Passes on the output that came before the command's end.
+    fn ended(&mut self, code: i32) -> u8 {
+        loop {
+            while !self.said.is_empty() {
+                if !self.speak() {
+                    self.said.clear();
+                }
+            }
+            if !self.listen() {
+                return u8::try_from(code).unwrap_or(u8::MAX);
+            }
+        }
+    }
+}
+
+/// Sends a signal to a command that has entered, and to what it has started.
+pub(crate) fn signal(words: &[OsString]) -> std::process::ExitCode {
+    let number = |word: &OsString| word.to_str()?.parse::<i32>().ok().filter(|n| *n > 0);
+    let given: Option<Vec<i32>> = words.iter().map(number).collect();
+    match given.as_deref() {
+        // Never signal the first process: it ends with the container.
+        Some([signal, pid]) if *pid > 1 && credentials::stay().is_ok() => {
+            if !signal_attended(*pid, *signal) {
+                kill_group(*pid, *signal);
+                kill(*pid, *signal);
+            }
+            ExitCode::Success.into()
+        }
+        _ => ExitCode::Usage.into(),
+    }
+}
+
+/// Kills an attended command at the end of standard input; ends with the process that attends it.
+pub(crate) fn guard(words: &[OsString]) -> std::process::ExitCode {
+    let pid = words.first().and_then(|word| word.to_str()?.parse().ok());
+    let Some(pid) = pid.filter(|pid| *pid > 1 && credentials::stay().is_ok()) else {
+        return ExitCode::Usage.into();
+    };
+    match watch(pid) {
+        Ok(()) => ExitCode::Success.into(),
+        Err(error) => {
+            LOG.error(&Fatal::System(error), None);
+            ExitCode::Failure.into()
+        }
+    }
+}
+
+fn watch(pid: i32) -> io::Result<()> {
+    let attendant = ProcessHandle::open(pid)?;
+    channel::write(rustix::stdio::stdout(), &[WATCHING])?;
+    let stdin = rustix::stdio::stdin();
+    let both = [(attendant.as_fd(), Awaited::Data), (stdin, Awaited::Data)];
+    loop {
+        match channel::wait(&both, None)?[..] {
+            [true, _] => return Ok(()),
+            [_, true] if !matches!(channel::read(stdin, &mut [0; STEP]), Ok(1..)) => {
+                signal_attended(pid, signal::KILL);
+                return Ok(());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Sends a signal to the command that a process attends; false when it attends none.
+fn signal_attended(attendant: i32, number: i32) -> bool {
+    let words = std::fs::read(format!("/proc/{attendant}/cmdline")).unwrap_or_default();
+    if words.split(|byte| *byte == 0).nth(1) != Some(Personality::Attend.word().as_bytes()) {
+        return false;
+    }
+    let Some(command) = processes().find(|pid| process::parent_of(*pid) == Some(attendant)) else {
+        return false;
+    };
+    if number == signal::KILL {
+        end_sessions(attendant, command);
+        return true;
+    }
+    // Before it leads a group there is only itself.
+    if process::signal_group(command, number).is_err() {
+        kill(command, number);
+    }
+    // One that is stopped could not act on it.
+    if signal::ENDING.contains(&number) {
+        kill_group(command, signal::CONT);
+    }
+    true
+}
+
+/// Kills everything in the sessions of two processes but the first of the two, which attends the other.
+fn end_sessions(attendant: i32, command: i32) {
+    let session = |pid: i32| rustix::process::getsid(rustix::process::Pid::from_raw(pid)).ok();
+    let sessions = [session(attendant), session(command)];
+    // What is forked meanwhile is found in the next round.
+    for _ in 0..ROUNDS {
+        let theirs = |pid: &i32| *pid != attendant && sessions.contains(&session(*pid));
+        let found: Vec<i32> = processes().filter(theirs).filter(|pid| *pid > 1).collect();
+        let alive = found.iter().filter(|pid| !is_dead(**pid));
+        if alive.map(|pid| kill(*pid, signal::KILL)).count() == 0 {
+            return;
+        }
+    }
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns true for a process that only waits to be reaped.
+fn is_dead(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn split_knows_a_size_from_no_terminal() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let sized = words("33x101 stty size");
+        let (size, rest) = split(&sized).unwrap();
+        assert_eq!((size, rest.len()), (Some(Size { rows: 33, columns: 101 }), 2));
+        assert_eq!(split(&words("- 1x2")).unwrap().0, None);
+        assert!(split(&[]).is_err());
+    }
+}

@@ -1,0 +1,373 @@
+//! The personality `init`: set up, start the agent, forward, reap, shut down.
+
+mod settings;
+mod signals;
+mod supervisor;
+mod step;
+mod task;
+mod copy;
+mod home;
+mod workspace;
+mod layer;
+mod link;
+mod dockerd;
+mod door;
+mod relay;
+mod child;
+mod stop;
+mod machine;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::DumpableBehavior;
+use rustix::thread::CapabilitySet;
+use sandbox_protocol::exit::{ExitCode, by_signal};
+use sandbox_protocol::multicall::{self, Personality};
+use sandbox_protocol::variable;
+use thiserror::Error;
+
+use crate::boot::Situation;
+use crate::control::{ControlError, ControlFile};
+use crate::credentials;
+use crate::environment::Environment;
+use crate::keeper;
+use crate::log::Log;
+use crate::mounts::{self, MountError};
+use dockerd::Daemon;
+use door::Door;
+use layer::Mounted;
+use relay::Relay;
+use settings::{Settings, SettingsError};
+use signals::Action;
+use step::{Outcome, StepError};
+use supervisor::{Event, Supervisor};
+pub(crate) use supervisor::{kill, kill_group};
+
+const LOG: Log = Log(Personality::Init.word());
+
+/// What ends it before the agent runs.
+#[derive(Debug, Error)]
+enum Fatal {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Mounts(#[from] MountError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    #[error("{step} failed")]
+    Step { step: &'static str, source: StepError },
+    #[error("the kernel refuses")]
+    System(#[from] io::Error),
+}
+
+impl Fatal {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Settings(error) => Some(error.hint()),
+            Self::Mounts(error) => Some(error.hint().to_owned()),
+            Self::Control(error) => Some(error.hint()),
+            Self::Step { source, .. } => source.hint(),
+            Self::System(_) => None,
+        }
+    }
+}
+
+/// What is running beside the agent and must be undone at the end.
+#[derive(Default)]
+struct Standing {
+    is_machine: bool,
+    mounted: Option<Mounted>,
+    docker: Option<Daemon>,
+    door: Option<Door>,
+    relay: Option<Relay>,
+}
+
+/// Does everything; the agent's exit code is ours.
+pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
+    let mut supervisor = match Supervisor::open() {
+        Ok(supervisor) => supervisor,
+        Err(error) => {
+            LOG.error(&Fatal::from(error), None);
+            return ExitCode::Failure.into();
+        }
+    };
+    let is_machine = machine::prepare();
+    let mut standing = Standing { is_machine, ..Standing::default() };
+    let code = match start(words, &mut supervisor, &mut standing) {
+        Ok((settings, agent)) => attend(&settings, agent, &mut supervisor, &mut standing),
+        Err((error, hold)) => failed(&error, hold, &mut supervisor),
+    };
+    let code = code.unwrap_or_else(|error| {
+        LOG.error(&Fatal::from(error), None);
+        ExitCode::Failure.code()
+    });
+    standing.undo(&mut supervisor);
+    if is_machine {
+        machine::power_off(code);
+    }
+    code.into()
+}
+
+/// Reads, decides, sets up and starts. A failure says whether to hold the container for a look.
+fn start(
+    words: &[OsString],
+    supervisor: &mut Supervisor,
+    standing: &mut Standing,
+) -> Result<(Settings, Option<i32>), (Fatal, bool)> {
+    let mut environment = Environment::read();
+    let hold = environment.is_on(variable::AGENT_DEBUG_HOLD);
+    let prepared = prepare(words, &mut environment);
+    drop(environment);
+    // Where `/proc/1/environ` reads from. Nobody else reads this memory: see the next line.
+    let erased = sandbox_linux::environment::erase(variable::is_stripped);
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let mut settings = prepared.map_err(|error| (error, hold))?;
+    erased.map_err(|error| (error.into(), hold))?;
+    let agent = set_up(&settings, supervisor, standing);
+    if agent.is_err() && !hold {
+        let _ = home::clear(&settings.places.staging);
+    }
+    // It may hold a password.
+    settings.workspace = None;
+    Ok((settings, agent.map_err(|error| (error, hold))?))
+}
+
+fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings, Fatal> {
+    rustix::process::chdir("/").map_err(io::Error::from)?;
+    // While this is still the user that owns the mounts.
+    mounts::restore_modes(LOG);
+    let keeper = keeper::number(environment);
+    if let Some(number) = keeper {
+        keeper::become_keeper(number)?;
+    }
+    mounts::check(environment)?;
+    let control = ControlFile::take(environment)?;
+    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+    let uid = rustix::process::geteuid().as_raw();
+    // It stays for the next start, and only the first process's own is closed to the agent.
+    if let Some(control) = control.filter(|_| uid != keeper.unwrap_or(0)) {
+        return Err(control.refuse("the agent, whose user starts this, could read it").into());
+    }
+    Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd, keeper })?)
+}
+
+/// The steps in their order. Each looks first at what an earlier start has done.
+fn set_up(
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+    standing: &mut Standing,
+) -> Result<Option<i32>, Fatal> {
+    // First, because a workspace may be cloned by way of it.
+    if let Some(wanted) = &settings.door {
+        timed("the door", supervisor, |_| {
+            standing.door = Some(Door::open(wanted)?);
+            Ok(Outcome::Done)
+        })?;
+    }
+    if !settings.at_home {
+        set_up_home(settings, supervisor, standing)?;
+    }
+    start_docker(settings, supervisor, standing)?;
+    if let Some(wanted) = &settings.relay {
+        timed("the way to the host", supervisor, |supervisor| {
+            standing.relay = Some(Relay::open(wanted, settings, supervisor)?);
+            Ok(Outcome::Done)
+        })?;
+    }
+    let step = |source| Fatal::Step { step: "the agent's start", source };
+    let agent = settings.agent.as_ref().map(|agent| child::start(settings, agent)).transpose();
+    reduce(standing);
+    if settings.agent.is_none() {
+        LOG.say(format_args!("no agent command: waits, and serves those who enter"));
+    }
+    let agent = agent.map_err(step)?;
+    // Whoever made the container waits for this line.
+    LOG.say(format_args!("{}", multicall::READY));
+    Ok(agent)
+}
+
+/// The home and the workspace in it, as a layer over what the image has.
+fn set_up_home(
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+    standing: &mut Standing,
+) -> Result<(), Fatal> {
+    timed("the base home", supervisor, |supervisor| home::set_up(settings, supervisor))?;
+    timed("the workspace", supervisor, |supervisor| workspace::set_up(settings, supervisor))?;
+    timed("the layer's directory", supervisor, |_| layer::directory(settings))?;
+    timed("the layer", supervisor, |supervisor| layer::init(settings, supervisor))?;
+    timed("the layer's mount", supervisor, |supervisor| {
+        let (outcome, mounted) = layer::mount(settings, supervisor)?;
+        standing.mounted = mounted;
+        Ok(outcome)
+    })?;
+    let places = &settings.places;
+    let target = places.home.join("workspace");
+    timed("the workspace link", supervisor, |_| link::set_up(&places.link, &target))
+}
+
+/// Its failure is said, and no more: unless it is that the end was asked for.
+fn start_docker(
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+    standing: &mut Standing,
+) -> Result<(), Fatal> {
+    let started = timed("dockerd", supervisor, |supervisor| {
+        let (outcome, docker) = dockerd::set_up(settings, supervisor)?;
+        standing.docker = docker;
+        Ok(outcome)
+    });
+    match started {
+        Err(Fatal::Step { source: StepError::Asked(signal), step }) => {
+            Err(Fatal::Step { step, source: StepError::Asked(signal) })
+        }
+        Err(error) if settings.docker_required => Err(error),
+        Err(error) => {
+            LOG.warn(format_args!(
+                "{}; goes on without Docker",
+                sandbox_linux::error::chain(&error)
+            ));
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Runs one step and says what it came to.
+fn timed(
+    step: &'static str,
+    supervisor: &mut Supervisor,
+    work: impl FnOnce(&mut Supervisor) -> Result<Outcome, StepError>,
+) -> Result<(), Fatal> {
+    let fatal = |source| Fatal::Step { step, source };
+    if let Some(signal) = supervisor.asked_to_end()? {
+        return Err(fatal(StepError::Asked(signal)));
+    }
+    let begun = Instant::now();
+    let outcome = work(supervisor).map_err(fatal)?;
+    let milliseconds = begun.elapsed().as_millis();
+    match outcome {
+        Outcome::Done => LOG.say(format_args!("{step}: done in {milliseconds} ms")),
+        Outcome::Already => LOG.say(format_args!("{step}: there already")),
+        Outcome::Skipped(why) => LOG.say(format_args!("{step}: {why}")),
+    }
+    Ok(())
+}
+
+/// From here on PID 1 only signals, reaps and unmounts.
+fn reduce(standing: &Standing) {
+    let mut kept = CapabilitySet::KILL | CapabilitySet::SETUID | CapabilitySet::SETGID;
+    if standing.mounted.is_some() {
+        kept |= CapabilitySet::SYS_ADMIN;
+    }
+    if standing.is_machine {
+        kept |= CapabilitySet::SYS_BOOT;
+    }
+    if let Err(error) = credentials::keep(kept) {
+        LOG.warn(format_args!("keeps its capabilities: {}", sandbox_linux::error::chain(&error)));
+    }
+}
+
+/// Waits for the agent's end and passes signals on.
+fn attend(
+    settings: &Settings,
+    agent: Option<i32>,
+    supervisor: &mut Supervisor,
+    standing: &mut Standing,
+) -> io::Result<u8> {
+    let spared = standing.spared();
+    let (mut deadline, mut is_late) = (None, false);
+    loop {
+        let knock = standing.door.as_ref().and_then(Door::again);
+        let again = standing.relay.as_ref().and_then(Relay::again);
+        let until = [deadline, knock, again].into_iter().flatten().min();
+        let server = standing.door.as_ref().and_then(Door::server);
+        let event = supervisor.next_or(until, server)?;
+        if let Some(door) = &mut standing.door {
+            if event == Event::Readable {
+                door.hear();
+            }
+            door.knock();
+        }
+        if let Some(relay) = &mut standing.relay {
+            relay.look_after(event, deadline.is_some());
+        }
+        match event {
+            Event::Ended(pid, ending) if Some(pid) == agent => return Ok(ending.code()),
+            Event::Ended(..) | Event::Readable => {}
+            Event::Signal(signal) => {
+                let ends = signals::action(signal) == Action::End;
+                match agent {
+                    Some(agent) => kill_group(agent, signal),
+                    None if ends => return Ok(by_signal(signal)),
+                    None => {}
+                }
+                if ends && deadline.is_none() {
+                    deadline = Some(Instant::now() + settings.grace);
+                }
+            }
+            Event::Timeout if deadline.is_none_or(|end: Instant| Instant::now() < end) => {}
+            Event::Timeout => {
+                if !is_late {
+                    LOG.warn(format_args!("the agent did not end in time: everything is killed"));
+                }
+                is_late = true;
+                stop::kill_tree(&spared);
+                // Until it is gone: what was just being started was not seen.
+                deadline = Some(Instant::now() + Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+/// Says what went wrong, and keeps the container for a look if that was asked for.
+fn failed(error: &Fatal, hold: bool, supervisor: &mut Supervisor) -> io::Result<u8> {
+    if let Fatal::Step { step, source: StepError::Asked(signal) } = error {
+        LOG.say(format_args!("signal {signal} during {step}: stops"));
+        return Ok(by_signal(*signal));
+    }
+    LOG.error(error, error.hint().as_deref());
+    if hold {
+        LOG.say(format_args!(
+            "AGENT_DEBUG_HOLD is set: waits for a signal; look with `docker exec`"
+        ));
+        loop {
+            if let Event::Signal(signal) = supervisor.next(None)?
+                && signals::action(signal) == Action::End
+            {
+                break;
+            }
+        }
+    }
+    Ok(ExitCode::Failure.code())
+}
+
+impl Standing {
+    /// Who outlives the agent, and ends in an order of its own.
+    fn spared(&self) -> Vec<i32> {
+        let layer = self.mounted.as_ref().and_then(|mounted| mounted.daemon);
+        layer.into_iter().chain(self.docker.map(|docker| docker.pid)).collect()
+    }
+
+    /// Takes everything back in the order that nothing is pulled away from under anybody.
+    fn undo(self, supervisor: &mut Supervisor) {
+        let complain = |what: &str, done: io::Result<()>| {
+            if let Err(error) = done {
+                LOG.warn(format_args!("{what}: {error}"));
+            }
+        };
+        if let Some(docker) = self.docker {
+            complain("cannot stop dockerd", docker.stop(supervisor));
+        }
+        let served: Vec<i32> = self.mounted.iter().filter_map(|mounted| mounted.daemon).collect();
+        complain("cannot end what is left", stop::end_all(supervisor, &served));
+        if let Some(mounted) = &self.mounted {
+            complain("cannot take the layer off the home", mounted.undo(supervisor));
+            let data = File::open("/.data").and_then(|data| Ok(rustix::fs::syncfs(&data)?));
+            complain("cannot write out the layer", data);
+        }
+    }
+}

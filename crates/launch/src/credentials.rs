@@ -1,0 +1,260 @@
+//! The secrets of a run: what the command holds, and what the proxy holds for it.
+//!
+//! A secret in mode `inject` becomes a variable. One in mode `proxy` stays outside: its variable gets a
+//! token that is made for this secret of this run, and the provider's address becomes the proxy's.
+
+mod covered;
+mod agents;
+mod container;
+mod registration;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use sandbox_core::Host;
+use sandbox_core::config::{self, Config, Network, SecretMode, Sourced};
+use sandbox_core::network::PROXY_PORT;
+use sandbox_core::plan::{Decided, Environment, Inputs};
+use sandbox_protocol::ExitCode;
+use sandbox_proxy::credential::{Secret, SourceError};
+use sandbox_proxy::secret::{Place, Sources, Store, StoreError};
+use sandbox_proxy::session::Registration;
+use thiserror::Error;
+
+pub use container::{ContainerCredentials, for_container};
+pub use registration::registration;
+
+/// Why a secret is not available.
+#[derive(Debug, Error)]
+pub enum CredentialError {
+    /// There is no home directory.
+    #[error("there is no home directory to keep secrets in")]
+    NoHome,
+    /// The secret's source fails.
+    #[error("cannot read secret `{name}`: {}", error.message)]
+    Source {
+        /// The secret.
+        name: String,
+        /// The reason.
+        error: SourceError,
+    },
+    /// The secret's name or the store cannot be used.
+    #[error("the secret `{name}` cannot be used")]
+    Store {
+        /// The secret.
+        name: String,
+        /// The reason.
+        #[source]
+        error: StoreError,
+    },
+    /// The SSH key of host commands is not in the store.
+    #[error("the secret `{name}` cannot be used")]
+    SshKey {
+        /// The secret.
+        name: String,
+        /// The reason.
+        #[source]
+        error: StoreError,
+    },
+    /// A proxied secret without a provider.
+    #[error("secret `{0}` has no provider")]
+    NoProvider(String),
+    /// A custom provider whose address has no variable.
+    #[error("the secret `{0}` has no variable for the proxy's address")]
+    NoAddress(String),
+    /// A secret that no variable can hold.
+    #[error("the secret `{0}` has a NUL in it")]
+    Nul(String),
+    /// No socket or no random number for the command.
+    #[error("cannot listen for the command")]
+    Listen(#[source] io::Error),
+}
+
+impl CredentialError {
+    /// The next step.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoHome => Some("set `HOME`".into()),
+            Self::Source { error, .. } => Some(error.hint.clone()),
+            Self::Store { error, .. } => error.hint(),
+            Self::SshKey { error, .. } => Some(format!(
+                "{} < KEY; or leave `ssh_key_secret` out: each session then has a key of its own",
+                error.hint().unwrap_or_default()
+            )),
+            Self::NoProvider(name) => {
+                Some(format!("write `secrets.{name}.provider`, such as \"anthropic\""))
+            }
+            Self::NoAddress(name) => Some(format!("write `secrets.{name}.base_url_var`")),
+            Self::Nul(_) | Self::Listen(_) => None,
+        }
+    }
+
+    /// The exit code that stands for it.
+    pub fn exit_code(&self) -> ExitCode {
+        if matches!(self, Self::NoHome) { ExitCode::Failure } else { ExitCode::Setup }
+    }
+}
+
+/// Opens the user's store.
+pub fn store(host: &Host) -> Result<Store, CredentialError> {
+    let data = host.data_dir().ok_or(CredentialError::NoHome)?;
+    Ok(Store::at(data.join("secrets")))
+}
+
+/// Opens every place that the user's secrets may lie in.
+pub fn sources(host: &Host) -> Result<Sources, CredentialError> {
+    let home = host.home.clone().ok_or(CredentialError::NoHome)?;
+    Ok(Sources::new(store(host)?, home))
+}
+
+/// Receiver of a secret's variables.
+trait Holder {
+    /// Sets a variable.
+    fn set(&mut self, name: &str, value: String, secret: &Sourced<config::Secret>);
+
+    /// Drops every other variable that carries a key which the command must not hold.
+    fn hide(&mut self, _: &Secret) {}
+
+    /// Returns a variable that it has already.
+    fn get(&self, name: &str) -> Option<String>;
+}
+
+/// The variables of a local command.
+impl Holder for Environment {
+    fn set(&mut self, name: &str, value: String, secret: &Sourced<config::Secret>) {
+        let value = OsString::from(value);
+        self.set.insert(name.into(), value.clone());
+        self.hidden.retain(|hidden| hidden.name != name);
+        self.own.insert(name.to_owned(), Sourced::new(value, secret.origin.clone()));
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        let value = self.set.get(OsStr::new(name))?;
+        value.to_str().map(str::to_owned)
+    }
+
+    fn hide(&mut self, key: &Secret) {
+        // Shorter texts stand in other values by chance.
+        const SHORTEST: usize = 8;
+        let key = key.expose();
+        let holds = |value: &OsString| {
+            *value == *key || key.len() >= SHORTEST && value.to_string_lossy().contains(key)
+        };
+        self.set.retain(|_, value| !holds(value));
+    }
+}
+
+/// The proxy's part of a run's secrets.
+#[derive(Default)]
+pub(crate) struct Credentials {
+    /// Sessions of the proxy, one for each secret.
+    pub(crate) sessions: Vec<Registration>,
+    /// Listener for a command that shares the host's network.
+    pub(crate) listener: Option<OwnedFd>,
+    /// Placeholders of agents' settings; removed with this value if unused.
+    settings: Vec<covered::Placeholder>,
+}
+
+impl Credentials {
+    /// Resolves the policy's secrets, and gives the command its variables. Inside a sandbox they are there already.
+    pub(crate) fn resolve(
+        host: &Host,
+        decided: &Decided,
+        mut inputs: Inputs,
+        agent_at: usize,
+    ) -> Result<(Self, Inputs), CredentialError> {
+        let mut made = Self::default();
+        let config = decided.config();
+        if config.secrets.is_empty() || host.inside {
+            return Ok((made, inputs));
+        }
+        let sources = sources(host)?;
+        let address = made.address(config)?;
+        for (name, secret) in &config.secrets {
+            match secret.value.mode {
+                SecretMode::Inject => {
+                    inject(&mut inputs.environment, name, secret, &sources, host)?;
+                }
+                SecretMode::Proxy => {
+                    let mut session =
+                        replace(&mut inputs.environment, name, secret, &address, host)?;
+                    registration::close(&mut session, config.network.value != Network::On);
+                    let told = agents::Told {
+                        provider: &session.terms.provider,
+                        address: &address,
+                        variable: secret.value.env_var.as_str(),
+                    };
+                    made.settings.extend(agents::settings(
+                        host,
+                        decided,
+                        &mut inputs,
+                        agent_at,
+                        &told,
+                    ));
+                    agents::codex(&mut inputs.command, agent_at, &told);
+                    made.sessions.push(session);
+                }
+            }
+        }
+        Ok((made, inputs))
+    }
+
+    /// Returns the proxy's address for the command. With a network of its own, the command reaches the proxy at the
+    /// port by which it reaches everything else.
+    fn address(&mut self, config: &Config) -> Result<String, CredentialError> {
+        if !config.uses_proxy() || config.network.value != Network::On {
+            return Ok(format!("http://127.0.0.1:{PROXY_PORT}"));
+        }
+        let listen = || -> io::Result<_> {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            Ok((listener.local_addr()?, OwnedFd::from(listener)))
+        };
+        let (address, listener) = listen().map_err(CredentialError::Listen)?;
+        self.listener = Some(listener);
+        Ok(format!("http://{address}"))
+    }
+}
+
+fn inject(
+    holder: &mut impl Holder,
+    name: &str,
+    secret: &Sourced<config::Secret>,
+    sources: &Sources,
+    host: &Host,
+) -> Result<(), CredentialError> {
+    let value = match registration::place(name, &secret.value, host)? {
+        Place::Env(variable) => registration::variable_of(name, &variable, host)?,
+        place => {
+            let failed = |error| CredentialError::Source { name: name.to_owned(), error };
+            sources.at(&place).map_err(failed)?.value
+        }
+    };
+    if value.expose().contains('\0') {
+        return Err(CredentialError::Nul(name.to_owned()));
+    }
+    holder.set(secret.value.env_var.as_str(), value.expose().to_owned(), secret);
+    Ok(())
+}
+
+/// The session of one secret, and the token in its place.
+fn replace(
+    holder: &mut impl Holder,
+    name: &str,
+    secret: &Sourced<config::Secret>,
+    address: &str,
+    host: &Host,
+) -> Result<Registration, CredentialError> {
+    let provider = registration::provider(name, &secret.value)?;
+    let session = registration::registration(name, &secret.value, host)?;
+    if let Some(key) = &session.api_key {
+        holder.hide(key);
+    }
+    holder.set(secret.value.env_var.as_str(), session.token.text().to_string(), secret);
+    for (variable, behind) in registration::addresses(name, &secret.value, provider)? {
+        holder.set(&variable, format!("{address}{behind}"), secret);
+    }
+    agents::tell(holder, provider, address, secret);
+    Ok(session)
+}

@@ -1,0 +1,157 @@
+//! Sessions of the proxy: a secret of the configuration, as the proxy is told of it.
+
+use sandbox_core::Host;
+use sandbox_core::config::{self, ModelText, RouteText, ToolText};
+use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
+use sandbox_proxy::provider::Provider;
+use sandbox_proxy::secret::{Lasting, Login, Name, Place, StoreError};
+use sandbox_proxy::session::{Limits, Registration, Terms};
+use sandbox_proxy::token::Token;
+
+use super::{CredentialError, store};
+
+/// Which variable names a provider's address, and what stands behind the address there.
+const ADDRESSES: &[(&str, &[(&str, &str)])] = &[
+    ("anthropic", &[("ANTHROPIC_BASE_URL", "")]),
+    ("anthropic-subscription", &[("ANTHROPIC_BASE_URL", "")]),
+    ("openai", &[("OPENAI_BASE_URL", "/v1"), ("OPENAI_API_BASE", "/v1")]),
+    ("openai-subscription", &[]),
+    ("ollama", &[("OLLAMA_HOST", "")]),
+    ("gemini", &[("GOOGLE_GEMINI_BASE_URL", "")]),
+    ("custom", &[]),
+];
+
+/// Takes a provider's own tools away where the network is closed: they would open it again. A custom provider has none.
+pub(super) fn close(session: &mut Registration, closed: bool) {
+    if closed && session.terms.provider != "custom" {
+        session.terms.server_tools.get_or_insert_default();
+    }
+}
+
+/// Returns the session of a secret that the configuration names.
+pub fn registration(
+    name: &str,
+    secret: &config::Secret,
+    host: &Host,
+) -> Result<Registration, CredentialError> {
+    let provider = provider(name, secret)?;
+    let (api_key, reference) = match place(name, secret, host)? {
+        // What only this process knows is handed over; the rest is asked for where it is.
+        Place::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
+        place => (None, serde_json::to_value(&place).ok().map(SecretRef)),
+    };
+    let terms = Terms {
+        provider: provider.name.to_owned(),
+        secret: reference,
+        upstream_url: secret.upstream_url.as_ref().map(|url| url.as_str().to_owned()),
+        credential: placement(secret),
+        routes: texts(secret.routes.as_ref(), RouteText::as_str),
+        server_tools: texts(secret.server_tools.as_ref(), ToolText::as_str),
+        limits: Limits {
+            requests_per_minute: secret.requests_per_minute,
+            max_parallel: secret.max_parallel,
+            token_budget: secret.token_budget,
+            models: texts(secret.models.as_ref(), ModelText::as_str),
+            ..Limits::default()
+        },
+        ..Terms::default()
+    };
+    let token = Token::generate().map_err(CredentialError::Listen)?;
+    Ok(Registration { token, api_key, terms })
+}
+
+/// The provider of a secret. Only the secret of another mode has none, which `secret test` can name.
+pub(super) fn provider(
+    name: &str,
+    secret: &config::Secret,
+) -> Result<&'static Provider, CredentialError> {
+    let unknown = || CredentialError::NoProvider(name.to_owned());
+    let provider = secret.provider().ok_or_else(unknown)?;
+    Provider::named(provider.name()).map_err(|_| unknown())
+}
+
+pub(super) fn addresses(
+    name: &str,
+    secret: &config::Secret,
+    provider: &Provider,
+) -> Result<Vec<(String, &'static str)>, CredentialError> {
+    let usual =
+        ADDRESSES.iter().find(|(known, _)| *known == provider.name).map_or(&[][..], |row| row.1);
+    let mut all: Vec<_> =
+        usual.iter().map(|(variable, behind)| ((*variable).to_owned(), *behind)).collect();
+    all.extend(secret.base_url_var.as_ref().map(|variable| (variable.as_str().to_owned(), "")));
+    if all.is_empty() && provider.name == "custom" {
+        return Err(CredentialError::NoAddress(name.to_owned()));
+    }
+    Ok(all)
+}
+
+fn texts<T>(list: Option<&Vec<T>>, text: fn(&T) -> &str) -> Option<Vec<String>> {
+    list.map(|list| list.iter().map(|word| text(word).to_owned()).collect())
+}
+
+fn placement(secret: &config::Secret) -> Option<Placement> {
+    let format = secret.format.as_ref().map(|format| format.as_str().to_owned());
+    match (&secret.header, &secret.query, &secret.basic_user) {
+        (Some(name), _, _) => Some(Placement::Header {
+            name: name.as_str().to_owned(),
+            format: format.unwrap_or_else(|| "{}".to_owned()),
+        }),
+        (None, Some(name), _) => Some(Placement::Query { name: name.as_str().to_owned() }),
+        (None, None, Some(user)) => Some(Placement::Basic { user: user.as_str().to_owned() }),
+        (None, None, None) => {
+            format.map(|format| Placement::Header { name: "authorization".into(), format })
+        }
+    }
+}
+
+/// Where a secret is: as the configuration says, else in the store, else in the caller's environment.
+pub(super) fn place(
+    name: &str,
+    secret: &config::Secret,
+    host: &Host,
+) -> Result<Place, CredentialError> {
+    let failed = |error| CredentialError::Store { name: name.to_owned(), error };
+    let variable = secret.env_var.as_str().to_owned();
+    Ok(match secret {
+        config::Secret { from_store: Some(name), .. } => {
+            Place::Store(Name::parse(name.as_str()).map_err(failed)?)
+        }
+        config::Secret { from_env: Some(name), .. } => Place::Env(name.as_str().to_owned()),
+        config::Secret { from_file: Some(path), .. } => Place::File(path.into()),
+        config::Secret { from_env_file: Some(path), .. } => {
+            Place::EnvFile { path: path.into(), name: variable }
+        }
+        config::Secret { from_command: Some(argv), lasting, .. } => {
+            let argv = argv.iter().map(|word| word.as_str().to_owned()).collect();
+            Place::Command { argv, lasting: lasting.map(Lasting).unwrap_or_default() }
+        }
+        config::Secret { from_login: Some(login), .. } => Place::Login(match login {
+            config::Login::Claude => Login::Claude,
+            config::Login::Codex => Login::Codex,
+        }),
+        _ => match Name::parse(name) {
+            Ok(stored) if is_stored(&stored, host).map_err(failed)? => Place::Store(stored),
+            _ => Place::Env(variable),
+        },
+    })
+}
+
+fn is_stored(name: &Name, host: &Host) -> Result<bool, StoreError> {
+    store(host).map_or(Ok(false), |store| store.has(name))
+}
+
+pub(super) fn variable_of(
+    name: &str,
+    variable: &str,
+    host: &Host,
+) -> Result<Secret, CredentialError> {
+    let value = host.var(variable).and_then(|value| value.to_str());
+    value.map(|value| Secret::from(value.to_owned())).ok_or_else(|| CredentialError::Source {
+        name: name.to_owned(),
+        error: SourceError {
+            message: format!("the variable `{variable}` is not set"),
+            hint: format!("store it: agent-sandbox secret set {name}"),
+        },
+    })
+}

@@ -1,0 +1,80 @@
+//! Reports of a run on its way. The caller decides how to show them.
+
+use std::error::Error;
+#[cfg(feature = "layers")]
+use std::path::PathBuf;
+
+use sandbox_core::Host;
+use sandbox_core::exec::Ended;
+use sandbox_core::guard::Report;
+use sandbox_core::network::blocked::Blocked;
+use sandbox_core::plan::Plan;
+#[cfg(feature = "layers")]
+use sandbox_layers::session::Session;
+
+#[cfg(feature = "layers")]
+use sandbox_layers::review::Summary;
+
+/// Receiver of a run's reports. Every method may be left out.
+pub trait Events {
+    /// Something that the user should know.
+    fn note(&mut self, _text: &str) {}
+
+    /// A step and how it was reached, for `--debug`.
+    fn debug(&mut self, _step: &str, _text: &str) {}
+
+    /// The scan after a run that was killed.
+    fn recovered(&mut self, _report: &Report) {}
+
+    /// The plan that is about to be carried out.
+    fn planned(&mut self, _plan: &Plan, _host: &Host) {}
+
+    /// The command ended, or never started.
+    fn ended(&mut self, _ended: &Ended) {}
+
+    /// Connections that the policy refused.
+    fn refused(&mut self, _blocked: &[Blocked]) {}
+
+    /// The proxy was lost during the run, and requests failed from then on.
+    fn proxy_lost(&mut self, _why: &str) {}
+
+    /// The scan after this run.
+    fn scanned(&mut self, _report: &Report) {}
+
+    /// The run's session ended.
+    #[cfg(feature = "layers")]
+    fn closed(&mut self, _closed: &Closed<'_>) {}
+
+    /// A failure at the end that does not replace the command's exit code.
+    fn failed(&mut self, _error: &(dyn Error + 'static), _hint: Option<String>) {}
+}
+
+/// Reports nothing.
+impl Events for () {}
+
+/// End of a run in a session.
+#[cfg(feature = "layers")]
+#[derive(Debug)]
+pub struct Closed<'c> {
+    /// The session; `None` when nothing changed and it was removed.
+    pub session: Option<&'c Session>,
+    /// The session's changes.
+    pub summary: &'c Summary,
+    /// Paths that both the session and the host changed.
+    pub shifted: &'c [PathBuf],
+    /// Other paths that the host changed while the command ran, which saw some of them before and some after.
+    pub also_changed: &'c [PathBuf],
+    /// Processes that had the session's files in another mount namespace and lost them.
+    pub cut_off: &'c [String],
+}
+
+#[cfg(feature = "layers")]
+impl Closed<'static> {
+    pub(crate) const UNCHANGED: Self = Self {
+        session: None,
+        summary: &Summary::EMPTY,
+        shifted: &[],
+        also_changed: &[],
+        cut_off: &[],
+    };
+}

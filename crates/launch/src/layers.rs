@@ -1,0 +1,260 @@
+//! The layers of a run: the session that its changes go into, opened before the plan and closed after the run.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::Host;
+use sandbox_core::config::{Config, CowEngine};
+use sandbox_core::exec::{self, Rendering};
+use sandbox_core::path::Kind;
+use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Decided, Layers, Store};
+use sandbox_layers::session::{
+    Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, wait_until_after,
+};
+use thiserror::Error;
+
+use crate::events::{Closed, Events};
+use sandbox_layers::review::Summary;
+
+/// Why changes cannot be kept apart.
+#[derive(Debug, Error)]
+pub enum LayersError {
+    /// Sessions have no directory.
+    #[error("there is no home directory to keep sessions in")]
+    NoDataDir,
+    /// The directory of sessions cannot be used.
+    #[error("cannot keep sessions in `{}`", path.display())]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The session exists, with layers of another engine.
+    #[error("the session `{name}` was made by {made}, not by {asked}")]
+    OtherEngine {
+        /// The session.
+        name: String,
+        /// Its engine.
+        made: Engine,
+        /// The requested engine.
+        asked: Engine,
+    },
+    /// The sessions' own data lie in the directory that would get an overlay.
+    #[error("`{}` holds the sessions' own data, and no overlay can lie over its own layers", .0.display())]
+    HoldsData(PathBuf),
+    /// The session cannot be opened or written.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl LayersError {
+    /// The next step.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoDataDir | Self::DataDir { .. } => {
+                "set `HOME` or `XDG_DATA_HOME` to a directory that you can write".into()
+            }
+            Self::OtherEngine { made, .. } => {
+                format!("pass `--cow={made}`, or another `--session`")
+            }
+            Self::HoldsData(_) => {
+                "pass `--cow=agentfs`, set `XDG_DATA_HOME` to a directory outside of it, or work in a directory below it"
+                    .into()
+            }
+            Self::Session(error) => return error.hint(),
+        })
+    }
+}
+
+/// Opens the sessions of this user, by the real path of their directory. Removes mounts that a killed run left.
+pub fn sessions(host: &Host) -> Result<Sessions, LayersError> {
+    let data = host.data_dir().ok_or(LayersError::NoDataDir)?;
+    let sessions = match fs::canonicalize(&data) {
+        Ok(real) => Sessions::at(real),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Sessions::at(data),
+        Err(source) => return Err(LayersError::DataDir { path: data, source }),
+    };
+    if !host.inside {
+        sessions.clear_mounts();
+    }
+    Ok(sessions)
+}
+
+/// Creates the directory of sessions for a policy that keeps changes apart: what does not exist cannot be hidden.
+pub fn make_room(config: &Config, host: &Host) -> Result<(), LayersError> {
+    if !config.cow.value.is_on() {
+        return Ok(());
+    }
+    let data = host.data_dir().ok_or(LayersError::NoDataDir)?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&data);
+    made.map_err(|source| LayersError::DataDir { path: data, source })
+}
+
+/// A session that a command is about to run in.
+pub(crate) struct OpenLayers {
+    sessions: Sessions,
+    session: Session,
+    lock: Lock,
+    stores: Vec<Store>,
+    /// Created for this run.
+    is_new: bool,
+    /// The user gave it a name to come back to.
+    is_named: bool,
+}
+
+impl OpenLayers {
+    /// Opens or creates the session that the decided policy asks for, and makes its layers ready to be mounted.
+    pub(crate) fn open(
+        host: &Host,
+        decided: &Decided,
+        name: Option<String>,
+        command: &[OsString],
+        started: (i64, u32),
+    ) -> Result<Option<Self>, LayersError> {
+        let Some(cow) = decided.cow().filter(|cow| !cow.roots.is_empty()) else { return Ok(None) };
+        let mut layers = Self::create(host, cow, name, &decided.config().cwd)?;
+        match layers.mount(cow, command, started) {
+            Ok(()) => Ok(Some(layers)),
+            Err(error) => {
+                // The failure to open is what the user can act on.
+                let _ = layers.remove_if_new();
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the store of each root of the plan.
+    pub(crate) fn take_stores(&mut self) -> Vec<Store> {
+        std::mem::take(&mut self.stores)
+    }
+
+    fn create(
+        host: &Host,
+        cow: &CopyOnWrite,
+        name: Option<String>,
+        project: &Path,
+    ) -> Result<Self, LayersError> {
+        let engine = match cow.engine {
+            CowEngine::Agentfs => Engine::Agentfs,
+            CowEngine::On if no_overlay(cow, host) => Engine::Agentfs,
+            _ => Engine::Overlay,
+        };
+        let sessions = sessions(host)?;
+        let old = match &name {
+            Some(name) => sessions.of(project, name)?,
+            None => None,
+        };
+        let (is_new, is_named) = (old.is_none(), name.is_some());
+        let session = match old {
+            Some(session) => session,
+            None => sessions.create(NewSession {
+                name,
+                project: project.to_path_buf(),
+                engine,
+                roots: cow.roots.iter().map(root).collect(),
+            })?,
+        };
+        let record = session.record();
+        if cow.engine != CowEngine::On && record.engine != engine {
+            let (name, made) = (record.name.clone(), record.engine);
+            return Err(LayersError::OtherEngine { name, made, asked: engine });
+        }
+        let lock = session.lock()?;
+        Ok(Self { sessions, session, lock, stores: Vec::new(), is_new, is_named })
+    }
+
+    fn mount(
+        &mut self,
+        cow: &CopyOnWrite,
+        command: &[OsString],
+        started: (i64, u32),
+    ) -> Result<(), LayersError> {
+        let roots: Vec<_> = cow.roots.iter().map(root).collect();
+        self.session.add_roots(&roots)?;
+        let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+        self.session.begin(&self.lock, &program.to_string_lossy(), started)?;
+        self.stores = cow.roots.iter().map(|root| self.store(root)).collect::<Result<_, _>>()?;
+        wait_until_after(started);
+        Ok(())
+    }
+
+    fn store(&self, root: &CowRoot) -> Result<Store, LayersError> {
+        let number = self.session.root_at(&root.source).unwrap_or(usize::MAX);
+        if root.kind != Kind::Dir {
+            return Ok(Store::Path(self.session.file_copy(number)?));
+        }
+        if self.session.record().engine == Engine::Agentfs {
+            return Ok(Store::Path(self.session.serve(number)?));
+        }
+        let mount = self.session.overlay_mount(number)?;
+        if mount.data.starts_with(&root.source) {
+            return Err(LayersError::HoldsData(root.source.clone()));
+        }
+        let (data, lower, upper, work) = (mount.data, mount.lower, mount.upper, mount.work);
+        Ok(Store::Overlay(Layers { data, lower, upper, work }))
+    }
+
+    /// Ends the session's run and reports its changes. `code` is the command's exit code; without one it never ran.
+    pub(crate) fn close(mut self, code: Option<u8>, events: &mut dyn Events) {
+        if code.is_none() && self.is_new {
+            return self.discard(events);
+        }
+        if self.is_new && !self.is_named && self.session.is_untouched() {
+            self.discard(events);
+            return events.closed(&Closed::UNCHANGED);
+        }
+        match self.session.finish(&self.lock, code) {
+            Ok(shifted) => self.report(&shifted, events),
+            Err(error) => events.failed(&error, error.hint()),
+        }
+    }
+
+    fn report(self, shifted: &[PathBuf], events: &mut dyn Events) {
+        let cut_off: Vec<String> = self.session.cut_off().iter().map(ToString::to_string).collect();
+        let others = self.session.shifted().map(|others| others.paths).unwrap_or_default();
+        let also_changed: Vec<_> =
+            others.into_iter().filter(|path| !shifted.contains(path)).collect();
+        match Summary::of(&self.session) {
+            Ok(summary) if summary.is_empty() && self.is_new && !self.is_named => {
+                events.closed(&Closed { cut_off: &cut_off, ..Closed::UNCHANGED });
+                self.discard(events);
+            }
+            Ok(summary) => events.closed(&Closed {
+                session: Some(&self.session),
+                summary: &summary,
+                shifted,
+                also_changed: &also_changed,
+                cut_off: &cut_off,
+            }),
+            Err(error) => events.failed(&error, error.hint()),
+        }
+    }
+
+    /// Removes a session in which nothing happened.
+    fn discard(self, events: &mut dyn Events) {
+        if let Err(error) = self.remove_if_new() {
+            events.failed(&error, error.hint());
+        }
+    }
+
+    fn remove_if_new(self) -> Result<(), SessionError> {
+        if self.is_new { self.sessions.remove(&self.session, self.lock) } else { Ok(()) }
+    }
+}
+
+/// Returns true when it is clear beforehand that the kernel refuses an overlay.
+fn no_overlay(cow: &CopyOnWrite, host: &Host) -> bool {
+    let data = host.data_dir().and_then(|data| fs::canonicalize(data).ok()).unwrap_or_default();
+    let refused = |root: &&CowRoot| {
+        data.starts_with(&root.source) || plan::mount_below(&root.source).is_some()
+    };
+    exec::renderings(host) == [Rendering::Plain] || cow.roots.iter().any(|root| refused(&root))
+}
+
+fn root(root: &CowRoot) -> (PathBuf, RootKind) {
+    let kind = if root.kind == Kind::Dir { RootKind::Dir } else { RootKind::File };
+    (root.source.clone(), kind)
+}

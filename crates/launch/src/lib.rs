@@ -1,0 +1,207 @@
+//! One run, from a policy to the end of the command. The plain run and the supervisor of a session
+//! call the same [`launch`].
+//!
+//! ```text
+//! recover      complete what a killed run left behind
+//! decide       resolve paths and rules
+//! credentials  resolve secrets: what the command holds, what the proxy holds
+//! layers       open the session that changes go into
+//! plan         plain data, which nothing changes afterwards
+//! run          namespaces, mounts, the command
+//! scan         compare the project with the record of the start
+//! close        end the session's run and sum up its changes
+//! ```
+//!
+//! Nothing here prints. An implementation of [`Events`] hears what happens on the way, and `()` ignores it:
+//!
+//! ```no_run
+//! use sandbox_core::config::{self, Request};
+//! use sandbox_launch::{Job, launch};
+//!
+//! let host = sandbox_core::Host::read();
+//! let request = Request { command: vec!["make".into()], ..Request::default() };
+//! let job = Job::new(config::load(&host, &request)?, request.command);
+//! let ended = launch(&host, job, &mut ())?;
+//! println!("make ended with {}", ended.code);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod events;
+mod error;
+#[cfg(feature = "proxy")]
+pub mod credentials;
+#[cfg(feature = "proxy")]
+mod egress;
+#[cfg(feature = "layers")]
+pub mod layers;
+mod without;
+
+use std::ffi::OsString;
+
+use sandbox_core::Host;
+use sandbox_core::backend::find::find;
+use sandbox_core::config::Config;
+use sandbox_core::exec::{self, Ended, Gateway, StartError};
+use sandbox_core::first_run::FirstRun;
+use sandbox_core::guard::{self, GuardInput, Known};
+use sandbox_core::plan::{Draft, Plan};
+
+use sandbox_protocol::ExitCode;
+
+pub use error::LaunchError;
+pub use events::Events;
+#[cfg(feature = "layers")]
+use layers::OpenLayers;
+#[cfg(not(feature = "proxy"))]
+use without::credentials::Credentials;
+#[cfg(not(feature = "proxy"))]
+use without::egress::ProxyGateway;
+#[cfg(not(feature = "layers"))]
+use without::layers::{self, OpenLayers};
+#[cfg(feature = "proxy")]
+use {credentials::Credentials, egress::ProxyGateway};
+
+/// A command to run, and the policy that it runs under.
+#[derive(Debug)]
+pub struct Job {
+    /// The merged configuration.
+    pub config: Config,
+    /// The sandbox's command.
+    pub command: Vec<OsString>,
+    /// Index of the agent's first word in `command`; more than 0 when a program of ours starts the agent.
+    pub agent_at: usize,
+    /// Name of the session whose layers take the changes. Without one, a session is created for the run.
+    pub session: Option<String>,
+    /// Exit code policy for refused connections.
+    pub on_refusal: OnRefusal,
+    /// Wall clock before anything was read.
+    pub started: (i64, u32),
+}
+
+impl Job {
+    /// A plain run of a command.
+    pub fn new(config: Config, command: Vec<OsString>) -> Self {
+        let started = sandbox_linux::clock::wall_exactly();
+        let on_refusal = OnRefusal::Report;
+        Self { config, command, agent_at: 0, session: None, on_refusal, started }
+    }
+}
+
+/// Exit code of a command that succeeded although connections were refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnRefusal {
+    /// The command's own.
+    Report,
+    /// [`ExitCode::Blocked`].
+    Fail,
+}
+
+impl OnRefusal {
+    fn apply(self, code: u8, refused: usize) -> u8 {
+        if code == 0 && refused > 0 && self == Self::Fail { ExitCode::Blocked.code() } else { code }
+    }
+}
+
+/// Runs a job to its end. Whatever was opened on the way is closed, also when a later step fails.
+pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, LaunchError> {
+    make_places(host, &job.config)?;
+    let Job { config, command, agent_at, session, on_refusal, started } = job;
+    let agent = command.get(agent_at..).unwrap_or_default();
+    let (draft, _state) = first_run(host, Draft::of(host, config)?, agent, events)?;
+    let known = recover(host, &draft, events)?;
+    let decided = draft.decide(host, &known)?;
+    let inputs = decided.inputs(command);
+    let (credentials, mut inputs) = Credentials::resolve(host, &decided, inputs, agent_at)?;
+    let mut layers = OpenLayers::open(host, &decided, session, &inputs.command, started)?;
+    inputs.stores = layers.as_mut().map(OpenLayers::take_stores).unwrap_or_default();
+    let plan = decided.finish(inputs).described();
+    let ended = run(host, &plan, credentials, (started, on_refusal), events);
+    if let Some(layers) = layers {
+        layers.close(ended.as_ref().ok().map(|ended| ended.code), events);
+    }
+    ended
+}
+
+/// Creates the directories of records and sessions before anything is planned: only what exists can be kept out of a
+/// sandbox.
+fn make_places(host: &Host, config: &Config) -> Result<(), LaunchError> {
+    if !host.inside {
+        guard::make_place(host)?;
+        layers::make_room(config, host)?;
+    }
+    Ok(())
+}
+
+/// Creates the state that an agent on its first run cannot create in a read-only home. The second value removes
+/// what stayed unused.
+fn first_run(
+    host: &Host,
+    draft: Draft,
+    agent: &[OsString],
+    events: &mut dyn Events,
+) -> Result<(Draft, FirstRun), LaunchError> {
+    let missing = if host.inside { Vec::new() } else { draft.missing_state(agent) };
+    let state = FirstRun::prepare(missing).unwrap_or_else(|error| {
+        events.note(&error.to_string());
+        FirstRun::default()
+    });
+    if state.made().next().is_none() {
+        return Ok((draft, state));
+    }
+    for path in state.made() {
+        events.debug("first run", &format!("made {}", path.display()));
+    }
+    Ok((Draft::of(host, draft.into_config())?, state))
+}
+
+/// Completes the scans of killed runs, before anything is decided by what exists.
+fn recover(host: &Host, draft: &Draft, events: &mut dyn Events) -> Result<Known, LaunchError> {
+    if host.inside {
+        return Ok(guard::known(host, &draft.roots()));
+    }
+    let recalled = guard::recall(host, &draft.roots())?;
+    events.recovered(&recalled.report);
+    Ok(recalled.known)
+}
+
+/// Runs the plan, scans what it left, and tells what was refused.
+fn run(
+    host: &Host,
+    plan: &Plan,
+    credentials: Credentials,
+    (started, on_refusal): ((i64, u32), OnRefusal),
+    events: &mut dyn Events,
+) -> Result<Ended, LaunchError> {
+    events.planned(plan, host);
+    let bwrap = find(host, Some(plan)).map_err(StartError::from)?;
+    let mut gateway = ProxyGateway::of(plan, credentials, host, started)?;
+    let record = record(host, plan)?;
+    let way = gateway.as_mut().map(|gateway| gateway as &mut dyn Gateway);
+    let renderings = exec::renderings(host);
+    let mut reasons = Vec::new();
+    let ended = exec::run(plan, &bwrap, &renderings, way, |reason| reasons.push(reason));
+    for reason in &reasons {
+        events.debug("process", reason);
+    }
+    let ended = ended.map_err(|error| LaunchError::start(error, plan, host));
+    if let Ok(ended) = &ended {
+        events.ended(ended);
+    }
+    let refused = gateway.map_or(0, |gateway| gateway.tell(events));
+    if let Some(record) = record {
+        events.scanned(&record.finish());
+    }
+    let ended = ended?;
+    Ok(Ended { code: on_refusal.apply(ended.code, refused), ..ended })
+}
+
+/// Puts the run on record. Inside a sandbox the outermost run scans the whole tree.
+fn record(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, LaunchError> {
+    if host.inside {
+        return Ok(None);
+    }
+    let guarded = &plan.guard;
+    let input =
+        GuardInput { roots: &guarded.roots, git: &guarded.git, config_files: &guarded.files };
+    Ok(Some(guard::begin(host, &input)?))
+}

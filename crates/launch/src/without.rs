@@ -1,0 +1,109 @@
+//! Stand-ins for the parts that a build without their features leaves out. A policy that asks for one is refused.
+
+#[cfg(not(feature = "proxy"))]
+pub(crate) mod credentials {
+    use sandbox_core::Host;
+    use sandbox_core::plan::{Decided, Inputs};
+
+    use crate::LaunchError;
+
+    /// No credentials.
+    #[derive(Default)]
+    pub(crate) struct Credentials;
+
+    impl Credentials {
+        pub(crate) fn resolve(
+            host: &Host,
+            decided: &Decided,
+            inputs: Inputs,
+            _: usize,
+        ) -> Result<(Self, Inputs), LaunchError> {
+            if decided.config().secrets.is_empty() || host.inside {
+                return Ok((Self, inputs));
+            }
+            Err(LaunchError::Without { key: "secrets", feature: "proxy" })
+        }
+    }
+}
+
+#[cfg(not(feature = "proxy"))]
+pub(crate) mod egress {
+    use std::os::fd::OwnedFd;
+
+    use sandbox_core::Host;
+    use sandbox_core::exec::{AttachError, Gateway};
+    use sandbox_core::plan::Plan;
+
+    use super::credentials::Credentials;
+    use crate::{Events, LaunchError};
+
+    /// No proxy.
+    pub(crate) enum ProxyGateway {}
+
+    impl ProxyGateway {
+        pub(crate) fn of(
+            plan: &Plan,
+            _: Credentials,
+            _: &Host,
+            _: (i64, u32),
+        ) -> Result<Option<Self>, LaunchError> {
+            if plan.egress.is_none() {
+                return Ok(None);
+            }
+            Err(LaunchError::Without { key: "network.allowed_hosts", feature: "proxy" })
+        }
+
+        pub(crate) fn tell(&self, _: &mut dyn Events) -> usize {
+            match *self {}
+        }
+    }
+
+    impl Gateway for ProxyGateway {
+        fn attach(&mut self, _: i32, _: &[OwnedFd]) -> Result<OwnedFd, AttachError> {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(not(feature = "layers"))]
+pub(crate) mod layers {
+    use std::ffi::OsString;
+
+    use sandbox_core::Host;
+    use sandbox_core::config::Config;
+    use sandbox_core::plan::{Decided, Store};
+
+    use crate::{Events, LaunchError};
+
+    /// Refuses a policy that keeps changes apart.
+    pub(crate) fn make_room(config: &Config, _: &Host) -> Result<(), LaunchError> {
+        if config.cow.value.is_on() {
+            return Err(LaunchError::Without { key: "cow", feature: "layers" });
+        }
+        Ok(())
+    }
+
+    /// No layers.
+    pub(crate) enum OpenLayers {}
+
+    impl OpenLayers {
+        #[allow(clippy::unnecessary_wraps, reason = "the signature of the real one")]
+        pub(crate) fn open(
+            _: &Host,
+            _: &Decided,
+            _: Option<String>,
+            _: &[OsString],
+            _: (i64, u32),
+        ) -> Result<Option<Self>, LaunchError> {
+            Ok(None)
+        }
+
+        pub(crate) fn take_stores(&mut self) -> Vec<Store> {
+            match *self {}
+        }
+
+        pub(crate) fn close(self, _: Option<u8>, _: &mut dyn Events) {
+            match self {}
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Taking a layer's changes over to the host, so that nothing is lost and nothing is planted.
+//!
+//! ```text
+//! plan      changes, what was asked for → steps, and what is held, refused or in conflict
+//! journal   the steps and all that they replace, on disk before the first write
+//! perform   step by step: prepare, exchange, check what came out
+//! undo      the same steps backwards, from what the journal saved
+//! ```
+//! Every state on the way is recognised by content, so that a killed apply is completed or taken
+//! back from wherever it stopped.
+
+mod raw;
+mod merge;
+mod step;
+mod plan;
+mod expected;
+mod place;
+mod planner;
+mod journal;
+mod tidy;
+mod unit;
+mod batch;
+mod perform;
+mod undo;
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::diff::{DiffError, Origin, Record};
+use crate::host::HostTree;
+use crate::{Layer, LayerError, RelPath};
+
+pub use journal::{Journal, Status};
+pub use merge::{Clash, merge};
+pub use perform::{Progress, perform, remember, resume};
+pub(crate) use place::was;
+pub use plan::{Chosen, Left, Made, Plan, Wish, plan};
+pub(crate) use planner::leads_out;
+pub use sandbox_linux::raw::Raw;
+pub use step::{Goal, Source, Step, Was};
+pub(crate) use tidy::tidy_root;
+pub(crate) use undo::recover_base;
+pub use undo::{Changed, Undone, undo, unremember};
+
+/// One root of a session: what changed, where it goes, what was there.
+pub struct Target<'t> {
+    /// Its number in the session.
+    pub number: usize,
+    /// The host's directory.
+    pub host: &'t HostTree,
+    /// What changed.
+    pub layer: &'t dyn Layer,
+    /// What the host had.
+    pub record: &'t dyn Record,
+    /// Bytes that are free on the host's filesystem.
+    pub free: u64,
+}
+
+/// Where a session keeps what it knows of its base.
+pub trait Remember {
+    /// From now on this is what the layer was made from.
+    fn set(
+        &mut self,
+        path: &RelPath,
+        origin: &Origin,
+        ancestor: Option<&[u8]>,
+    ) -> Result<(), LayerError>;
+}
+
+/// Saves what a session knows of its base, at the point of an apply or an undo where a kill right
+/// before or right after it loses nothing.
+pub type Keep<'k> = &'k mut dyn FnMut(&Journal, Base) -> Result<(), ApplyError>;
+
+/// The base that a session is told about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// The host with the journal's steps done: [`remember`].
+    New,
+    /// The host before them: [`unremember`].
+    Old,
+}
+
+/// Why changes cannot be taken over.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// They cannot be told.
+    #[error(transparent)]
+    Diff(#[from] DiffError),
+    /// The layer cannot be read.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// The host's tree refused.
+    #[error("cannot change `{}`", path.display())]
+    Host {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else writes there at this moment.
+    #[error("`{}` changed at this moment", path.display())]
+    Raced {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The layer is no longer what was planned with.
+    #[error("`{}` in the layer is not what was shown any more", path.display())]
+    Changed {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A step failed, and the steps before it were taken back.
+    #[error("nothing was applied")]
+    TakenBack {
+        /// What failed.
+        source: Box<ApplyError>,
+    },
+    /// A step failed, and then taking back failed too.
+    #[error("the apply stopped half-way, and could not be taken back: {second}")]
+    HalfWay {
+        /// What failed first.
+        source: Box<ApplyError>,
+        /// What failed then.
+        second: Box<ApplyError>,
+    },
+    /// The journal cannot be kept.
+    #[error("cannot keep the journal in `{}`", path.display())]
+    Journal {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The record of the session's base cannot be written.
+    #[error("cannot record the base of the session")]
+    Base {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The journal makes no sense.
+    #[error("the journal `{}` is damaged", path.display())]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// There is not enough room.
+    #[error("{needed} bytes are needed in `{}`, {free} are free", place.display())]
+    NoSpace {
+        /// Where.
+        place: PathBuf,
+        /// How much is needed.
+        needed: u64,
+        /// How much is there.
+        free: u64,
+    },
+}
+
+impl ApplyError {
+    pub(crate) fn at(path: &RelPath, source: io::Error) -> Self {
+        Self::Host { path: path.as_path().to_path_buf(), source }
+    }
+
+    /// The next step.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Raced { .. } | Self::TakenBack { .. } => {
+                Some("look at `agent-sandbox diff`, then try again".into())
+            }
+            Self::Changed { .. } => Some("stop what runs in the session, then try again".into()),
+            Self::HalfWay { .. } | Self::Base { .. } => Some(
+                "`agent-sandbox apply --resume` completes it, `agent-sandbox undo` takes it back"
+                    .into(),
+            ),
+            Self::NoSpace { .. } => Some("make room, or apply fewer paths".into()),
+            _ => None,
+        }
+    }
+}

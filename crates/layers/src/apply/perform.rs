@@ -1,0 +1,221 @@
+//! Doing the steps of a journal, from the start or from wherever an earlier try ended.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs as sys;
+
+use super::batch::{self, Task, Way};
+use super::journal::{Journal, Status, find};
+use super::place::Look;
+use super::step::{Goal, Source, Step};
+use super::{ApplyError, Base, Keep, Remember, Target, undo, unit};
+use crate::RelPath;
+use crate::diff::{Digest, Origin, Past};
+use crate::host::{Found, HostTree, Kind, Stamp};
+
+/// Text up to this size is remembered, so that it can be merged with.
+const MAX_ANCESTOR: u64 = 1 << 20;
+
+/// Called after each step with how many are done, and of how many.
+pub type Progress<'p> = &'p mut dyn FnMut(usize, usize);
+
+/// Does what a journal says. If a step fails, the steps before it are taken back.
+///
+/// The base is kept before the status says that the apply is done: an apply that is killed in
+/// between is completed by the next command, which keeps the base again.
+pub fn perform(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    progress: Progress<'_>,
+    keep: Keep<'_>,
+) -> Result<(), ApplyError> {
+    match steps(journal, targets, progress) {
+        Ok(()) => applied(journal, keep),
+        Err(source) => match undo::take_back(journal, targets, keep) {
+            Ok(()) => Err(ApplyError::TakenBack { source: Box::new(source) }),
+            Err(second) => {
+                Err(ApplyError::HalfWay { source: Box::new(source), second: Box::new(second) })
+            }
+        },
+    }
+}
+
+/// Completes an apply that was interrupted. What somebody changed in between stops it.
+pub fn resume(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    progress: Progress<'_>,
+    keep: Keep<'_>,
+) -> Result<(), ApplyError> {
+    steps(journal, targets, progress)?;
+    applied(journal, keep)
+}
+
+fn applied(journal: &mut Journal, keep: Keep<'_>) -> Result<(), ApplyError> {
+    keep(journal, Base::New)?;
+    journal.set(Status::Applied)
+}
+
+fn steps(
+    journal: &Journal,
+    targets: &[Target<'_>],
+    progress: Progress<'_>,
+) -> Result<(), ApplyError> {
+    let order: Vec<usize> = (0..journal.steps.len()).collect();
+    let mut count = 0;
+    batch::run::<Forth>(journal, &order, targets, &mut |at| {
+        count += 1;
+        progress(count, order.len());
+        journal.mark(at)
+    })?;
+    sync_dirs(&journal.steps, targets)
+}
+
+/// From what was to what will be.
+struct Forth;
+
+impl Way for Forth {
+    const MARK: &'static str = "";
+
+    /// Whether the path is where this step, or a later one of the same path, brings it.
+    fn is_done(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
+        let step = &journal.steps[at];
+        for (later, _) in journal.of_path(step).filter(|(later, _)| *later >= at) {
+            if unit::is_after(journal, later, target)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn task(
+        journal: &Journal,
+        at: usize,
+        target: &Target<'_>,
+        dir: &OwnedFd,
+    ) -> Result<Task, ApplyError> {
+        let step = &journal.steps[at];
+        if !unit::is_before(journal, at, target)? {
+            return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
+        }
+        let look = look(step, dir).map_err(|error| ApplyError::at(&step.path, error))?;
+        let is_dir = step.before.as_ref().is_some_and(|was| was.kind == Kind::Dir);
+        Ok(match &step.after {
+            None if is_dir => Task::RemoveDir,
+            None => Task::Take,
+            Some(Goal::Dir) => Task::MakeDir(look),
+            Some(Goal::Symlink { target }) => Task::Link(target.clone(), look),
+            Some(Goal::File { digest, source, .. }) => {
+                let content: Box<dyn Read + Send> = match source {
+                    Source::Layer => target.layer.open(&step.path)?,
+                    Source::Journal => Box::new(journal.made(at)?),
+                };
+                Task::File(content, Some(*digest), look)
+            }
+        })
+    }
+}
+
+/// A file that is replaced keeps everything but its content and the executable bit; a new one
+/// belongs to the owner of its directory, and is as closed as the layer's.
+fn look(step: &Step, dir: &OwnedFd) -> io::Result<Look> {
+    let executable = matches!(step.after, Some(Goal::File { executable: true, .. }));
+    let replaced = step.before.as_ref().filter(|was| was.kind == Kind::File);
+    if let Some(was) = replaced {
+        let mode = was.mode & 0o777;
+        let mode = if executable { mode | ((mode & 0o444) >> 2) } else { mode & !0o111 };
+        let (owner, xattrs) = ((was.uid, was.gid), was.xattrs.clone());
+        return Ok(Look { mode: Some(mode), limit: None, executable, owner, xattrs, mtime: None });
+    }
+    let parent = Found::from(sys::fstat(dir)?);
+    let owner = (parent.uid, parent.gid);
+    let (limit, xattrs) = (step.mode, Vec::new());
+    Ok(Look { mode: None, limit, executable, owner, xattrs, mtime: None })
+}
+
+/// Makes the new names last.
+pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), ApplyError> {
+    let parents: BTreeSet<_> = steps
+        .iter()
+        .map(|step| (step.root, step.path.as_path().parent().unwrap_or(Path::new(""))))
+        .collect();
+    if parents.len() >= batch::MANY {
+        return batch::sync_roots(targets, |root| parents.iter().any(|(used, _)| *used == root));
+    }
+    for (root, parent) in parents {
+        let host = find(targets, root).host;
+        let Some(any) = RelPath::new(parent.join("x")) else { continue };
+        match host.parent(&any) {
+            Err(error) if crate::host::is_absent(&error) => {}
+            Err(error) => return Err(ApplyError::at(&any, error)),
+            Ok((dir, _)) => {
+                sys::fsync(&dir).map_err(|error| ApplyError::at(&any, error.into()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells the session what its base is now: what was applied is no change any more.
+pub fn remember(
+    journal: &Journal,
+    root: usize,
+    host: &HostTree,
+    record: &mut dyn Remember,
+) -> Result<(), ApplyError> {
+    for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
+        let (origin, ancestor) = new_origin(journal, at, host)?;
+        record.set(&step.path, &origin, ancestor.as_deref())?;
+    }
+    Ok(())
+}
+
+fn new_origin(
+    journal: &Journal,
+    at: usize,
+    host: &HostTree,
+) -> Result<(Origin, Option<Vec<u8>>), ApplyError> {
+    let step = &journal.steps[at];
+    let failed = |error| ApplyError::at(&step.path, error);
+    let stamp = host.stat(&step.path).map_err(failed)?.map(|found| found.stamp);
+    let unseen = Stamp { ino: 0, size: 0, mtime: (0, 0), ctime: (0, 0) };
+    let stamp = stamp.unwrap_or(unseen);
+    let past =
+        |kind, stamp, executable, digest| Origin::There(Past { kind, stamp, executable, digest });
+    Ok(match &step.after {
+        None => (Origin::Absent, None),
+        Some(Goal::Dir) => (past(Kind::Dir, stamp, false, None), None),
+        Some(Goal::Symlink { target }) => {
+            (past(Kind::Symlink, stamp, false, Some(Digest::of(&target.0))), None)
+        }
+        Some(Goal::File { digest, size, executable, source: Source::Layer }) => {
+            let text =
+                if *size > MAX_ANCESTOR { None } else { text_of(host, &step.path, *digest)? };
+            (past(Kind::File, stamp, *executable, Some(*digest)), text)
+        }
+        Some(Goal::File { digest, executable, source: Source::Journal, .. }) => {
+            // Not what is on the host but what of the layer is in it: the rest is the host's own.
+            let Some(theirs) = journal.theirs(at)? else {
+                return Ok((past(Kind::File, stamp, *executable, Some(*digest)), None));
+            };
+            let now = Digest::of(&theirs);
+            let stamp = if now == *digest { stamp } else { unseen };
+            let stamp = Stamp { size: theirs.len() as u64, ..stamp };
+            (past(Kind::File, stamp, *executable, Some(now)), Some(theirs))
+        }
+    })
+}
+
+fn text_of(host: &HostTree, path: &RelPath, digest: Digest) -> Result<Option<Vec<u8>>, ApplyError> {
+    let failed = |error| ApplyError::at(path, error);
+    let (file, _) = match host.open_file(path) {
+        Err(error) if crate::host::is_absent(&error) => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_ANCESTOR + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes).filter(|bytes| Digest::of(bytes) == digest && !bytes.contains(&0)))
+}

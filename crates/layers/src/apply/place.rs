@@ -1,0 +1,337 @@
+//! Single writes in the host's tree. Each is prepared under another name in the same directory and
+//! then exchanged with what is there; what comes out must be what was expected, or goes back.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{
+    self, AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use super::ApplyError;
+use super::step::{Goal, Was};
+use crate::RelPath;
+use crate::diff::Digest;
+use crate::host::{self, Found, HostTree, Kind, Stamp};
+use sandbox_linux::raw::Raw;
+
+/// Blocks of zeros become holes.
+const BLOCK: usize = 64 * 1024;
+/// Access lists and what users set belong to a file; the rest belongs to the system.
+const KEPT_XATTRS: [&[u8]; 2] = [b"user.", b"system.posix_acl_access"];
+
+/// When a file is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// As soon as it is written.
+    Each,
+    /// By whoever writes many, before the first is put in place.
+    Together,
+}
+
+/// What a file will look like beside its content.
+#[derive(Debug, Clone)]
+pub(crate) struct Look {
+    /// Permission bits; those of a new file when missing.
+    pub(crate) mode: Option<u32>,
+    /// Permission bits that a new file or directory has at most.
+    pub(crate) limit: Option<u32>,
+    /// Whether a new file is a program.
+    pub(crate) executable: bool,
+    /// Owner and group; tried only as root.
+    pub(crate) owner: (u32, u32),
+    /// Extended attributes.
+    pub(crate) xattrs: Vec<(Raw, Raw)>,
+    /// Its time; now when missing.
+    pub(crate) mtime: Option<(i64, u32)>,
+}
+
+/// Everything about a path that is needed to put it back.
+pub(crate) fn was(host: &HostTree, path: &RelPath) -> Result<Option<Was>, ApplyError> {
+    let failed = |error| ApplyError::at(path, error);
+    let Some(found) = host.stat(path).map_err(failed)? else { return Ok(None) };
+    let mut was = Was {
+        kind: found.kind,
+        stamp: found.stamp,
+        mode: found.mode,
+        uid: found.uid,
+        gid: found.gid,
+        digest: None,
+        target: None,
+        xattrs: Vec::new(),
+        links: found.links,
+    };
+    match found.kind {
+        Kind::File => {
+            let (mut file, opened) = host.open_file(path).map_err(failed)?;
+            was.digest = Some(Digest::read(&mut file).map_err(failed)?);
+            was.xattrs = xattrs(&file).map_err(failed)?;
+            let after = Found::from(fs::fstat(&file).map_err(|errno| failed(errno.into()))?);
+            if opened.stamp != found.stamp || after.stamp != found.stamp {
+                return Err(ApplyError::Raced { path: path.as_path().to_path_buf() });
+            }
+        }
+        Kind::Symlink => was.target = Some(host.read_link(path).map_err(failed)?.into()),
+        Kind::Dir | Kind::Special => {}
+    }
+    Ok(Some(was))
+}
+
+/// Whether the path is now what it was before a step.
+pub(crate) fn is_before(
+    host: &HostTree,
+    path: &RelPath,
+    before: Option<&Was>,
+) -> Result<bool, ApplyError> {
+    let now = host.stat(path).map_err(|error| ApplyError::at(path, error))?;
+    let (Some(before), Some(now)) = (before, &now) else {
+        return Ok(before.is_none() && now.is_none());
+    };
+    if before.kind != now.kind {
+        return Ok(false);
+    }
+    match before.kind {
+        Kind::Dir => Ok(true),
+        _ if before.stamp == now.stamp => Ok(true),
+        Kind::File if before.stamp.size != now.stamp.size => Ok(false),
+        Kind::Symlink => Ok(before.target == was(host, path)?.and_then(|was| was.target)),
+        _ => Ok(before.mode & 0o100 == now.mode & 0o100
+            && before.digest == was(host, path)?.and_then(|was| was.digest)),
+    }
+}
+
+/// Whether the path is now what a step makes it.
+pub(crate) fn is_after(
+    host: &HostTree,
+    path: &RelPath,
+    after: Option<&Goal>,
+) -> Result<bool, ApplyError> {
+    let now = host.stat(path).map_err(|error| ApplyError::at(path, error))?;
+    let (Some(after), Some(now)) = (after, &now) else {
+        return Ok(after.is_none() && now.is_none());
+    };
+    match (after, now.kind) {
+        (Goal::Dir, Kind::Dir) => Ok(true),
+        (Goal::Symlink { target }, Kind::Symlink) => {
+            Ok(was(host, path)?.and_then(|was| was.target).as_ref() == Some(target))
+        }
+        (Goal::File { digest, size, executable, .. }, Kind::File) => Ok(*size == now.stamp.size
+            && *executable == now.is_executable()
+            && was(host, path)?.and_then(|was| was.digest) == Some(*digest)),
+        _ => Ok(false),
+    }
+}
+
+/// Writes a file under a name that nobody has, and says what its content was.
+pub(crate) fn write_temp(
+    dir: &OwnedFd,
+    temp: &OsStr,
+    content: &mut dyn Read,
+    look: &Look,
+    sync: Sync,
+) -> io::Result<Digest> {
+    // Its owner can always read it: the next command compares its content with the journal.
+    let limit = look.limit.unwrap_or(0o777) | 0o400;
+    let mode = match look.mode {
+        Some(_) => 0o600,
+        None if look.executable => 0o777 & limit,
+        None => 0o666 & limit,
+    };
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(fs::openat(dir, temp, flags, Mode::from_raw_mode(mode))?);
+    let digest = copy_sparse(content, &mut file)?;
+    dress(&file, look)?;
+    if sync == Sync::Each {
+        file.sync_all()?;
+    }
+    Ok(digest)
+}
+
+/// Copies, leaving holes where there are only zeros.
+fn copy_sparse(from: &mut dyn Read, to: &mut File) -> io::Result<Digest> {
+    let (mut hash, mut buffer, mut length) = (Sha256::new(), vec![0; BLOCK], 0_u64);
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let block = &buffer[..count];
+        hash.update(block);
+        length += count as u64;
+        if block.iter().all(|byte| *byte == 0) {
+            to.seek(SeekFrom::Start(length))?;
+        } else {
+            to.write_all(block)?;
+        }
+    }
+    to.set_len(length)?;
+    Ok(Digest(hash.finalize().into()))
+}
+
+/// Owner first: changing it takes set-id bits away. Then attributes, bits and time.
+fn dress(file: &File, look: &Look) -> io::Result<()> {
+    own(file, look.owner)?;
+    for (name, value) in &look.xattrs {
+        // A filesystem that cannot hold an attribute does not hold the file back.
+        let _ = fs::fsetxattr(file, name.as_os_str(), &value.0, XattrFlags::empty());
+    }
+    if let Some(mode) = look.mode {
+        fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    }
+    if let Some(mtime) = look.mtime {
+        fs::futimens(file, &times(mtime))?;
+    }
+    Ok(())
+}
+
+/// As root, what is written belongs to whoever the place belongs to.
+fn own(file: impl AsFd, (uid, gid): (u32, u32)) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn times((seconds, nanoseconds): (i64, u32)) -> Timestamps {
+    let access = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
+    Timestamps {
+        last_access: access,
+        last_modification: Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
+    }
+}
+
+/// Makes a link under a name that nobody has.
+pub(crate) fn link_temp(
+    dir: &OwnedFd,
+    temp: &OsStr,
+    target: &OsStr,
+    look: &Look,
+) -> io::Result<()> {
+    fs::symlinkat(target, dir, temp)?;
+    if rustix::process::geteuid().is_root() {
+        let (uid, gid) = (Uid::from_raw(look.owner.0), Gid::from_raw(look.owner.1));
+        fs::chownat(dir, temp, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    if let Some(mtime) = look.mtime {
+        fs::utimensat(dir, temp, &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    Ok(())
+}
+
+/// Makes a directory. It is prepared as `temp`, so that it never has the name and not yet the owner
+/// or the mode.
+pub(crate) fn make_dir(dir: &OwnedFd, temp: &OsStr, name: &OsStr, look: &Look) -> io::Result<()> {
+    dressed_dir(dir, temp, look)?;
+    match fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE) {
+        // Without the flag a new directory is the only way that never replaces.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::unlinkat(dir, temp, AtFlags::REMOVEDIR)?;
+            dressed_dir(dir, name, look)
+        }
+        done => Ok(done?),
+    }
+}
+
+fn dressed_dir(dir: &OwnedFd, name: &OsStr, look: &Look) -> io::Result<()> {
+    // Its owner can always write to it: what is in it follows.
+    let mode = look.limit.unwrap_or(0o777) | 0o700;
+    fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = fs::openat(dir, name, flags, Mode::empty())?;
+    own(&opened, look.owner)?;
+    if let Some(mode) = look.mode {
+        fs::fchmod(&opened, Mode::from_raw_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Puts what is prepared as `temp` in the place of `name`. `expected` is what must be there; if it
+/// is something else, everything is as before.
+pub(crate) fn put(
+    dir: &OwnedFd,
+    temp: &OsStr,
+    name: &OsStr,
+    expected: Option<&Stamp>,
+) -> io::Result<()> {
+    let Some(expected) = expected else {
+        return match fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE) {
+            // Without the flag a link does the same: it never replaces.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                fs::linkat(dir, temp, dir, name, AtFlags::empty())?;
+                Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
+            }
+            done => Ok(done?),
+        };
+    };
+    match fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            if !is_still(dir, name, expected)? {
+                return Err(raced());
+            }
+            return Ok(fs::renameat(dir, temp, dir, name)?);
+        }
+        done => done?,
+    }
+    if !is_still(dir, temp, expected)? {
+        fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)?;
+        return Err(raced());
+    }
+    Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
+}
+
+/// Takes a file or a link away, if it is what is expected.
+pub(crate) fn take(dir: &OwnedFd, name: &OsStr, temp: &OsStr, expected: &Stamp) -> io::Result<()> {
+    match fs::renameat_with(dir, name, dir, temp, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            if !is_still(dir, name, expected)? {
+                return Err(raced());
+            }
+            return Ok(fs::unlinkat(dir, name, AtFlags::empty())?);
+        }
+        done => done?,
+    }
+    if !is_still(dir, temp, expected)? {
+        fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE)?;
+        return Err(raced());
+    }
+    Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
+}
+
+/// The same file with the same content. A new name alone changes the time of the last change.
+fn is_still(dir: &OwnedFd, name: &OsStr, expected: &Stamp) -> io::Result<bool> {
+    let found = host::stat_at(dir, name)?;
+    Ok(found.is_some_and(|found| {
+        let Stamp { ino, size, mtime, .. } = found.stamp;
+        (ino, size, mtime) == (expected.ino, expected.size, expected.mtime)
+    }))
+}
+
+/// The error of a path that changed under our hands.
+pub(crate) fn raced() -> io::Error {
+    io::Error::other("it changed at this moment")
+}
+
+fn xattrs(file: &File) -> io::Result<Vec<(Raw, Raw)>> {
+    let mut names = vec![0; 64 * 1024];
+    let length = match fs::flistxattr(file, &mut names) {
+        Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        found => found?,
+    };
+    let mut found = Vec::new();
+    for name in names[..length].split(|byte| *byte == 0) {
+        if KEPT_XATTRS.iter().any(|kept| name.starts_with(kept)) {
+            let name = Raw(name.to_vec());
+            let mut value = vec![0; 64 * 1024];
+            let length = fs::fgetxattr(file, name.as_os_str(), &mut value)?;
+            value.truncate(length);
+            found.push((name, Raw(value)));
+        }
+    }
+    Ok(found)
+}

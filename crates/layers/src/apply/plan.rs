@@ -1,0 +1,153 @@
+//! What an apply will do, decided before the first write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::planner::Planner;
+use super::step::Step;
+use super::{ApplyError, Target};
+use crate::RelPath;
+use crate::diff::Change;
+use crate::host::Kind;
+
+/// What is to be applied.
+#[derive(Default)]
+pub struct Wish {
+    /// Only these and what is below them; everything when empty.
+    pub paths: Vec<RelPath>,
+    /// Everything, whatever is named beside.
+    pub whole: bool,
+    /// Exactly these paths, and nothing below them.
+    pub exact: bool,
+    /// Files put together from hunks that the user chose; without the others of their paths.
+    pub chosen: BTreeMap<RelPath, Chosen>,
+    /// Repositories that were chosen, by their git directories.
+    pub repositories: Vec<PathBuf>,
+    /// Paths of repositories, which are planned as units.
+    pub apart: BTreeSet<RelPath>,
+    /// Of these, what goes.
+    pub gone: BTreeSet<RelPath>,
+}
+
+/// A part of what changed in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The text that the chosen hunks make.
+    pub bytes: Vec<u8>,
+    /// The executable bit, which is chosen separately.
+    pub executable: bool,
+}
+
+/// Everything an apply will do, and what it will not.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// In the order they are done: what goes, deepest first; then what comes, parents first.
+    pub steps: Vec<Step>,
+    /// Contents that are neither in the layer nor on the host, by root and path.
+    pub made: BTreeMap<(usize, RelPath), Made>,
+    /// Files of ours that hold such a content, by root and path.
+    pub copies: BTreeMap<(usize, RelPath), PathBuf>,
+    /// What is applied only when it is named.
+    pub held: Vec<Left>,
+    /// What cannot be applied, because the host changed meanwhile.
+    pub conflicts: Vec<Left>,
+    /// What is never applied.
+    pub refused: Vec<Left>,
+    /// What lands in another form than the layer has it.
+    pub notes: Vec<Left>,
+}
+
+/// A content that is put together here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// What will be on the host.
+    pub bytes: Vec<u8>,
+    /// What of the layer went into it: the ancestor of whatever comes next.
+    pub ancestor: Vec<u8>,
+}
+
+/// A path that is left as it is, or not taken as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The number of the root.
+    pub root: usize,
+    /// Where.
+    pub path: RelPath,
+    /// Why.
+    pub why: String,
+}
+
+impl Plan {
+    /// How many files and links go and nothing comes in their place.
+    pub fn deletions(&self) -> usize {
+        let made: BTreeSet<_> = self.made_paths().collect();
+        let gone = self.steps.iter().filter(|step| {
+            let file = step.before.as_ref().is_some_and(|was| was.kind != Kind::Dir);
+            file && step.is_removal() && !made.contains(&(step.root, &step.path))
+        });
+        gone.count()
+    }
+
+    fn made_paths(&self) -> impl Iterator<Item = (usize, &RelPath)> {
+        let made = self.steps.iter().filter(|step| !step.is_removal());
+        made.map(|step| (step.root, &step.path))
+    }
+
+    /// Adds the plan of another root.
+    pub fn absorb(&mut self, other: Self) {
+        self.steps.extend(other.steps);
+        self.made.extend(other.made);
+        self.copies.extend(other.copies);
+        self.held.extend(other.held);
+        self.conflicts.extend(other.conflicts);
+        self.refused.extend(other.refused);
+        self.notes.extend(other.notes);
+    }
+}
+
+/// Plans one root.
+///
+/// # Errors
+/// Only where the layer or the host cannot be read; what cannot be applied is part of the plan.
+pub fn plan(
+    target: &Target<'_>,
+    changes: &[Change],
+    truncated: bool,
+    wish: &Wish,
+    later: &dyn Fn(&RelPath) -> Option<String>,
+) -> Result<Plan, ApplyError> {
+    let mut planner = Planner::new(target, wish, later);
+    let by_path: BTreeMap<&RelPath, &Change> =
+        changes.iter().map(|change| (&change.path, change)).collect();
+    let is_meant =
+        |change: &&Change| wish.selects(&change.path) && !wish.apart.contains(&change.path);
+    for change in changes.iter().filter(is_meant) {
+        if truncated && change.after.is_none() {
+            planner.refuse(change, "more files go than can be listed");
+            continue;
+        }
+        planner.change(change)?;
+    }
+    planner.parents(&by_path)?;
+    planner.keep_full_dirs(&by_path);
+    Ok(planner.finish())
+}
+
+impl Wish {
+    /// Whether a path is among those that were asked for.
+    pub fn selects(&self, path: &RelPath) -> bool {
+        let below = |top: &RelPath| {
+            path == top || (!self.exact && path.as_path().starts_with(top.as_path()))
+        };
+        self.whole || self.paths.is_empty() || self.paths.iter().any(below)
+    }
+
+    /// Whether a path was named so that no doubt is left: itself, or hunk by hunk, or by a
+    /// directory above it for which `is_special` holds too.
+    pub(super) fn names(&self, path: &RelPath, is_special: impl Fn(&RelPath) -> bool) -> bool {
+        let named = |top: &RelPath| {
+            path == top || (path.as_path().starts_with(top.as_path()) && is_special(top))
+        };
+        self.chosen.contains_key(path) || self.paths.iter().any(named)
+    }
+}

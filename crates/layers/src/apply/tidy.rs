@@ -1,0 +1,105 @@
+//! What an interrupted step left beside its path: removed, or given back.
+
+use std::ffi::OsStr;
+
+use rustix::fs::{self as sys, AtFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::journal::Journal;
+use super::{ApplyError, Target, place, unit};
+use crate::RelPath;
+use crate::host::{self, HostTree, Kind};
+
+/// Brings every path of a root to one of its two states, and removes what was prepared there.
+pub(crate) fn tidy_root(journal: &Journal, target: &Target<'_>) -> Result<(), ApplyError> {
+    let mut steps = journal.steps.iter().enumerate().filter(|(_, step)| step.root == target.number);
+    steps.try_for_each(|(at, _)| tidy(journal, at, target))
+}
+
+/// Brings a path back to one of its two states, and removes what was prepared for it.
+pub(super) fn tidy(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
+    let (step, host) = (&journal.steps[at], target.host);
+    let (before, after) = (step.before.as_ref(), step.after.as_ref());
+    // At the path itself git may have refreshed an index since.
+    let is_before = |path: &RelPath| {
+        if *path == step.path {
+            unit::is_before(journal, at, target)
+        } else {
+            place::is_before(host, path, before)
+        }
+    };
+    let is_after = |path: &RelPath| {
+        if *path == step.path {
+            unit::is_after(journal, at, target)
+        } else {
+            place::is_after(host, path, after)
+        }
+    };
+    let (forth, back) = (journal.temp(at, ""), journal.temp(at, "u"));
+    let way = |takes: bool, puts: bool| match (takes, puts) {
+        (true, true) => Way::Exchange,
+        (true, false) => Way::Take,
+        (false, _) => Way::Put,
+    };
+    let (was, will) = (before.is_some(), after.is_some());
+    let forth = Beside { temp: &forth, way: way(was, will), is_new: &is_after, is_old: &is_before };
+    let back = Beside { temp: &back, way: way(will, was), is_new: &is_before, is_old: &is_after };
+    forth.tidy(host, &step.path)?;
+    back.tidy(host, &step.path)
+}
+
+/// What a step does with the name beside its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Prepares there, and moves it to a path where nothing is.
+    Put,
+    /// Prepares there, and exchanges it with what is at the path.
+    Exchange,
+    /// Moves there what is at the path.
+    Take,
+}
+
+type Test<'t> = &'t dyn Fn(&RelPath) -> Result<bool, ApplyError>;
+
+/// The name beside a path, and how to tell what lies there.
+struct Beside<'t> {
+    temp: &'t str,
+    way: Way,
+    /// Whether a path is what the step puts in place.
+    is_new: Test<'t>,
+    /// Whether a path is what the step takes out.
+    is_old: Test<'t>,
+}
+
+impl Beside<'_> {
+    fn tidy(&self, host: &HostTree, path: &RelPath) -> Result<(), ApplyError> {
+        let failed = |error| ApplyError::at(path, error);
+        let Some(beside) = RelPath::new(path.as_path().with_file_name(self.temp)) else {
+            return Ok(());
+        };
+        let Some(found) = host.stat(&beside).map_err(failed)? else { return Ok(()) };
+        let (dir, name) = host.parent(path).map_err(failed)?;
+        let (temp, errno) = (OsStr::new(self.temp), |error: Errno| failed(error.into()));
+        let came_out = match self.way {
+            Way::Put => false,
+            Way::Exchange => (self.is_new)(path)?,
+            Way::Take => true,
+        };
+        // What came out and is not what the journal saved was written in the last moment by
+        // somebody else: it goes back.
+        if came_out && !(self.is_old)(&beside)? {
+            let there = host::stat_at(&dir, name).map_err(failed)?.is_some();
+            let flags = match (self.way, there) {
+                (Way::Exchange, true) => RenameFlags::EXCHANGE,
+                (_, false) => RenameFlags::NOREPLACE,
+                _ => return Err(ApplyError::Raced { path: beside.as_path().to_path_buf() }),
+            };
+            sys::renameat_with(&dir, temp, &dir, name, flags).map_err(errno)?;
+            if flags == RenameFlags::NOREPLACE {
+                return Ok(());
+            }
+        }
+        let flags = if found.kind == Kind::Dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        sys::unlinkat(&dir, temp, flags).map_err(errno)
+    }
+}

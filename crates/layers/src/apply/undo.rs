@@ -1,0 +1,327 @@
+//! The way back: the same steps, last first, from what the journal saved.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self as sys, AtFlags};
+use rustix::io::Errno;
+
+use super::batch::{self, Task, Way};
+use super::journal::{Journal, Status, find};
+use super::perform::sync_dirs;
+use super::place::{self, Look};
+use super::step::{Goal, Step, Was};
+use super::tidy::tidy;
+use super::unit::{self, Units};
+use super::{ApplyError, Base, Keep, Remember, Target};
+use crate::RelPath;
+use crate::diff::{Digest, Origin, Past, Record};
+use crate::host::{Found, HostTree, Kind};
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undone {
+    /// Everything is as it was, but for what is left.
+    Done {
+        /// Root and path of what changed since, and of what is left alone with it.
+        left: Vec<(usize, RelPath)>,
+        /// How many steps were taken back, without those that only say how git stores the others.
+        count: usize,
+    },
+    /// Nothing was done, because these changed since.
+    Refused(Vec<(usize, RelPath)>),
+}
+
+/// Whether paths that changed since stop everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// They do.
+    Stop,
+    /// They are left alone, and the rest is taken back.
+    LeaveOut,
+}
+
+/// Takes an apply back.
+///
+/// The base is kept twice. Before the first write, so that whatever is back on the host after a
+/// kill counts as not applied; and at the end, when the inodes of what is back are known. Only then
+/// does the status say that the undo is done.
+pub fn undo(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    changed: Changed,
+    keep: Keep<'_>,
+) -> Result<Undone, ApplyError> {
+    for at in 0..journal.steps.len() {
+        tidy(journal, at, find(targets, journal.steps[at].root))?;
+    }
+    let left = changed_since(journal, targets)?;
+    if !left.is_empty() && changed == Changed::Stop {
+        return Ok(Undone::Refused(left));
+    }
+    journal.set(Status::Undoing)?;
+    keep(journal, Base::Old)?;
+    let units = Units::of(journal, targets);
+    let mut all: BTreeSet<(usize, RelPath)> = left.into_iter().collect();
+    units.spread(journal, &mut all);
+    backwards(journal, targets, &all)?;
+    keep(journal, Base::Old)?;
+    let is_left = |step: &&Step| all.contains(&(step.root, step.path.clone()));
+    let worth = || journal.steps.iter().filter(|step| !units.is_internal(step));
+    let count = worth().filter(|step| !is_left(step)).count();
+    let left: BTreeSet<_> =
+        worth().filter(is_left).map(|step| (step.root, step.path.clone())).collect();
+    journal.base_is_back(left.len())?;
+    journal.set(Status::Undone)?;
+    Ok(Undone::Done { left: left.into_iter().collect(), count })
+}
+
+/// Takes back what an apply that failed has done so far.
+pub(super) fn take_back(
+    journal: &mut Journal,
+    targets: &[Target<'_>],
+    keep: Keep<'_>,
+) -> Result<(), ApplyError> {
+    journal.set(Status::Undoing)?;
+    let mut left = changed_since(journal, targets)?.into_iter().collect();
+    Units::of(journal, targets).spread(journal, &mut left);
+    backwards(journal, targets, &left)?;
+    keep(journal, Base::Old)?;
+    journal.base_is_back(left.len())?;
+    journal.set(Status::Undone)?;
+    journal.forget();
+    Ok(())
+}
+
+/// Tells the session what its base was before the apply.
+pub fn unremember(
+    journal: &Journal,
+    root: usize,
+    host: &HostTree,
+    record: &mut dyn Remember,
+) -> Result<(), ApplyError> {
+    for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
+        let origin = old_origin(step, host)?;
+        record.set(&step.path, &origin, journal.old(at)?.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Gives a root's record the base back that undone applies had, where it still counts them as
+/// applied and the host is not like that. Returns true when the record changed.
+///
+/// For each path only the last apply that has it counts: the ones before it are history.
+pub(crate) fn recover_base<R: Record + Remember>(
+    journals: &[Journal],
+    root: usize,
+    host: &HostTree,
+    record: &mut R,
+) -> Result<bool, ApplyError> {
+    let (mut seen, mut changed) = (BTreeSet::new(), false);
+    for journal in journals.iter().rev() {
+        let doubtful = journal.status == Status::Undone && !journal.is_base_back();
+        // From the end, because the last step of a path says what the apply left there.
+        for (at, step) in journal.steps.iter().enumerate().rev() {
+            if step.root != root || !seen.insert(&step.path) || !doubtful {
+                continue;
+            }
+            let known = record.origin(&step.path)?;
+            if is_left_by(journal, at, &known)? && !is_on_host(host, &step.path, &known)? {
+                record.set(&step.path, &old_origin(step, host)?, journal.old(at)?.as_deref())?;
+                changed = true;
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Returns true when an origin is what a session remembers of a step that was applied.
+fn is_left_by(journal: &Journal, at: usize, known: &Origin) -> Result<bool, ApplyError> {
+    let left = |kind: Kind, executable: Option<bool>, digest: Option<Digest>| {
+        let Origin::There(past) = known else { return false };
+        past.kind == kind
+            && past.digest == digest
+            && executable.is_none_or(|executable| past.executable == executable)
+    };
+    Ok(match &journal.steps[at].after {
+        None => *known == Origin::Absent,
+        Some(Goal::Dir) => left(Kind::Dir, None, None),
+        Some(Goal::Symlink { target }) => left(Kind::Symlink, None, Some(Digest::of(&target.0))),
+        Some(Goal::File { digest, executable, .. }) => {
+            let theirs = journal.theirs(at)?.map_or(*digest, |theirs| Digest::of(&theirs));
+            left(Kind::File, Some(*executable), Some(theirs))
+        }
+    })
+}
+
+/// Returns true when the host has at a path what an origin says, by inode and times.
+fn is_on_host(host: &HostTree, path: &RelPath, known: &Origin) -> Result<bool, ApplyError> {
+    let now = host.stat(path).map_err(|error| ApplyError::at(path, error))?;
+    Ok(match (known, now) {
+        (Origin::There(past), Some(now)) => past.stamp == now.stamp,
+        (Origin::Absent, None) => true,
+        _ => false,
+    })
+}
+
+/// What the session knew, where that was what is back now: known by its new inode too, because not
+/// everything that it knew was known by content.
+fn old_origin(step: &Step, host: &HostTree) -> Result<Origin, ApplyError> {
+    let (Origin::There(past), Some(was)) = (&step.origin, &step.before) else {
+        return Ok(step.origin.clone());
+    };
+    let now = host.stat(&step.path).map_err(|error| ApplyError::at(&step.path, error))?;
+    match now {
+        Some(now) if past.stamp == was.stamp && place::is_before(host, &step.path, Some(was))? => {
+            let digest = past.digest.or(was.digest);
+            Ok(Origin::There(Past { stamp: now.stamp, digest, ..past.clone() }))
+        }
+        _ => Ok(step.origin.clone()),
+    }
+}
+
+/// Paths that are neither what the apply made nor what was there before, and those that cannot be
+/// put back because their directory is gone.
+fn changed_since(
+    journal: &Journal,
+    targets: &[Target<'_>],
+) -> Result<Vec<(usize, RelPath)>, ApplyError> {
+    let units = Units::of(journal, targets);
+    let mut changed: BTreeSet<_> = units.changed_refs(journal, targets)?.into_iter().collect();
+    // True for a directory that is there, or will be when its own step is taken back.
+    let mut dirs: HashMap<(usize, PathBuf), bool> = HashMap::new();
+    // Directories before what is in them.
+    for ((root, path), first) in journal.first_steps() {
+        let host = find(targets, root).host;
+        let parent = path.as_path().parent().unwrap_or(Path::new(""));
+        let reached = match dirs.get(&(root, parent.to_path_buf())) {
+            Some(reached) => *reached,
+            None => is_dir(host, parent)?,
+        };
+        let known = units.may_differ(first)
+            || is_known(journal, first, find(targets, root))?
+                && (reached || first.before.is_none());
+        if !known {
+            changed.insert((root, path.clone()));
+        }
+        let comes_back = first.before.as_ref().is_some_and(|was| was.kind == Kind::Dir);
+        let is_there = known && comes_back || is_dir(host, path.as_path())?;
+        dirs.insert((root, path.as_path().to_path_buf()), is_there);
+    }
+    Ok(changed.into_iter().collect())
+}
+
+fn is_dir(host: &HostTree, path: &Path) -> Result<bool, ApplyError> {
+    let Some(path) = RelPath::new(path) else { return Ok(true) };
+    let found = host.stat(&path).map_err(|error| ApplyError::at(&path, error))?;
+    Ok(found.is_some_and(|found| found.kind == Kind::Dir))
+}
+
+fn is_known(journal: &Journal, step: &Step, target: &Target<'_>) -> Result<bool, ApplyError> {
+    for (at, _) in journal.of_path(step) {
+        if unit::is_after(journal, at, target)? || unit::is_before(journal, at, target)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn backwards(
+    journal: &Journal,
+    targets: &[Target<'_>],
+    left: &BTreeSet<(usize, RelPath)>,
+) -> Result<(), ApplyError> {
+    let units = Units::of(journal, targets);
+    let mut order = Vec::new();
+    for (at, step) in journal.steps.iter().enumerate().rev() {
+        let stays = units.stays(step, find(targets, step.root).host)?;
+        if !stays && !left.contains(&(step.root, step.path.clone())) {
+            order.push(at);
+        }
+    }
+    batch::run::<Back>(journal, &order, targets, &mut |_| Ok(()))?;
+    for step in &journal.steps {
+        restore_time(step, find(targets, step.root).host)?;
+    }
+    sync_dirs(&journal.steps, targets)
+}
+
+/// From what is to what was.
+struct Back;
+
+impl Way for Back {
+    const MARK: &'static str = "u";
+
+    /// Whether the path is what it was before this step, or before an earlier one of the same path.
+    fn is_done(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
+        let step = &journal.steps[at];
+        for (earlier, _) in journal.of_path(step).filter(|(earlier, _)| *earlier <= at) {
+            if unit::is_before(journal, earlier, target)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn task(
+        journal: &Journal,
+        at: usize,
+        target: &Target<'_>,
+        dir: &OwnedFd,
+    ) -> Result<Task, ApplyError> {
+        let step = &journal.steps[at];
+        if !unit::is_after(journal, at, target)? {
+            return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
+        }
+        if let Some(task) = unit::unpack(journal, at, target, |found| like(found, dir))? {
+            return Ok(task);
+        }
+        let Some(was) = &step.before else {
+            let is_dir = step.after == Some(Goal::Dir);
+            return Ok(if is_dir { Task::RemoveDirIfEmpty } else { Task::Take });
+        };
+        let look = look(was);
+        Ok(match (was.kind, &was.target) {
+            (Kind::Dir, _) => Task::MakeDir(look),
+            (Kind::Symlink, Some(target)) => Task::Link(target.clone(), look),
+            _ => Task::File(Box::new(journal.saved(at)?), was.digest, look),
+        })
+    }
+}
+
+/// As a file of the host looks, or as a new one in a directory.
+fn like(found: Option<&Found>, dir: &OwnedFd) -> Look {
+    let parent = sys::fstat(dir).ok().map(Found::from);
+    let owner = found.or(parent.as_ref()).map_or((0, 0), |one| (one.uid, one.gid));
+    let mode = found.map(|found| found.mode);
+    Look { mode, limit: None, executable: false, owner, xattrs: Vec::new(), mtime: None }
+}
+
+fn look(was: &Was) -> Look {
+    Look {
+        mode: Some(was.mode),
+        limit: None,
+        executable: false,
+        owner: (was.uid, was.gid),
+        xattrs: was.xattrs.clone(),
+        mtime: Some(was.stamp.mtime),
+    }
+}
+
+/// A directory that is back gets its time when everything is back in it.
+fn restore_time(step: &Step, host: &HostTree) -> Result<(), ApplyError> {
+    let Some(was) = step.before.as_ref().filter(|was| was.kind == Kind::Dir) else { return Ok(()) };
+    let failed = |error| ApplyError::at(&step.path, error);
+    match host.parent(&step.path) {
+        Err(error) if crate::host::is_absent(&error) => Ok(()),
+        Err(error) => Err(failed(error)),
+        Ok((dir, name)) => {
+            let times = place::times(was.stamp.mtime);
+            match sys::utimensat(&dir, Path::new(name), &times, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(error) => Err(failed(error.into())),
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! An AgentFS database, read: what it holds, the tree it shows, and what was called.
+//!
+//! It may be mounted at the same time: readers see what was committed. It may also be damaged, or
+//! made by somebody to confuse: every number and name is checked when it is read, nothing is
+//! walked twice, and what makes no sense is an error.
+
+mod open;
+pub(crate) mod create;
+mod rows;
+mod base;
+pub(crate) mod content;
+mod view;
+mod layer;
+mod moved;
+mod history;
+pub mod check;
+mod collect;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+pub use collect::{Collected, collect, settle};
+pub use create::{CHUNK, CreateError, Tables, clear, create, is_in_use, remove, replace};
+pub use history::Call;
+pub use moved::{has_moved, take_in_moved};
+pub use open::{connect, is_locked, loose_dir};
+pub use rows::Inode;
+pub use view::{Place, Spot};
+
+use crate::change::LayerError;
+use base::Base;
+pub(crate) use base::{stat_at, stat_of};
+use rows::Rows;
+pub(crate) use rows::chunk_size;
+
+/// A database, open for reading.
+#[derive(Debug)]
+pub struct Database {
+    path: PathBuf,
+    connection: Arc<Mutex<Connection>>,
+    rows: Rows,
+    base: Base,
+    /// Numbers of the files that are gone from their place in the base, computed on first use.
+    gone: std::sync::OnceLock<std::collections::HashSet<u64>>,
+    /// Directories that were found, by path: what is in a deep one is not looked for from the root.
+    dirs: Mutex<HashMap<PathBuf, Spot>>,
+}
+
+impl Database {
+    /// Opens a database. All that is read from it later is of this moment.
+    pub fn open(path: &Path) -> Result<Self, LayerError> {
+        Self::open_above(path, 0)
+    }
+
+    /// The same for one that others stand on, as many as said.
+    fn open_above(path: &Path, depth: usize) -> Result<Self, LayerError> {
+        let connection = connect(path)?;
+        connection.execute_batch("BEGIN")?;
+        let rows = Rows::load(&connection)?;
+        let base = match &rows.base {
+            Some(base) => Base::open(base, depth)?,
+            None => Base::Nothing,
+        };
+        let (path, connection) = (path.to_owned(), Arc::new(Mutex::new(connection)));
+        let (gone, dirs) = (std::sync::OnceLock::new(), Mutex::default());
+        Ok(Self { path, connection, rows, base, gone, dirs })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory that it stands on, if it stands on one.
+    pub fn base(&self) -> Option<&Path> {
+        self.rows.base.as_deref()
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that is stored makes no sense.
+pub(crate) fn damaged(what: impl Into<String>) -> LayerError {
+    LayerError::Damaged { what: what.into() }
+}

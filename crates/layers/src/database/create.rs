@@ -1,0 +1,191 @@
+//! A new, empty database.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OpenFlags, params};
+use sandbox_linux::lock::LockFile;
+use thiserror::Error;
+
+use super::open::{beside, loose_dir};
+use super::rows::DIR;
+use crate::store::{Store, StoreError, schema};
+
+/// How much of a file is one row, in databases made here.
+pub const CHUNK: u32 = 64 << 10;
+
+/// Which tables a new database gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tables {
+    /// Those of AgentFS and ours.
+    All,
+    /// Those of AgentFS only.
+    Theirs,
+}
+
+/// Why a database was not made.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// Something of that name is there.
+    #[error("`{}` is there already", .0.display())]
+    Exists(PathBuf),
+    /// Somebody has it open.
+    #[error("`{}` is in use", .0.display())]
+    InUse(PathBuf),
+    /// The base is no directory that can be named in a database.
+    #[error("the base `{}` {why}", base.display())]
+    Base {
+        /// The base.
+        base: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The file system refused.
+    #[error("cannot create `{}`", path.display())]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] StoreError),
+}
+
+impl From<rusqlite::Error> for CreateError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+/// Makes a database, with a base or without one. It appears whole or not at all, and never in the
+/// place of something else.
+pub fn create(path: &Path, base: Option<&Path>) -> Result<(), CreateError> {
+    let base = base.map(real_base).transpose()?;
+    let draft = draft(path);
+    let made = Store::create(&draft, base.as_deref()).and_then(Store::close);
+    let made = made.map_err(CreateError::from).and_then(|()| publish(&draft, path));
+    discard(&draft, made)
+}
+
+/// Makes a database in the place of another, which is thrown away unless somebody uses it.
+pub fn replace(path: &Path, base: Option<&Path>) -> Result<(), CreateError> {
+    clear(path)?;
+    create(path, base)
+}
+
+/// Throws a database away unless somebody uses it.
+pub fn clear(path: &Path) -> Result<(), CreateError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        _ if is_in_use(path) => return Err(CreateError::InUse(path.to_owned())),
+        _ => {}
+    }
+    remove(path).map_err(at(path))
+}
+
+/// Gives a finished draft its name, unless something has it.
+pub(crate) fn publish(draft: &Path, path: &Path) -> Result<(), CreateError> {
+    match fs::hard_link(draft, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(CreateError::Exists(path.to_owned()))
+        }
+        linked => linked.map_err(at(path)),
+    }
+}
+
+/// Removes a draft, after success and after failure. The first failure is the one that counts.
+pub(crate) fn discard<E: From<CreateError>>(draft: &Path, made: Result<(), E>) -> Result<(), E> {
+    let removed = remove(draft).map_err(at(draft));
+    made?;
+    Ok(removed?)
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
+    let path = path.to_owned();
+    move |source| CreateError::Io { path, source }
+}
+
+/// Whether another process has the database open: it is mounted, or SQLite's locks are held.
+pub fn is_in_use(path: &Path) -> bool {
+    let Ok(lock) = LockFile::existing(path) else { return false };
+    if matches!(lock.try_exclusive(), Ok(false)) {
+        return true;
+    }
+    drop(lock);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let alone = || -> Result<(), rusqlite::Error> {
+        let db = Connection::open_with_flags(path, flags)?;
+        db.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK;")
+    };
+    alone().is_err_and(|error| super::is_locked(&error))
+}
+
+/// Removes a database and what lies beside it. Whoever calls makes sure that nobody uses it.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let beside = ["-wal", "-shm", "-redo"].map(|suffix| beside(path, suffix));
+    for file in [path.to_owned()].iter().chain(&beside) {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    match fs::remove_dir_all(loose_dir(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The name under which a database is made.
+pub(crate) fn draft(path: &Path) -> PathBuf {
+    beside(path, &format!(".new-{}", std::process::id()))
+}
+
+/// A file with empty tables and a root, open for writing.
+pub(crate) fn empty(path: &Path, tables: Tables) -> Result<Connection, CreateError> {
+    // It may come to hold what only its owner may read in the base.
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(at(path))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.execute_batch(schema::SETTINGS)?;
+    db.execute_batch(schema::THEIRS)?;
+    if tables == Tables::All {
+        db.execute_batch(schema::OURS)?;
+    }
+    db.execute("INSERT INTO fs_config VALUES ('chunk_size', ?)", [CHUNK.to_string()])?;
+    db.execute("INSERT INTO fs_config VALUES ('schema_version', ?1)", [schema::VERSION])?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (uid, gid) = (sandbox_linux::process::uid(), sandbox_linux::process::gid());
+    db.execute(
+        "INSERT INTO fs_inode (ino, mode, nlink, uid, gid, size, atime, mtime, ctime)
+         VALUES (1, ?1, 2, ?2, ?3, 0, ?4, ?4, ?4)",
+        params![DIR | 0o755, uid, gid, now.cast_signed()],
+    )?;
+    Ok(db)
+}
+
+/// Closes a new database, so that it is one file.
+pub(crate) fn close(db: Connection) -> Result<(), CreateError> {
+    db.close().map_err(|(_, error)| error.into())
+}
+
+/// The directory by the name that the kernel has for it.
+fn real_base(base: &Path) -> Result<PathBuf, CreateError> {
+    let wrong = |why| CreateError::Base { base: base.to_owned(), why };
+    let real = base.canonicalize().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => wrong("does not exist"),
+        _ => CreateError::Io { path: base.to_owned(), source },
+    })?;
+    match (real.is_dir(), std::str::from_utf8(real.as_os_str().as_bytes())) {
+        (false, _) => Err(wrong("is no directory")),
+        (true, Err(_)) => {
+            Err(wrong("has a name that is not UTF-8, which other tools could not read"))
+        }
+        (true, Ok(_)) => Ok(real),
+    }
+}

@@ -1,0 +1,251 @@
+//! The tree that a database shows: its own entries over those of the base.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+use std::sync::PoisonError;
+
+use super::base::{Found, origin_key};
+use super::rows::{DIR, FILE, Inode, ROOT, SYMLINK, TYPE};
+use super::{Database, damaged};
+use crate::change::{LayerError, Node};
+use crate::store::{BASE, LOWER};
+
+/// Where an entry of the tree comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An inode of the database.
+    Delta(i64),
+    /// A path in the base.
+    Base(PathBuf),
+}
+
+/// One entry of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// Its path, without a slash in front; empty for the root.
+    pub path: PathBuf,
+    /// What it is.
+    pub inode: Inode,
+    /// Where it comes from.
+    pub place: Place,
+    /// For a directory: where in the base its other entries are.
+    pub merge: Option<PathBuf>,
+    /// For a directory: where in the base they would be, whatever the base has there now.
+    pub behind: Option<PathBuf>,
+}
+
+/// No path is deeper than this: the kernel takes none that is longer than 4096 bytes.
+const DEEPEST: usize = 2048;
+
+/// The directories of a database and of its base that a walk has entered. Neither is shown twice,
+/// or a small database could make a large walk, or one without end.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    dirs: HashSet<i64>,
+    bases: HashSet<PathBuf>,
+}
+
+impl Seen {
+    pub(crate) fn enter(&mut self, dir: &Spot) -> Result<(), LayerError> {
+        if dir.path.components().count() > DEEPEST {
+            return Err(damaged("directories are nested without end"));
+        }
+        let fresh = match &dir.place {
+            Place::Delta(ino) => self.dirs.insert(*ino),
+            Place::Base(_) => true,
+        };
+        if fresh && dir.merge.as_ref().is_none_or(|merge| self.bases.insert(merge.clone())) {
+            return Ok(());
+        }
+        Err(damaged(format!("the directory `{}` is in two places", dir.path.display())))
+    }
+}
+
+impl Database {
+    /// The root directory.
+    pub fn root(&self) -> Result<Spot, LayerError> {
+        let inode = self.inode(ROOT)?;
+        let behind = self.behind(ROOT, Some(Path::new("")));
+        let merge = self.merge(behind.as_deref())?;
+        Ok(Spot { path: PathBuf::new(), inode, place: Place::Delta(ROOT), merge, behind })
+    }
+
+    /// What stands at a path of the tree. `/` and `.` in it mean nothing; `..` is no name.
+    pub fn find(&self, path: &Path) -> Result<Option<Spot>, LayerError> {
+        let mut plain = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::RootDir | Component::CurDir => {}
+                Component::Normal(name) => plain.push(name),
+                Component::ParentDir | Component::Prefix(_) => return Ok(None),
+            }
+        }
+        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = plain.ancestors().find_map(|above| dirs.get(above).cloned());
+        let mut here = known.map_or_else(|| self.root(), Ok)?;
+        let rest = plain.strip_prefix(&here.path).unwrap_or(&plain).to_owned();
+        for name in &rest {
+            let Some(child) = self.child(&here, name)? else { return Ok(None) };
+            if child.inode.is_dir() {
+                dirs.insert(child.path.clone(), child.clone());
+            }
+            here = child;
+        }
+        Ok(Some(here))
+    }
+
+    /// The entries of a directory, in byte order.
+    pub fn list(&self, dir: &Spot) -> Result<Vec<Spot>, LayerError> {
+        let mut names: BTreeSet<OsString> = BTreeSet::new();
+        if let Place::Delta(ino) = dir.place {
+            names.extend(self.names(ino).keys().cloned());
+        }
+        if let Some(merge) = &dir.merge {
+            names.extend(self.base.list(merge)?);
+        }
+        let found = names.into_iter().map(|name| self.child(dir, &name));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    /// Everything below a directory, each directory before what is in it.
+    pub fn below(&self, dir: &Spot) -> Result<Vec<Spot>, LayerError> {
+        let mut seen = Seen::default();
+        let (mut found, mut left) = (Vec::new(), vec![dir.clone()]);
+        while let Some(dir) = left.pop() {
+            seen.enter(&dir)?;
+            self.check_moved(&dir)?;
+            let children = self.list(&dir)?;
+            left.extend(children.iter().rev().filter(|child| child.inode.is_dir()).cloned());
+            found.extend(children);
+        }
+        Ok(found)
+    }
+
+    /// One entry of a directory.
+    pub fn child(&self, dir: &Spot, name: &OsStr) -> Result<Option<Spot>, LayerError> {
+        let path = dir.path.join(name);
+        let stored = match dir.place {
+            Place::Delta(ino) => self.names(ino).get(name).copied(),
+            Place::Base(_) => None,
+        };
+        if let Some(ino) = stored {
+            let inode = self.inode(ino)?;
+            let at = dir.behind.as_ref().map(|behind| behind.join(name));
+            let visible = at.as_deref().filter(|at| !self.is_gone(at));
+            let behind = self.behind(ino, visible).filter(|_| inode.is_dir());
+            let merge = self.merge(behind.as_deref())?;
+            return Ok(Some(Spot { path, inode, place: Place::Delta(ino), merge, behind }));
+        }
+        let at = dir.merge.as_ref().map(|merge| merge.join(name));
+        let Some(at) = at.filter(|at| !self.is_gone(at)) else { return Ok(None) };
+        let Some(found) = self.base.look(&at)? else { return Ok(None) };
+        // Another name of a file that was changed under one of its names.
+        if let Some(ino) = self.copy_of(&found) {
+            let inode = self.inode(ino)?;
+            let (merge, behind) = (None, None);
+            return Ok(Some(Spot { path, inode, place: Place::Delta(ino), merge, behind }));
+        }
+        let inode = found.inode;
+        let merge = inode.is_dir().then(|| at.clone());
+        let behind = merge.clone();
+        Ok(Some(Spot { path, inode, place: Place::Base(at), merge, behind }))
+    }
+
+    /// What an entry is, in the words of a layer.
+    pub fn node(&self, spot: &Spot) -> Result<Node, LayerError> {
+        let meta = spot.inode.meta();
+        Ok(match spot.inode.mode & TYPE {
+            // As the database has it: the host may have put anything there since.
+            DIR => Node::Dir { meta, opaque: spot.behind.as_deref() != Some(&spot.path) },
+            FILE => Node::File { meta, size: spot.inode.size },
+            SYMLINK => Node::Symlink { meta, target: self.link_target(spot)? },
+            _ => Node::Special { meta },
+        })
+    }
+
+    /// Where a symbolic link of the tree points.
+    pub fn link_target(&self, spot: &Spot) -> Result<OsString, LayerError> {
+        match &spot.place {
+            Place::Delta(ino) => self.target(*ino),
+            Place::Base(at) => self.base.read_link(at),
+        }
+    }
+
+    /// The content of a regular file of the tree.
+    pub fn read(&self, spot: &Spot) -> Result<Box<dyn Read + Send>, LayerError> {
+        if spot.inode.mode & TYPE != FILE {
+            return Err(damaged(format!("`{}` is no regular file", spot.path.display())));
+        }
+        match &spot.place {
+            Place::Delta(ino) => self.content(*ino, spot.inode.size),
+            Place::Base(at) => self.base.content(at),
+        }
+    }
+
+    /// The extended attributes of an entry of the tree, with their values.
+    pub fn attributes(&self, spot: &Spot) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
+        match &spot.place {
+            Place::Delta(ino) => self.stored_xattrs(*ino),
+            Place::Base(at) => self.base.xattrs(at),
+        }
+    }
+
+    /// What the base has at a path of the tree, whatever the layer made of it.
+    pub fn in_base(&self, path: &Path) -> Result<Option<Inode>, LayerError> {
+        self.base.stat(path)
+    }
+
+    /// The number that an entry shows, the same for all its names.
+    pub(crate) fn number(&self, spot: &Spot) -> Result<u64, LayerError> {
+        Ok(match &spot.place {
+            Place::Base(at) => self.base.look(at)?.map_or(0, |found| found.number),
+            Place::Delta(ino) => {
+                match self.rows.shown.get(ino).map(|shown| shown.cast_unsigned()) {
+                    // AgentFS writes numbers that meant something to one process only.
+                    Some(shown) if shown & BASE != 0 && shown & LOWER != 0 => {
+                        shown & !(BASE | LOWER)
+                    }
+                    Some(shown) if shown & BASE != 0 => shown,
+                    _ => ino.cast_unsigned(),
+                }
+            }
+        })
+    }
+
+    /// The inode of the database that a file of the base with several names was copied up to.
+    pub(super) fn copy_of(&self, found: &Found) -> Option<i64> {
+        let several = found.inode.links > 1 && !found.inode.is_dir();
+        several.then(|| self.rows.copies.get(&origin_key(found.number)).copied()).flatten()
+    }
+
+    pub(super) fn inode(&self, ino: i64) -> Result<Inode, LayerError> {
+        let found = self.rows.inodes.get(&ino).copied();
+        found.ok_or_else(|| damaged(format!("a name leads to inode {ino}, which is not there")))
+    }
+
+    pub(super) fn names(&self, ino: i64) -> &super::rows::Names {
+        static NONE: super::rows::Names = BTreeMap::new();
+        self.rows.names.get(&ino).unwrap_or(&NONE)
+    }
+
+    pub(super) fn is_gone(&self, at: &Path) -> bool {
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return false };
+        self.rows.whiteouts.get(parent).is_some_and(|names| names.contains(name))
+    }
+
+    /// The path in the base whose entries a directory of the database shows too.
+    fn behind(&self, ino: i64, same: Option<&Path>) -> Option<PathBuf> {
+        match self.rows.merges.get(&ino) {
+            Some(moved) => moved.clone(),
+            None => same.map(Path::to_owned),
+        }
+    }
+
+    /// The same, where the base has a directory there.
+    fn merge(&self, behind: Option<&Path>) -> Result<Option<PathBuf>, LayerError> {
+        let Some(at) = behind else { return Ok(None) };
+        Ok(self.base.stat(at)?.is_some_and(Inode::is_dir).then(|| at.to_owned()))
+    }
+}

@@ -1,0 +1,154 @@
+//! The two sides of a change as bytes.
+
+use std::io::Read;
+
+use super::{Change, DiffError, LineDiff, Record, Side};
+use crate::Layer;
+use crate::host::{HostTree, is_out_of_reach};
+
+/// Larger files are told apart, but not line by line.
+pub const MAX_TEXT: u64 = 4 << 20;
+/// Larger contents are not put into a patch.
+pub(crate) const MAX_BINARY: u64 = 256 << 20;
+/// Git's own rule: a text has no zero byte near its beginning.
+const LOOK_FOR_ZERO: usize = 8000;
+
+/// Where the bytes of changes come from.
+#[derive(Clone, Copy)]
+pub struct View<'v> {
+    /// What changed.
+    pub layer: &'v dyn Layer,
+    /// What it lies on.
+    pub host: &'v HostTree,
+    /// What that was.
+    pub record: &'v dyn Record,
+}
+
+/// One side of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A text, line by line.
+    Text(Vec<u8>),
+    /// Anything else.
+    Binary(Vec<u8>),
+    /// More than is worth reading.
+    Large(u64),
+}
+
+/// How much changed in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Lines that came and went.
+    Lines {
+        /// Came.
+        added: usize,
+        /// Went.
+        removed: usize,
+    },
+    /// Bytes, where lines make no sense.
+    Bytes {
+        /// Before.
+        before: u64,
+        /// After.
+        after: u64,
+    },
+    /// No content of its own: directories, links, modes.
+    Nothing,
+}
+
+impl Content {
+    /// The bytes, where they were read.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(bytes) | Self::Binary(bytes) => Some(bytes),
+            Self::Large(_) => None,
+        }
+    }
+
+    /// The length.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Text(bytes) | Self::Binary(bytes) => bytes.len() as u64,
+            Self::Large(size) => *size,
+        }
+    }
+
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        let head = &bytes[..bytes.len().min(LOOK_FOR_ZERO)];
+        if head.contains(&0) || bytes.len() as u64 > MAX_TEXT {
+            Self::Binary(bytes)
+        } else {
+            Self::Text(bytes)
+        }
+    }
+
+    fn read(from: impl Read, limit: u64) -> std::io::Result<Self> {
+        let mut bytes = Vec::new();
+        from.take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Ok(Self::Large(bytes.len() as u64));
+        }
+        Ok(Self::of(bytes))
+    }
+}
+
+impl View<'_> {
+    /// What was there: the host's file, or the ancestor where the host has moved on.
+    pub fn before(&self, change: &Change, limit: u64) -> Result<Option<Content>, DiffError> {
+        let size = match &change.before {
+            Some(Side::File { size, .. }) => *size,
+            Some(Side::Symlink { target }) => {
+                return Ok(Some(Content::Text(target.as_encoded_bytes().to_vec())));
+            }
+            _ => return Ok(None),
+        };
+        if change.meanwhile
+            && let Some(kept) = self.record.ancestor(&change.path)?
+        {
+            return Ok(Some(Content::of(kept)));
+        }
+        if size > limit {
+            return Ok(Some(Content::Large(size)));
+        }
+        let failed = |error| DiffError::host(&change.path, error);
+        let (file, _) = match self.host.open_file(&change.path) {
+            // What cannot be read is told by its size, like what is too large.
+            Err(error) if is_out_of_reach(&error) => return Ok(Some(Content::Large(size))),
+            opened => opened.map_err(failed)?,
+        };
+        Content::read(file, limit).map(Some).map_err(failed)
+    }
+
+    /// What the layer has.
+    pub fn after(&self, change: &Change, limit: u64) -> Result<Option<Content>, DiffError> {
+        match &change.after {
+            Some(Side::Symlink { target }) => {
+                Ok(Some(Content::Text(target.as_encoded_bytes().to_vec())))
+            }
+            Some(Side::File { size, .. }) if *size > limit => Ok(Some(Content::Large(*size))),
+            Some(Side::File { .. }) => {
+                let failed = |error| DiffError::host(&change.path, error);
+                let file = self.layer.open(&change.path)?;
+                Content::read(file, limit).map(Some).map_err(failed)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// How much changed.
+    pub fn count(&self, change: &Change) -> Result<Count, DiffError> {
+        let is_file = |side: &Option<Side>| matches!(side, Some(Side::File { .. }));
+        if !is_file(&change.before) && !is_file(&change.after) {
+            return Ok(Count::Nothing);
+        }
+        let before = self.before(change, MAX_TEXT)?.unwrap_or(Content::Text(Vec::new()));
+        let after = self.after(change, MAX_TEXT)?.unwrap_or(Content::Text(Vec::new()));
+        Ok(match (&before, &after) {
+            (Content::Text(old), Content::Text(new)) => {
+                let (added, removed) = LineDiff::new(old, new).counts();
+                Count::Lines { added, removed }
+            }
+            _ => Count::Bytes { before: before.size(), after: after.size() },
+        })
+    }
+}

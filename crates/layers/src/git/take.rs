@@ -1,0 +1,379 @@
+//! One repository → steps of an apply: everything that was asked for, or nothing.
+//!
+//! The order is such that the host's repository is valid after every step: objects in one pack that
+//! git has checked, then refs and their logs, then `HEAD`, then the index.
+
+mod steps;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::ask::{Asker, GitError, Input, Scratch};
+use super::{Checkout, Held, Meanwhile, RefChange, Repository, Value, short};
+use crate::RelPath;
+use crate::apply::{ApplyError, Goal, Left, Plan, Step, Target, was};
+use crate::diff::View;
+use crate::repository::{NO_OBJECT, is_id};
+use steps::Maker;
+
+const WHO: &str = "agent-sandbox <agent-sandbox>";
+const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "packed-refs.lock"];
+
+impl Repository {
+    /// Plans to take over what changed in the repository, of what is `meant`. `names` says whether a
+    /// path was named, so that what is held there is taken too.
+    pub fn plan(
+        &self,
+        asker: &Asker,
+        target: &Target<'_>,
+        names: &dyn Fn(&RelPath) -> bool,
+        meant: &dyn Fn(&RelPath) -> bool,
+    ) -> Result<Plan, ApplyError> {
+        let mut taker = Taker { repository: self, target, names, meant, plan: Plan::default() };
+        if let Some(why) = &self.refused {
+            taker.refuse(Path::new(""), why.clone());
+        } else if self.gone.is_empty() {
+            taker.decide(asker)?;
+        } else {
+            taker.remove()?;
+        }
+        Ok(taker.plan)
+    }
+}
+
+struct Taker<'t> {
+    repository: &'t Repository,
+    target: &'t Target<'t>,
+    names: &'t dyn Fn(&RelPath) -> bool,
+    meant: &'t dyn Fn(&RelPath) -> bool,
+    plan: Plan,
+}
+
+/// Parts of a repository that are applied.
+#[derive(Default)]
+struct Taken<'t> {
+    refs: Vec<&'t RefChange>,
+    checkouts: Vec<(&'t Checkout, bool, bool)>,
+}
+
+impl<'t> Taker<'t> {
+    fn left(&self, inner: &Path, why: impl Into<String>) -> Option<Left> {
+        let path = self.repository.path(inner).or_else(|| self.repository.path("HEAD"))?;
+        Some(Left { root: self.target.number, path, why: why.into() })
+    }
+
+    fn refuse(&mut self, inner: &Path, why: impl Into<String>) {
+        let left = self.left(inner, why);
+        self.plan.refused.extend(left);
+    }
+
+    fn hold(&mut self, inner: &Path, held: &[Held]) {
+        let Some(first) = held.first() else { return };
+        let more = held.len() - 1;
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let left = self.left(inner, first.words() + &more);
+        self.plan.held.extend(left);
+    }
+
+    fn note(&mut self, inner: &Path, why: impl Into<String>) {
+        let left = self.left(inner, why);
+        self.plan.notes.extend(left);
+    }
+
+    fn conflict(&mut self, inner: &Path, why: impl Into<String>) {
+        let left = self.left(inner, why);
+        self.plan.conflicts.extend(left);
+    }
+
+    /// Returns true when the user named a path in the repository, or the repository itself.
+    fn named(&self, inner: impl AsRef<Path>) -> bool {
+        let is = |path: Option<RelPath>| path.is_some_and(|path| (self.names)(&path));
+        is(self.repository.path(inner)) || is(self.repository.path(""))
+    }
+
+    /// Returns true when a path in the repository is to be applied. A new repository is applied whole.
+    fn is_meant(&self, inner: impl AsRef<Path>) -> bool {
+        let path = self.repository.path(inner);
+        self.repository.is_new || path.is_none_or(|path| (self.meant)(&path))
+    }
+
+    fn decide(&mut self, asker: &Asker) -> Result<(), ApplyError> {
+        let repository = self.repository;
+        for (inner, why) in &repository.invalid {
+            if self.is_meant(inner) {
+                self.refuse(inner, why.clone());
+            }
+        }
+        let mut taken = Taken::default();
+        let mut waiting = BTreeSet::new();
+        for change in &repository.refs {
+            let inner = Path::new(&change.name);
+            if !self.is_meant(inner) {
+                waiting.insert(change.name.as_str());
+                continue;
+            }
+            if let Some(why) = &change.refused {
+                self.refuse(inner, why.clone());
+                waiting.insert(change.name.as_str());
+            } else if !change.held.is_empty() && !self.named(inner) {
+                self.hold(inner, &change.held);
+                waiting.insert(change.name.as_str());
+            } else if change.host == Meanwhile::Changed {
+                self.conflict(inner, clash(change));
+                waiting.insert(change.name.as_str());
+            } else {
+                taken.refs.push(change);
+            }
+        }
+        for checkout in &repository.checkouts {
+            if !self.is_checkout_meant(checkout) {
+                continue;
+            }
+            let (head, index) = self.checkout(checkout, &waiting);
+            taken.checkouts.push((checkout, head, index));
+        }
+        let main_head = taken
+            .checkouts
+            .iter()
+            .any(|(checkout, head, _)| *head && checkout.prefix.as_os_str().is_empty());
+        let has_head = main_head || taken.refs.iter().any(|change| change.name == "HEAD");
+        if repository.is_new && !has_head {
+            if !taken.refs.is_empty() {
+                self.note(Path::new("HEAD"), "a new repository is applied only with its `HEAD`");
+            }
+            return Ok(());
+        }
+        if self.is_free(&taken)? {
+            self.make(asker, &taken)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true when `HEAD` or the index of a checkout is to be applied, or the branch that it is on.
+    fn is_checkout_meant(&self, checkout: &Checkout) -> bool {
+        let branch = matches!(&checkout.inside, Some(Value::Symbolic(name)) if self.is_meant(name));
+        branch || ["HEAD", "index"].iter().any(|name| self.is_meant(checkout.prefix.join(name)))
+    }
+
+    /// Decides whether `HEAD` and the index of a checkout are applied.
+    fn checkout(&mut self, checkout: &Checkout, waiting: &BTreeSet<&str>) -> (bool, bool) {
+        let head = checkout.prefix.join("HEAD");
+        let index = checkout.prefix.join("index");
+        let detached = head.to_str().filter(|name| waiting.contains(name));
+        let branch = match &checkout.inside {
+            Some(Value::Symbolic(name)) => waiting.get(name.as_str()).copied(),
+            _ => None,
+        };
+        if let Some(name) = branch.or(detached) {
+            let why = format!("stays as it is until `{name}` is applied");
+            if checkout.head.is_some() {
+                self.note(&head, why.clone());
+            }
+            if checkout.index.is_some() {
+                self.note(&index, why);
+            }
+            return (false, false);
+        }
+        let mut takes_head = false;
+        if let Some(change) = &checkout.head {
+            if change.moved {
+                self.conflict(&head, "the host changed it meanwhile");
+                return (false, false);
+            }
+            takes_head = true;
+        }
+        let Some(change) = &checkout.index else { return (takes_head, false) };
+        let on_branch = matches!(&checkout.inside, Some(Value::Symbolic(name)) if self.named(name));
+        if let Some(why) = &change.stays {
+            self.note(
+                &index,
+                format!(
+                    "stays as the host has it, because {why}; `git reset` brings it up to date"
+                ),
+            );
+        } else if change.staged {
+            self.note(&index, "stays as the host's git has it; `git reset` brings it up to date");
+        } else if !change.held.is_empty() && !self.named(&index) && !on_branch {
+            self.hold(&index, &change.held);
+        } else {
+            return (takes_head, true);
+        }
+        (takes_head, false)
+    }
+
+    /// Returns true when no git of the host is at work there.
+    fn is_free(&mut self, taken: &Taken<'_>) -> Result<bool, ApplyError> {
+        let locks = LOCKS.map(PathBuf::from).into_iter();
+        let refs = taken.refs.iter().map(|change| PathBuf::from(format!("{}.lock", change.name)));
+        for lock in locks.chain(refs) {
+            let Some(path) = self.repository.path(&lock) else { continue };
+            let found = self.target.host.stat(&path);
+            if found.map_err(|error| ApplyError::at(&path, error))?.is_some() {
+                self.conflict(&lock, "git is at work there on the host, or was killed");
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn make(&mut self, asker: &Asker, taken: &Taken<'t>) -> Result<(), ApplyError> {
+        let moves = taken.checkouts.iter().any(|(_, head, index)| *head || *index);
+        if taken.refs.is_empty() && !moves {
+            return Ok(());
+        }
+        let view =
+            View { layer: self.target.layer, host: self.target.host, record: self.target.record };
+        let (pack, host) = match pack(asker, &view, self.repository, taken) {
+            Err(error @ (GitError::Refused { .. } | GitError::Missing)) => {
+                self.refuse(Path::new(""), self.repository.refusal(&error));
+                return Ok(());
+            }
+            Err(GitError::Diff(error)) => return Err(error.into()),
+            Err(GitError::Scratch { path, source }) => {
+                return Err(ApplyError::Host { path, source });
+            }
+            Ok(made) => made,
+        };
+        let mut maker = Maker {
+            taker: self,
+            host,
+            steps: Vec::new(),
+            dirs: BTreeSet::new(),
+            gone: BTreeSet::new(),
+        };
+        let clash = maker.all(pack, taken)?;
+        let steps = std::mem::take(&mut maker.steps);
+        if let Some((inner, why)) = clash {
+            self.plan.made.clear();
+            self.plan.copies.clear();
+            self.conflict(&inner, why);
+        } else {
+            self.plan.steps = steps;
+        }
+        Ok(())
+    }
+
+    /// Removes a repository that the session removed. Without `HEAD` it is none any more, so that goes first.
+    fn remove(&mut self) -> Result<(), ApplyError> {
+        if !self.named("") {
+            let why = "the session removed the repository, with every commit in it";
+            let left = self.left(Path::new(""), why);
+            self.plan.held.extend(left);
+            return Ok(());
+        }
+        if let Some(change) = self.repository.gone.iter().find(|change| change.meanwhile) {
+            let why = "the host changed it meanwhile".to_owned();
+            let path = change.path.clone();
+            self.plan.conflicts.push(Left { root: self.target.number, path, why });
+            return Ok(());
+        }
+        let head = self.repository.path("HEAD");
+        let (first, rest): (Vec<_>, Vec<_>) = self
+            .repository
+            .gone
+            .iter()
+            .rev()
+            .partition(|change| Some(&change.path) == head.as_ref());
+        for change in first.into_iter().chain(rest) {
+            let Some(before) = was(self.target.host, &change.path)? else { continue };
+            self.plan.steps.push(self.step(change.path.clone(), Some(before), None)?);
+        }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        path: RelPath,
+        before: Option<crate::apply::Was>,
+        after: Option<Goal>,
+    ) -> Result<Step, ApplyError> {
+        let origin = self.target.record.origin(&path)?;
+        Ok(Step { root: self.target.number, path, before, after, mode: None, origin })
+    }
+}
+
+fn clash(change: &RefChange) -> String {
+    let shown = |value: &Option<Value>| match value {
+        None => "nothing".to_owned(),
+        Some(Value::Id(id)) => short(id).to_owned(),
+        Some(Value::Symbolic(name)) => name.clone(),
+    };
+    format!(
+        "the host changed it meanwhile: the host has {}, the session {}",
+        shown(&change.before),
+        shown(&change.after)
+    )
+}
+
+/// A pack and its index, which git checked.
+struct Packed {
+    name: String,
+    dir: PathBuf,
+}
+
+/// Packs the objects that the host lacks, and has git check that nothing is missing or broken.
+fn pack(
+    asker: &Asker,
+    view: &View<'_>,
+    repository: &Repository,
+    taken: &Taken<'_>,
+) -> Result<(Option<Packed>, BTreeMap<String, Value>), GitError> {
+    let tips = tips(taken);
+    let from = Scratch::make(asker, view, repository)?;
+    let input = from.revisions(tips.iter().map(String::as_str));
+    let args = ["pack-objects", "--revs", "--non-empty", "--delta-base-offset", "-q", "new"];
+    let name = from.git(&args, &input)?;
+    let name = String::from_utf8_lossy(&name).trim().to_owned();
+    let to = Scratch::empty(asker, view, repository)?;
+    let mut made = None;
+    if !name.is_empty() {
+        let path = from.dir.join(format!("new-{name}.pack"));
+        let file = File::open(&path).map_err(|source| GitError::Scratch { path, source })?;
+        let args = ["index-pack", "--strict", "--no-rev-index", "--stdin"];
+        let (output, text) = to.run(&args, Input::File(file))?;
+        let refused = || GitError::Refused { command: "index-pack --strict".into(), text };
+        let output = String::from_utf8_lossy(&output.ok_or_else(refused)?).trim().to_owned();
+        let name = output.rsplit('\t').next().unwrap_or_default().to_owned();
+        made = Some(Packed { name, dir: to.dir.join("objects/pack") });
+    }
+    let known = to.types(tips.iter().map(String::as_str))?;
+    if let Some(missing) = tips.iter().find(|tip| !known.contains_key(*tip)) {
+        let text = format!("object {missing} is missing");
+        return Err(GitError::Refused { command: "cat-file".into(), text });
+    }
+    Ok((made, to.host))
+}
+
+/// Every object that is named by what is taken.
+fn tips(taken: &Taken<'_>) -> BTreeSet<String> {
+    let refs = taken.refs.iter().filter_map(|change| change.after.as_ref().and_then(Value::id));
+    let mut tips: BTreeSet<String> = refs.map(str::to_owned).collect();
+    for change in &taken.refs {
+        for (line, id) in change.stashes() {
+            // Git checks both objects of each line.
+            let old = String::from_utf8_lossy(&line[..40]).into_owned();
+            tips.extend([old, id].into_iter().filter(|id| id != NO_OBJECT));
+        }
+    }
+    for (checkout, _, index) in &taken.checkouts {
+        let Some(change) = checkout.index.as_ref().filter(|_| *index) else { continue };
+        let differs = change.session.differs(&change.host);
+        let blobs = differs.iter().filter_map(|(_, entry)| *entry);
+        tips.extend(blobs.filter(|entry| !entry.is_submodule()).map(|entry| entry.id.clone()));
+    }
+    tips
+}
+
+impl RefChange {
+    /// The lines of the stash's log, each with the stash that it added.
+    pub(super) fn stashes(&self) -> Vec<(&[u8], String)> {
+        let log = self.stash.as_deref().filter(|_| self.after.is_some()).unwrap_or_default();
+        let lines = log.split_inclusive(|byte| *byte == b'\n');
+        let id = |line: &[u8], at: std::ops::Range<usize>| {
+            let text = std::str::from_utf8(line.get(at)?).ok()?;
+            is_id(text).then(|| text.to_owned())
+        };
+        lines.filter_map(|line| Some((line, id(line, 0..40).and(id(line, 41..81))?))).collect()
+    }
+}

@@ -1,0 +1,263 @@
+//! The host's tree below one directory, which an agent may have filled with traps.
+//!
+//! Every look and every write starts at one open directory, and no step follows a symbolic link:
+//! `openat2` with `RESOLVE_BENEATH`, `NO_SYMLINKS` and `NO_MAGICLINKS` for the directories, single
+//! names below them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::RelPath;
+
+/// What is needed to see that a file is still the same, without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The inode.
+    pub ino: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The last write: seconds and nanoseconds.
+    pub mtime: (i64, u32),
+    /// The last change of anything, which nobody can set.
+    pub ctime: (i64, u32),
+}
+
+/// What stands at a path of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// File, directory, link or something else.
+    pub kind: Kind,
+    /// To see a change by.
+    pub stamp: Stamp,
+    /// Permission bits with set-id and sticky bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// How many names it has.
+    pub links: u64,
+}
+
+/// The type of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO, a socket or a device.
+    Special,
+}
+
+impl Found {
+    /// Whether the owner may execute it.
+    pub fn is_executable(&self) -> bool {
+        self.mode & 0o100 != 0
+    }
+}
+
+impl From<fs::Stat> for Found {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::unnecessary_cast,
+        reason = "the widths differ by architecture; nanoseconds and sizes fit"
+    )]
+    fn from(stat: fs::Stat) -> Self {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            FileType::Symlink => Kind::Symlink,
+            _ => Kind::Special,
+        };
+        let stamp = Stamp {
+            ino: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        };
+        Self {
+            kind,
+            stamp,
+            mode: stat.st_mode & 0o7777,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            links: stat.st_nlink as u64,
+        }
+    }
+}
+
+/// A directory of the host that a layer lies on.
+#[derive(Debug)]
+pub struct HostTree {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// As much of a path is given to one call.
+const LONGEST: usize = 2048;
+const DIR: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+impl HostTree {
+    /// Opens an absolute path that leads through no symbolic link.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let root = fs::openat2(CWD, path, DIR, Mode::empty(), resolve)?;
+        Ok(Self { root, path: path.to_path_buf() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// The directory of a path, open, and the path's last name.
+    pub fn parent<'p>(&self, path: &'p RelPath) -> io::Result<(OwnedFd, &'p OsStr)> {
+        let name = path.as_path().file_name().ok_or(Errno::INVAL)?;
+        Ok((self.dir(path.as_path().parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// Opens a directory; the empty path is the tree itself. What one call cannot take is looked up
+    /// in parts: an agent can nest deeper than that.
+    fn dir(&self, path: &Path) -> io::Result<OwnedFd> {
+        let open = |from: &OwnedFd, part: &Path| {
+            fs::openat2(from, part, DIR, Mode::empty(), BENEATH).map_err(io::Error::from)
+        };
+        let (mut here, mut part) = (None, PathBuf::from("."));
+        for name in path {
+            if part.as_os_str().len() + name.len() > LONGEST {
+                here = Some(open(here.as_ref().unwrap_or(&self.root), &part)?);
+                part = PathBuf::from(".");
+            }
+            part.push(name);
+        }
+        open(here.as_ref().unwrap_or(&self.root), &part)
+    }
+
+    /// What stands at a path; nothing if a parent is missing, or is no directory of its own.
+    pub fn stat(&self, path: &RelPath) -> io::Result<Option<Found>> {
+        let (dir, name) = match self.parent(path) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            found => found?,
+        };
+        stat_at(&dir, name)
+    }
+
+    /// Opens a regular file for reading, and says what it is.
+    pub fn open_file(&self, path: &RelPath) -> io::Result<(File, Found)> {
+        let (dir, name) = self.parent(path)?;
+        open_at(&dir, name)
+    }
+
+    /// Where a symbolic link points.
+    pub fn read_link(&self, path: &RelPath) -> io::Result<OsString> {
+        let (dir, name) = self.parent(path)?;
+        link_at(&dir, name)
+    }
+
+    /// The names in a directory, in byte order.
+    pub fn list(&self, path: &RelPath) -> io::Result<Vec<OsString>> {
+        names(self.dir(path.as_path())?)
+    }
+
+    /// The names in the tree's own directory, in byte order.
+    pub fn list_root(&self) -> io::Result<Vec<OsString>> {
+        names(self.dir(Path::new(""))?)
+    }
+}
+
+fn names(dir: OwnedFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(dir)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    names.sort_unstable_by(|one, two| one.as_bytes().cmp(two.as_bytes()));
+    Ok(names)
+}
+
+/// Whether a tree holds more files than `count`. Looks no further than it must.
+pub fn has_more_files(host: &HostTree, count: usize) -> bool {
+    let join = |dir: Option<&RelPath>, name: &OsStr| match dir {
+        Some(dir) => dir.join(name),
+        None => RelPath::new(name),
+    };
+    let (mut todo, mut found) = (vec![None], 0);
+    while let Some(dir) = todo.pop() {
+        let names = match &dir {
+            Some(dir) => host.list(dir),
+            None => host.list_root(),
+        };
+        for path in names.unwrap_or_default().iter().filter_map(|name| join(dir.as_ref(), name)) {
+            match host.stat(&path) {
+                Ok(Some(entry)) if entry.kind == Kind::Dir => todo.push(Some(path)),
+                _ => found += 1,
+            }
+            if found > count {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// What a name in an open directory is.
+pub(crate) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Found>> {
+    match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat.into())),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a regular file in an open directory. A FIFO put in its place does not make us wait.
+pub(crate) fn open_at(dir: &OwnedFd, name: &OsStr) -> io::Result<(File, Found)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::openat(dir, name, flags, Mode::empty())?;
+    let found = Found::from(fs::fstat(&file)?);
+    if found.kind != Kind::File {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    Ok((File::from(file), found))
+}
+
+/// Where a link in an open directory points.
+pub(crate) fn link_at(dir: &OwnedFd, name: &OsStr) -> io::Result<OsString> {
+    let target = fs::readlinkat(dir, name, Vec::new())?;
+    Ok(OsString::from_vec(target.into_bytes()))
+}
+
+/// Returns true for a lookup that failed because nothing of that name can be there, or because this
+/// user may not look. Neither is a reason to give up on the rest of a tree.
+pub(crate) fn is_out_of_reach(error: &io::Error) -> bool {
+    let denied = [Errno::ACCESS, Errno::PERM].map(Errno::raw_os_error);
+    is_absent(error) || error.raw_os_error().is_some_and(|code| denied.contains(&code))
+}
+
+/// Whether a lookup failed because nothing of that name can be there.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    let absent = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| absent.contains(&code))
+}

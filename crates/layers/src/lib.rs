@@ -1,0 +1,24 @@
+//! Copy-on-write layers: what an agent changed, kept apart from what it was given.
+//!
+//! Two engines make such layers, the kernel's overlayfs and an AgentFS database served by FUSE.
+//! Both are read through one trait, [`Layer`], so that looking at changes, taking them over and
+//! throwing them away is written once.
+#![cfg(target_os = "linux")]
+
+pub mod change;
+pub mod store;
+pub mod tree;
+pub mod fuse;
+pub mod mount;
+pub mod database;
+pub mod transfer;
+pub mod overlay;
+pub mod session;
+pub mod host;
+pub mod diff;
+mod repository;
+pub mod apply;
+pub mod git;
+pub mod review;
+
+pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};

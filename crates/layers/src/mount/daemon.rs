@@ -1,0 +1,255 @@
+//! The process that serves a mount.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::process::{self, Change, Child, ProcessHandle};
+use sandbox_linux::signal::{self, Signals};
+
+use super::attach::{Detach, abort, attach, detach};
+use super::record::{Record, started};
+use super::{MountError, Request, table, watch};
+use crate::fuse::{Options, serve_on};
+use crate::store::Store;
+use crate::tree::Owner;
+
+/// What the process says when the mount answers.
+const READY: &[u8] = b"ready";
+/// How long a mount that was asked to end may stay in use.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Mounts, and returns as soon as the mount answers; another process serves it from then on. The
+/// caller must have a single thread.
+pub fn background(request: &Request) -> Result<i32, MountError> {
+    let failed = |error| MountError::refused(&request.mountpoint, error);
+    let (receiver, sender) = channel::pair().map_err(failed)?;
+    let caller = process::pid();
+    let child = process::fork(|| match detached(&sender) {
+        Ok(sender) => child(request, &sender, caller),
+        Err(_) => 1,
+    })
+    .map_err(failed)?;
+    drop(sender);
+    loop {
+        channel::wait(&[(receiver.as_fd(), Awaited::Data)], None).map_err(failed)?;
+        match channel::receive(receiver.as_fd()) {
+            Ok(Some(message)) if message.text == READY => return Ok(child.pid()),
+            Ok(Some(message)) => return Err(told(&message.text, &child)),
+            Ok(None) => return Err(ended(&child)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Mounts, and serves until the mount ends or a signal asks for it.
+pub fn foreground(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountError> {
+    serve(request, None, ready)
+}
+
+/// Lets go of everything that belongs to whoever started this.
+fn detached(sender: &OwnedFd) -> io::Result<OwnedFd> {
+    rustix::process::setsid()?;
+    rustix::process::chdir("/")?;
+    let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
+    for number in 0..=2 {
+        sandbox_linux::fd::replace(number, &null)?;
+    }
+    drop(null);
+    sandbox_linux::fd::keep_only(sender.try_clone()?)
+}
+
+fn child(request: &Request, sender: &OwnedFd, caller: i32) -> i32 {
+    let Ok(owner) = request.owned.then(|| owner(caller)).transpose() else { return 1 };
+    let mut said = false;
+    let served = serve(request, owner, || {
+        said = true;
+        let _ = channel::send(sender.as_fd(), READY);
+    });
+    let Err(error) = served else { return 0 };
+    if !said {
+        let _ = channel::send(sender.as_fd(), &telling(&error));
+    }
+    1
+}
+
+/// The process that started this one, which must live.
+fn owner(caller: i32) -> io::Result<ProcessHandle> {
+    let owner = ProcessHandle::open(caller)?;
+    // Its number may have been given to another before it was opened.
+    let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
+    if parent == Some(caller) { Ok(owner) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+/// An error and its hint in one message: its sources follow the first line.
+fn telling(error: &MountError) -> Vec<u8> {
+    let text = sandbox_linux::error::chain(error);
+    // A message holds 1024 bytes; the reader takes a torn letter for an unknown one.
+    let hint = error.hint().unwrap_or_default();
+    let text = &text.as_bytes()[..text.len().min(700)];
+    [text, b"\0", &hint.as_bytes()[..hint.len().min(300)]].concat()
+}
+
+fn told(text: &[u8], child: &Child) -> MountError {
+    let _ = child.wait();
+    let text = String::from_utf8_lossy(text);
+    let (what, hint) = text.split_once('\0').unwrap_or((&text, ""));
+    MountError::Daemon {
+        what: what.to_owned(),
+        hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+    }
+}
+
+fn ended(child: &Child) -> MountError {
+    let how = match child.wait() {
+        Ok(Change::Killed(signal)) => format!("was killed by signal {signal}"),
+        Ok(Change::Exited(code)) => format!("ended with code {code}"),
+        Ok(Change::Stopped(_)) | Err(_) => "ended".to_owned(),
+    };
+    MountError::Daemon { what: format!("the process that serves the mount {how}"), hint: None }
+}
+
+/// Serves until the mount ends, or its owner does, and brings the database to rest.
+fn serve(
+    request: &Request,
+    owner: Option<ProcessHandle>,
+    ready: impl FnOnce() + Send,
+) -> Result<(), MountError> {
+    let failed = |error| MountError::refused(&request.mountpoint, error);
+    // Before there is a second thread: all of them inherit what is blocked.
+    let signals = Signals::open().map_err(failed)?;
+    signal::unblock_stopping().map_err(failed)?;
+    let (store, base) = super::open(&request.database)?;
+    let record_base = store.base().map(Path::to_owned);
+    let options = options(request, &store)?;
+    let device = attach(&request.database, &request.mountpoint, request.access)?;
+    let row = table::at(&request.mountpoint).map_err(failed)?;
+    let row = row.ok_or_else(|| failed(io::Error::other("it is not in the kernel's list")))?;
+    let guard = request.auto_unmount.then(|| watch::start(row.clone())).transpose();
+    let guard = guard.map_err(failed)?;
+    let (over, end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|error| failed(error.into()))?;
+    let attendant = Attendant { request, row: &row, signals: &signals, over: &over, owner };
+    let record = record(request, record_base, &row);
+    let served = std::thread::scope(|scope| {
+        let attended = scope.spawn(|| attendant.run(&record, ready));
+        let served = serve_on(store, base, device, &options, || {});
+        drop(end);
+        let attended =
+            attended.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        served.map_err(MountError::from).and(attended.map_err(failed))
+    });
+    if let Some(folder) = &request.records {
+        record.remove(folder);
+    }
+    if served.is_err() && row.is_there() {
+        // What failed is said; a mount that nobody serves would only be in the way.
+        let _ = detach(&request.mountpoint, Detach::Lazy);
+    }
+    if let Some(guard) = guard {
+        watch::dismiss(&guard);
+    }
+    served
+}
+
+fn options(request: &Request, store: &Store) -> Result<Options, MountError> {
+    let mut owner = Owner { uid: request.uid, gid: request.gid };
+    let (uid, gid) = (process::uid(), process::gid());
+    let root = store.inode(crate::tree::ROOT)?;
+    // AgentFS's SDKs write root as the owner of everything, and its own mount shows everything as
+    // the user's. A filesystem that does not belong to whoever mounts it is shown like that here.
+    if uid != 0 && root.is_some_and(|root| root.uid != uid) {
+        owner = Owner { uid: owner.uid.or(Some(uid)), gid: owner.gid.or(Some(gid)) };
+    }
+    Ok(Options {
+        allow: request.access,
+        source: request.database.display().to_string(),
+        owner,
+        ..Options::default()
+    })
+}
+
+/// The thread that looks after a mount while others serve it.
+struct Attendant<'a> {
+    request: &'a Request,
+    row: &'a table::Row,
+    signals: &'a Signals,
+    /// Closed at its other end when the session is over.
+    over: &'a OwnedFd,
+    /// The process whose end ends the mount.
+    owner: Option<ProcessHandle>,
+}
+
+impl Attendant<'_> {
+    /// Says "ready" once the mount answers, then waits for its end.
+    fn run(&self, record: &Record, ready: impl FnOnce()) -> io::Result<()> {
+        rustix::fs::statfs(&self.request.mountpoint)?;
+        if let Some(folder) = &self.request.records {
+            record.save(folder)?;
+        }
+        ready();
+        self.wait()
+    }
+
+    /// Takes the mount out of sight. What does not go is cut off later.
+    fn detach(&self) {
+        let at = &self.row.mountpoint;
+        if self.row.is_there() && detach(at, Detach::Idle).is_err() {
+            let _ = detach(at, Detach::Lazy);
+        }
+    }
+
+    /// Ends the connection under whoever still uses it. Where that cannot be done, this process
+    /// ends as if it were killed, which the database is made for.
+    fn cut(&self) -> io::Result<()> {
+        if abort(&self.row.device).is_ok() {
+            return Ok(());
+        }
+        Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?)
+    }
+
+    /// A signal or the owner's end asks for the end: first gently, then by taking the mount out of
+    /// sight, at last by ending its connection.
+    fn wait(&self) -> io::Result<()> {
+        let mut asked = false;
+        loop {
+            let time = asked.then(|| u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX));
+            let mut fds =
+                vec![(self.over.as_fd(), Awaited::Data), (self.signals.as_fd(), Awaited::Data)];
+            // What has ended stays so.
+            let owner = self.owner.as_ref().filter(|_| !asked);
+            fds.extend(owner.map(|owner| (owner.as_fd(), Awaited::Data)));
+            let happened = channel::wait(&fds, time)?;
+            if happened[0] {
+                return Ok(());
+            }
+            let mut ending = happened.get(2) == Some(&true);
+            while let Some(arrived) = self.signals.next()? {
+                ending |= sandbox_linux::signal::ENDING.contains(&arrived.signal);
+            }
+            if ending && !asked {
+                asked = true;
+                self.detach();
+            } else if asked && !happened[1] {
+                self.cut()?;
+            }
+        }
+    }
+}
+
+fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> Record {
+    let pid = process::pid();
+    Record {
+        database: request.database.clone(),
+        base,
+        mountpoint: request.mountpoint.clone(),
+        mount: row.id,
+        pid,
+        started: started(pid).unwrap_or(0),
+        engine: "agentfs".to_owned(),
+    }
+}

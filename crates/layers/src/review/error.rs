@@ -1,0 +1,134 @@
+//! Errors of a review.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::apply::ApplyError;
+use crate::diff::DiffError;
+use crate::git::GitError;
+use crate::session::SessionError;
+
+/// Failure to review a session.
+#[derive(Debug, Error)]
+pub enum ReviewError {
+    /// A directory of the session cannot be opened on the host.
+    #[error("cannot open `{}`", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// Answer of the kernel.
+        source: io::Error,
+    },
+    /// A path that was named is outside all directories of the session.
+    #[error("`{}` lies in no directory of the session `{session}`", path.display())]
+    Elsewhere {
+        /// The path.
+        path: PathBuf,
+        /// Name of the session.
+        session: String,
+    },
+    /// A process runs in the session.
+    #[error("the session `{0}` is running")]
+    Running(String),
+    /// An apply or an undo was killed, and the project is half-way.
+    #[error("{what} of the session `{name}` was interrupted, and the project is half-way")]
+    HalfDone {
+        /// `an apply` or `an undo`.
+        what: &'static str,
+        /// Name of the session.
+        name: String,
+        /// Commands that end it.
+        remedy: String,
+    },
+    /// A container uses the session.
+    #[error("the session `{0}` is up")]
+    Up(String),
+    /// The session cannot be read or written.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The layer and the host cannot be compared.
+    #[error(transparent)]
+    Diff(#[from] DiffError),
+    /// The changes cannot be applied or reverted.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// An interrupted apply cannot be completed.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// Git cannot answer.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl ReviewError {
+    /// Returns the next step.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Running(_) => Some("wait for its end, or end it".into()),
+            Self::Up(name) => Some(format!("take it down first: agent-sandbox down {name}")),
+            Self::HalfDone { remedy, .. } => Some(remedy.clone()),
+            Self::Session(error) => error.hint(),
+            Self::Apply(error) => error.hint(),
+            Self::Resume(error) => Some(error.hint()),
+            Self::Root { .. } | Self::Elsewhere { .. } | Self::Diff(_) | Self::Git(_) => None,
+        }
+    }
+
+    /// Returns one word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Elsewhere { .. } => "invalid",
+            Self::Running(_)
+            | Self::Up(_)
+            | Self::Session(
+                SessionError::Busy { .. }
+                | SessionError::Held { .. }
+                | SessionError::MovedLive { .. },
+            ) => "in_use",
+            Self::Session(
+                SessionError::DiscardBelow { .. }
+                | SessionError::DiscardSnapshot(_)
+                | SessionError::DiscardEngine(_),
+            ) => "unsupported",
+            Self::Apply(
+                ApplyError::Raced { .. }
+                | ApplyError::Changed { .. }
+                | ApplyError::TakenBack { .. },
+            ) => "raced",
+            Self::HalfDone { .. } => "half_done",
+            Self::Git(_) => "git",
+            _ => "storage",
+        }
+    }
+}
+
+/// Failure to complete an interrupted apply, which can still be reverted.
+#[derive(Debug)]
+pub struct ResumeError {
+    /// Name of the session.
+    pub session: String,
+    /// The step that failed.
+    pub error: ApplyError,
+}
+
+impl ResumeError {
+    fn hint(&self) -> String {
+        format!("`agent-sandbox undo -s {} --partial` reverts it", self.session)
+    }
+}
+
+impl fmt::Display for ResumeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for ResumeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}

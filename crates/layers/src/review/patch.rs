@@ -1,0 +1,62 @@
+//! The changes that one patch can carry.
+
+use std::path::PathBuf;
+
+use sandbox_core::guard;
+
+use super::error::ReviewError;
+use super::line::Line;
+use crate::RelPath;
+use crate::diff::{Side, write_patch};
+
+/// Changes for `git apply`. A patch is for one directory: of a session with several, it carries the first that changed.
+pub struct Patch<'l, 'r> {
+    lines: Vec<&'l Line<'r>>,
+    /// Changes that are not in the patch.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A change that no patch carries, or another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftOut {
+    /// All changes of another directory.
+    Directory(PathBuf),
+    /// A FIFO, a socket or a device.
+    Special(RelPath),
+    /// A file in a `.git` directory, where git applies nothing.
+    Git(RelPath),
+}
+
+impl<'l, 'r> Patch<'l, 'r> {
+    /// Chooses the changes.
+    pub fn of(lines: &'l [Line<'r>]) -> Self {
+        let mut patch = Self { lines: Vec::new(), left_out: Vec::new() };
+        let Some(first) = lines.first().map(|line| line.root.number) else { return patch };
+        let others = lines.iter().filter(|line| line.root.number != first);
+        let mut others: Vec<_> =
+            others.map(|line| LeftOut::Directory(line.root.host.path().to_path_buf())).collect();
+        others.dedup();
+        patch.left_out = others;
+        for line in lines.iter().filter(|line| line.root.number == first) {
+            let at = &line.change.path;
+            if line.change.after == Some(Side::Special) {
+                patch.left_out.push(LeftOut::Special(at.clone()));
+            }
+            if guard::is_git_path(at.as_path()) {
+                patch.left_out.push(LeftOut::Git(at.clone()));
+            } else {
+                patch.lines.push(line);
+            }
+        }
+        patch
+    }
+
+    /// Returns the patch of one file after the other.
+    pub fn files(&self) -> impl Iterator<Item = Result<Vec<u8>, ReviewError>> {
+        self.lines.iter().map(|line| {
+            let mut bytes = Vec::new();
+            write_patch(&line.root.view(), line.change, &mut bytes)?;
+            Ok(bytes)
+        })
+    }
+}

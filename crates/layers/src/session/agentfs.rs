@@ -1,0 +1,188 @@
+//! Sessions whose layers are AgentFS databases: served outside of the sandbox, and bound into it.
+//!
+//! Such a session has one database for each root. A snapshot is a copy of it: the file is at rest
+//! when nothing runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::disk;
+use super::error::{SessionError, cannot};
+use super::lock::{self, Lock};
+use super::record::{Engine, LayerId, Root, RootKind};
+use super::store::{Session, Sessions};
+use crate::change::LayerError;
+use crate::database;
+use crate::mount::{self, Access, Detach, Holder, MountError, Request, table};
+use crate::tree::Moved;
+
+/// How long a database may take to come to rest.
+const REST: Duration = Duration::from_secs(60);
+/// How long the daemon may take to notice that its mount is gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// Serves root number `root` on a directory of the session until this process ends or the run
+    /// does, and returns that directory. The caller must have a single thread.
+    pub fn serve(&self, root: usize) -> Result<PathBuf, SessionError> {
+        let mountpoint = self.mountpoint(root);
+        disk::private_dir(&mountpoint)?;
+        let request = Request {
+            database: self.top_database(self.root(root)?),
+            mountpoint,
+            access: Access::Owner,
+            auto_unmount: true,
+            owned: true,
+            uid: None,
+            gid: None,
+            records: Some(self.daemons()),
+        };
+        let request = request.prepared()?;
+        mount::background(&request)?;
+        Ok(request.mountpoint)
+    }
+
+    /// Ends what serves the session's roots, also what a killed run left, and waits until their
+    /// databases are at rest. Returns who still had them mounted elsewhere and was cut off.
+    pub fn stop_serving(&self) -> Result<Vec<Holder>, SessionError> {
+        let mut cut_off = Vec::new();
+        for (number, root) in self.record().roots.iter().enumerate() {
+            if root.kind != RootKind::Dir || self.record().engine != Engine::Agentfs {
+                continue;
+            }
+            let at = self.mountpoint(number);
+            let row = table::at(&at).ok().flatten();
+            if row.is_some() {
+                // Processes of the sandbox may take a moment to be gone.
+                let idle = mount::detach(&at, Detach::Idle);
+                idle.or_else(|_| mount::detach(&at, Detach::Lazy))
+                    .map_err(cannot("unmount", &at))?;
+            }
+            cut_off.extend(self.wait_for_rest(root, row.as_ref()));
+        }
+        Ok(cut_off)
+    }
+
+    /// Takes in what a killed daemon left beside a database. Then makes the layers independent of
+    /// where directories were that the session moved: an apply removes them there, and so may the
+    /// host.
+    pub(super) fn take_in_moved(&self) -> Result<(), SessionError> {
+        for root in self.databases() {
+            let database = self.top_database(root);
+            database::settle(&database).map_err(MountError::from)?;
+            let failed = database::take_in_moved(&database);
+            if let Some(moved) = failed.map_err(MountError::from)?.into_iter().next() {
+                let Moved { path, from, source } = moved;
+                return Err(LayerError::Moved { path, from, source }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to work on a running session that reads a moved directory from its place in the base.
+    pub(super) fn check_moved(&self) -> Result<(), SessionError> {
+        for root in self.databases() {
+            if database::has_moved(&self.top_database(root))? {
+                return Err(SessionError::MovedLive { name: self.record().name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn databases(&self) -> impl Iterator<Item = &Root> {
+        let agentfs = self.record().engine == Engine::Agentfs;
+        self.record().roots.iter().filter(move |root| agentfs && root.kind == RootKind::Dir)
+    }
+
+    /// Waits until a database is at rest. What keeps its mount in another mount namespace is cut off
+    /// by the daemon, and returned.
+    fn wait_for_rest(&self, root: &Root, row: Option<&table::Row>) -> Vec<Holder> {
+        let (database, begun) = (self.top_database(root), Instant::now());
+        let mut cut_off = None;
+        while database::is_in_use(&database) && begun.elapsed() < REST {
+            if cut_off.is_none() && begun.elapsed() > PATIENCE {
+                let holders = row.map(|row| mount::holders(&row.device)).unwrap_or_default();
+                self.end_daemon(&database);
+                cut_off = Some(holders);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        cut_off.unwrap_or_default()
+    }
+
+    /// Asks the process that serves a database to end. One that takes content in goes on with it.
+    fn end_daemon(&self, database: &Path) {
+        let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
+        for (_, record) in mount::record::read(&self.daemons()) {
+            if record.database == database
+                && record.is_alive()
+                && let Some(pid) = rustix::process::Pid::from_raw(record.pid)
+            {
+                // One that is gone is what is wanted.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+        }
+    }
+
+    /// The list of the daemons that serve the session.
+    fn daemons(&self) -> PathBuf {
+        self.dir().join("daemons")
+    }
+
+    fn mountpoint(&self, root: usize) -> PathBuf {
+        self.dir().join("mnt").join(root.to_string())
+    }
+
+    /// The database that a root's changes go to.
+    pub(super) fn top_database(&self, root: &Root) -> PathBuf {
+        let top = root.stack.last().map(|layer| self.layers().database(layer));
+        top.unwrap_or_default()
+    }
+
+    /// Copies of each root's top layer.
+    pub(super) fn copies(
+        &self,
+        stacks: &[Vec<LayerId>],
+    ) -> Result<Vec<Vec<LayerId>>, SessionError> {
+        let copy =
+            |stack: &Vec<LayerId>| stack.iter().map(|layer| self.layers().copy(layer)).collect();
+        stacks.iter().map(copy).collect()
+    }
+}
+
+impl Sessions {
+    /// Takes away mounts of sessions in which nothing runs: what a killed run left, if its daemon did
+    /// not do so.
+    pub fn clear_mounts(&self) {
+        let dir = self.dir();
+        for row in table::all().unwrap_or_default() {
+            let session =
+                row.mountpoint.strip_prefix(&dir).ok().and_then(|rest| rest.iter().next());
+            let Some(session) = session.filter(|_| row.kind == table::KIND) else { continue };
+            let lock = dir.join(session).join("lock");
+            if lock::holder(&lock).is_some() {
+                continue;
+            }
+            // A run that begins meanwhile has the lock.
+            if let Ok(Some(_lock)) = Lock::try_take(&lock) {
+                let _ = mount::detach(&row.mountpoint, Detach::Lazy);
+            }
+        }
+    }
+}
+
+/// Copies the directory of a layer: a database at rest, or a single file.
+pub(super) fn copy_layer(from: &Path, to: &Path) -> Result<(), SessionError> {
+    for entry in fs::read_dir(from).map_err(cannot("list", from))? {
+        let entry = entry.map_err(cannot("list", from))?;
+        let place = to.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            fs::create_dir(&place).map_err(cannot("make", &place))?;
+            copy_layer(&entry.path(), &place)?;
+        } else {
+            fs::copy(entry.path(), &place).map_err(cannot("copy", &entry.path()))?;
+        }
+    }
+    Ok(())
+}

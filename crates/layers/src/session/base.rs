@@ -1,0 +1,356 @@
+//! What the base's files were when they were first changed: the ancestor of a merge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::replace::Durability;
+use serde::{Deserialize, Serialize};
+
+use super::dirs::Swaps;
+use super::disk;
+use super::error::{SessionError, cannot};
+use super::text;
+use crate::apply::Remember;
+use crate::change::{LayerError, Listing, RelPath};
+use crate::diff::{Digest, MAX_GONE, Origin, Past, Record};
+use crate::host::{Found, HostTree, Kind, is_absent, is_out_of_reach};
+
+/// Text up to this size is kept, so that it can be merged.
+const KEPT: u64 = 1 << 20;
+/// A larger file is known by its inode and its times alone.
+const HASHED: u64 = 64 << 20;
+
+/// The recorded part of one root's base.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BaseRecord {
+    dir: PathBuf,
+    states: BTreeMap<PathBuf, Origin>,
+    /// Paths that the layer hid when the last run ended. Missing in records of earlier versions.
+    hidden: Option<Hidden>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    states: BTreeMap<String, Origin>,
+    #[serde(default)]
+    hidden: Option<BTreeSet<String>>,
+}
+
+/// Paths at which a layer shows nothing of its base. None of them lies below another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Hidden(BTreeSet<PathBuf>);
+
+impl Hidden {
+    /// Those of a layer: what it removed or replaced, and directories that it made opaque.
+    pub(super) fn of(listing: &Listing) -> Self {
+        let entries = listing.entries.iter().filter(|entry| entry.node.hides());
+        let paths = entries.map(|entry| &entry.path).chain(&listing.over_nothing);
+        let sorted: BTreeSet<&Path> = paths.map(RelPath::as_path).collect();
+        let mut hidden = Self::default();
+        for path in sorted {
+            if !hidden.covers(path) {
+                hidden.0.insert(path.to_path_buf());
+            }
+        }
+        hidden
+    }
+
+    /// Returns true for one of the paths and for everything below one. In the order of paths, what
+    /// is below a path follows right after it.
+    pub(super) fn covers(&self, path: &Path) -> bool {
+        let last = self.0.range::<Path, _>((Unbounded, Included(path))).next_back();
+        last.is_some_and(|top| path.starts_with(top))
+    }
+}
+
+impl BaseRecord {
+    /// Every recorded path.
+    pub fn iter(&self) -> impl Iterator<Item = (&Path, &Origin)> {
+        self.states.iter().map(|(path, state)| (path.as_path(), state))
+    }
+
+    /// Forgets a path: what the layer has there is what the base has.
+    pub fn forget(&mut self, path: &RelPath) {
+        self.states.remove(path.as_path());
+    }
+
+    /// Forgets every path that is neither hidden nor `lost`: after going back to a snapshot, what it
+    /// is changed from next counts.
+    pub(super) fn keep_only(&mut self, hidden: &Hidden, lost: &BTreeSet<&Path>) {
+        self.states.retain(|path, _| hidden.covers(path) || lost.contains(path.as_path()));
+    }
+
+    /// Takes note of what the layer hides now, and returns what it hid when the last run ended. A
+    /// record of an earlier version does not say: there, a directory counts whose content is on record.
+    pub(super) fn hide(&mut self, hidden: Hidden) -> Hidden {
+        let before = self.hidden.take().unwrap_or_else(|| {
+            let has_content = |dir: &&PathBuf| {
+                let next =
+                    self.states.range::<Path, _>((Excluded(dir.as_path()), Unbounded)).next();
+                next.is_some_and(|(path, _)| path.starts_with(dir))
+            };
+            Hidden(hidden.0.iter().filter(has_content).cloned().collect())
+        });
+        self.hidden = Some(hidden);
+        before
+    }
+
+    /// Forgets what is not hidden any more, after the layer was exchanged.
+    pub(super) fn keep_hidden(&mut self, now: &Hidden) {
+        if let Some(before) = &mut self.hidden {
+            *before = Hidden(now.0.iter().filter(|path| before.covers(path)).cloned().collect());
+        }
+    }
+
+    /// Forgets a path and everything below it.
+    pub(super) fn forget_below(&mut self, path: &RelPath) {
+        self.states.retain(|known, _| !known.starts_with(path.as_path()));
+        if let Some(Hidden(paths)) = &mut self.hidden {
+            paths.retain(|known| !known.starts_with(path.as_path()));
+        }
+    }
+
+    /// Records that the session never saw what the base has at a path, unless it is recorded already.
+    pub(super) fn take_unseen(&mut self, host: &HostTree, path: &RelPath) {
+        if matches!(host.stat(path), Ok(Some(_))) {
+            self.states.entry(path.as_path().to_path_buf()).or_insert(Origin::Unknown);
+        }
+    }
+
+    /// Records that the base has nothing at removed paths, unless they are recorded already.
+    pub(super) fn take_absent(&mut self, host: &HostTree, paths: &[RelPath]) {
+        for path in paths {
+            if matches!(host.stat(path), Ok(None)) {
+                self.states.entry(path.as_path().to_path_buf()).or_insert(Origin::Absent);
+            }
+        }
+    }
+
+    /// Reads the record of root number `root`; empty if there is none yet.
+    pub(super) fn read(dir: &Path, root: usize) -> Result<Self, SessionError> {
+        let file = dir.join(format!("{root}.json"));
+        let text = match fs::read(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (states, hidden) = (BTreeMap::new(), Some(Hidden::default()));
+                return Ok(Self { dir: dir.to_path_buf(), states, hidden });
+            }
+            Err(error) => return Err(cannot("read", &file)(error)),
+        };
+        let damaged = |source| SessionError::Record { path: file.clone(), source };
+        let written: Written = serde_json::from_slice(&text).map_err(damaged)?;
+        let states = written.states.into_iter();
+        let states = states.filter_map(|(path, state)| Some((text::decode(&path)?, state)));
+        let decode = |path: &String| text::decode(path);
+        let hidden = written.hidden.map(|paths| Hidden(paths.iter().filter_map(decode).collect()));
+        Ok(Self { dir: dir.to_path_buf(), states: states.collect(), hidden })
+    }
+
+    /// Writes the record of root number `root`.
+    pub(super) fn write(&self, root: usize) -> Result<(), SessionError> {
+        let states =
+            self.states.iter().map(|(path, state)| (text::encode(path), state.clone())).collect();
+        let file = self.dir.join(format!("{root}.json"));
+        let encode = |Hidden(paths): &Hidden| paths.iter().map(|path| text::encode(path)).collect();
+        let hidden = self.hidden.as_ref().map(encode);
+        let bytes = serde_json::to_vec(&Written { states, hidden })
+            .map_err(|source| SessionError::Record { path: file.clone(), source })?;
+        disk::private_dir(&self.dir)?;
+        disk::replace(&file, &bytes, Durability::Content)
+    }
+
+    /// Records what a path of the base is now, unless it is recorded already. `since` is when the
+    /// run began: what changed later is not what the command saw. Neither is anything at an `other`
+    /// place, whose directory the host put there since. `copied` tells whether the layer's entry
+    /// began as one of the base. Returns whether it changed.
+    pub(super) fn take(
+        &mut self,
+        host: &HostTree,
+        path: &RelPath,
+        since: (i64, u32),
+        other: bool,
+        copied: impl FnOnce() -> Result<bool, LayerError>,
+    ) -> Result<bool, SessionError> {
+        let failed = |error| cannot("read", &host.path().join(path.as_path()))(error);
+        let found = match host.stat(path) {
+            Err(error) if is_out_of_reach(&error) => {
+                self.states.entry(path.as_path().to_path_buf()).or_insert(Origin::Unknown);
+                return Ok(true);
+            }
+            found => found.map_err(failed)?,
+        };
+        let doubtful =
+            found.is_none() && (other || is_dir_newer(host, path, since).map_err(failed)?);
+        let changed = match &found {
+            Some(found) => !self.is_ours(path, found) && (other || is_newer(found, since)),
+            None => doubtful && copied()?,
+        };
+        if !self.states.contains_key(path.as_path()) {
+            let origin = match found {
+                _ if changed => Origin::Unknown,
+                None if doubtful => Origin::Perhaps,
+                None => Origin::Absent,
+                Some(found) => self.keep(host, path, &found)?,
+            };
+            self.states.insert(path.as_path().to_path_buf(), origin);
+        }
+        Ok(changed)
+    }
+
+    /// Returns true for a file that an apply wrote while the session ran.
+    fn is_ours(&self, path: &RelPath, found: &Found) -> bool {
+        let known = self.states.get(path.as_path());
+        matches!(known, Some(Origin::There(past)) if past.stamp == found.stamp)
+    }
+
+    /// Records everything below a directory of the base that is not seen any more. Its files are
+    /// not read: there can be a great many, and removed files are never merged. The host may have
+    /// removed or replaced the directory since it was recorded: then nothing is below it. What is new
+    /// below one that was `hidden` before the run was never seen in the session.
+    pub(super) fn take_below(
+        &mut self,
+        host: &HostTree,
+        dir: &RelPath,
+        since: (i64, u32),
+        swaps: &Swaps<'_>,
+        hidden: &Hidden,
+    ) -> Result<Vec<RelPath>, SessionError> {
+        let failed =
+            |path: &RelPath, error| cannot("read", &host.path().join(path.as_path()))(error);
+        let (mut todo, mut changed, mut left) = (vec![dir.clone()], Vec::new(), MAX_GONE);
+        while let Some(dir) = todo.pop() {
+            let names = match host.list(&dir) {
+                Err(error) if is_out_of_reach(&error) => continue,
+                names => names.map_err(|error| failed(&dir, error))?,
+            };
+            let unseen = hidden.covers(dir.as_path());
+            for path in names.iter().filter_map(|name| dir.join(name)) {
+                let found = host.stat(&path).map_err(|error| failed(&path, error))?;
+                let Some(found) = found.filter(|_| left > 0) else { continue };
+                left -= 1;
+                let other = swaps.is_other(&path, &found);
+                if found.kind == Kind::Dir && !other {
+                    todo.push(path.clone());
+                }
+                let newer = (other || is_newer(&found, since)) && !self.is_ours(&path, &found);
+                let state = if newer || unseen { Origin::Unknown } else { past(&found, None) };
+                self.states.entry(path.as_path().to_path_buf()).or_insert(state);
+                changed.extend(newer.then_some(path));
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Describes a path with its content. A file that this user cannot read, or that goes at this
+    /// moment, is known by its inode and its times.
+    fn keep(&self, host: &HostTree, path: &RelPath, found: &Found) -> Result<Origin, SessionError> {
+        if found.kind == Kind::File && host.open_file(path).is_err() {
+            return Ok(past(found, None));
+        }
+        let failed = |error: io::Error| cannot("read", &host.path().join(path.as_path()))(error);
+        let bytes = match found.kind {
+            Kind::Symlink => Some(host.read_link(path).map_err(failed)?.into_encoded_bytes()),
+            Kind::File if found.stamp.size <= KEPT => {
+                let mut bytes = Vec::new();
+                let (file, _) = host.open_file(path).map_err(failed)?;
+                file.take(KEPT + 1).read_to_end(&mut bytes).map_err(failed)?;
+                Some(bytes)
+            }
+            Kind::File if found.stamp.size <= HASHED => {
+                let (file, _) = host.open_file(path).map_err(failed)?;
+                return Ok(past(found, Some(Digest::read(file).map_err(failed)?)));
+            }
+            _ => None,
+        };
+        let Some(bytes) = bytes else { return Ok(past(found, None)) };
+        let digest = Digest::of(&bytes);
+        if found.kind == Kind::File && !bytes.contains(&0) {
+            let file = self.file(digest);
+            disk::private_dir(&self.dir.join("bytes"))?;
+            if !file.try_exists().unwrap_or(false) {
+                // Without them changes can still be told apart, only not merged: a full disk must
+                // not stand in the way of the record itself.
+                let _ = disk::replace(&file, &bytes, Durability::Content);
+            }
+        }
+        Ok(past(found, Some(digest)))
+    }
+
+    /// Where bytes are kept.
+    fn file(&self, digest: Digest) -> PathBuf {
+        use std::fmt::Write as _;
+        let name = digest.0.iter().fold(String::new(), |mut name, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(name, "{byte:02x}");
+            name
+        });
+        self.dir.join("bytes").join(name)
+    }
+}
+
+fn past(found: &Found, digest: Option<Digest>) -> Origin {
+    let (kind, stamp, executable) = (found.kind, found.stamp, found.is_executable());
+    Origin::There(Past { kind, stamp, executable, digest })
+}
+
+/// The times of a directory change with its entries, which are looked at by themselves.
+fn is_newer(found: &Found, since: (i64, u32)) -> bool {
+    found.kind != Kind::Dir && found.stamp.ctime > since
+}
+
+/// Whether a name may have gone from its directory since. Where the directory is not there either,
+/// that is looked at by itself.
+fn is_dir_newer(host: &HostTree, path: &RelPath, since: (i64, u32)) -> io::Result<bool> {
+    match host.parent(path) {
+        Ok((dir, _)) => Ok(Found::from(rustix::fs::fstat(&dir)?).stamp.ctime > since),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Record for BaseRecord {
+    fn origin(&self, path: &RelPath) -> Result<Origin, LayerError> {
+        Ok(self.states.get(path.as_path()).cloned().unwrap_or(Origin::Unknown))
+    }
+
+    fn ancestor(&self, path: &RelPath) -> Result<Option<Vec<u8>>, LayerError> {
+        let Some(Origin::There(Past { kind: Kind::File, digest: Some(digest), .. })) =
+            self.states.get(path.as_path())
+        else {
+            return Ok(None);
+        };
+        let file = self.file(*digest);
+        match fs::read(&file) {
+            Ok(bytes) => Ok(Some(bytes).filter(|bytes| Digest::of(bytes) == *digest)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(LayerError::Io { path: file, source }),
+        }
+    }
+}
+
+impl Remember for BaseRecord {
+    fn set(
+        &mut self,
+        path: &RelPath,
+        origin: &Origin,
+        ancestor: Option<&[u8]>,
+    ) -> Result<(), LayerError> {
+        if let (Origin::There(Past { digest: Some(digest), .. }), Some(bytes)) = (origin, ancestor)
+        {
+            let file = self.file(*digest);
+            let failed = |source| LayerError::Io { path: file.clone(), source };
+            let made = disk::private_dir(&self.dir.join("bytes"));
+            made.map_err(|error| failed(io::Error::other(error)))?;
+            // Not made durable one by one: whoever reads them compares them with their name.
+            let size = fs::metadata(&file).map_or(u64::MAX, |meta| meta.len());
+            if size != bytes.len() as u64 {
+                fs::write(&file, bytes).map_err(failed)?;
+            }
+        }
+        self.states.insert(path.as_path().to_path_buf(), origin.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Files of our own: private, and replaced as a whole.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sandbox_linux::replace::{DraftName, Durability, Replace};
+
+use super::error::{SessionError, cannot};
+
+/// Makes a directory that nobody else can look into, and those above it.
+pub(super) fn private_dir(path: &Path) -> Result<(), SessionError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(cannot("make", path))
+}
+
+/// Writes a file so that a reader, and a crash, sees the old one or the new one.
+pub(super) fn replace(path: &Path, bytes: &[u8], when: Durability) -> Result<(), SessionError> {
+    let way = Replace { draft: DraftName::PerProcess, ..Replace::private(when) };
+    way.write(path, bytes).map_err(cannot("write", path))
+}
+
+/// So much is set aside while a command runs: it may fill the disk, and the records that follow
+/// need room.
+const RESERVE: u64 = 256 << 10;
+
+/// Sets room aside; where there is none, there is none.
+pub(super) fn reserve(path: &Path) {
+    if let Ok(file) =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    {
+        let none = rustix::fs::FallocateFlags::empty();
+        let _ = rustix::fs::fallocate(&file, none, 0, RESERVE);
+    }
+}
+
+/// Gives the room back.
+pub(super) fn release(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
+/// A name that sorts by the time of its making and that nobody else makes: nine letters for the
+/// time in milliseconds, five by chance.
+pub(super) fn unique() -> Result<String, SessionError> {
+    const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let letter = |value: u64| char::from(LETTERS[usize::try_from(value % 32).unwrap_or(0)]);
+    let mut chance = [0; 8];
+    let source = Path::new("/dev/urandom");
+    let read = fs::File::open(source)
+        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut chance));
+    read.map_err(cannot("read", source))?;
+    let chance = u64::from_ne_bytes(chance);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let time = u64::try_from(time).unwrap_or(0);
+    let time = (0..9).rev().map(|digit| letter(time >> (5 * digit)));
+    Ok(time.chain((0..5).map(|digit| letter(chance >> (5 * digit)))).collect())
+}

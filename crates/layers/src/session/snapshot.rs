@@ -1,0 +1,258 @@
+//! Points to go back to, and sessions that go on from one.
+//!
+//! A stopped session puts a new layer on top: what lies below is the snapshot, and costs nothing.
+//! The top layer of a running one is copied while its processes are held still.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::base::Hidden;
+use super::disk;
+use super::error::{SessionError, cannot};
+use super::find;
+use super::holder::Freeze;
+use super::lock::Lock;
+use super::record::{Engine, FORMAT, LayerId, Record, Root, RootKind, Snapshot};
+use super::store::{Session, Sessions};
+use crate::overlay::{Stack, flatten};
+
+/// A stack that is higher than this is written down as one layer, but for its upper half.
+const HIGHEST: usize = 16;
+
+impl Sessions {
+    /// Keeps the present state of a session under a name; a number if there is none.
+    pub fn snapshot(
+        &self,
+        session: &mut Session,
+        name: Option<&str>,
+        freeze: Freeze<'_>,
+    ) -> Result<String, SessionError> {
+        let _guard = self.guard()?;
+        let name = free_snapshot(session.record(), name)?;
+        let stacks = session.still(freeze)?;
+        let snapshot = Snapshot { name: name.clone(), taken: sandbox_linux::clock::now(), stacks };
+        session.update(|record| record.snapshots.push(snapshot))?;
+        session.keep_low()?;
+        self.sweep()?;
+        Ok(name)
+    }
+
+    /// Goes back to a snapshot. The present state is kept as a snapshot too, whose name is returned.
+    pub fn restore(
+        &self,
+        session: &mut Session,
+        name: &str,
+        lock: &Lock,
+    ) -> Result<String, SessionError> {
+        session.settle(lock)?;
+        let find = |record: &Record| {
+            record.snapshots.iter().rev().find(|snapshot| snapshot.name == name).cloned()
+        };
+        let Some(old) = find(session.record()) else {
+            return Err(SessionError::NoSnapshot {
+                session: session.record().name.clone(),
+                name: name.to_owned(),
+            });
+        };
+        let _guard = self.guard()?;
+        let kept = free_snapshot(session.record(), None)?;
+        let stacks = session.stack_up()?;
+        let present = Snapshot { name: kept.clone(), taken: sandbox_linux::clock::now(), stacks };
+        let back = match session.record().engine {
+            Engine::Overlay => old.stacks.clone(),
+            Engine::Agentfs => session.copies(&old.stacks)?,
+        };
+        let mut tops = Vec::new();
+        for root in &session.record().roots {
+            tops.push(session.layers().create(&root.path, root.kind, session.record().engine)?);
+        }
+        session.update(|record| {
+            record.snapshots.push(present);
+            for (number, (root, top)) in record.roots.iter_mut().zip(tops).enumerate() {
+                // A root that came later had no changes then.
+                root.stack = back.get(number).cloned().unwrap_or_default();
+                if record.engine == Engine::Overlay || root.stack.is_empty() {
+                    root.stack.push(top);
+                }
+            }
+        })?;
+        session.keep_hidden()?;
+        session.keep_low()?;
+        self.sweep()?;
+        Ok(kept)
+    }
+
+    /// Makes a session that goes on from the present state of another.
+    pub fn fork(
+        &self,
+        session: &mut Session,
+        name: &str,
+        freeze: Freeze<'_>,
+    ) -> Result<Session, SessionError> {
+        let _guard = self.guard()?;
+        let project = session.record().project.clone();
+        let name = self.free_name(Some(name.to_owned()), &project)?;
+        let stacks = session.still(freeze)?;
+        let old = session.record();
+        let mut roots = Vec::new();
+        for (root, mut stack) in old.roots.iter().zip(stacks) {
+            if old.engine == Engine::Overlay {
+                stack.push(session.layers().create(&root.path, root.kind, old.engine)?);
+            }
+            roots.push(Root { path: root.path.clone(), kind: root.kind, stack });
+        }
+        let record = Record {
+            format: FORMAT,
+            id: disk::unique()?,
+            name,
+            project,
+            engine: old.engine,
+            created: sandbox_linux::clock::now(),
+            roots,
+            runs: Vec::new(),
+            snapshots: Vec::new(),
+            holder: None,
+            parent: Some(old.id.clone()),
+        };
+        let mut fork = self.add(record)?;
+        copy_base(session, &fork)?;
+        fork.keep_low()?;
+        Ok(fork)
+    }
+}
+
+impl Session {
+    /// Forgets which paths were hidden and are not any more.
+    fn keep_hidden(&self) -> Result<(), SessionError> {
+        for (number, root) in self.record().roots.iter().enumerate() {
+            if root.kind == RootKind::Dir {
+                let mut record = self.base_record(number)?;
+                record.keep_hidden(&Hidden::of(&self.layer(number)?.listing()?));
+                record.write(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The layers of each root, none of which is written any more.
+    fn still(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
+        match self.lock() {
+            Ok(lock) => {
+                self.settle(&lock)?;
+                self.stack_up()
+            }
+            Err(SessionError::Busy { .. } | SessionError::Held { .. })
+                if self.record().engine == Engine::Overlay =>
+            {
+                self.copy_top(freeze)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts an empty layer on top of every root, and returns the stacks below.
+    fn stack_up(&mut self) -> Result<Vec<Vec<LayerId>>, SessionError> {
+        if self.record().engine == Engine::Agentfs {
+            let present: Vec<_> =
+                self.record().roots.iter().map(|root| root.stack.clone()).collect();
+            return self.copies(&present);
+        }
+        let mut tops = Vec::new();
+        for root in &self.record().roots {
+            tops.push(self.layers().create(&root.path, root.kind, self.record().engine)?);
+        }
+        let below = self.record().roots.iter().map(|root| root.stack.clone()).collect();
+        self.update(|record| {
+            for (root, top) in record.roots.iter_mut().zip(tops) {
+                root.stack.push(top);
+            }
+        })?;
+        Ok(below)
+    }
+
+    /// Copies the top layer of every root while nothing in the sandbox moves.
+    fn copy_top(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
+        let frozen = self.freeze(freeze)?;
+        let mut stacks = Vec::new();
+        for root in &self.record().roots {
+            let mut stack = root.stack.clone();
+            if let Some(top) = stack.pop() {
+                let copy = self.layers().create(&root.path, root.kind, self.record().engine)?;
+                let part = Stack::part(&[self.layers().upper(&top)]);
+                let part = part.map_err(cannot("read", &self.layers().dir(&top)))?;
+                flatten(&part, &self.layers().upper(&copy))?;
+                stack.push(copy);
+            }
+            stacks.push(stack);
+        }
+        drop(frozen);
+        Ok(stacks)
+    }
+
+    /// Writes the lower half of a high stack down as one layer. Snapshots keep theirs.
+    fn keep_low(&mut self) -> Result<(), SessionError> {
+        let mut lower = Vec::new();
+        for root in &self.record().roots {
+            if root.stack.len() <= HIGHEST || self.record().engine != Engine::Overlay {
+                lower.push(None);
+                continue;
+            }
+            let half = HIGHEST / 2;
+            let uppers: Vec<PathBuf> =
+                root.stack[..half].iter().map(|layer| self.layers().upper(layer)).collect();
+            let one = self.layers().create(&root.path, root.kind, self.record().engine)?;
+            let stack = Stack::open(&uppers, root.base());
+            flatten(&stack.map_err(cannot("read", self.dir()))?, &self.layers().upper(&one))?;
+            lower.push(Some((half, one)));
+        }
+        if lower.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        self.update(|record| {
+            for (root, lower) in record.roots.iter_mut().zip(lower) {
+                if let Some((half, one)) = lower {
+                    root.stack.splice(..half, [one]);
+                }
+            }
+        })
+    }
+}
+
+/// A name that no snapshot of the session has.
+fn free_snapshot(record: &Record, name: Option<&str>) -> Result<String, SessionError> {
+    let taken = |name: &str| record.snapshots.iter().any(|snapshot| snapshot.name == name);
+    match name {
+        Some(name) if !find::is_name(name) => Err(SessionError::Name(name.to_owned())),
+        Some(name) if taken(name) => Err(SessionError::SnapshotTaken(name.to_owned())),
+        Some(name) => Ok(name.to_owned()),
+        None => {
+            let mut number = record.snapshots.len() + 1;
+            while taken(&number.to_string()) {
+                number += 1;
+            }
+            Ok(number.to_string())
+        }
+    }
+}
+
+/// The fork's changes stand on the same base.
+fn copy_base(from: &Session, to: &Session) -> Result<(), SessionError> {
+    let (from, to) = (from.dir().join("base"), to.dir().join("base"));
+    if !from.try_exists().unwrap_or(false) {
+        return Ok(());
+    }
+    disk::private_dir(&to.join("bytes"))?;
+    let bytes = from.join("bytes");
+    let kept = fs::read_dir(&bytes).into_iter().flatten().flatten();
+    for entry in kept {
+        let place = to.join("bytes").join(entry.file_name());
+        fs::hard_link(entry.path(), &place).map_err(cannot("link", &place))?;
+    }
+    for entry in fs::read_dir(&from).map_err(cannot("list", &from))?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let place = to.join(entry.file_name());
+            fs::copy(entry.path(), &place).map_err(cannot("copy", &entry.path()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Terminal-safe text: foreign words that cannot move the cursor, start a line of ours, or hide and
+//! turn text.
+
+use std::fmt::Write as _;
+
+/// Escapes control characters but line breaks and tabs, and marks that turn or hide text.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() || is_trick(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// Escapes as [`visible`] does, and every byte that is no text as `\xff`.
+pub fn visible_bytes(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(&visible(chunk.valid()));
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// Escapes a name and keeps it on one line: a line break in it would start a line that looks like
+/// ours.
+pub fn one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Escapes a message and joins its lines with blanks.
+pub fn joined(text: &str) -> String {
+    visible(text).replace('\n', " ")
+}
+
+/// Escapes each of the first `longest` characters with `escape`; `…` stands for the rest.
+pub fn cut(text: &str, longest: usize, escape: impl Fn(char, &mut String)) -> String {
+    let mut shown = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == longest {
+            shown.push('…');
+            break;
+        }
+        escape(c, &mut shown);
+    }
+    shown
+}
+
+/// Returns true for characters that have no width, or change the direction of those that follow.
+fn is_trick(c: char) -> bool {
+    matches!(c,
+        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visible_leaves_nothing_but_text() {
+        for (bytes, expected) in [
+            (&b"plain\ttext\n"[..], "plain\ttext\n"),
+            (b"\x1b[31mred", "\\u{1b}[31mred"),
+            (b"over\rwritten", "over\\u{d}written"),
+            ("bidi \u{202e}txt".as_bytes(), "bidi \\u{202e}txt"),
+            ("zero\u{200b}width".as_bytes(), "zero\\u{200b}width"),
+            ("tag\u{e0041}".as_bytes(), "tag\\u{e0041}"),
+            ("soft\u{ad}hyphen".as_bytes(), "soft\\u{ad}hyphen"),
+            (b"\xff\xfe", "\\xff\\xfe"),
+            ("gr\u{fc}n \u{1f980}".as_bytes(), "gr\u{fc}n \u{1f980}"),
+        ] {
+            assert_eq!(visible_bytes(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn lines_are_escaped_or_joined() {
+        assert_eq!(one_line("a\nb\tc\r"), "a\\nb\\tc\\u{d}");
+        assert_eq!(joined("a\nb\tc"), "a b\tc");
+    }
+
+    #[test]
+    fn cut_counts_characters_before_they_are_escaped() {
+        let escape = |c: char, text: &mut String| text.extend(c.escape_debug());
+        assert_eq!(cut("a\nü", 3, escape), "a\\nü");
+        assert_eq!(cut("a\nü", 2, escape), "a\\n…");
+    }
+}

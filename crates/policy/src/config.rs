@@ -1,0 +1,448 @@
+//! Layers: built-in, global, project, flags; read, checked for trust, merged.
+//!
+//! `file` turns JSONC and TOML into one typed schema, `layer` remembers where each value was
+//! written, `merge` makes one [`Config`] of them, `trust` stops a project file from widening
+//! what the user did not allow.
+
+mod discover;
+pub mod command;
+pub mod command_rule;
+pub mod file;
+pub mod layer;
+mod place;
+mod enforced;
+mod values;
+mod hosts;
+mod session;
+mod merge;
+pub mod env_file;
+pub mod trust;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use crate::provider::Login;
+pub use crate::text::shown;
+pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
+pub use error::ConfigError;
+pub use file::{
+    Agent, AgentInit, ArgumentText, Backend, BasicUser, CowEngine, Cpus, Dockerd, FormatText,
+    HeaderText, Home, HostCommands, HostKey, Memory, ModelText, QueryText, Resources, RouteText,
+    Secret, SecretMode, Services, StoredName, ToolText, Transport, UpstreamUrl, Workspace,
+};
+pub use hosts::{HostEntry, HostList, Hosts};
+pub use layer::{Layer, Origin, Sourced};
+pub use place::Place;
+pub use session::{Changed, ContainerNetwork, SessionConfig};
+pub use values::Values;
+
+use crate::Host;
+use crate::config::command_rule::CommandRule;
+use crate::network::{EgressPolicy, UploadLimit};
+
+/// Reads, checks and merges all layers.
+///
+/// A project's file that opens anything is obeyed only if the user trusts it; the error says what it opens.
+pub fn load(host: &Host, request: &Request) -> Result<Config, ConfigError> {
+    load_noting(host, request, &mut Vec::new())
+}
+
+/// Loads the configuration and binds the request to it: put on record, the request accepts the
+/// contents that were read here, and no later ones.
+pub fn load_bound(host: &Host, request: &mut Request) -> Result<Config, ConfigError> {
+    let mut accepted = Vec::new();
+    let config = load_noting(host, request, &mut accepted)?;
+    request.trust = false;
+    request.accepted = Some(accepted);
+    Ok(config)
+}
+
+fn load_noting(
+    host: &Host,
+    request: &Request,
+    accepted: &mut Vec<Accepted>,
+) -> Result<Config, ConfigError> {
+    let located = locate(host, request)?;
+    let place = Place { cwd: located.cwd.clone(), home: host.home.clone() };
+    let mut config = merge::builtin(&place);
+    for found in &located.files {
+        let values = read(host, request, found, &config, &place, accepted)?;
+        merge::apply(&mut config, values, &place);
+        config.loaded.push((found.layer, found.path.clone()));
+    }
+    merge::apply(&mut config, Values::of_request(request, &place)?, &place);
+    bind_variables(&mut config, request, accepted);
+    merge::check_secrets(&config)?;
+    config.files = guarded(host, &located);
+    Ok(config)
+}
+
+/// Binds `env_file` to its accepted content, where it is named by a file that was accepted.
+fn bind_variables(config: &mut Config, request: &Request, accepted: &mut Vec<Accepted>) {
+    let Some(Sourced { value: file, origin: Origin::File { path, .. } }) = &config.session.env_file
+    else {
+        return;
+    };
+    if !accepted.iter().any(|known| known.path == **path) {
+        return;
+    }
+    let digest = match &request.accepted {
+        Some(known) => known.iter().find(|known| known.path == *file).map(|it| it.digest.clone()),
+        // A file that cannot be read is reported when its variables are needed.
+        None => std::fs::read(file).ok().map(|bytes| trust::Digest::of(&bytes)),
+    };
+    let digest = digest.unwrap_or_default();
+    accepted.push(Accepted { path: file.clone(), digest: digest.clone() });
+    config.session.env_accepted = Some(digest);
+}
+
+/// One file's values, if they may be obeyed on top of what the layers below say.
+fn read(
+    host: &Host,
+    request: &Request,
+    found: &Found,
+    below: &Config,
+    place: &Place,
+    accepted: &mut Vec<Accepted>,
+) -> Result<Values, ConfigError> {
+    let bytes = found.read()?;
+    let (text, syntax) = found.decode(&bytes)?;
+    let file = file::parse(text, syntax, &found.path)?;
+    let values = Values::of_file(&file, found, place)?;
+    if found.layer != Layer::Project {
+        return Ok(values);
+    }
+    let digest = trust::Digest::of(&bytes);
+    if request.accepts(found, &digest) {
+        accepted.push(Accepted { path: found.path.clone(), digest });
+    } else {
+        let mut below = below.clone();
+        // Whoever names hosts on the command line expects those, not those of a stranger's file.
+        if request.narrows_network() && below.network.value == Network::On {
+            below.network.value = Network::Allow;
+        }
+        let widenings = trust::widenings(&below, &values, place);
+        if !widenings.is_empty() && !trust::is_trusted(host, &found.path, &bytes) {
+            return Err(ConfigError::Untrusted { file: found.path.clone(), digest, widenings });
+        }
+    }
+    Ok(values)
+}
+
+/// What decides about the next run, and must not be written by this one.
+fn guarded(host: &Host, located: &Located) -> Vec<PathBuf> {
+    let mut files: Vec<_> = located.files.iter().flat_map(Found::names).collect();
+    files.extend(PROJECT_NAMES.map(|name| located.cwd.join(name)));
+    files.extend(host.config_dir());
+    files.extend(host.state_dir());
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// The JSON Schema of a configuration file.
+pub fn schema() -> serde_json::Value {
+    file::describe()
+}
+
+/// What the command line asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Request {
+    /// `--cwd`: the effective working directory.
+    pub cwd: Option<PathBuf>,
+    /// `--config`: the file that takes the project file's place.
+    pub config: Option<PathBuf>,
+    /// `--network`.
+    pub network: Option<Network>,
+    /// `--allow-host`.
+    pub hosts: Vec<String>,
+    /// `--docker`.
+    pub docker: Option<bool>,
+    /// `--cow`.
+    pub cow: Option<Cow>,
+    /// `--ro`, `--rw` and `--exclude`, in the order typed.
+    pub paths: Vec<(Access, String)>,
+    /// `--cmd NAME=RULE`.
+    pub commands: Vec<(String, CommandRule)>,
+    /// `--env NAME` (pass it on, even if it looks like a credential) and `--env NAME=VALUE`.
+    pub env: Vec<(String, Option<OsString>)>,
+    /// `--trust`, or `AGENT_SANDBOX_TRUST=1`.
+    pub trust: bool,
+    /// The contents that were accepted when the request was put on record. With them, neither
+    /// `--trust` nor a file's being named by `--config` counts for any other content.
+    #[serde(default)]
+    pub accepted: Option<Vec<Accepted>>,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// A file with the content that the user accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The file.
+    pub path: PathBuf,
+    /// Its content.
+    pub digest: trust::Digest,
+}
+
+impl Request {
+    /// Reads a request from a record. One that was written without the accepted contents accepts none.
+    pub fn recall(text: &str) -> serde_json::Result<Self> {
+        let mut request: Self = serde_json::from_str(text)?;
+        request.trust = false;
+        request.accepted.get_or_insert_default();
+        Ok(request)
+    }
+
+    fn accepts(&self, found: &Found, digest: &trust::Digest) -> bool {
+        match &self.accepted {
+            None => self.trust || found.named,
+            Some(known) => {
+                known.iter().any(|known| known.path == found.path && known.digest == *digest)
+            }
+        }
+    }
+
+    fn narrows_network(&self) -> bool {
+        !self.hosts.is_empty() || self.network == Some(Network::Allow)
+    }
+}
+
+/// What a path rule asks for. The order is the strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Readable and writable.
+    Rw,
+    /// Readable.
+    Ro,
+    /// Not visible.
+    Exclude,
+}
+
+impl Access {
+    /// The word used for it in configuration files and flags.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rw => "rw",
+            Self::Ro => "ro",
+            Self::Exclude => "exclude",
+        }
+    }
+}
+
+/// A line of `filesystem.ro`, `.rw` or `.exclude`: not yet resolved, `!` removals already carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PathRule {
+    /// What it asks for.
+    pub access: Access,
+    /// The path or glob as it was written.
+    pub pattern: String,
+}
+
+/// What the command may reach. The order is the strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// The host's network.
+    On,
+    /// Hosts by their names, through the proxy.
+    Allow,
+    /// A network namespace of its own, with nothing but loopback.
+    Off,
+}
+
+/// Word that is not a network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("use true (or host), false (or none), or allow")]
+pub struct NotANetwork;
+
+impl std::str::FromStr for Network {
+    type Err = NotANetwork;
+
+    /// Reads the word behind `--network=`.
+    fn from_str(word: &str) -> Result<Self, NotANetwork> {
+        match (word, switch(word)) {
+            ("host", _) | (_, Some(true)) => Ok(Self::On),
+            ("none", _) | (_, Some(false)) => Ok(Self::Off),
+            ("allow", _) => Ok(Self::Allow),
+            _ => Err(NotANetwork),
+        }
+    }
+}
+
+/// Reads a word that switches something on or off.
+pub fn switch(word: &str) -> Option<bool> {
+    match word {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+impl Network {
+    /// The word used for it in answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Allow => "allow",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Whose `/tmp` the command sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tmp {
+    /// A new one, gone after the run.
+    Private,
+    /// The host's.
+    Host,
+}
+
+/// Whether changes are kept apart until they are applied, by whom, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cow {
+    /// By whom, if they are.
+    #[serde(deserialize_with = "engine")]
+    pub engine: CowEngine,
+    /// Which.
+    pub scope: CowScope,
+}
+
+/// Which writable places are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CowScope {
+    /// The working directory and what the user's own rules make writable.
+    Work,
+    /// Caches and agents' settings too.
+    All,
+}
+
+/// An engine by the word that it is kept on record as, which no file uses.
+fn engine<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CowEngine, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "off" => Ok(CowEngine::Off),
+        "on" => Ok(CowEngine::On),
+        "overlay" => Ok(CowEngine::Overlay),
+        "agentfs" => Ok(CowEngine::Agentfs),
+        word => Err(serde::de::Error::custom(format!("`{word}` is no engine"))),
+    }
+}
+
+impl Cow {
+    /// Changes go straight into the tree.
+    pub const OFF: Self = Self { engine: CowEngine::Off, scope: CowScope::Work };
+    /// Changes to the work go into a layer, by whichever engine fits.
+    pub const ON: Self = Self { engine: CowEngine::On, scope: CowScope::Work };
+
+    /// Returns the flag that asks for it.
+    pub fn flag(self) -> String {
+        let value = match (self.engine, self.scope) {
+            (CowEngine::Off, _) => "=false",
+            (_, CowScope::All) => "=all",
+            (CowEngine::On, _) => "",
+            (CowEngine::Overlay, _) => "=overlay",
+            (CowEngine::Agentfs, _) => "=agentfs",
+        };
+        format!("--cow{value}")
+    }
+
+    /// Whether changes are kept apart.
+    pub fn is_on(self) -> bool {
+        self.engine != CowEngine::Off
+    }
+}
+
+/// What stands in for a ruled command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Launcher {
+    /// This binary, dispatching on its name.
+    Binary,
+    /// A two-line shell script that calls this binary.
+    Shim,
+}
+
+/// A bind mount of `mounts` or `shared_dirs`, host path already absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BindMount {
+    /// The path on the host.
+    pub host: PathBuf,
+    /// The path inside.
+    pub target: PathBuf,
+    /// `Rw` or `Ro`.
+    pub access: Access,
+}
+
+impl Config {
+    /// Whether a credential goes by the proxy.
+    pub fn uses_proxy(&self) -> bool {
+        self.secrets.values().any(|secret| secret.value.mode == SecretMode::Proxy)
+    }
+
+    /// What the lists of hosts allow, where the network is by name.
+    pub fn egress(&self) -> EgressPolicy {
+        let limit = self
+            .upload_limit
+            .as_ref()
+            .map(|limit| UploadLimit { bytes: limit.value, origin: limit.origin.to_string() });
+        EgressPolicy { upload_limit: limit, ..self.hosts.policy() }
+    }
+}
+
+/// The merged configuration: every value knows its origin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Config {
+    /// The effective working directory, absolute, symlinks resolved.
+    pub cwd: PathBuf,
+    /// `filesystem.presets` in order, over all layers: `@name` or `!@name`.
+    pub presets: Vec<Sourced<String>>,
+    /// Path rules of all layers, removals (`!PATH`) already carried out.
+    pub paths: Vec<Sourced<PathRule>>,
+    /// Path patterns that a `!PATH` of a later layer removes from the presets: (access, pattern).
+    pub unruled: Vec<Sourced<PathRule>>,
+    /// Command rules, the winning one for each name.
+    pub commands: BTreeMap<String, Sourced<CommandRule>>,
+    /// Network.
+    pub network: Sourced<Network>,
+    /// Lists of hosts, which count while the network is by name.
+    pub hosts: Hosts,
+    /// How much may be sent to the hosts of each line, in bytes.
+    pub upload_limit: Option<Sourced<u64>>,
+    /// Docker socket.
+    pub docker: Sourced<bool>,
+    /// `/tmp`.
+    pub tmp: Sourced<Tmp>,
+    /// Launcher.
+    pub launcher: Sourced<Launcher>,
+    /// Where changes go.
+    pub cow: Sourced<Cow>,
+    /// Unix sockets to open, as written.
+    pub sockets: Vec<Sourced<String>>,
+    /// Bind mounts.
+    pub mounts: Vec<Sourced<BindMount>>,
+    /// Variables to set (`Some`) or to let through (`None`).
+    pub env: BTreeMap<String, Sourced<Option<OsString>>>,
+    /// Credentials, by name: never their values.
+    pub secrets: BTreeMap<String, Sourced<Secret>>,
+    /// The keys of sessions.
+    #[serde(skip)]
+    pub session: SessionConfig,
+    /// Keys that only sessions use, without effect on a single command: (key, origin).
+    pub skipped: Vec<Sourced<String>>,
+    /// What the sandbox must not be able to write: the files that were read (a link and its target),
+    /// all project names whether they exist or not, and the user's own configuration and state directories.
+    pub files: Vec<PathBuf>,
+    /// Configuration files that were loaded, for `config path` and `--debug`.
+    pub loaded: Vec<(Layer, PathBuf)>,
+}

@@ -1,0 +1,80 @@
+//! Command rules, as they are written and as they are meant.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// What happens when the sandboxed process runs a command by this name.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "CommandRuleText", into = "CommandRuleText")]
+pub enum CommandRule {
+    /// The program itself.
+    Raw,
+    /// Nothing: a message and exit code 1.
+    Block,
+    /// A wrapper built into this binary.
+    Builtin(Builtin),
+    /// A script of the user's.
+    Script(PathBuf),
+}
+
+/// The wrappers this binary brings along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Builtin {
+    /// `@git`: git without the commands that destroy work.
+    Git,
+}
+
+/// A name after `@` that is no built-in wrapper.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown command preset `@{}`, the only one is `@git`", .0.escape_debug())]
+pub struct UnknownBuiltin(pub String);
+
+impl FromStr for Builtin {
+    type Err = UnknownBuiltin;
+
+    fn from_str(name: &str) -> Result<Self, UnknownBuiltin> {
+        match name {
+            "git" => Ok(Self::Git),
+            other => Err(UnknownBuiltin(other.to_owned())),
+        }
+    }
+}
+
+/// How a rule is written: `true`, `false`, `"@preset"` or `"script"`.
+#[derive(Debug, Clone, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum CommandRuleText {
+    /// `true` or `false`.
+    Switch(bool),
+    /// A preset or a path.
+    Name(String),
+}
+
+impl TryFrom<CommandRuleText> for CommandRule {
+    type Error = UnknownBuiltin;
+
+    fn try_from(text: CommandRuleText) -> Result<Self, UnknownBuiltin> {
+        Ok(match text {
+            CommandRuleText::Switch(true) => Self::Raw,
+            CommandRuleText::Switch(false) => Self::Block,
+            CommandRuleText::Name(name) => match name.strip_prefix('@') {
+                Some(builtin) => Self::Builtin(builtin.parse()?),
+                None => Self::Script(name.into()),
+            },
+        })
+    }
+}
+
+impl From<CommandRule> for CommandRuleText {
+    fn from(rule: CommandRule) -> Self {
+        match rule {
+            CommandRule::Raw => Self::Switch(true),
+            CommandRule::Block => Self::Switch(false),
+            CommandRule::Builtin(Builtin::Git) => Self::Name("@git".into()),
+            CommandRule::Script(path) => Self::Name(path.to_string_lossy().into_owned()),
+        }
+    }
+}

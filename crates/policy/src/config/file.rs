@@ -1,0 +1,241 @@
+//! Text to types: JSONC and TOML become one tree with positions, and the tree becomes [`FileConfig`].
+
+mod at;
+mod de;
+mod node;
+mod schema;
+mod network;
+mod mount;
+mod describe;
+mod credential;
+mod resources;
+mod session;
+mod host_commands;
+mod word;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+pub use at::{At, Position};
+pub use credential::{
+    ArgumentText, BasicUser, FormatText, HeaderText, ModelText, QueryText, RouteText, StoredName,
+    ToolText, UpstreamUrl,
+};
+pub(super) use describe::describe;
+pub use host_commands::{HostCommands, HostKey, Transport};
+pub use mount::{MountMode, MountText, SharedDir, SharedDirs};
+pub use network::{NetworkMode, NetworkTable, NetworkText};
+pub use resources::{Cpus, Memory, Resources};
+pub use schema::{Backend, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
+pub use session::{
+    Agent, AgentInit, Dockerd, Home, Listen, Proxy, Secret, SecretMode, Services, Workspace,
+};
+pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
+
+use crate::text::{did_you_mean, shown};
+use node::Lines;
+
+/// Larger than any policy that somebody wrote.
+pub const MAX_BYTES: u64 = 256 * 1024;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// JSON with comments and trailing commas.
+    Jsonc,
+    /// TOML.
+    Toml,
+}
+
+impl Syntax {
+    /// By the name, and by the first character where the name does not say: no TOML document
+    /// starts with a brace or a slash, and every JSONC document does.
+    pub fn of(path: &Path, text: &str) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Self::Toml,
+            Some("json" | "jsonc") => Self::Jsonc,
+            _ if text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '/']) => {
+                Self::Jsonc
+            }
+            _ => Self::Toml,
+        }
+    }
+}
+
+/// What is wrong with a file, and where.
+#[derive(Debug, Error)]
+#[error("{}:{}:{}: {problem}", path.display(), position.line, position.column)]
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// The place.
+    pub position: Position,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// Nothing is written.
+    #[error("the file is empty")]
+    Empty,
+    /// More than [`MAX_BYTES`].
+    #[error("the file is larger than {} KiB", MAX_BYTES / 1024)]
+    TooLarge,
+    /// Some other encoding.
+    #[error("the file is not UTF-8")]
+    NotUtf8,
+    /// Lists in lists in lists.
+    #[error("nested too deeply")]
+    TooDeep,
+    /// Neither JSONC nor TOML.
+    #[error("{0}")]
+    Syntax(String),
+    /// A key that the schema does not have.
+    #[error("unknown key {}", shown(key))]
+    UnknownKey {
+        /// The key, with the keys that lead to it.
+        key: String,
+        /// The nearest known one.
+        hint: Option<String>,
+    },
+    /// A key given twice.
+    #[error("key {} is given twice{}", shown(key), first.map_or_else(String::new, |line| format!(", first on line {line}")))]
+    DuplicateKey {
+        /// The key.
+        key: String,
+        /// The line of the first one.
+        first: Option<u32>,
+    },
+    /// A key that must be there.
+    #[error("missing key `{key}`")]
+    MissingKey {
+        /// The key.
+        key: &'static str,
+    },
+    /// A value of another type.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// What the schema takes.
+        expected: String,
+        /// What was written.
+        found: String,
+    },
+    /// A word that is none of the known ones.
+    #[error("unknown value {}, expected {}", shown(word), listed(known))]
+    UnknownWord {
+        /// The word.
+        word: String,
+        /// The known ones.
+        known: &'static [&'static str],
+    },
+    /// A value that its type refuses.
+    #[error("{message}")]
+    Invalid {
+        /// Why.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// Any of the above, in the value of a key.
+    #[error("{}: {problem}", shown(key))]
+    In {
+        /// The key, with the keys that lead to it.
+        key: String,
+        /// What is wrong there.
+        problem: Box<Problem>,
+    },
+}
+
+impl Problem {
+    /// The next step, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Empty => Some("remove it, or write what it should say".to_owned()),
+            Self::UnknownKey { hint, .. } | Self::Invalid { hint, .. } => hint.clone(),
+            Self::UnknownWord { word, known } => did_you_mean(word, known.iter().copied()),
+            Self::In { problem, .. } => problem.hint(),
+            _ => None,
+        }
+    }
+
+    /// Names the key that the problem was found in.
+    fn within(self, path: String) -> Self {
+        match self {
+            Self::UnknownKey { key, hint } if !path.is_empty() => {
+                Self::UnknownKey { key: format!("{path}.{key}"), hint }
+            }
+            other if path.is_empty() => other,
+            other => Self::In { key: path, problem: Box::new(other) },
+        }
+    }
+}
+
+/// `a`, `b` or `c`.
+fn listed(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+impl FileError {
+    pub(super) fn new(path: &Path, position: Position, problem: Problem) -> Self {
+        Self { path: path.to_owned(), position, problem }
+    }
+
+    /// The next step, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        self.problem.hint()
+    }
+}
+
+/// Reads one file's text.
+///
+/// ```
+/// use sandbox_policy::config::file::{parse, Syntax};
+/// let file = parse("network = false", Syntax::Toml, "sandbox.toml".as_ref()).unwrap();
+/// assert!(file.network.is_some());
+/// let error = parse(r#"{ "netwrk": false }"#, Syntax::Jsonc, "a.json".as_ref()).unwrap_err();
+/// assert_eq!(error.to_string(), "a.json:1:3: unknown key `netwrk`");
+/// assert_eq!(error.hint().unwrap(), "did you mean `network`?");
+/// ```
+pub fn parse(text: &str, syntax: Syntax, path: &Path) -> Result<FileConfig, FileError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    typed(text, syntax).map_err(|(position, problem)| FileError::new(path, position, problem))
+}
+
+/// The bytes of a file as text.
+pub(super) fn decode<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a str, FileError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let (good, _) = bytes.split_at(error.valid_up_to());
+        let good = String::from_utf8_lossy(good);
+        FileError::new(path, Lines::new(&good).position(good.len()), Problem::NotUtf8)
+    })
+}
+
+fn typed(text: &str, syntax: Syntax) -> node::Located<FileConfig> {
+    let start = Position { line: 1, column: 1 };
+    if text.len() as u64 > MAX_BYTES {
+        return Err((start, Problem::TooLarge));
+    }
+    if text.trim().is_empty() {
+        return Err((start, Problem::Empty));
+    }
+    let lines = Lines::new(text);
+    let mut root = match syntax {
+        Syntax::Jsonc => node::from_jsonc(text, &lines)?,
+        Syntax::Toml => node::from_toml(text, &lines)?,
+    };
+    node::lift_sandbox(&mut root)?;
+    FileConfig::deserialize(&root).map_err(|error| {
+        let key = error.key();
+        (error.position.unwrap_or(start), error.problem.within(key))
+    })
+}

@@ -1,0 +1,280 @@
+//! Words of a secret: each is checked where it is read, so that the proxy refuses none of them later.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::word::{Invalid, word};
+use crate::provider::Provider;
+use crate::text::shown;
+
+/// The server that a secret is sent to: `https://host`, or `http://host:port`, and a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UpstreamUrl(String);
+
+/// A line of `routes`: `METHOD /path`, `/path`, or `*`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RouteText(String);
+
+/// The name of a header that carries a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeaderText(String);
+
+/// The text of a header, with one `{}` where the secret goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FormatText(String);
+
+/// The name of a query parameter that carries a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueryText(String);
+
+/// A user of basic authentication.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BasicUser(String);
+
+/// A line of `server_tools`: the type of a provider's tool, or `*`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolText(String);
+
+/// A line of `models`: a model, where `*` stands for any text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelText(String);
+
+/// The name of a stored secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StoredName(String);
+
+/// A word of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ArgumentText(String);
+
+word!(UpstreamUrl RouteText HeaderText FormatText QueryText BasicUser ToolText ModelText StoredName ArgumentText);
+
+/// Headers of a connection (RFC 9110, 7.6.1), and those that the proxy sets.
+const CONNECTION_BOUND: [&str; 9] = [
+    "connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "host",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+];
+
+impl UpstreamUrl {
+    fn check(url: &str) -> Result<(), Invalid> {
+        let wrong = |why: &str| {
+            // Text with an `@` may hold a password, and is not repeated.
+            let text = if url.contains('@') { String::new() } else { format!(" {}", shown(url)) };
+            Invalid::new(format!("invalid URL of a server{text}: {why}"))
+                .hint("write `https://host`, `http://host:port`, or one of them with a path")
+        };
+        if url.contains(['?', '#']) {
+            return Err(wrong("it has a `?` or a `#`"));
+        }
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+            return Err(wrong("only http and https are supported"));
+        }
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err(wrong("it holds a user or a password")
+                .hint("leave them out: the proxy sends the secret"));
+        }
+        if !is_authority(authority) {
+            return Err(wrong("invalid host or port"));
+        }
+        if is_base(path) { Ok(()) } else { Err(wrong("invalid path")) }
+    }
+}
+
+/// `host`, `host:port`, `[address]` or `[address]:port`.
+fn is_authority(text: &str) -> bool {
+    let (is_host, rest) = if let Some(inner) = text.strip_prefix('[') {
+        let Some((address, rest)) = inner.split_once(']') else { return false };
+        (address.parse::<std::net::Ipv6Addr>().is_ok(), rest)
+    } else {
+        let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        (!host.is_empty() && host.bytes().all(plain), rest)
+    };
+    let is_port = |port: &str| {
+        port.bytes().all(|byte| byte.is_ascii_digit())
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    is_host && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+}
+
+/// A path that every server reads in the same way, before the paths of requests.
+fn is_base(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'%' {
+            let digits = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+            let digits = digits.filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let decoded = digits.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+            if decoded.is_none_or(|byte| byte.is_ascii_control() || b"%./\\;".contains(&byte)) {
+                return false;
+            }
+            at += 3;
+        } else if plain(byte) {
+            at += 1;
+        } else {
+            return false;
+        }
+    }
+    let name = |segment: &str| segment.split(';').next().unwrap_or(segment).to_owned();
+    path.split('/').all(|segment| !matches!(name(segment).as_str(), "." | ".."))
+}
+
+impl RouteText {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let wrong = || {
+            Invalid::new(format!("invalid route {}", shown(text)))
+                .hint("write `METHOD /path`, `/path`, or `*` for everything")
+        };
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (method, path) = match words[..] {
+            ["*"] => return Ok(()),
+            [path] => ("*", path),
+            [method, path] => (method, path),
+            _ => return Err(wrong()),
+        };
+        let is_method = method == "*" || method.bytes().all(|byte| byte.is_ascii_uppercase());
+        let glob = globset::GlobBuilder::new(path).literal_separator(true).build();
+        if path.starts_with('/') && is_method && glob.is_ok() { Ok(()) } else { Err(wrong()) }
+    }
+}
+
+impl HeaderText {
+    fn check(name: &str) -> Result<(), Invalid> {
+        // A token of RFC 9110, 5.6.2.
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || name.len() > 256 || !name.bytes().all(token) {
+            return Err(Invalid::new(format!("invalid name of a header {}", shown(name)))
+                .hint("write a name such as `x-api-key`"));
+        }
+        if CONNECTION_BOUND.iter().any(|bound| name.eq_ignore_ascii_case(bound)) {
+            return Err(Invalid::new(format!(
+                "the header {} belongs to the connection and cannot carry a secret",
+                shown(name)
+            ))
+            .hint("write a name such as `x-api-key`"));
+        }
+        Ok(())
+    }
+}
+
+impl FormatText {
+    fn check(text: &str) -> Result<(), Invalid> {
+        // The text of a header's value, as RFC 9110, 5.5 has it.
+        let visible = |byte: u8| byte == b'\t' || byte >= 0x20 && byte != 0x7f;
+        if text.matches("{}").count() == 1 && text.bytes().all(visible) {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("invalid format {}", shown(text)))
+            .hint("write `{}` once, where the secret goes, such as `Bearer {}`"))
+    }
+}
+
+impl QueryText {
+    fn check(name: &str) -> Result<(), Invalid> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if !name.is_empty() && name.bytes().all(plain) {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("invalid name of a query parameter {}", shown(name)))
+            .hint("use letters, digits, `-`, `_` and `.`"))
+    }
+}
+
+impl BasicUser {
+    fn check(name: &str) -> Result<(), Invalid> {
+        if name.contains(':') {
+            return Err(Invalid::new(format!("invalid user {}: it has a `:`", shown(name)))
+                .hint("write the name alone; the secret is the password"));
+        }
+        Ok(())
+    }
+}
+
+impl ToolText {
+    fn check(name: &str) -> Result<(), Invalid> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name == "*" || !name.is_empty() && name.bytes().all(plain) {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("invalid type of a tool {}", shown(name)))
+            .hint("write types such as `web_search`, or `*` for everything"))
+    }
+}
+
+impl ModelText {
+    fn check(name: &str) -> Result<(), Invalid> {
+        if name.trim().is_empty() { Err(Invalid::new("an empty name of a model")) } else { Ok(()) }
+    }
+}
+
+impl StoredName {
+    fn check(name: &str) -> Result<(), Invalid> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if begins && name.len() <= 64 && name.bytes().all(plain) {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("invalid name of a secret {}", shown(name))).hint(
+            "use up to 64 letters, digits, `-`, `_` and `.`, beginning with a letter or digit",
+        ))
+    }
+}
+
+impl ArgumentText {
+    fn check(word: &str) -> Result<(), Invalid> {
+        if word.contains('\0') {
+            return Err(Invalid::new(format!("the word {} holds a NUL", shown(word))));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Provider {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name).ok_or_else(|| {
+            Invalid::new(format!("unknown provider {}", shown(&name)))
+                .hint(Self::hint(&name))
+                .into_serde()
+        })
+    }
+}
+
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// For the schema each of them is a text.
+macro_rules! text {
+    ($($name:ident)*) => {$(
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string" })
+            }
+        }
+    )*};
+}
+
+text!(Provider UpstreamUrl RouteText HeaderText FormatText QueryText BasicUser ToolText ModelText StoredName ArgumentText);

@@ -1,0 +1,165 @@
+//! `network`: one type for all the ways in which it is written.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess};
+
+use super::at::At;
+use super::resources::Memory;
+use super::word::{HostText, Invalid};
+use crate::config::Network;
+
+/// `network`, in any of its forms.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(untagged)]
+pub enum NetworkText {
+    /// `true` is the host's network, `false` none.
+    Switch(bool),
+    /// A mode by its name.
+    Mode(NetworkMode),
+    /// A mode and the hosts it lets through.
+    Table(NetworkTable),
+}
+
+/// `none`, `host`, `bridge`, `allow`, or the name of a Docker network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// Nothing.
+    None,
+    /// Whatever the host reaches.
+    Host,
+    /// Docker's bridge.
+    Bridge,
+    /// Hosts by their names.
+    Allow,
+    /// A Docker network.
+    Named(String),
+}
+
+/// The long form of `network`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub struct NetworkTable {
+    /// The mode; `allow` as soon as a list is given.
+    pub mode: Option<NetworkMode>,
+    /// Hosts that can be reached: `NAME`, `*.NAME` for all below it, an address, each with `:PORT` if
+    /// only that one is meant; `@npm` and other presets; `!` takes a line back. An empty list allows nothing.
+    pub allowed_hosts: Option<Vec<At<HostText>>>,
+    /// Hosts that can be reached although they lead into a private network or to this machine.
+    pub private_hosts: Option<Vec<At<HostText>>>,
+    /// Hosts that cannot be reached, whatever is allowed.
+    pub denied_hosts: Option<Vec<At<HostText>>>,
+    /// How much may be sent to the hosts of each line in a run, with what TLS adds: `"512k"`, `"10m"`, or bytes.
+    pub upload_limit: Option<At<Memory>>,
+}
+
+impl NetworkText {
+    /// What the local sandbox makes of it; `None` for what only others can do.
+    pub fn local(&self) -> Option<Network> {
+        match self {
+            Self::Switch(true) | Self::Mode(NetworkMode::Host) => Some(Network::On),
+            Self::Switch(false) | Self::Mode(NetworkMode::None) => Some(Network::Off),
+            Self::Table(NetworkTable { mode: Some(mode), .. }) => Self::Mode(mode.clone()).local(),
+            Self::Mode(NetworkMode::Allow) | Self::Table(_) => Some(Network::Allow),
+            Self::Mode(NetworkMode::Bridge | NetworkMode::Named(_)) => None,
+        }
+    }
+}
+
+impl NetworkTable {
+    fn has_lists(&self) -> bool {
+        [&self.allowed_hosts, &self.private_hosts, &self.denied_hosts]
+            .iter()
+            .any(|list| list.is_some())
+    }
+
+    /// Lists beside a mode that does not look at them would be a promise that nobody keeps.
+    fn check(&self) -> Result<(), Invalid> {
+        let mode = match self.mode {
+            Some(NetworkMode::None) => "none",
+            Some(NetworkMode::Host) => "host",
+            Some(NetworkMode::Bridge) => "bridge",
+            Some(NetworkMode::Named(ref name)) => name,
+            _ => return Ok(()),
+        };
+        let what = match (self.has_lists(), &self.upload_limit) {
+            (true, _) => "lists of hosts",
+            (false, Some(_)) => "`upload_limit`",
+            (false, None) => return Ok(()),
+        };
+        Err(Invalid::new(format!("the mode `{mode}` does not look at {what}"))
+            .hint("leave the mode out: with a list it is `allow`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        Ok(match name.as_str() {
+            "none" => Self::None,
+            "host" => Self::Host,
+            "bridge" => Self::Bridge,
+            "allow" => Self::Allow,
+            _ if name.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && name.chars().all(letters) =>
+            {
+                Self::Named(name)
+            }
+            _ => return Err(super::word::unknown("network", &name, &["none", "host", "bridge"])),
+        })
+    }
+}
+
+impl JsonSchema for NetworkMode {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NetworkMode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "`none`, `host`, `bridge`, `allow`, or the name of a Docker network",
+            "type": "string",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+            "examples": ["none", "host", "bridge", "allow"],
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = NetworkText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`true`, `false`, a mode or a table")
+            }
+
+            fn visit_bool<E: de::Error>(self, on: bool) -> Result<NetworkText, E> {
+                Ok(NetworkText::Switch(on))
+            }
+
+            fn visit_str<E: de::Error>(self, mode: &str) -> Result<NetworkText, E> {
+                let mode: de::value::StrDeserializer<'_, E> =
+                    de::IntoDeserializer::into_deserializer(mode);
+                NetworkMode::deserialize(mode).map(NetworkText::Mode)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NetworkText, A::Error> {
+                let table = NetworkTable::deserialize(MapAccessDeserializer::new(map))?;
+                if table.mode.is_none() && !table.has_lists() {
+                    return Err(de::Error::missing_field("mode"));
+                }
+                table.check().map_err(Invalid::into_serde)?;
+                Ok(NetworkText::Table(table))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}

@@ -1,0 +1,211 @@
+//! Every key of the configuration, as types. `serde` reads them, `schemars` describes them.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
+
+use super::at::At;
+use super::host_commands::HostCommands;
+use super::mount::{MountText, SharedDirs};
+use super::network::NetworkText;
+use super::resources::Resources;
+use super::session::{Agent, Home, Proxy, Secret, Services, Workspace};
+use super::word::{CommandName, EnvName, Invalid, PathText, PresetToggle, Scalar, scalar};
+use crate::config::command_rule::{CommandRule, CommandRuleText};
+use crate::config::{Launcher, Tmp};
+
+/// One configuration file. `None` and empty mean: not written.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+#[schemars(title = "agent-sandbox")]
+pub struct FileConfig {
+    /// The JSON Schema of this file, for editors.
+    #[serde(rename = "$schema")]
+    pub schema: Option<String>,
+    /// What the command can see and change.
+    pub filesystem: Filesystem,
+    /// What happens when a command is run: `true` runs it, `false` blocks it, `"@git"` is the
+    /// built-in wrapper of git, any other text is the path of a script.
+    pub commands: BTreeMap<CommandName, At<Rule>>,
+    /// What the command can reach.
+    pub network: Option<At<NetworkText>>,
+    /// Shares the Docker daemon's socket with the local sandbox.
+    pub docker: Option<At<bool>>,
+    /// Whose `/tmp` the command sees.
+    pub tmp: Option<At<Tmp>>,
+    /// What stands in for a ruled command.
+    pub launcher: Option<At<Launcher>>,
+    /// Unix sockets that the command may reach; `!PATH` takes one back.
+    pub sockets: Vec<At<PathText>>,
+    /// Keeps changes apart until they are applied.
+    pub cow: Option<At<CowEngine>>,
+    /// Bind mounts; host paths are absolute or start with `~/`.
+    pub mounts: Vec<At<MountText>>,
+    /// Bind mounts by name, read-write; host paths are relative to this file.
+    pub shared_dirs: Option<At<SharedDirs>>,
+    /// Credentials that the agent uses without holding them, or holds.
+    pub secrets: BTreeMap<String, At<Secret>>,
+    /// What enforces a session.
+    pub backend: Option<At<Backend>>,
+    /// The image of a container session.
+    pub image: Option<At<String>>,
+    /// The engine's runtime for a container session, such as `"runsc"`; the engine's own when left out.
+    pub runtime: Option<At<String>>,
+    /// The agent of a session.
+    pub agent: Option<At<Agent>>,
+    /// Variables: a text sets one, `true` lets the caller's through even if it looks like a credential.
+    pub env: BTreeMap<EnvName, At<EnvValue>>,
+    /// A file of `NAME=VALUE` lines.
+    pub env_file: Option<At<PathText>>,
+    /// Limits of a session.
+    pub resources: Option<At<Resources>>,
+    /// The credential proxy.
+    pub proxy: Option<At<Proxy>>,
+    /// The working copy that a container session gets.
+    pub workspace: Option<At<Workspace>>,
+    /// The home that a container session gets.
+    pub home: Option<At<Home>>,
+    /// What runs beside the agent in a container session.
+    pub services: Option<At<Services>>,
+    /// Commands that the agent may have run on the host.
+    pub host_commands: Option<At<HostCommands>>,
+    /// The same keys, one level down.
+    pub sandbox: Option<At<Nested>>,
+}
+
+/// The sign that keys stood under `sandbox`; the keys themselves have moved up.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub struct Nested {}
+
+impl JsonSchema for Nested {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Nested".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "$ref": "#" })
+    }
+}
+
+/// Path rules. A path is relative to the working directory, `~/` is the home, `*`, `?`, `[…]`
+/// and `**` are globs, and `!PATH` takes back the same line of an earlier layer.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of keys")]
+pub struct Filesystem {
+    /// Presets, in order: `@name` turns one on, `!@name` off.
+    pub presets: Vec<At<PresetToggle>>,
+    /// Readable, not writable.
+    pub ro: Vec<At<PathText>>,
+    /// Readable and writable.
+    pub rw: Vec<At<PathText>>,
+    /// Not visible.
+    pub exclude: Vec<At<PathText>>,
+}
+
+/// A command rule.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+pub struct Rule(#[schemars(with = "CommandRuleText")] pub CommandRule);
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text =
+            match scalar(deserializer, "`true`, `false`, `\"@git\"` or the path of a script")? {
+                Scalar::Switch(on) => CommandRuleText::Switch(on),
+                Scalar::Word(word) if word.trim().is_empty() || word.contains('\0') => {
+                    return Err(Invalid::new("a script needs a path").into_serde());
+                }
+                Scalar::Word(word) => CommandRuleText::Name(word),
+            };
+        text.try_into().map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// `cow`: where changes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CowEngine {
+    /// Straight into the tree.
+    Off,
+    /// Into a layer, by whichever engine suits.
+    On,
+    /// Into a layer of the kernel's overlayfs.
+    Overlay,
+    /// Into a database of one file.
+    Agentfs,
+}
+
+impl<'de> Deserialize<'de> for CowEngine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match scalar(deserializer, "`true`, `false`, `\"overlay\"` or `\"agentfs\"`")? {
+            Scalar::Switch(false) => Ok(Self::Off),
+            Scalar::Switch(true) => Ok(Self::On),
+            Scalar::Word(word) => match word.as_str() {
+                "overlay" => Ok(Self::Overlay),
+                "agentfs" => Ok(Self::Agentfs),
+                _ => Err(de::Error::unknown_variant(&word, &["overlay", "agentfs"])),
+            },
+        }
+    }
+}
+
+impl JsonSchema for CowEngine {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CowEngine".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [false, true, "overlay", "agentfs"] })
+    }
+}
+
+/// The value of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnvValue {
+    /// The caller's.
+    Pass,
+    /// This one.
+    Set(String),
+}
+
+impl<'de> Deserialize<'de> for EnvValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expecting = "a text, or `true` to let the caller's value through";
+        match scalar(deserializer, expecting)? {
+            Scalar::Switch(true) => Ok(Self::Pass),
+            Scalar::Switch(false) => {
+                Err(de::Error::invalid_type(de::Unexpected::Bool(false), &expecting))
+            }
+            Scalar::Word(text) if text.contains('\0') => {
+                Err(Invalid::new("the value holds a NUL").into_serde())
+            }
+            Scalar::Word(text) => Ok(Self::Set(text)),
+        }
+    }
+}
+
+impl JsonSchema for EnvValue {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "EnvValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }] })
+    }
+}
+
+/// What enforces a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Namespaces on this machine.
+    Bwrap,
+    /// A container.
+    Docker,
+}

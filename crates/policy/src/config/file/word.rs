@@ -1,0 +1,342 @@
+//! Words that are checked where they are read: presets, paths, names.
+//!
+//! The same types take the words of files and of flags, so that both refuse the same things.
+
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::network::{HOST_PRESETS, HostPattern, host_preset};
+use crate::text::{did_you_mean, shown};
+use crate::variable::{Hidden, hides_variable};
+
+/// The presets of `filesystem.presets`; each can be taken back by `!`.
+pub const PRESETS: [&str; 11] = [
+    "@all",
+    "@base",
+    "@secrets",
+    "@caches",
+    "@agents",
+    "@git",
+    "@git-strict",
+    "@lint/all",
+    "@lint/ts",
+    "@lint/go",
+    "@lint/python",
+];
+
+/// A word that its type refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Invalid {
+    /// Why.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Invalid {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// For serde, whose custom errors are text: the hint stands on a second line.
+    pub(super) fn into_serde<E: de::Error>(self) -> E {
+        match self.hint {
+            Some(hint) => E::custom(format_args!("{}\n{hint}", self.message)),
+            None => E::custom(self.message),
+        }
+    }
+}
+
+/// A line of `filesystem.presets`: `@name` or `!@name`.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct PresetToggle(String);
+
+/// A line of a list of paths: a path or glob, or `!` and the one to take back.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct PathText(String);
+
+/// A line of a list of hosts: a pattern or a preset, or `!` and the one to take back.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct HostText(String);
+
+/// The name of a command, as it is searched in `PATH`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(transparent)]
+pub struct CommandName(String);
+
+/// The name of an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[schemars(transparent)]
+pub struct EnvName(String);
+
+impl PresetToggle {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let name = text.strip_prefix('!').unwrap_or(text);
+        if PRESETS.contains(&name) {
+            return Ok(());
+        }
+        let sign = if text.starts_with('!') { "!" } else { "" };
+        let asked = if name.starts_with('@') { name.to_owned() } else { format!("@{name}") };
+        let near = crate::text::nearest(&asked, PRESETS);
+        Err(Invalid {
+            message: format!("unknown preset {}", shown(text)),
+            hint: Some(near.map_or_else(
+                || format!("the presets are {}", PRESETS.join(" ")),
+                |near| format!("did you mean `{sign}{near}`?"),
+            )),
+        })
+    }
+}
+
+impl PathText {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let path = text.strip_prefix('!').unwrap_or(text);
+        if path.trim().is_empty() {
+            return Err(Invalid::new("an empty path"));
+        }
+        if path.contains('\0') {
+            return Err(Invalid::new(format!("the path {} holds a NUL", shown(text))));
+        }
+        if PRESETS.contains(&path) {
+            return Err(Invalid::new(format!("{} is a preset, not a path", shown(text))).hint(
+                format!("put it into `filesystem.presets`; a file of that name is `./{path}`"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl HostText {
+    fn check(text: &str) -> Result<(), Invalid> {
+        let host = text.strip_prefix('!').unwrap_or(text);
+        if !host.starts_with('@') {
+            let pattern = host.parse::<HostPattern>();
+            return pattern
+                .map(drop)
+                .map_err(|error| Invalid { message: error.to_string(), hint: error.hint() });
+        }
+        if host_preset(host).is_some() {
+            return Ok(());
+        }
+        let known = || HOST_PRESETS.iter().map(|preset| preset.name);
+        let all = || format!("the presets of hosts are {}", known().collect::<Vec<_>>().join(" "));
+        Err(Invalid::new(format!("unknown preset of hosts {}", shown(text)))
+            .hint(did_you_mean(host, known()).unwrap_or_else(all)))
+    }
+}
+
+impl CommandName {
+    fn check(name: &str) -> Result<(), Invalid> {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+            return Err(Invalid::new(format!("{} is no name of a command", shown(name)))
+                .hint("name the command as it is typed, without a path"));
+        }
+        Ok(())
+    }
+}
+
+impl EnvName {
+    fn check(name: &str) -> Result<(), Invalid> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(Invalid::new(format!("{} is no name of a variable", shown(name))));
+        }
+        Ok(())
+    }
+}
+
+/// Variables by which programs decide what they run or where they look, beside those that `@secrets` never passes on
+/// because they inject code; `*` ends a name.
+const DECIDING: &[&str] = &[
+    "PATH",
+    "HOME",
+    "SHELL",
+    "IFS",
+    "USER",
+    "LOGNAME",
+    "PWD",
+    "OLDPWD",
+    "TMPDIR",
+    "CDPATH",
+    "PS4",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "BASH_FUNC_*",
+    "ZDOTDIR",
+    "TERMINFO",
+    "TERMCAP",
+    "XDG_*",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "BROWSER",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "MANPAGER",
+    "LD_*",
+    "GCONV_PATH",
+    "LOCPATH",
+    "NLSPATH",
+    "GLIBC_TUNABLES",
+    "HOSTALIASES",
+    "PYTHON*",
+    "VIRTUAL_ENV",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NODE_EXTRA_CA_CERTS",
+    "NPM_CONFIG_*",
+    "npm_config_*",
+    "PERL5LIB",
+    "PERLLIB",
+    "RUBYLIB",
+    "GEM_HOME",
+    "GEM_PATH",
+    "BUNDLE_GEMFILE",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_HOME",
+    "CLASSPATH",
+    "MAVEN_OPTS",
+    "GRADLE_OPTS",
+    "LUA_PATH*",
+    "LUA_CPATH*",
+    "LUA_INIT*",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "GOFLAGS",
+    "GOROOT",
+    "GOPATH",
+    "CARGO_HOME",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+    "MAKEFLAGS",
+    "CC",
+    "CXX",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "OPENSSL_CONF",
+    "OPENSSL_MODULES",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "SUDO_ASKPASS",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_PAGER",
+    "DOCKER_*",
+    "CONTAINER_HOST",
+    "KUBECONFIG",
+    "AGENT_SANDBOX*",
+];
+
+impl EnvName {
+    /// Refuses a variable that decides what programs run, where they look, or that the sandbox sets.
+    pub(crate) fn carries_a_value(&self) -> Result<(), Invalid> {
+        let name = self.0.as_str();
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(letters) {
+            return Err(Invalid::new(format!("{} is no name of a variable", shown(name)))
+                .hint("use letters, digits and `_`, the first no digit"));
+        }
+        let listed = |list: &[&str]| {
+            list.iter().any(|known| match known.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => name == *known,
+            })
+        };
+        let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY"];
+        let is_proxy = proxies.contains(&name.to_ascii_uppercase().as_str())
+            || crate::network::proxy_variables().any(|(proxy, _)| proxy == name);
+        let hidden = hides_variable(name.as_ref(), "".as_ref());
+        let injects = matches!(hidden, Some(Hidden::Injecting | Hidden::Socket));
+        if listed(DECIDING) || injects || is_proxy {
+            return Err(Invalid::new(format!(
+                "{} decides what programs do, and cannot carry a secret or an address",
+                shown(name)
+            ))
+            .hint("name the variable that the agent reads its key from, such as \"ANTHROPIC_API_KEY\""));
+        }
+        Ok(())
+    }
+}
+
+macro_rules! word {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// Checks the text.
+            pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
+                let text = text.into();
+                Self::check(&text)?;
+                Ok(Self(text))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(deserializer)?).map_err(Invalid::into_serde)
+            }
+        }
+    )*};
+}
+
+pub(super) use word;
+
+word!(PresetToggle PathText HostText CommandName EnvName);
+
+/// `true`, `false` or a word.
+pub(super) enum Scalar {
+    Switch(bool),
+    Word(String),
+}
+
+/// Reads a switch or a word, for types that are written in both ways.
+pub(super) fn scalar<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expecting: &'static str,
+) -> Result<Scalar, D::Error> {
+    struct Visitor(&'static str);
+
+    impl de::Visitor<'_> for Visitor {
+        type Value = Scalar;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_bool<E: de::Error>(self, value: bool) -> Result<Scalar, E> {
+            Ok(Scalar::Switch(value))
+        }
+
+        fn visit_str<E: de::Error>(self, word: &str) -> Result<Scalar, E> {
+            Ok(Scalar::Word(word.to_owned()))
+        }
+    }
+
+    deserializer.deserialize_any(Visitor(expecting))
+}
+
+/// The hint for a word that is close to a known one, as a serde error.
+pub(super) fn unknown<E: de::Error>(what: &str, word: &str, known: &[&str]) -> E {
+    Invalid {
+        message: format!("unknown {what} {}", shown(word)),
+        hint: did_you_mean(word, known.iter().copied()),
+    }
+    .into_serde()
+}

@@ -1,0 +1,125 @@
+//! The lists of hosts of all layers, made one: presets spelled out, lines taken back.
+
+use serde::Serialize;
+
+use super::layer::{Origin, Sourced};
+use super::merge::unmarked;
+use crate::network::{EgressPolicy, HostPattern, HostRule, host_preset};
+
+/// Which of the lists a line stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostList {
+    /// `allowed_hosts`.
+    Allowed,
+    /// `private_hosts`.
+    Private,
+    /// `denied_hosts`.
+    Denied,
+}
+
+impl HostList {
+    /// The key of the list.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed_hosts",
+            Self::Private => "private_hosts",
+            Self::Denied => "denied_hosts",
+        }
+    }
+}
+
+/// One pattern of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostEntry {
+    /// The list.
+    pub list: HostList,
+    /// The hosts.
+    pub pattern: HostPattern,
+    /// The preset that it was written as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<&'static str>,
+}
+
+/// What all layers say about hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Hosts {
+    /// The lines of the three lists.
+    pub entries: Vec<Sourced<HostEntry>>,
+}
+
+/// The patterns that a checked line means.
+pub(super) fn spelled_out(list: HostList, line: &str) -> Vec<HostEntry> {
+    let line = unmarked(line);
+    let (preset, texts) = match host_preset(line) {
+        Some(preset) => (Some(preset.name), preset.hosts.to_vec()),
+        None => (None, vec![line]),
+    };
+    let patterns = texts.into_iter().filter_map(|text| text.parse().ok());
+    patterns.map(|pattern| HostEntry { list, pattern, preset }).collect()
+}
+
+impl Hosts {
+    /// Puts a later layer on top. `!` takes back what earlier layers say in the same list: a
+    /// preset, or a pattern wherever it came from.
+    pub(super) fn apply(&mut self, lines: Vec<(HostList, Sourced<String>)>) {
+        let (removals, additions): (Vec<_>, Vec<_>) =
+            lines.into_iter().partition(|(_, line)| line.value.starts_with('!'));
+        for (list, line) in removals {
+            let gone = spelled_out(list, &line.value);
+            let whole = unmarked(&line.value).starts_with('@');
+            let same = |gone: &HostEntry, entry: &HostEntry| {
+                (gone.list, &gone.pattern) == (entry.list, &entry.pattern)
+                    && (!whole || gone.preset == entry.preset)
+            };
+            let is_gone = |entry: &HostEntry| gone.iter().any(|gone| same(gone, entry));
+            self.entries.retain(|entry| !is_gone(&entry.value));
+        }
+        for (list, line) in additions {
+            let entries = spelled_out(list, &line.value).into_iter();
+            self.entries.extend(entries.map(|entry| Sourced::new(entry, line.origin.clone())));
+        }
+    }
+
+    /// One more line of `denied_hosts`, as if a file had it.
+    pub fn deny(&mut self, line: &str) {
+        let entries = spelled_out(HostList::Denied, line).into_iter();
+        self.entries.extend(entries.map(|entry| Sourced::new(entry, Origin::Default)));
+    }
+
+    /// Whether everything that a line of an allowing list means is allowed by these.
+    pub(super) fn allow(&self, list: HostList, line: &str) -> bool {
+        let covers = |entry: &HostEntry, asked: &HostEntry| {
+            (entry.list == list || entry.list == HostList::Private && list == HostList::Allowed)
+                && entry.pattern.covers(&asked.pattern)
+        };
+        spelled_out(list, line)
+            .iter()
+            .all(|asked| self.entries.iter().any(|entry| covers(&entry.value, asked)))
+    }
+
+    /// The policy that they make, without a limit.
+    pub(super) fn policy(&self) -> EgressPolicy {
+        let rules = |wanted: fn(HostList) -> bool| {
+            let entries = self.entries.iter().filter(move |entry| wanted(entry.value.list));
+            entries.map(rule).collect()
+        };
+        EgressPolicy {
+            allowed: rules(|list| list != HostList::Denied),
+            denied: rules(|list| list == HostList::Denied),
+            upload_limit: None,
+        }
+    }
+}
+
+fn rule(entry: &Sourced<HostEntry>) -> HostRule {
+    let HostEntry { list, pattern, preset } = &entry.value;
+    HostRule {
+        pattern: pattern.clone(),
+        origin: entry.origin.to_string(),
+        preset: preset.map(str::to_owned),
+        private: *list == HostList::Private,
+        read_only: preset.and_then(host_preset).is_some_and(|preset| preset.read_only),
+    }
+}

@@ -1,0 +1,129 @@
+//! Layers to one configuration: lists add up, maps merge by key, of single values the later one wins.
+
+use std::collections::BTreeMap;
+
+use super::error::ConfigError;
+use super::file::EnvName;
+use super::layer::{Origin, Sourced};
+use super::place::Place;
+use super::values::Values;
+use super::{Config, Cow, CowEngine, Hosts, Launcher, Network, PathRule, SessionConfig, Tmp};
+use crate::config::command_rule::{Builtin, CommandRule};
+
+/// The layer that is always there.
+pub(super) fn builtin(place: &Place) -> Config {
+    fn default<T>(value: T) -> Sourced<T> {
+        Sourced::new(value, Origin::Default)
+    }
+    let git = default(CommandRule::Builtin(Builtin::Git));
+    Config {
+        cwd: place.cwd.clone(),
+        presets: vec![default("@all".to_owned())],
+        paths: Vec::new(),
+        unruled: Vec::new(),
+        commands: BTreeMap::from([("git".to_owned(), git)]),
+        network: default(Network::On),
+        hosts: Hosts::default(),
+        upload_limit: None,
+        docker: default(false),
+        tmp: default(Tmp::Private),
+        launcher: default(Launcher::Binary),
+        cow: default(Cow::OFF),
+        sockets: Vec::new(),
+        mounts: Vec::new(),
+        env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
+        session: SessionConfig::default(),
+        skipped: Vec::new(),
+        files: Vec::new(),
+        loaded: Vec::new(),
+    }
+}
+
+/// Checks that every variable carries one thing.
+pub(super) fn check_secrets(config: &Config) -> Result<(), ConfigError> {
+    let mut carried: BTreeMap<&str, (&String, &Origin)> = BTreeMap::new();
+    for (name, secret) in &config.secrets {
+        let address = secret.value.base_url_var.iter();
+        for variable in address.chain([&secret.value.env_var]).map(EnvName::as_str) {
+            if let Some((other, origin)) = carried.insert(variable, (name, &secret.origin)) {
+                return Err(ConfigError::SharedVariable {
+                    variable: variable.to_owned(),
+                    secrets: Box::new([
+                        (other.clone(), origin.clone()),
+                        (name.clone(), secret.origin.clone()),
+                    ]),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a later layer on top.
+pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
+    config.presets.extend(values.presets);
+    apply_paths(config, values.paths, place);
+    apply_sockets(config, values.sockets, place);
+    config.commands.extend(values.commands);
+    config.mounts.extend(values.mounts.into_iter().map(|(_, mount)| mount));
+    config.env.extend(values.env);
+    config.secrets.extend(values.secrets);
+    replace(&mut config.network, values.network);
+    config.hosts.apply(values.hosts);
+    config.upload_limit = values.upload_limit.or(config.upload_limit.take());
+    replace(&mut config.docker, values.docker);
+    replace(&mut config.tmp, values.tmp);
+    replace(&mut config.launcher, values.launcher);
+    apply_cow(config, values.cow);
+    config.session.apply(values.session);
+    config.skipped.extend(values.session_keys.into_iter().map(|(key, _)| key));
+}
+
+fn replace<T>(current: &mut T, later: Option<T>) {
+    if let Some(later) = later {
+        *current = later;
+    }
+}
+
+/// Turning it on once more does not take the choice of an engine back.
+fn apply_cow(config: &mut Config, later: Option<Sourced<Cow>>) {
+    let Some(mut later) = later else { return };
+    if later.value.engine == CowEngine::On && config.cow.value.is_on() {
+        later.value.engine = config.cow.value.engine;
+    }
+    config.cow = later;
+}
+
+/// The path behind `!`.
+pub(super) fn unmarked(pattern: &str) -> &str {
+    pattern.strip_prefix('!').unwrap_or(pattern)
+}
+
+/// `!PATH` takes back what earlier layers say; what its own layer says stays, because the order
+/// within a layer means nothing.
+fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, place: &Place) {
+    let (removals, additions): (Vec<_>, Vec<_>) =
+        rules.into_iter().partition(|rule| rule.value.pattern.starts_with('!'));
+    for Sourced { value: PathRule { access, pattern }, origin } in removals {
+        let pattern = unmarked(&pattern).to_owned();
+        let gone = place.spelling(&pattern);
+        let same = |rule: &Sourced<PathRule>| {
+            rule.value.access == access && place.spelling(&rule.value.pattern) == gone
+        };
+        config.paths.retain(|rule| !same(rule));
+        // It may mean a line of a preset, which is not spelled out here.
+        config.unruled.push(Sourced::new(PathRule { access, pattern }, origin));
+    }
+    config.paths.extend(additions);
+}
+
+fn apply_sockets(config: &mut Config, sockets: Vec<Sourced<String>>, place: &Place) {
+    let (removals, additions): (Vec<_>, Vec<_>) =
+        sockets.into_iter().partition(|socket| socket.value.starts_with('!'));
+    for removal in removals {
+        let gone = place.spelling(unmarked(&removal.value));
+        config.sockets.retain(|socket| place.spelling(&socket.value) != gone);
+    }
+    config.sockets.extend(additions);
+}

@@ -1,0 +1,91 @@
+//! What `~` and relative paths mean: the effective working directory and the home.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::file::Invalid;
+use crate::text::shown;
+
+/// Where a run takes place.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The effective working directory, absolute, symlinks resolved.
+    pub cwd: PathBuf,
+    /// The home, if there is one.
+    pub home: Option<PathBuf>,
+}
+
+impl Place {
+    /// The absolute path, still spelled as it was written; `None` for `~` without a home.
+    pub(super) fn absolute(&self, text: &str, base: &Path) -> Option<PathBuf> {
+        match text.strip_prefix('~') {
+            Some("") => self.home.clone(),
+            Some(rest) if rest.starts_with('/') => {
+                Some(self.home.as_ref()?.join(rest.trim_start_matches('/')))
+            }
+            // `~user` is a file of that name, as in every other list of paths.
+            _ => Some(base.join(text)),
+        }
+    }
+
+    /// The absolute path of a file that must be found.
+    pub(super) fn expand(&self, text: &str, base: &Path) -> Result<PathBuf, Invalid> {
+        let path = self.absolute(text, base).ok_or_else(|| {
+            Invalid::new(format!("{} needs a home, and `HOME` is not set", shown(text)))
+        })?;
+        Ok(without_dots(&path))
+    }
+
+    /// Returns true when a pattern is a spelling of this path.
+    pub fn is_same(&self, pattern: &str, path: &str) -> bool {
+        self.spelling(pattern) == self.spelling(path)
+    }
+
+    /// One spelling for all spellings of a pattern: to compare, not to open.
+    pub(super) fn spelling(&self, pattern: &str) -> PathBuf {
+        let path = self.absolute(pattern, &self.cwd).unwrap_or_else(|| pattern.into());
+        without_dots(&path)
+    }
+}
+
+/// Removes `.` and `..` by the text alone, as path rules do.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spelling_is_one_when_the_paths_are() {
+        let place = Place { cwd: "/home/u/p".into(), home: Some("/home/u".into()) };
+        for (pattern, expected) in [
+            ("src", "/home/u/p/src"),
+            ("./src/", "/home/u/p/src"),
+            ("/home/u/p//src", "/home/u/p/src"),
+            ("~/p/src", "/home/u/p/src"),
+            ("../p/src", "/home/u/p/src"),
+            ("~", "/home/u"),
+            ("~//x", "/home/u/x"),
+            ("~root/x", "/home/u/p/~root/x"),
+            ("**/*.key", "/home/u/p/**/*.key"),
+        ] {
+            assert_eq!(place.spelling(pattern), Path::new(expected), "{pattern}");
+        }
+        let shared = place.expand("../shared", Path::new("/home/u/p")).unwrap();
+        assert_eq!(shared, Path::new("/home/u/shared"));
+        let homeless = Place { home: None, ..place };
+        assert_eq!(homeless.spelling("~/x"), Path::new("~/x"));
+        assert!(homeless.expand("~/x", Path::new("/")).is_err());
+    }
+}

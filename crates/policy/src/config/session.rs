@@ -1,0 +1,181 @@
+//! What the layers say about sessions, merged: tables key by key, of single values the later one.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::file::{
+    Agent, Backend, Home, HostCommands, NetworkMode, NetworkText, Proxy, Resources, Services,
+    Workspace,
+};
+use super::layer::Sourced;
+use super::trust::Digest;
+use super::{BindMount, Network};
+
+/// The keys of sessions that were written, each with its origin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// What enforces a session.
+    pub backend: Option<Sourced<Backend>>,
+    /// The image of a container.
+    pub image: Option<Sourced<String>>,
+    /// The engine's runtime for a container.
+    pub runtime: Option<Sourced<String>>,
+    /// The agent.
+    pub agent: Option<Sourced<Agent>>,
+    /// A file of variables, absolute.
+    pub env_file: Option<Sourced<PathBuf>>,
+    /// The content of that file that the user accepted, where no other may be used.
+    pub env_accepted: Option<Digest>,
+    /// Limits.
+    pub resources: Option<Sourced<Resources>>,
+    /// The credential proxy.
+    pub proxy: Option<Sourced<Proxy>>,
+    /// The working copy of a container.
+    pub workspace: Option<Sourced<Workspace>>,
+    /// The home of a container.
+    pub home: Option<Sourced<Home>>,
+    /// What runs beside the agent.
+    pub services: Option<Sourced<Services>>,
+    /// Commands that run on the host.
+    pub host_commands: Option<Sourced<HostCommands>>,
+    /// The network as a container has it; without it, none.
+    pub network: Option<Sourced<ContainerNetwork>>,
+    /// Where keys stood below `sandbox`.
+    pub nested: Option<Sourced<()>>,
+}
+
+/// What a container can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerNetwork {
+    /// Nothing.
+    None,
+    /// Hosts by their names, through the proxy.
+    Allow,
+    /// Whatever the host reaches.
+    Host,
+    /// Docker's bridge.
+    Bridge,
+    /// A network of Docker's, by its name.
+    Named(String),
+}
+
+impl ContainerNetwork {
+    /// The word used for it in configuration files.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::None => "none",
+            Self::Allow => "allow",
+            Self::Host => "host",
+            Self::Bridge => "bridge",
+            Self::Named(name) => name,
+        }
+    }
+
+    /// What a configuration file means for a container.
+    pub(super) fn of_text(text: &NetworkText) -> Self {
+        match text {
+            NetworkText::Switch(true) => Self::Host,
+            NetworkText::Switch(false) => Self::None,
+            NetworkText::Mode(mode) => Self::of_mode(mode),
+            NetworkText::Table(table) => table.mode.as_ref().map_or(Self::Allow, Self::of_mode),
+        }
+    }
+
+    fn of_mode(mode: &NetworkMode) -> Self {
+        match mode {
+            NetworkMode::None => Self::None,
+            NetworkMode::Host => Self::Host,
+            NetworkMode::Bridge => Self::Bridge,
+            NetworkMode::Allow => Self::Allow,
+            NetworkMode::Named(name) => Self::Named(name.clone()),
+        }
+    }
+}
+
+impl From<Network> for ContainerNetwork {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::On => Self::Host,
+            Network::Allow => Self::Allow,
+            Network::Off => Self::None,
+        }
+    }
+}
+
+/// A file whose content is not the one that the user accepted.
+#[derive(Debug, Error)]
+#[error("the file changed after it was accepted")]
+pub struct Changed;
+
+impl Changed {
+    /// The next step.
+    pub const HINT: &str = "read it, then accept it: pass `--trust`, or allow the configuration with `agent-sandbox trust`";
+
+    /// Returns true when this is why a file could not be used.
+    pub fn is_in(error: &io::Error) -> bool {
+        error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()).is_some()
+    }
+}
+
+impl SessionConfig {
+    /// Reads `env_file`. A content that the user did not accept is an error with [`Changed`] inside.
+    pub fn env_text(&self) -> io::Result<Option<String>> {
+        let Some(file) = &self.env_file else { return Ok(None) };
+        let text = std::fs::read_to_string(&file.value)?;
+        match &self.env_accepted {
+            Some(accepted) if *accepted != Digest::of(text.as_bytes()) => {
+                Err(io::Error::other(Changed))
+            }
+            _ => Ok(Some(text)),
+        }
+    }
+
+    /// What enforces a session: as it is written, else a container if only that makes sense of the keys.
+    pub fn backend(&self, mounts: &[Sourced<BindMount>]) -> Backend {
+        if let Some(backend) = &self.backend {
+            return backend.value;
+        }
+        let for_containers = [
+            self.image.is_some(),
+            self.agent.is_some(),
+            self.host_commands.is_some(),
+            self.nested.is_some(),
+            !mounts.is_empty(),
+        ];
+        if for_containers.contains(&true) { Backend::Docker } else { Backend::Bwrap }
+    }
+
+    /// Puts a later layer on top.
+    pub(super) fn apply(&mut self, later: Self) {
+        replace(&mut self.backend, later.backend);
+        replace(&mut self.image, later.image);
+        replace(&mut self.runtime, later.runtime);
+        replace(&mut self.env_file, later.env_file);
+        replace(&mut self.network, later.network);
+        replace(&mut self.nested, later.nested);
+        replace(&mut self.services, later.services);
+        replace(&mut self.host_commands, later.host_commands);
+        replace(&mut self.proxy, later.proxy);
+        merge(&mut self.agent, later.agent, Agent::over);
+        merge(&mut self.resources, later.resources, Resources::over);
+        merge(&mut self.workspace, later.workspace, Workspace::over);
+        merge(&mut self.home, later.home, Home::over);
+    }
+}
+
+fn replace<T>(current: &mut Option<T>, later: Option<T>) {
+    if later.is_some() {
+        *current = later;
+    }
+}
+
+/// A table whose keys are laid over those of an earlier one.
+fn merge<T>(current: &mut Option<Sourced<T>>, later: Option<Sourced<T>>, over: impl Fn(T, T) -> T) {
+    let Some(later) = later else { return };
+    *current = Some(match current.take() {
+        None => later,
+        Some(earlier) => Sourced::new(over(later.value, earlier.value), later.origin),
+    });
+}

@@ -1,0 +1,211 @@
+//! What a project's file may not do unless the user trusts it: widen anything.
+//!
+//! [`widenings`] compares the file's values with what holds without them; [`is_trusted`],
+//! [`record`], [`revoke`] and [`list`] keep the user's answers.
+
+mod presets;
+mod reach;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use store::{Digest, TrustError, TrustRecord, is_trusted, list, record, record_digest, revoke};
+
+use super::layer::{Origin, Sourced};
+use super::merge::unmarked;
+use super::place::Place;
+use super::values::{Values, written};
+use super::{Access, Backend, Config, ContainerNetwork, HostList, Network, PathRule, Tmp};
+use crate::config::command_rule::CommandRule;
+use crate::text::shown;
+
+/// One thing that a file opens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Widening {
+    /// The key, such as `filesystem.rw`.
+    pub key: String,
+    /// What it opens.
+    pub detail: String,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Widening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", shown(&self.key), self.detail, self.origin)
+    }
+}
+
+impl Widening {
+    fn new(key: impl Into<String>, detail: impl Into<String>, origin: &Origin) -> Self {
+        Self { key: key.into(), detail: detail.into(), origin: origin.clone() }
+    }
+}
+
+/// What `values` would open that `before`, the layers below, keep shut.
+pub fn widenings(before: &Config, values: &Values, place: &Place) -> Vec<Widening> {
+    let mut found = presets::widenings(&before.presets, &values.presets);
+    found.extend(values.paths.iter().filter_map(|rule| path(before, rule, place)));
+    found.extend(
+        values.commands.iter().filter_map(|(name, rule)| command(before, name, rule, place)),
+    );
+    found.extend(switches(before, values));
+    found.extend(hosts(before, values));
+    found.extend(container_network(before, values));
+    found.extend(lists(before, values));
+    found.sort_by(|one, other| one.origin.cmp(&other.origin));
+    found
+}
+
+fn path(before: &Config, rule: &Sourced<PathRule>, place: &Place) -> Option<Widening> {
+    let PathRule { access, pattern } = &rule.value;
+    let key = format!("filesystem.{}", access.word());
+    if pattern.starts_with('!') {
+        // Taking back `rw` shuts; taking back anything else opens.
+        let opens = *access != Access::Rw;
+        return opens.then(|| {
+            let detail = format!("takes back {}", shown(unmarked(pattern)));
+            Widening::new(key, detail, &rule.origin)
+        });
+    }
+    if *access == Access::Exclude {
+        return None;
+    }
+    let why = reach::opens(before, *access, pattern, place)?;
+    Some(Widening::new(key, format!("opens {}, {why}", shown(pattern)), &rule.origin))
+}
+
+/// A rule may only get tighter: from nothing to anything, and from anything to `false`. Whether
+/// one wrapper lets less through than another, nobody can tell.
+fn command(
+    before: &Config,
+    name: &str,
+    rule: &Sourced<CommandRule>,
+    place: &Place,
+) -> Option<Widening> {
+    let key = format!("commands.{name}");
+    let old = before.commands.get(name).map(|rule| &rule.value);
+    let free = matches!(old, None | Some(CommandRule::Raw));
+    let same = old == Some(&rule.value);
+    match &rule.value {
+        CommandRule::Block => None,
+        // A script's text can be read inside, so it must not be somebody's key.
+        CommandRule::Script(script) if !same && reach::is_outside(script, place) => {
+            let script = shown(&script.to_string_lossy());
+            Some(Widening::new(key, format!("shows {script}, outside the project"), &rule.origin))
+        }
+        _ if free || same => None,
+        new => {
+            let old = old.map(written).unwrap_or_default();
+            let detail = format!("replaces {} by {}", shown(&old), shown(&written(new)));
+            Some(Widening::new(key, detail, &rule.origin))
+        }
+    }
+}
+
+/// Single values that get more open than they are.
+fn switches(before: &Config, values: &Values) -> Vec<Widening> {
+    let mut found = Vec::new();
+    if let Some(docker) =
+        values.docker.as_ref().filter(|docker| docker.value && !before.docker.value)
+    {
+        found.push(Widening::new("docker", "shares the daemon's socket", &docker.origin));
+    }
+    if let Some(network) = &values.network
+        && network.value == Network::On
+        && before.network.value > Network::On
+    {
+        found.push(Widening::new("network", "turns the network on", &network.origin));
+    }
+    if let Some(tmp) = &values.tmp
+        && tmp.value == Tmp::Host
+        && before.tmp.value == Tmp::Private
+    {
+        found.push(Widening::new("tmp", "shares the host's temporary files", &tmp.origin));
+    }
+    if let Some(cow) =
+        values.cow.as_ref().filter(|cow| !cow.value.is_on() && before.cow.value.is_on())
+    {
+        found.push(Widening::new("cow", "writes straight into the tree", &cow.origin));
+    }
+    found
+}
+
+/// A container has no network unless it is given one. Other ways than the host's widen anyway.
+fn container_network(before: &Config, values: &Values) -> Option<Widening> {
+    let network = values.session.network.as_ref()?;
+    let mut session = before.session.clone();
+    session.apply(values.session.clone());
+    let mounts = before.mounts.iter().chain(values.mounts.iter().map(|(_, mount)| mount));
+    let mounts: Vec<_> = mounts.cloned().collect();
+    let is_new = before.session.network.as_ref().is_none_or(|old| old.value != network.value);
+    let opens = network.value == ContainerNetwork::Host && is_new;
+    (opens && session.backend(&mounts) == Backend::Docker)
+        .then(|| Widening::new("network", "gives a container the host's network", &network.origin))
+}
+
+/// Lines about hosts. Where everything could be reached before, a list only narrows.
+fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
+    if before.network.value == Network::On {
+        return Vec::new();
+    }
+    let is_new = |list: HostList, line: &str| {
+        before.network.value == Network::Off || !before.hosts.allow(list, line)
+    };
+    let widening = |(list, line): &(HostList, Sourced<String>)| {
+        let text = line.value.as_str();
+        let detail = match (list, text.starts_with('!')) {
+            (HostList::Denied, true) => format!("takes back {}", shown(unmarked(text))),
+            (HostList::Allowed | HostList::Private, false) if is_new(*list, text) => {
+                format!("lets {} be reached", shown(text))
+            }
+            _ => return None,
+        };
+        Some(Widening::new(format!("network.{}", list.key()), detail, &line.origin))
+    };
+    values.hosts.iter().filter_map(widening).chain(upload_limit(before, values)).collect()
+}
+
+/// Less may be sent by a stranger's word, and not more.
+fn upload_limit(before: &Config, values: &Values) -> Option<Widening> {
+    let (old, new) = (before.upload_limit.as_ref()?, values.upload_limit.as_ref()?);
+    let detail = || format!("lets {} bytes be sent in the place of {}", new.value, old.value);
+    (new.value > old.value).then(|| Widening::new("network.upload_limit", detail(), &new.origin))
+}
+
+/// Lists and maps whose every line opens something.
+fn lists(before: &Config, values: &Values) -> Vec<Widening> {
+    let mut found = Vec::new();
+    for socket in values.sockets.iter().filter(|socket| !socket.value.starts_with('!')) {
+        let detail = format!("opens {}", shown(&socket.value));
+        found.push(Widening::new("sockets", detail, &socket.origin));
+    }
+    for (key, mount) in &values.mounts {
+        let host = shown(&mount.value.host.to_string_lossy());
+        let inside = shown(&mount.value.target.to_string_lossy());
+        let detail = format!("shows {host} as {inside}, {}", mount.value.access.word());
+        found.push(Widening::new(*key, detail, &mount.origin));
+    }
+    for (name, value) in &values.env {
+        if before.env.get(name).is_some_and(|old| old.value == value.value) {
+            continue;
+        }
+        let verb = if value.value.is_some() { "sets" } else { "lets through" };
+        found.push(Widening::new("env", format!("{verb} {}", shown(name)), &value.origin));
+    }
+    for (name, secret) in &values.secrets {
+        if before.secrets.get(name).is_some_and(|old| old.value == secret.value) {
+            continue;
+        }
+        let detail = format!("uses a secret as {}", shown(secret.value.env_var.as_str()));
+        found.push(Widening::new(format!("secrets.{name}"), detail, &secret.origin));
+    }
+    for (key, _) in values.session_keys.iter().filter(|(_, widens)| *widens) {
+        found.push(Widening::new(key.value.as_str(), "reaches beyond the sandbox", &key.origin));
+    }
+    found
+}

@@ -1,0 +1,370 @@
+//! One layer's values, each with its origin: the same shape for a file and for the flags.
+
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::discover::Found;
+use super::enforced;
+use super::error::ConfigError;
+use super::file::{
+    At, CommandName, EnvName, EnvValue, FileConfig, FileError, HostText, Invalid, MountMode,
+    NetworkText, PathText, Position, PresetToggle, Problem, Secret,
+};
+use super::layer::{Origin, Sourced};
+use super::place::Place;
+use super::{
+    Access, BindMount, ContainerNetwork, Cow, CowScope, HostList, Launcher, Network, PathRule,
+    Request, SessionConfig, Tmp,
+};
+use crate::config::command_rule::{Builtin, CommandRule};
+use crate::text::shown;
+
+/// What one layer says. Patterns still carry their `!`.
+#[derive(Debug, Default)]
+pub struct Values {
+    pub(super) presets: Vec<Sourced<String>>,
+    pub(super) paths: Vec<Sourced<PathRule>>,
+    pub(super) commands: Vec<(String, Sourced<CommandRule>)>,
+    pub(super) network: Option<Sourced<Network>>,
+    pub(super) hosts: Vec<(HostList, Sourced<String>)>,
+    pub(super) upload_limit: Option<Sourced<u64>>,
+    pub(super) docker: Option<Sourced<bool>>,
+    pub(super) tmp: Option<Sourced<Tmp>>,
+    pub(super) launcher: Option<Sourced<Launcher>>,
+    pub(super) cow: Option<Sourced<Cow>>,
+    pub(super) sockets: Vec<Sourced<String>>,
+    /// Bind mounts, each with the key that it was written under.
+    pub(super) mounts: Vec<(&'static str, Sourced<BindMount>)>,
+    pub(super) env: Vec<(String, Sourced<Option<OsString>>)>,
+    pub(super) secrets: Vec<(String, Sourced<Secret>)>,
+    pub(super) session: SessionConfig,
+    /// The keys of sessions that are written, and whether they widen.
+    pub(super) session_keys: Vec<(Sourced<String>, bool)>,
+}
+
+/// A file on its way to values.
+struct Source<'a> {
+    found: &'a Found,
+    path: Arc<Path>,
+    place: &'a Place,
+}
+
+impl Source<'_> {
+    fn origin(&self, position: Position) -> Origin {
+        Origin::File { layer: self.found.layer, path: Arc::clone(&self.path), line: position.line }
+    }
+
+    fn at<T, U>(&self, at: &At<T>, value: impl FnOnce(&T) -> U) -> Sourced<U> {
+        Sourced::new(value(&at.value), self.origin(at.position))
+    }
+
+    fn copy<T: Copy>(&self, at: Option<&At<T>>) -> Option<Sourced<T>> {
+        at.map(|at| self.at(at, |value| *value))
+    }
+
+    fn clone_of<T: Clone>(&self, at: Option<&At<T>>) -> Option<Sourced<T>> {
+        at.map(|at| self.at(at, T::clone))
+    }
+
+    fn error(&self, position: Position, key: &str, problem: Invalid) -> FileError {
+        let problem = Problem::Invalid { message: problem.message, hint: problem.hint };
+        let problem = Problem::In { key: key.to_owned(), problem: Box::new(problem) };
+        FileError::new(&self.path, position, problem)
+    }
+
+    fn paths(&self, file: &FileConfig) -> Vec<Sourced<PathRule>> {
+        let lists = [
+            (Access::Rw, &file.filesystem.rw),
+            (Access::Ro, &file.filesystem.ro),
+            (Access::Exclude, &file.filesystem.exclude),
+        ];
+        let rule = |access, at: &At<PathText>| {
+            self.at(at, |text| PathRule { access, pattern: text.as_str().to_owned() })
+        };
+        lists
+            .into_iter()
+            .flat_map(|(access, list)| list.iter().map(move |at| rule(access, at)))
+            .collect()
+    }
+
+    fn hosts(&self, file: &FileConfig) -> Vec<(HostList, Sourced<String>)> {
+        let Some(At { value: NetworkText::Table(table), .. }) = &file.network else {
+            return Vec::new();
+        };
+        let lists = [
+            (HostList::Allowed, &table.allowed_hosts),
+            (HostList::Private, &table.private_hosts),
+            (HostList::Denied, &table.denied_hosts),
+        ];
+        let line = |at: &At<HostText>| self.at(at, |text| text.as_str().to_owned());
+        lists
+            .into_iter()
+            .flat_map(|(list, lines)| lines.iter().flatten().map(move |at| (list, line(at))))
+            .collect()
+    }
+
+    fn upload_limit(&self, file: &FileConfig) -> Option<Sourced<u64>> {
+        let NetworkText::Table(table) = &file.network.as_ref()?.value else { return None };
+        table.upload_limit.as_ref().map(|at| self.at(at, |limit| limit.0))
+    }
+
+    fn commands(
+        &self,
+        file: &FileConfig,
+    ) -> Result<Vec<(String, Sourced<CommandRule>)>, FileError> {
+        let rules = file.commands.iter().map(|(name, at)| {
+            let rule = command(name, at.value.0.clone(), self.place).map_err(|problem| {
+                self.error(at.position, &format!("commands.{}", name.as_str()), problem)
+            })?;
+            Ok((name.as_str().to_owned(), Sourced::new(rule, self.origin(at.position))))
+        });
+        rules.collect()
+    }
+
+    /// Secrets, with absolute paths: relative ones are relative to the file.
+    fn secrets(&self, file: &FileConfig) -> Result<Vec<(String, Sourced<Secret>)>, FileError> {
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        let expand = |path: &String| {
+            place_of(path, dir, self.place).map(|path| path.to_string_lossy().into_owned())
+        };
+        let secrets = file.secrets.iter().map(|(name, at)| {
+            let made = at.value.check().and_then(|()| {
+                Ok(Secret {
+                    from_file: at.value.from_file.as_ref().map(expand).transpose()?,
+                    from_env_file: at.value.from_env_file.as_ref().map(expand).transpose()?,
+                    ..at.value.clone()
+                })
+            });
+            let made = made
+                .map_err(|problem| self.error(at.position, &format!("secrets.{name}"), problem))?;
+            Ok((name.clone(), Sourced::new(made, self.origin(at.position))))
+        });
+        secrets.collect()
+    }
+
+    /// The keys of sessions. What they mean for a container is not looked at here.
+    fn session(&self, file: &FileConfig) -> Result<SessionConfig, FileError> {
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        let env_file = file.env_file.as_ref().map(|at| {
+            let path = place_of(at.value.as_str(), dir, self.place)
+                .map_err(|problem| self.error(at.position, "env_file", problem))?;
+            Ok(Sourced::new(path, self.origin(at.position)))
+        });
+        Ok(SessionConfig {
+            backend: self.clone_of(file.backend.as_ref()),
+            image: self.clone_of(file.image.as_ref()),
+            runtime: self.clone_of(file.runtime.as_ref()),
+            agent: self.clone_of(file.agent.as_ref()),
+            env_file: env_file.transpose()?,
+            env_accepted: None,
+            resources: self.clone_of(file.resources.as_ref()),
+            proxy: self.clone_of(file.proxy.as_ref()),
+            workspace: self.clone_of(file.workspace.as_ref()),
+            home: self.clone_of(file.home.as_ref()),
+            services: self.clone_of(file.services.as_ref()),
+            host_commands: self.clone_of(file.host_commands.as_ref()),
+            network: file.network.as_ref().map(|at| self.at(at, ContainerNetwork::of_text)),
+            nested: file.sandbox.as_ref().map(|at| self.at(at, |_| ())),
+        })
+    }
+
+    fn mounts(
+        &self,
+        file: &FileConfig,
+    ) -> Result<Vec<(&'static str, Sourced<BindMount>)>, FileError> {
+        let mut mounts = Vec::new();
+        for at in &file.mounts {
+            let text = &at.value;
+            let access = if text.mode == MountMode::Rw { Access::Rw } else { Access::Ro };
+            let mount = bind(&text.host, &text.container, access, None, self.place)
+                .map_err(|problem| self.error(at.position, "mounts", problem))?;
+            mounts.push(("mounts", Sourced::new(mount, self.origin(at.position))));
+        }
+        // Relative to the file as it was found: a link's own directory, not its target's.
+        let dir = self.path.parent();
+        for at in file.shared_dirs.iter().flat_map(|dirs| dirs.value.all()) {
+            let text = &at.value;
+            let access = if text.read_only { Access::Ro } else { Access::Rw };
+            let mount = bind(&text.host, &text.guest, access, dir, self.place)
+                .map_err(|problem| self.error(at.position, "shared_dirs", problem))?;
+            mounts.push(("shared_dirs", Sourced::new(mount, self.origin(at.position))));
+        }
+        Ok(mounts)
+    }
+}
+
+impl Values {
+    /// A file's values. Keys of sessions are kept by name.
+    pub(super) fn of_file(
+        file: &FileConfig,
+        found: &Found,
+        place: &Place,
+    ) -> Result<Self, FileError> {
+        let source = Source { found, path: Arc::from(found.path.as_path()), place };
+        let preset = |at| source.at(at, |toggle: &PresetToggle| toggle.as_str().to_owned());
+        let socket = |at| source.at(at, |path: &PathText| path.as_str().to_owned());
+        let env = |(name, at): (&EnvName, &At<EnvValue>)| {
+            let value = |value: &EnvValue| match value {
+                EnvValue::Pass => None,
+                EnvValue::Set(text) => Some(OsString::from(text)),
+            };
+            (name.as_str().to_owned(), source.at(at, value))
+        };
+        let network = file
+            .network
+            .as_ref()
+            .and_then(|at| Some(Sourced::new(at.value.local()?, source.origin(at.position))));
+        let session_keys = enforced::asked(file).map(|(row, position)| {
+            (Sourced::new(row.key.to_owned(), source.origin(position)), row.widens)
+        });
+        Ok(Self {
+            presets: file.filesystem.presets.iter().map(preset).collect(),
+            paths: source.paths(file),
+            commands: source.commands(file)?,
+            network,
+            hosts: source.hosts(file),
+            upload_limit: source.upload_limit(file),
+            docker: source.copy(file.docker.as_ref()),
+            tmp: source.copy(file.tmp.as_ref()),
+            launcher: source.copy(file.launcher.as_ref()),
+            cow: file
+                .cow
+                .as_ref()
+                .map(|at| source.at(at, |engine| Cow { engine: *engine, scope: CowScope::Work })),
+            sockets: file.sockets.iter().map(socket).collect(),
+            mounts: source.mounts(file)?,
+            env: file.env.iter().map(env).collect(),
+            secrets: source.secrets(file)?,
+            session: source.session(file)?,
+            session_keys: session_keys.collect(),
+        })
+    }
+
+    /// The flags' values.
+    pub(super) fn of_request(request: &Request, place: &Place) -> Result<Self, ConfigError> {
+        let mut values = Self {
+            network: network(request)?,
+            docker: request.docker.map(|docker| {
+                let flag = if docker { "--docker" } else { "--docker=false" };
+                Sourced::new(docker, Origin::Flag(flag.to_owned()))
+            }),
+            cow: request.cow.map(|cow| Sourced::new(cow, Origin::Flag(cow.flag()))),
+            ..Self::default()
+        };
+        let network = values.network.clone();
+        values.session.network =
+            network.map(|network| Sourced::new(network.value.into(), network.origin));
+        for host in &request.hosts {
+            let flag = format!("--allow-host {host}");
+            let text = flagged(&flag, HostText::new(host.as_str()))?;
+            let line = Sourced::new(text.as_str().to_owned(), Origin::Flag(flag));
+            values.hosts.push((HostList::Allowed, line));
+        }
+        for (access, pattern) in &request.paths {
+            let flag = format!("--{} {pattern}", access.word());
+            let text = flagged(&flag, PathText::new(pattern.as_str()))?;
+            let rule = PathRule { access: *access, pattern: text.as_str().to_owned() };
+            values.paths.push(Sourced::new(rule, Origin::Flag(flag)));
+        }
+        for (name, rule) in &request.commands {
+            let flag = format!("--cmd {name}={}", written(rule));
+            let known = flagged(&flag, CommandName::new(name.as_str()))?;
+            let rule = flagged(&flag, command(&known, rule.clone(), place))?;
+            values.commands.push((name.clone(), Sourced::new(rule, Origin::Flag(flag))));
+        }
+        for (name, value) in &request.env {
+            // The value may be a credential: an origin is printed, so it names the variable alone.
+            let flag = format!("--env {name}");
+            flagged(&flag, EnvName::new(name.as_str()))?;
+            values.env.push((name.clone(), Sourced::new(value.clone(), Origin::Flag(flag))));
+        }
+        Ok(values)
+    }
+}
+
+/// `--network`, or what `--allow-host` says about it: only by name.
+fn network(request: &Request) -> Result<Option<Sourced<Network>>, ConfigError> {
+    let by_host = request.hosts.first().map(|host| format!("--allow-host {host}"));
+    let (network, flag) = match (request.network, by_host) {
+        (Some(Network::Allow), _) => (Network::Allow, "--network=allow".to_owned()),
+        (None, None) => return Ok(None),
+        (None, Some(flag)) => (Network::Allow, flag),
+        (Some(Network::On), None) => (Network::On, "--network".to_owned()),
+        (Some(Network::Off), None) => (Network::Off, "--network=false".to_owned()),
+        (Some(network), Some(flag)) => {
+            let all = if network == Network::On { "everything" } else { "nothing" };
+            let problem =
+                Invalid::new(format!("`--network` lets {all} through, so this does nothing"))
+                    .hint("leave `--network` out");
+            return Err(ConfigError::Flag { flag, problem });
+        }
+    };
+    Ok(Some(Sourced::new(network, Origin::Flag(flag))))
+}
+
+fn flagged<T>(flag: &str, result: Result<T, Invalid>) -> Result<T, ConfigError> {
+    result.map_err(|problem| ConfigError::Flag { flag: flag.to_owned(), problem })
+}
+
+/// A rule as a flag or a file writes it.
+pub(super) fn written(rule: &CommandRule) -> String {
+    match rule {
+        CommandRule::Raw => "true".to_owned(),
+        CommandRule::Block => "false".to_owned(),
+        CommandRule::Builtin(Builtin::Git) => "@git".to_owned(),
+        CommandRule::Script(path) => path.display().to_string(),
+    }
+}
+
+/// A rule that fits its command, with an absolute script.
+fn command(name: &CommandName, rule: CommandRule, place: &Place) -> Result<CommandRule, Invalid> {
+    match rule {
+        CommandRule::Builtin(Builtin::Git) if name.as_str() != "git" => {
+            Err(Invalid::new(format!("the preset `@git` wraps git, not {}", shown(name.as_str()))))
+        }
+        CommandRule::Script(path) => {
+            // What comes from a flag may be no UTF-8; then there is no `~` to expand either.
+            let script = match path.to_str() {
+                Some("") => return Err(Invalid::new("a script needs a path")),
+                Some(text) => place.expand(text, &place.cwd)?,
+                None => place.cwd.join(&path),
+            };
+            Ok(CommandRule::Script(script))
+        }
+        other => Ok(other),
+    }
+}
+
+fn place_of(path: &str, dir: &Path, place: &Place) -> Result<PathBuf, Invalid> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Invalid::new(format!("{} is no path", shown(path))));
+    }
+    place.expand(path, dir)
+}
+
+/// A bind mount; `base` is what a relative host path is relative to, if it may be.
+fn bind(
+    host: &str,
+    target: &str,
+    access: Access,
+    base: Option<&Path>,
+    place: &Place,
+) -> Result<BindMount, Invalid> {
+    for path in [host, target] {
+        if path.is_empty() || path.contains('\0') {
+            return Err(Invalid::new(format!("{} is no path", shown(path))));
+        }
+    }
+    let host = place.expand(host, base.unwrap_or(Path::new("")))?;
+    if !host.is_absolute() {
+        let host = shown(&host.to_string_lossy());
+        return Err(Invalid::new(format!("the host path {host} is not absolute"))
+            .hint("write it from `/` or `~/` on; `shared_dirs` takes relative paths"));
+    }
+    let inside: PathBuf = Path::new(target).components().collect();
+    if !inside.is_absolute() || inside.components().any(|part| part == Component::ParentDir) {
+        return Err(Invalid::new(format!("{} is no absolute path inside", shown(target))));
+    }
+    Ok(BindMount { host, target: inside, access })
+}

@@ -1,0 +1,22 @@
+//! Policy: what was configured becomes typed values, each with the place where it is written.
+//!
+//! ```text
+//! host      facts about this machine and user, read once
+//! variable  environment variables that a sandbox hides, by name
+//! network   names, addresses, and which of them may be reached
+//! catalog   providers and what belongs to each
+//! config    files and flags → one merged configuration
+//! path      path patterns, resolved against the file system
+//! preset    named sets of rules
+//! ```
+
+pub mod host;
+pub mod text;
+pub mod variable;
+pub mod network;
+pub mod provider;
+pub mod config;
+pub mod path;
+pub mod preset;
+
+pub use host::Host;

@@ -1,0 +1,39 @@
+//! Which hosts a sandbox may reach: one strict parser, patterns matched label by label, and what
+//! the answer is. Pure; used by the configuration, by `why`, and by the proxy that enforces it.
+//!
+//! ```
+//! use sandbox_policy::network::{EgressPolicy, HostPort, HostRule, Verdict};
+//!
+//! let rule = HostRule::new("*.github.com:443".parse()?, "flag --allow-host");
+//! let policy = EgressPolicy { allowed: vec![rule], ..EgressPolicy::default() };
+//! let asked: HostPort = "api.github.com:443".parse()?;
+//! assert!(matches!(policy.judge(&asked), Verdict::Allowed(_)));
+//! assert!("api.github.com\0.evil.io:443".parse::<HostPort>().is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod host;
+mod pattern;
+mod preset;
+mod address;
+mod policy;
+mod variables;
+pub mod hello;
+pub mod dns;
+pub mod blocked;
+#[cfg(test)]
+mod tests;
+
+pub use address::{AddressClass, class};
+pub use host::{HostError, HostName, HostPort};
+pub use pattern::{HostPattern, PatternError};
+pub use policy::{EgressPolicy, HostRule, Refusal, UploadLimit, Verdict, allow_command};
+pub use preset::{HOST_PRESETS, HostPreset, host_preset};
+pub use variables::proxy_variables;
+
+/// Where the proxy is found in a sandbox that reaches hosts by name.
+pub const PROXY_PORT: u16 = 3128;
+
+/// The only name server that such a sandbox has.
+pub const RESOLVER_CONFIGURATION: &str =
+    "# The sandbox's own: it answers for the hosts that are allowed.\nnameserver 127.0.0.1\n";

@@ -1,0 +1,235 @@
+//! Presets: every `@name` becomes lines of rules. The tables are data; this is the only code.
+
+mod base;
+mod secrets;
+mod caches;
+pub mod agents;
+mod lint;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::config::{Access, Config, Origin, PathRule, Sourced};
+use crate::host::Host;
+
+/// A line of a preset: what is asked for, and the path as a user would write it.
+pub type Line = (Access, &'static str);
+
+/// The presets in the order in which they are listed, with what they stand for.
+pub const NAMES: &[(&str, &str)] = &[
+    ("@base", "working directory writable, home readable, ~/.ssh ~/.gnupg ~/.aws hidden"),
+    (
+        "@secrets",
+        "credentials, histories, browser profiles, agent sockets and secret variables hidden",
+    ),
+    ("@caches", "package caches writable, the programs in them read-only"),
+    ("@agents", "state of the coding agents writable"),
+    ("@git", "hooks and configuration of repositories read-only"),
+    ("@git-strict", "as @git, and other branches and tags read-only"),
+    ("@lint/ts", "configuration of TypeScript and JavaScript linters read-only"),
+    ("@lint/go", "configuration of Go linters read-only"),
+    ("@lint/python", "configuration of Python linters read-only"),
+    ("@lint/all", "all of @lint/*"),
+    ("@all", "@base @secrets @caches @agents @git @lint/all; the default"),
+];
+
+const ALL: &[&str] =
+    &["@base", "@secrets", "@caches", "@agents", "@git", "@lint/ts", "@lint/go", "@lint/python"];
+
+/// The presets that are on, after all toggles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presets(BTreeSet<&'static str>);
+
+impl Presets {
+    /// Starts from `@all` and carries out the toggles in order; the last one wins.
+    pub fn of(toggles: &[Sourced<String>]) -> Self {
+        let mut on: BTreeSet<&'static str> = ALL.iter().copied().collect();
+        for toggle in toggles {
+            match toggle.value.strip_prefix('!') {
+                // `@git-strict` brings `@git` along, but does not take it away.
+                Some("@git-strict") => {
+                    on.remove("@git-strict");
+                }
+                Some(name) => members(name).iter().for_each(|member| {
+                    on.remove(member);
+                }),
+                None => on.extend(members(&toggle.value)),
+            }
+        }
+        Self(on)
+    }
+
+    /// Whether a preset is on.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    /// The names of those that are on.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().copied()
+    }
+}
+
+/// What a name switches. Names were checked when the configuration was read.
+fn members(name: &str) -> Vec<&'static str> {
+    match name {
+        "@all" => ALL.to_vec(),
+        "@lint/all" => vec!["@lint/ts", "@lint/go", "@lint/python"],
+        "@git-strict" => vec!["@git", "@git-strict"],
+        other => NAMES.iter().map(|(name, _)| *name).filter(|name| *name == other).collect(),
+    }
+}
+
+/// Every path rule: the lines of the presets that are on, then the user's own.
+pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>) {
+    let presets = Presets::of(&config.presets);
+    // Without a home there is nothing of the home to rule; the line `~` of `@base` insists on one.
+    let has_home = host.home.is_some();
+    let mut rules: Vec<_> = tables()
+        .filter(|table| presets.has(table.preset) && (host.uid == 0 || !table.only_root))
+        .flat_map(|Table { preset, lines, .. }| {
+            lines.iter().map(move |(access, pattern)| line(preset, *access, pattern))
+        })
+        .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
+        // Whoever stands in `/` did not mean to open the whole machine.
+        .filter(|rule| rule.value.pattern != "." || config.cwd != Path::new("/"))
+        .collect();
+    if presets.has("@caches") {
+        rules.extend(programs_in_caches(host));
+    }
+    rules.extend(config.paths.iter().cloned());
+    (presets, rules)
+}
+
+/// Lines of one preset.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    /// The preset.
+    pub preset: &'static str,
+    /// Whether they hold only when root asks: nobody else could read these paths anyway.
+    pub only_root: bool,
+    /// The lines.
+    pub lines: &'static [Line],
+}
+
+/// Every preset that is a list of paths, in order. `@git` is none: it goes by the repositories.
+pub fn tables() -> impl Iterator<Item = Table> {
+    [
+        ("@base", base::BASE),
+        ("@secrets", secrets::HOME),
+        ("@secrets", secrets::SYSTEM),
+        ("@secrets", secrets::SOCKETS),
+        ("@caches", caches::CACHES),
+        ("@agents", agents::AGENTS),
+        ("@lint/ts", lint::TS),
+        ("@lint/go", lint::GO),
+        ("@lint/python", lint::PYTHON),
+    ]
+    .into_iter()
+    .map(|(preset, lines)| Table { preset, only_root: lines == secrets::SYSTEM, lines })
+}
+
+/// The files that a preset of linters protects, by their names in the project.
+pub fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
+    let lines = match preset {
+        "@lint/ts" => lint::TS,
+        "@lint/go" => lint::GO,
+        "@lint/python" => lint::PYTHON,
+        _ => &[],
+    };
+    lines.iter().map(|(_, file)| *file)
+}
+
+fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
+    Sourced::new(PathRule { access, pattern: pattern.to_owned() }, Origin::Preset(preset))
+}
+
+/// Whatever the user has on `$PATH` inside a cache must not be writable from inside.
+fn programs_in_caches(host: &Host) -> Vec<Sourced<PathRule>> {
+    let Some(home) = &host.home else { return Vec::new() };
+    let writable = caches::CACHES.iter().filter(|(access, _)| *access == Access::Rw);
+    let caches: Vec<_> = writable
+        .filter_map(|(_, path)| path.strip_prefix("~/"))
+        .map(|path| home.join(path))
+        .collect();
+    host.search_path()
+        .into_iter()
+        .filter(|dir| caches.iter().any(|cache| dir.starts_with(cache)))
+        .filter_map(|dir| dir.to_str().map(|dir| line("@caches", Access::Ro, dir)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toggles(names: &[&str]) -> Vec<Sourced<String>> {
+        names.iter().map(|name| Sourced::new((*name).to_owned(), Origin::Default)).collect()
+    }
+
+    #[test]
+    fn presets_start_from_all_and_the_last_toggle_wins() {
+        for (names, on, off) in [
+            (&[][..], "@base", "@git-strict"),
+            (&["@git-strict"], "@git-strict", ""),
+            (&["!@all", "@caches"], "@caches", "@base"),
+            (&["!@all", "@git-strict"], "@git", "@base"),
+            (&["@git-strict", "!@all"], "@git-strict", "@git"),
+            (&["!@git-strict"], "@git", "@git-strict"),
+            (&["@git-strict", "!@git-strict"], "@git", "@git-strict"),
+            (&["!@lint/all"], "@git", "@lint/ts"),
+            (&["!@lint/ts", "@lint/ts"], "@lint/ts", ""),
+        ] {
+            let presets = Presets::of(&toggles(names));
+            assert!(presets.has(on), "{names:?} should turn {on} on");
+            assert!(!presets.has(off), "{names:?} should leave {off} off");
+        }
+    }
+
+    fn expanded(home: Option<&str>, uid: u32, toggles_: &[&str], path: &str) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host {
+            cwd: Some(dir.path().to_path_buf()),
+            home: home.map(Into::into),
+            env: std::iter::once(("PATH".into(), path.into())).collect(),
+            exe: "/usr/bin/env".into(),
+            uid,
+            gid: uid,
+            inside: false,
+        };
+        let mut config = crate::config::load(&host, &crate::config::Request::default()).unwrap();
+        config.presets.extend(toggles(toggles_));
+        let (_, rules) = expand(&host, &config);
+        let text = |rule: &Sourced<PathRule>| {
+            format!("{} {} {}", rule.origin, rule.value.access.word(), rule.value.pattern)
+        };
+        rules.iter().map(text).collect()
+    }
+
+    #[test]
+    fn expand_writes_out_the_presets_that_are_on() {
+        let home = Some("/home/u");
+        for (why, home, uid, toggles, path, line, expected) in [
+            ("base", home, 1, &[][..], "/bin", "preset @base rw .", true),
+            ("base off", home, 1, &["!@base"], "/bin", "preset @base rw .", false),
+            ("secrets", home, 1, &["!@base"], "/bin", "preset @secrets exclude ~/.ssh", true),
+            ("home itself", None, 1, &[], "/bin", "preset @base ro ~", true),
+            ("nothing in no home", None, 1, &[], "/bin", "preset @caches rw ~/.cache", false),
+            ("root's", home, 0, &[], "/bin", "preset @secrets exclude /etc/shadow", true),
+            ("nobody else's", home, 1, &[], "/bin", "preset @secrets exclude /etc/shadow", false),
+            (
+                "programs in a cache",
+                home,
+                1,
+                &[],
+                "/bin:/home/u/.npm/x/bin",
+                "preset @caches ro /home/u/.npm/x/bin",
+                true,
+            ),
+            ("lint off", home, 1, &["!@lint/all"], "/bin", "preset @lint/ts ro biome.json", false),
+        ] {
+            let lines = expanded(home, uid, toggles, path);
+            assert_eq!(lines.iter().any(|rule| rule == line), expected, "{why}: {line}");
+        }
+    }
+}

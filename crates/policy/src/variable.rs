@@ -1,0 +1,281 @@
+//! Environment variables that a sandbox hides, by name and reason.
+
+use std::ffi::OsStr;
+
+/// Why a variable does not reach the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hidden {
+    /// It holds a credential.
+    Credential,
+    /// It leads to a socket that is not there.
+    Socket,
+    /// It makes programs run other code.
+    Injecting,
+}
+
+/// The names that `@secrets` hides, by reason; `*` stands for any text at the start or the end.
+pub fn hidden_variables() -> [(Hidden, &'static [&'static str]); 3] {
+    [
+        (Hidden::Credential, VARIABLES),
+        (Hidden::Socket, SOCKET_VARIABLES),
+        (Hidden::Injecting, INJECTING_VARIABLES),
+    ]
+}
+
+/// The names of model providers' variables: they stay, whatever they hold.
+pub fn provider_variables() -> &'static [&'static str] {
+    PROVIDERS
+}
+
+/// Returns true when a variable is called a secret, no matter whose.
+pub fn is_called_a_secret(name: &str) -> bool {
+    VARIABLES.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Returns the reason why `@secrets` hides a variable, if it does.
+pub fn hides_variable(name: &OsStr, value: &OsStr) -> Option<Hidden> {
+    let name = name.to_str()?;
+    let listed = |table: &[&str]| table.iter().any(|pattern| matches(pattern, name));
+    if listed(SOCKET_VARIABLES) {
+        return Some(Hidden::Socket);
+    }
+    if listed(INJECTING_VARIABLES) || preloads(name, value) {
+        return Some(Hidden::Injecting);
+    }
+    (listed(VARIABLES) && !listed(PROVIDERS)).then_some(Hidden::Credential)
+}
+
+/// `NODE_OPTIONS` is mostly used for memory limits; only loading code with it is not passed on.
+fn preloads(name: &str, value: &OsStr) -> bool {
+    let loads = ["--require", "-r", "--import", "--loader", "--experimental-loader", "--env-file"];
+    name == "NODE_OPTIONS"
+        && value.to_string_lossy().split_whitespace().any(|word| {
+            loads.iter().any(|flag| {
+                word == *flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))
+            })
+        })
+}
+
+/// `*` at the start or the end stands for any text; nothing else is special.
+fn matches(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == pattern,
+    }
+}
+
+/// Variables that hold credentials. `*` stands for any text at the start or the end.
+const VARIABLES: &[&str] = &[
+    // Clouds.
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_*",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CREDENTIALS",
+    "GOOGLE_OAUTH_*",
+    "CLOUDSDK_AUTH_*",
+    "GCP_*",
+    "AZURE_CLIENT_*",
+    "AZURE_STORAGE_*",
+    "ARM_CLIENT_*",
+    "ARM_ACCESS_KEY",
+    "KUBECONFIG",
+    "KUBE_TOKEN",
+    // Forges and registries.
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GITHUB_PAT",
+    "GITLAB_*",
+    "BITBUCKET_*",
+    "CI_JOB_*",
+    "NPM_CONFIG__AUTH*",
+    "npm_config__auth*",
+    "TWINE_*",
+    "DOCKER_AUTH_CONFIG",
+    "DOCKER_CONFIG",
+    "REGISTRY_AUTH_FILE",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    // Databases.
+    "DATABASE_URL",
+    "*_DATABASE_URL",
+    "PGPASSWORD",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "MYSQL_PWD",
+    "REDIS_URL",
+    "MONGODB_URI",
+    "MONGO_URL",
+    "MONGO_URI",
+    "AMQP_URL",
+    "*_DSN",
+    // Infrastructure.
+    "VAULT_*",
+    "TF_VAR_*",
+    "TF_TOKEN_*",
+    "OP_SESSION_*",
+    "BW_SESSION",
+    "RESTIC_*",
+    "BORG_PASS*",
+    "RCLONE_*",
+    "SOPS_*",
+    "ANSIBLE_VAULT_*",
+    "KRB5CCNAME",
+    // Anything that is called a secret.
+    "*_TOKEN",
+    "*_SECRET",
+    "*_SECRETS",
+    "*_SECRET_KEY",
+    "*_API_KEY",
+    "*_APIKEY",
+    "*_ACCESS_KEY",
+    "*_AUTH_KEY",
+    "*_PRIVATE_KEY",
+    "*_SIGNING_KEY",
+    "*_ENCRYPTION_KEY",
+    "*_PASSWORD",
+    "*_PASSWD",
+    "*_PASSPHRASE",
+    "*_CREDENTIALS",
+    "*_WEBHOOK_URL",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "API_KEY",
+];
+
+/// Model providers: what an agent needs to do its work stays.
+const PROVIDERS: &[&str] = &[
+    "ANTHROPIC_*",
+    "CLAUDE_*",
+    "OPENAI_*",
+    "CODEX_*",
+    "AZURE_OPENAI_*",
+    "GEMINI_*",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "GOOGLE_GENAI_*",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "OPENROUTER_*",
+    "MISTRAL_*",
+    "CODESTRAL_*",
+    "GROQ_*",
+    "XAI_*",
+    "DEEPSEEK_*",
+    "TOGETHER_*",
+    "FIREWORKS_*",
+    "CEREBRAS_*",
+    "COHERE_*",
+    "PERPLEXITY_*",
+    "MOONSHOT_*",
+    "KIMI_*",
+    "DASHSCOPE_*",
+    "ZAI_*",
+    "ZHIPU*",
+    "MINIMAX_*",
+    "OPENCODE_*",
+    "OLLAMA_*",
+    "LITELLM_*",
+    "VOYAGE_*",
+];
+
+/// Variables that lead to a socket of a program on the host.
+const SOCKET_VARIABLES: &[&str] = &[
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "GPG_AGENT_INFO",
+    "GNOME_KEYRING_CONTROL",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "WAYLAND_DISPLAY",
+    "WAYLAND_SOCKET",
+    "DISPLAY",
+    "XAUTHORITY",
+    "ICEAUTHORITY",
+    "SESSION_MANAGER",
+    "SWAYSOCK",
+    "I3SOCK",
+    "HYPRLAND_INSTANCE_SIGNATURE",
+    "NIRI_SOCKET",
+    "PULSE_SERVER",
+    "PIPEWIRE_REMOTE",
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "ZELLIJ*",
+    "KITTY_LISTEN_ON",
+    "WEZTERM_UNIX_SOCKET",
+    "ALACRITTY_SOCKET",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "EMACS_SERVER_FILE",
+    "VSCODE_IPC_HOOK*",
+    "VSCODE_GIT_*",
+    "CLAUDE_CODE_SSE_PORT",
+    "DOCKER_HOST",
+    "CONTAINER_HOST",
+    "PODMAN_HOST",
+    "CONTAINERD_ADDRESS",
+    "BUILDKIT_HOST",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "NOTIFY_SOCKET",
+];
+
+/// Variables that make programs run code, or git act elsewhere, before they do what they were
+/// asked to do.
+const INJECTING_VARIABLES: &[&str] = &[
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "BASH_ENV",
+    "ENV",
+    "PROMPT_COMMAND",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "PERL5DB",
+    "RUBYOPT",
+    "GIT_CONFIG",
+    "GIT_CONFIG_*",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_EXEC_PATH",
+    "GIT_TEMPLATE_DIR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_PROXY_COMMAND",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_hidden_by_what_they_hold() {
+        for (name, value, hidden) in [
+            ("AWS_SECRET_ACCESS_KEY", "x", Some(Hidden::Credential)),
+            ("GITHUB_TOKEN", "x", Some(Hidden::Credential)),
+            ("MY_COMPANY_API_KEY", "x", Some(Hidden::Credential)),
+            ("DATABASE_URL", "x", Some(Hidden::Credential)),
+            ("ANTHROPIC_API_KEY", "x", None),
+            ("OPENAI_API_KEY", "x", None),
+            ("PATH", "x", None),
+            ("SSH_AUTH_SOCK", "x", Some(Hidden::Socket)),
+            ("LD_PRELOAD", "x", Some(Hidden::Injecting)),
+            ("NODE_OPTIONS", "--max-old-space-size=4096", None),
+            ("NODE_OPTIONS", "--require /tmp/x.js", Some(Hidden::Injecting)),
+            ("GIT_AUTHOR_NAME", "x", None),
+        ] {
+            assert_eq!(hides_variable(OsStr::new(name), OsStr::new(value)), hidden, "{name}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Words that two processes of agent-sandbox share, each defined once and used by both sides.
+//! The crate has no dependencies, so that PID 1 of a container can use it too.
+
+pub mod variable;
+pub mod value;
+pub mod layout;
+pub mod multicall;
+pub mod attend;
+pub mod rendezvous;
+pub mod report;
+pub mod exit;
+
+pub use exit::ExitCode;
+pub mod frame;

@@ -1,0 +1,18 @@
+//! Secrets: where they lie, and how one is had.
+//!
+//! A [`Place`] says where a secret is; [`Sources`] goes there. What is kept by us lies in a [`Store`],
+//! encrypted; its key is in the system's keyring or in a file of its own.
+
+mod place;
+mod seal;
+mod keyring;
+mod store;
+mod command;
+mod login;
+mod renew;
+mod sources;
+
+pub use keyring::KeyPlace;
+pub use place::{Lasting, Login, Place};
+pub use sources::Sources;
+pub use store::{Kept, Name, Store, StoreError};

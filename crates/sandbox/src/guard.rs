@@ -1,0 +1,336 @@
+//! Looking at the end of a run: what was planted for the host's next command is undone or named.
+//!
+//! What exists is protected by mounts. What does not exist yet cannot be, without litter in the
+//! user's tree. So each run leaves a record of what must not appear or change; at its end, or at the
+//! start of the next run in that tree if it was killed, the record is compared with the tree.
+//!
+//! ```text
+//! recall   finish the work of killed runs; what earlier looks know about the tree
+//! begin    write the record
+//! finish   compare, move aside, restore, walk, report
+//! ```
+//!
+//! The records must be out of the sandbox's reach: [`Host::state_dir`] is never writable inside.
+
+mod judge;
+mod kept;
+mod later;
+mod look;
+mod quarantine;
+mod record;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::lock::LockFile;
+use sandbox_linux::raw::RawPath;
+use sandbox_linux::tree;
+use thiserror::Error;
+
+use crate::Host;
+use kept::{Class, Kept};
+use look::Look;
+use quarantine::Quarantine;
+use record::{Known as KnownRepo, Record, RunId, Stamp, Started, Tree};
+pub use report::{Failure, Later, MAX_LISTED, Moved, Report, Restored, Why};
+use sandbox_git::protect::{GitProtection, Repo};
+
+/// Why a run cannot be put on record.
+#[derive(Debug, Error)]
+pub enum GuardError {
+    /// There is no place for the record.
+    #[error("there is no home directory to keep run records in")]
+    NoStateDir,
+    /// The record cannot be written.
+    #[error("cannot keep a run record in `{}`", path.display())]
+    Record {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl GuardError {
+    /// The next step.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoStateDir => Some("set `HOME` or `XDG_STATE_HOME` to an absolute path".into()),
+            Self::Record { .. } => {
+                Some("make that directory writable, or set `XDG_STATE_HOME` to another one".into())
+            }
+        }
+    }
+}
+
+/// What earlier runs left for this one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// What looking after killed runs found.
+    pub report: Report,
+    /// What is known of the roots.
+    pub known: Known,
+}
+
+/// What earlier looks found below some roots.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Repositories: the `known` of [`discover`](sandbox_git::protect::discover).
+    pub repositories: Vec<PathBuf>,
+    /// Whether each root was looked at before, to its end.
+    pub complete: bool,
+}
+
+/// Makes the place for records. Before anything is planned: only what is there can be kept out of
+/// a sandbox.
+pub fn make_place(host: &Host) -> Result<(), GuardError> {
+    let path = host.state_dir().ok_or(GuardError::NoStateDir)?;
+    record::private_dir(&path).map_err(|source| GuardError::Record { path, source })
+}
+
+/// Tells what is known about some roots, and changes nothing.
+pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
+    let mut known = Known { complete: true, ..Known::default() };
+    let Some(state) = host.state_dir() else { return Known::default() };
+    for root in roots {
+        let tree = Tree::load(&state, root);
+        known.complete &= tree.as_ref().is_some_and(|tree| tree.complete);
+        known.repositories.extend(tree.unwrap_or_default().repos.into_iter().map(|repo| repo.0));
+    }
+    known
+}
+
+/// Who runs a file of this path below a project later on the host, or takes settings from it. By
+/// its name alone: what a layer holds is not on the host yet.
+pub fn runs_later(path: &Path) -> Option<&'static str> {
+    later::by_path(path)
+}
+
+/// Returns true when git takes a path for its own, in any spelling.
+pub fn is_git_path(path: &Path) -> bool {
+    path.iter().any(|name| sandbox_git::fold::fold(name) == ".git")
+}
+
+/// Whether a file that runs code by its name runs nothing by its content.
+pub fn is_harmless(name: &OsStr, content: &[u8]) -> bool {
+    later::is_harmless(name, content)
+}
+
+/// What a run is about to do.
+#[derive(Debug)]
+pub struct GuardInput<'a> {
+    /// Where it may write: real paths, the work directory first.
+    pub roots: &'a [PathBuf],
+    /// The repositories there.
+    pub git: &'a GitProtection,
+    /// Our own configuration files, and the names that would become one.
+    pub config_files: &'a [PathBuf],
+}
+
+/// A run on record.
+#[derive(Debug)]
+#[must_use = "a run that is not finished leaves its work to the next one"]
+pub struct Run {
+    state: PathBuf,
+    id: RunId,
+    file: PathBuf,
+    record: Record,
+}
+
+/// Finishes what killed runs in this tree left behind, and tells what is known about it. This comes
+/// first: what a killed run planted must be gone before anything is decided by what exists.
+pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, GuardError> {
+    let state = host.state_dir().ok_or(GuardError::NoStateDir)?;
+    let mut recalled = Recalled::default();
+    for (id, file) in dead_runs(&state.join("runs")) {
+        match sweep(&state, &id, &file, roots) {
+            Ok(Some(report)) => recalled.report.absorb(report),
+            Ok(None) => {}
+            Err(error) => {
+                recalled.report.fail(&file, "cannot finish the work of a killed run", &error);
+            }
+        }
+    }
+    recalled.known = known(host, roots);
+    Ok(recalled)
+}
+
+/// Puts a run on record.
+pub fn begin(host: &Host, input: &GuardInput<'_>) -> Result<Run, GuardError> {
+    let state = host.state_dir().ok_or(GuardError::NoStateDir)?;
+    let record = take(host, input);
+    let failed = |path: &Path, source| GuardError::Record { path: path.to_path_buf(), source };
+    let id = RunId::own().map_err(|source| failed(&state, source))?;
+    let runs = state.join("runs");
+    // One process may watch over several runs.
+    for count in 0.. {
+        let file = runs.join(format!("{id}.{count}.json"));
+        match record::write_private(&file, &record) {
+            Ok(()) => return Ok(Run { state, id, file, record }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(&file, error)),
+        }
+    }
+    unreachable!("the names do not end")
+}
+
+impl Run {
+    /// The name of the run, as its record and its quarantine carry it.
+    pub fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// Looks at the tree, undoes what git would obey, names what runs code later.
+    pub fn finish(self) -> Report {
+        let mut report = look(&self.state, &self.id, &self.record);
+        if let Err(error) = fs::remove_file(&self.file) {
+            report.fail(&self.file, "cannot remove the run record", &error);
+        }
+        report
+    }
+}
+
+fn look(state: &Path, id: &RunId, record: &Record) -> Report {
+    let since = record.started.stamp(id.same_boot());
+    let mut look = Look::new(record, since, Quarantine::new(state, &id.to_string()));
+    look.run();
+    let Look { mut report, repos, .. } = look;
+    for (path, before) in &record.settings {
+        let now = stamp(&path.0);
+        if now.is_some() && now != *before {
+            report.later(path.0.clone(), later::AT_HOME_WHY);
+        }
+    }
+    for root in &record.roots {
+        if let Err(error) = remember(state, &root.0, &repos, !report.stopped_early) {
+            report.fail(&root.0, "cannot remember its repositories", &error);
+        }
+    }
+    report
+}
+
+/// Keeps what a look found for the next start.
+fn remember(
+    state: &Path,
+    root: &Path,
+    repos: &BTreeSet<PathBuf>,
+    complete: bool,
+) -> io::Result<()> {
+    let old = Tree::load(state, root);
+    let mut repos: BTreeSet<_> =
+        repos.iter().filter(|repo| repo.starts_with(root)).cloned().collect();
+    if !complete {
+        // What was not reached this time is still there until a whole look says otherwise.
+        repos.extend(old.iter().flat_map(|tree| &tree.repos).map(|repo| repo.0.clone()));
+    }
+    let tree = Tree { repos: repos.into_iter().map(RawPath).collect(), complete };
+    if Some(&tree) == old.as_ref() { Ok(()) } else { tree.save(state, root) }
+}
+
+fn take(host: &Host, input: &GuardInput<'_>) -> Record {
+    let GuardInput { roots, git, config_files } = *input;
+    let started = Started::now(roots);
+    let raw = |paths: &[PathBuf]| paths.iter().map(|path| RawPath::of(path)).collect::<Vec<_>>();
+    let kept = git.watched.iter().filter_map(|path| Kept::take(path, class(git, path)));
+    let mut kept: Vec<_> = kept.collect();
+    let mut absent_config = Vec::new();
+    for file in config_files {
+        match Kept::take(file, Class::OurConfig) {
+            Some(file) => kept.push(file),
+            None => absent_config.push(RawPath::of(file)),
+        }
+    }
+    Record {
+        roots: raw(roots),
+        places: raw(&[roots, &git.writable].concat()),
+        complete: !git.stopped_early,
+        started,
+        repos: git.repos.iter().map(known_repo).collect(),
+        absent: raw(&git.absent),
+        absent_config,
+        kept,
+        links: git
+            .links
+            .iter()
+            .map(|link| (RawPath::of(&link.path), RawPath::of(&link.target)))
+            .collect(),
+        settings: host.home.iter().flat_map(|home| settings(home)).collect(),
+    }
+}
+
+fn settings(home: &Path) -> impl Iterator<Item = (RawPath, Option<Stamp>)> {
+    later::AT_HOME.iter().map(|name| {
+        let path = home.join(name);
+        (RawPath::of(&path), stamp(&path))
+    })
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ctime(), found.ctime_nsec(), found.ino(), found.size()))
+}
+
+fn class(git: &GitProtection, path: &Path) -> Class {
+    let settings = |name: &std::ffi::OsStr| name == "config" || name == "config.worktree";
+    if git.hooks.iter().any(|hooks| hooks == path) {
+        Class::Hooks
+    } else if path.file_name().is_some_and(settings) {
+        Class::Settings
+    } else {
+        Class::Exact
+    }
+}
+
+fn known_repo(repo: &Repo) -> KnownRepo {
+    let stat = tree::parent(&repo.entry).and_then(|(dir, name)| dir.stat(name));
+    KnownRepo {
+        entry: RawPath::of(&repo.entry),
+        git_dir: RawPath::of(&repo.git_dir),
+        common_dir: RawPath::of(&repo.common_dir),
+        id: stat.ok().filter(|stat| stat.kind == tree::Kind::Dir).map(Into::into),
+    }
+}
+
+/// The records whose process is gone.
+fn dead_runs(runs: &Path) -> Vec<(RunId, PathBuf)> {
+    let Ok(entries) = fs::read_dir(runs) else { return Vec::new() };
+    let records = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let id = RunId::parse(name.strip_suffix(".json")?.split_once('.')?.0)?;
+        Some((id, entry.path()))
+    });
+    records.filter(|(id, _)| !id.is_alive()).collect()
+}
+
+/// Does for a killed run what it could not do itself; `None` if that run was elsewhere.
+fn sweep(state: &Path, id: &RunId, file: &Path, roots: &[PathBuf]) -> io::Result<Option<Report>> {
+    let held = match LockFile::existing(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    // Of two runs that start at once, the second waits here and then finds nothing left to do.
+    held.exclusive()?;
+    if held.file().metadata()?.nlink() == 0 {
+        return Ok(None);
+    }
+    let Ok(record) = record::read_private::<Record>(file) else {
+        // Killed while writing it, so before anything was started.
+        return fs::remove_file(file).map(|()| None);
+    };
+    let meets = |root: &PathBuf| {
+        record.roots.iter().any(|old| root.starts_with(&old.0) || old.0.starts_with(root))
+    };
+    if !roots.iter().any(meets) {
+        return Ok(None);
+    }
+    let report = look(state, id, &record);
+    fs::remove_file(file)?;
+    Ok(Some(report))
+}

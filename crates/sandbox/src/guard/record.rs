@@ -1,0 +1,226 @@
+//! What a run leaves on record, so that the next one can finish its work if it is killed.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::file;
+
+use sandbox_linux::clock;
+use sandbox_linux::raw::RawPath;
+use sandbox_linux::replace::{DraftName, Durability, Replace};
+use sandbox_linux::tree::{Dir, Instant};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::kept::{Id, Kept};
+
+/// A record that is larger than this is none of ours.
+const MAX_RECORD: u64 = 64 << 20;
+/// The clock of file stamps lags behind the others by up to one tick, and a tick is at most 10 ms.
+const TICK: i64 = 20_000_000;
+/// A file server stamps with its own clock.
+const FOREIGN: i64 = 120 * SECOND;
+const SECOND: i64 = 1_000_000_000;
+
+/// A run: when it began, where it may write, and what it must not change there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) roots: Vec<RawPath>,
+    /// The roots and what was opened beside them.
+    pub(super) places: Vec<RawPath>,
+    /// Every repository below the roots was known at the start.
+    pub(super) complete: bool,
+    pub(super) started: Started,
+    pub(super) repos: Vec<Known>,
+    pub(super) absent: Vec<RawPath>,
+    pub(super) absent_config: Vec<RawPath>,
+    pub(super) kept: Vec<Kept>,
+    pub(super) links: Vec<(RawPath, RawPath)>,
+    /// Settings of agents in the home directory. Records of earlier versions have none.
+    #[serde(default)]
+    pub(super) settings: Vec<(RawPath, Option<Stamp>)>,
+}
+
+/// Tells one state of a file from the next: the time of its last change, its number and its size.
+pub(super) type Stamp = (i64, i64, u64, u64);
+
+/// When a run began, by two clocks: the wall clock stamps files, and only the other one is never set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Started {
+    wall: Instant,
+    since_boot: Instant,
+    foreign_clock: bool,
+}
+
+/// A repository at the start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Known {
+    pub(super) entry: RawPath,
+    pub(super) git_dir: RawPath,
+    pub(super) common_dir: RawPath,
+    /// The entry itself, where it is a directory.
+    pub(super) id: Option<Id>,
+}
+
+impl Started {
+    pub(super) fn now(roots: &[PathBuf]) -> Self {
+        let foreign = |root: &PathBuf| Dir::open(root).is_ok_and(|dir| dir.has_foreign_clock());
+        Self {
+            wall: clock::wall(),
+            since_boot: clock::since_boot(),
+            foreign_clock: roots.iter().any(foreign),
+        }
+    }
+
+    /// A stamp that nothing changed during the run lies before.
+    pub(super) fn stamp(self, same_boot: bool) -> Instant {
+        let now = (nanos(clock::wall()), nanos(clock::since_boot()));
+        // The start was read from the clock that stamps local files: no later change lies before it.
+        let margin = if self.foreign_clock { FOREIGN } else { 0 };
+        let (wall, boot) = (nanos(self.wall), nanos(self.since_boot));
+        // If less time passed on the wall than since boot, somebody set the clock back meanwhile.
+        let lag = (now.1 - boot).saturating_sub(now.0 - wall);
+        let set_back = if lag > TICK { lag } else { 0 };
+        let stamp = wall - margin - if same_boot { set_back } else { 0 };
+        (stamp.div_euclid(SECOND), u32::try_from(stamp.rem_euclid(SECOND)).unwrap_or(0))
+    }
+}
+
+fn nanos((seconds, nanos): Instant) -> i64 {
+    seconds.saturating_mul(SECOND).saturating_add(i64::from(nanos))
+}
+
+/// The name of a run: boot, process and start of the process, which no other process ever shares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunId {
+    boot: String,
+    pid: u32,
+    start: u64,
+}
+
+impl RunId {
+    pub(super) fn own() -> io::Result<Self> {
+        let pid = std::process::id();
+        Ok(Self { boot: boot_id()?, pid, start: process_start(pid)? })
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let mut parts = name.split('-');
+        let (boot, pid, start) = (parts.next()?, parts.next()?, parts.next()?);
+        parts.next().is_none().then_some(())?;
+        Some(Self { boot: boot.to_owned(), pid: pid.parse().ok()?, start: start.parse().ok()? })
+    }
+
+    /// Whether the process that wrote the record still runs. What cannot be read counts as running.
+    pub(super) fn is_alive(&self) -> bool {
+        let same_boot = boot_id().map_or(true, |boot| boot == self.boot);
+        same_boot
+            && match process_start(self.pid) {
+                Ok(start) => start == self.start,
+                Err(error) => error.kind() != io::ErrorKind::NotFound,
+            }
+    }
+
+    pub(super) fn same_boot(&self) -> bool {
+        boot_id().is_ok_and(|boot| boot == self.boot)
+    }
+}
+
+impl std::fmt::Display for RunId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}-{}", self.boot, self.pid, self.start)
+    }
+}
+
+fn boot_id() -> io::Result<String> {
+    let id = file::kernel_text("/proc/sys/kernel/random/boot_id")?;
+    Ok(id.chars().filter(char::is_ascii_hexdigit).take(12).collect())
+}
+
+/// Field 22 of `/proc/PID/stat`. The name in field 2 may hold anything, so count from its end.
+fn process_start(pid: u32) -> io::Result<u64> {
+    let stat = file::kernel_text(format!("/proc/{pid}/stat"))?;
+    let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    let ticks = after_name.and_then(|rest| rest.split(' ').nth(19)?.parse().ok());
+    ticks.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Makes a directory that only the user can enter, with its parents.
+pub(super) fn private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Writes a file that only the user can read, and that must be new.
+pub(super) fn write_private<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    if let Some(dir) = path.parent() {
+        private_dir(dir)?;
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(&serde_json::to_vec(value)?)
+}
+
+/// Reads what [`write_private`] wrote.
+pub(super) fn read_private<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Result<T> {
+    let (dir, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+    let bytes = super::quarantine::open_real(dir)?.read(name, MAX_RECORD)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// What is remembered of a tree between runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tree {
+    /// `.git` entries and bare repositories.
+    pub(super) repos: Vec<RawPath>,
+    /// The last look came to the end of the tree.
+    pub(super) complete: bool,
+}
+
+impl Tree {
+    fn file(state: &Path, root: &Path) -> PathBuf {
+        let hash = Sha256::digest(root.as_os_str().as_encoded_bytes());
+        let name = hash.iter().take(16).fold(0_u128, |name, byte| name << 8 | u128::from(*byte));
+        state.join("trees").join(format!("{name:032x}.json"))
+    }
+
+    pub(super) fn load(state: &Path, root: &Path) -> Option<Self> {
+        read_private(&Self::file(state, root)).ok()
+    }
+
+    /// Replaces what is remembered, in one step.
+    pub(super) fn save(&self, state: &Path, root: &Path) -> io::Result<()> {
+        let file = Self::file(state, root);
+        private_dir(file.parent().unwrap_or(state))?;
+        let way = Replace { draft: DraftName::PerProcess, ..Replace::private(Durability::Cached) };
+        way.write(&file, &serde_json::to_vec(self)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_id_is_alive_only_as_long_as_its_process() {
+        let own = RunId::own().unwrap();
+        assert!(own.is_alive());
+        assert_eq!(RunId::parse(&own.to_string()), Some(own.clone()));
+        assert!(!RunId { start: own.start + 1, ..own.clone() }.is_alive(), "pid used again");
+        assert!(!RunId { boot: "0".into(), ..own.clone() }.is_alive(), "another boot");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let gone = RunId { pid: child.id(), ..own };
+        child.wait().unwrap();
+        assert!(!gone.is_alive(), "ended");
+    }
+
+    #[test]
+    fn stamp_is_the_start_and_lies_before_it_when_the_clock_was_set_back() {
+        let now = clock::wall();
+        let started = Started { wall: now, since_boot: clock::since_boot(), foreign_clock: false };
+        assert_eq!(started.stamp(true), now);
+        let set_back = Started { wall: (now.0 + 3600, now.1), ..started };
+        assert!(set_back.stamp(true) < now, "an hour back");
+        assert!(set_back.stamp(false) > now, "another boot tells nothing");
+    }
+}

@@ -1,0 +1,6 @@
+mod attacks;
+mod plant;
+mod quiet;
+mod repositories;
+mod world;
+mod settings;

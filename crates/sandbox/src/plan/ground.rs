@@ -1,0 +1,47 @@
+//! What lies at a path before any rule: the host's root, or something of the sandbox's own.
+
+use std::path::Path;
+
+use sandbox_protocol::layout::RUNTIME_DIR;
+
+use crate::config::{Access, Tmp};
+use crate::path::{Kind, Resolved};
+
+/// What a path shows when no rule speaks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// The host's files, read-only.
+    Host,
+    /// An empty directory of the sandbox's own.
+    Empty,
+    /// The sandbox's own `/dev` or `/proc`.
+    Own,
+}
+
+impl Ground {
+    /// The ground of a path.
+    pub fn of(path: &Path, tmp: Tmp) -> Self {
+        // `/dev/shm` has files and no devices: a rule means there what it means anywhere else.
+        let is_shm = path.starts_with("/dev/shm");
+        if path.starts_with("/proc") || (path.starts_with("/dev") && !is_shm) {
+            return Self::Own;
+        }
+        if is_shm || path.starts_with("/run") || (tmp == Tmp::Private && path.starts_with("/tmp")) {
+            return Self::Empty;
+        }
+        Self::Host
+    }
+}
+
+/// Whether a rule is about a place that it cannot have.
+pub(super) fn is_reserved(rule: &Resolved) -> bool {
+    if rule.kind == Kind::Missing {
+        return false;
+    }
+    let path = rule.path.as_path();
+    path.starts_with("/proc")
+        || path.starts_with(RUNTIME_DIR)
+        || path == Path::new("/dev")
+        || path == Path::new("/run")
+        || (path == Path::new("/") && rule.access == Access::Exclude)
+}

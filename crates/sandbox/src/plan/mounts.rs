@@ -1,0 +1,460 @@
+//! Decisions to mounts: one for each rule that changes something, pins for what must not be
+//! renamed away, and the places that every sandbox needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Ground, Guarded, Mount, PlanError, ResolverFile, View, sockets};
+use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
+use crate::guard::Known;
+use crate::host::Host;
+use crate::path::pattern::clean;
+use crate::path::resolve::Resolver;
+use crate::path::{Kind, Matched, Resolved, upward};
+use crate::preset::Presets;
+use crate::specificity::{Decision, Decisions};
+use crate::wrapper::Commands;
+use sandbox_git::protect::{self as git, GitError, GitProtection};
+use sandbox_linux::file;
+use sandbox_protocol::layout::RUNTIME_DIR;
+
+/// What a path shows while the list grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Writable,
+    ReadOnly,
+    Empty,
+    Own,
+}
+
+/// The mounts so far, by target, and what is seen between them.
+struct Builder {
+    tmp: Tmp,
+    ground_writable: bool,
+    mounts: BTreeMap<OsString, Mount>,
+}
+
+/// All mounts, parents first.
+pub(super) fn build(
+    host: &Host,
+    config: &Config,
+    decisions: &Decisions,
+    commands: &Commands,
+    git: &GitProtection,
+    resolver: &mut Resolver,
+) -> Result<Vec<Mount>, PlanError> {
+    let root = decisions.at(Path::new("/"));
+    let ground_writable = root.is_some_and(|decision| decision.rule.access == Access::Rw);
+    let mut builder = Builder { tmp: config.tmp.value, ground_writable, mounts: BTreeMap::new() };
+    if config.tmp.value == Tmp::Host {
+        builder.bind(Path::new("/tmp"), Kind::Dir, View::ReadWrite, &config.tmp.origin);
+    }
+    for decision in decisions.iter() {
+        builder.rule(&decision.rule);
+    }
+    builder.check_cwd(config, decisions)?;
+    for mount in &config.mounts {
+        builder.bind_mount(mount, resolver)?;
+    }
+    for pin in &git.pins {
+        builder.pin(pin, &Origin::Preset("@git"));
+    }
+    builder.pin_ancestors(commands);
+    if let Some(socket) = sockets::docker(host, config, resolver)? {
+        builder.open_socket(&socket, &config.docker.origin);
+    }
+    for socket in &config.sockets {
+        for path in sockets::open_one(socket, host, config, resolver)? {
+            builder.open_socket(&path, &socket.origin);
+        }
+    }
+    builder.resolver_configuration(config.network.value, resolver);
+    Ok(builder.finish())
+}
+
+/// Where a lookup of `/etc/resolv.conf` ends, for a file of our own.
+pub(super) fn resolver_file(
+    config: &Config,
+    ground_writable: bool,
+    mounts: &[Mount],
+    resolver: &mut Resolver,
+) -> Option<ResolverFile> {
+    let mounts = mounts.iter().map(|mount| (mount.target.clone().into(), mount.clone())).collect();
+    let builder = Builder { tmp: config.tmp.value, ground_writable, mounts };
+    let path = Path::new("/etc/resolv.conf");
+    if let Some(target) = builder.first_empty(path) {
+        return Some(ResolverFile { target, create: true });
+    }
+    // Where there is no such file, programs ask loopback anyway: resolv.conf(5).
+    let end = resolver.place(path);
+    (end.kind == Kind::File).then_some(ResolverFile { target: end.path, create: false })
+}
+
+impl Builder {
+    fn state(&self, path: &Path) -> State {
+        match upward(path).find_map(|path| self.mounts.get(path)) {
+            Some(mount) => match mount.view {
+                View::ReadWrite | View::Pin | View::Device => State::Writable,
+                View::ReadOnly => State::ReadOnly,
+                View::EmptyFile | View::EmptyDir => State::Empty,
+            },
+            None => match Ground::of(path, self.tmp) {
+                Ground::Host if self.ground_writable => State::Writable,
+                Ground::Host => State::ReadOnly,
+                Ground::Empty => State::Empty,
+                Ground::Own => State::Own,
+            },
+        }
+    }
+
+    fn above(&self, path: &Path) -> State {
+        path.parent().map_or(State::Own, |parent| self.state(parent))
+    }
+
+    /// Adds the mount that a rule needs, if it changes anything.
+    fn rule(&mut self, rule: &Resolved) {
+        let Resolved { path, kind, access, origin, .. } = rule;
+        if *kind == Kind::Missing || path == Path::new("/") {
+            return;
+        }
+        // Nothing is mounted at the path yet, but for the host's `/tmp`.
+        let view = match (access, self.state(path)) {
+            (Access::Exclude, State::Empty | State::Own)
+            | (Access::Ro, State::ReadOnly)
+            | (Access::Rw, State::Writable) => return,
+            (Access::Exclude, State::ReadOnly) if !is_readable(path) => return,
+            (Access::Exclude, _) if is_masked(path) => return,
+            (Access::Exclude, _) if *kind == Kind::Dir => View::EmptyDir,
+            (Access::Exclude, _) => View::EmptyFile,
+            (_, State::Own) => View::Device,
+            (Access::Ro, _) => View::ReadOnly,
+            (Access::Rw, _) => View::ReadWrite,
+        };
+        self.bind(path, *kind, view, origin);
+    }
+
+    fn bind(&mut self, path: &Path, kind: Kind, view: View, origin: &Origin) {
+        // Nothing can be mounted where nobody inside can come, nor needs to be.
+        if view != View::ReadWrite && sandbox_linux::file::is_beyond_root(path) {
+            return;
+        }
+        let create = matches!(self.above(path), State::Empty | State::Own);
+        let (source, target) = (path.to_path_buf(), path.to_path_buf());
+        let mount = Mount { source, target, view, kind, create, origin: origin.clone() };
+        self.mounts.insert(path.into(), mount);
+    }
+
+    /// Keeps a directory in a writable place from being renamed.
+    fn pin(&mut self, path: &Path, origin: &Origin) {
+        if !self.mounts.contains_key(path.as_os_str()) && self.state(path) == State::Writable {
+            self.bind(path, Kind::Dir, View::Pin, origin);
+        }
+    }
+
+    /// A read-only path in a writable tree holds only if no directory between the two can be
+    /// moved away and rebuilt. (A hidden path stays hidden wherever it is moved.)
+    fn pin_ancestors(&mut self, commands: &Commands) {
+        let read_only = self.mounts.values().filter(|mount| mount.view == View::ReadOnly);
+        let mut held: Vec<(PathBuf, Origin)> =
+            read_only.map(|mount| (mount.target.clone(), mount.origin.clone())).collect();
+        held.extend(commands.covers.iter().map(|cover| (cover.target.clone(), Origin::Default)));
+        for (path, origin) in held {
+            for ancestor in upward(&path).skip(1) {
+                match self.mounts.get(ancestor) {
+                    Some(mount) if mount.view == View::Pin => {}
+                    Some(_) => break,
+                    None if ancestor == "/" => break,
+                    None => self.pin(Path::new(ancestor), &origin),
+                }
+            }
+        }
+    }
+
+    fn check_cwd(&self, config: &Config, decisions: &Decisions) -> Result<(), PlanError> {
+        let cwd = &config.cwd;
+        if cwd == Path::new("/tmp") && config.tmp.value == Tmp::Private {
+            return Err(PlanError::CwdIsTmp);
+        }
+        match self.state(cwd) {
+            State::Writable | State::ReadOnly => Ok(()),
+            State::Empty | State::Own => Err(PlanError::CwdHidden {
+                cwd: cwd.clone(),
+                origin: decisions
+                    .covering(cwd)
+                    .map_or(Origin::Default, |decision| decision.rule.origin.clone()),
+            }),
+        }
+    }
+
+    fn bind_mount(
+        &mut self,
+        mount: &Sourced<BindMount>,
+        resolver: &mut Resolver,
+    ) -> Result<(), PlanError> {
+        let BindMount { host, target, access } = &mount.value;
+        let refuse = |why| PlanError::Mount {
+            origin: mount.origin.clone(),
+            host: host.clone(),
+            target: target.clone(),
+            why,
+        };
+        let source = resolver.place(host);
+        if source.kind == Kind::Missing {
+            return Err(refuse("the host path does not exist"));
+        }
+        let target = resolver.place(&clean(target)).path;
+        let own = ["/proc", "/dev", RUNTIME_DIR];
+        if target == Path::new("/") || own.iter().any(|dir| target.starts_with(dir)) {
+            return Err(refuse("that place is the sandbox's own"));
+        }
+        let create = match self.above(&target) {
+            State::Empty | State::Own => true,
+            _ if fs::symlink_metadata(&target).is_ok() => false,
+            _ if is_new_at_top_level(&target) => true,
+            _ => {
+                return Err(refuse(
+                    "the place does not exist, and can be made only below a new top-level directory, `/tmp` or `/run`",
+                ));
+            }
+        };
+        let view = if *access == Access::Rw { View::ReadWrite } else { View::ReadOnly };
+        let (kind, origin) = (source.kind, mount.origin.clone());
+        self.mounts.insert(
+            target.clone().into(),
+            Mount { source: source.path, target, view, kind, create, origin },
+        );
+        Ok(())
+    }
+
+    fn open_socket(&mut self, path: &Path, origin: &Origin) {
+        if sockets::is_socket(path) {
+            self.bind(path, Kind::File, View::ReadWrite, origin);
+        }
+    }
+
+    /// `/etc/resolv.conf` is often a link, or a chain of them, into `/run`, which is empty inside:
+    /// the file at its end is put where the chain first leads there.
+    fn resolver_configuration(&mut self, network: Network, resolver: &mut Resolver) {
+        let path = Path::new("/etc/resolv.conf");
+        let end = resolver.place(path);
+        if network != Network::On || end.kind != Kind::File || self.state(&end.path) != State::Empty
+        {
+            return;
+        }
+        if let Some(target) = self.first_empty(path) {
+            let (source, view, kind) = (end.path, View::ReadOnly, Kind::File);
+            let (create, origin) = (true, Origin::Default);
+            let mount = Mount { source, target: target.clone(), view, kind, create, origin };
+            self.mounts.insert(target.into(), mount);
+        }
+    }
+
+    /// Where a lookup inside first asks for something in a directory of ours: links in it are
+    /// not there to be followed any further.
+    fn first_empty(&self, path: &Path) -> Option<PathBuf> {
+        let mut at = PathBuf::from("/");
+        let mut rest = path.to_path_buf();
+        // As many names and links as the kernel would follow, and then some.
+        for _ in 0..256 {
+            let mut parts = rest.components();
+            match parts.next()? {
+                Component::Normal(name) => at.push(name),
+                Component::ParentDir => drop(at.pop()),
+                _ => at = PathBuf::from("/"),
+            }
+            let below = parts.as_path();
+            if self.state(&at) == State::Empty {
+                return Some(clean(&at.join(below)));
+            }
+            rest = match fs::read_link(&at) {
+                Ok(link) => {
+                    at.pop();
+                    link.join(below)
+                }
+                Err(_) => below.to_path_buf(),
+            };
+        }
+        None
+    }
+
+    fn finish(self) -> Vec<Mount> {
+        self.mounts.into_values().collect()
+    }
+}
+
+/// Hiding what cannot be read anyway costs a mount and gains nothing.
+fn is_readable(path: &Path) -> bool {
+    sandbox_linux::file::readable(path)
+}
+
+/// Whether an outer sandbox has put an empty file without a name here: nothing is left to hide,
+/// and nothing can be mounted on it.
+fn is_masked(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 0 && m.len() == 0)
+}
+
+fn is_new_at_top_level(target: &Path) -> bool {
+    let top = target.ancestors().filter(|path| path.parent() == Some(Path::new("/"))).last();
+    top.is_some_and(|top| fs::symlink_metadata(top).is_err())
+}
+
+/// Adds the rules of `@git`, which depend on the repositories that are there.
+pub(super) fn git(
+    host: &Host,
+    presets: &Presets,
+    roots: &[PathBuf],
+    known: &Known,
+    rules: &mut Vec<Resolved>,
+) -> Result<GitProtection, GitError> {
+    if !presets.has("@git") {
+        return Ok(GitProtection::default());
+    }
+    let strict = presets.has("@git-strict");
+    let budget = if known.complete { git::SHORT_LOOK } else { git::FIRST_LOOK };
+    let found = git::discover(host, roots, strict, &known.repositories, budget)?;
+    let name = if strict { "@git-strict" } else { "@git" };
+    let with = |access: Access| move |path: &PathBuf| exact(path, access, Origin::Preset(name));
+    rules.extend(found.read_only.iter().filter_map(with(Access::Ro)));
+    rules.extend(found.writable.iter().filter_map(with(Access::Rw)));
+    Ok(found)
+}
+
+/// The places that the user made writable for work: not caches, not the agents' own state.
+pub(super) fn writable_roots(rules: &[Resolved]) -> Vec<PathBuf> {
+    let is_work = |origin: &Origin| !matches!(origin, Origin::Preset(name) if *name != "@base");
+    let mut roots: Vec<PathBuf> = rules
+        .iter()
+        .filter(|rule| rule.access == Access::Rw && rule.kind == Kind::Dir && is_work(&rule.origin))
+        .map(|rule| rule.path.clone())
+        .collect();
+    let mut seen = std::collections::HashSet::new();
+    roots.retain(|root| seen.insert(root.clone()));
+    roots
+}
+
+fn exact(path: &PathBuf, access: Access, origin: Origin) -> Option<Resolved> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
+    let pattern = path.display().to_string();
+    Some(Resolved {
+        path: path.clone(),
+        kind,
+        access,
+        matched: Matched::Exact,
+        origin,
+        pattern,
+        links: Vec::new(),
+    })
+}
+
+/// What decides about sandboxes must not be writable from inside one: configuration, wrapper
+/// scripts, this binary and bubblewrap.
+pub(super) fn protect_ourselves(
+    host: &Host,
+    config: &Config,
+    commands: &Commands,
+    resolver: &mut Resolver,
+    rules: &mut Vec<Resolved>,
+) {
+    let mut paths: Vec<PathBuf> = config.files.clone();
+    paths.extend(commands.scripts.iter().cloned());
+    paths.push(host.exe.clone());
+    paths.extend(host.search_path().iter().map(|dir| dir.join("bwrap")));
+    for path in paths {
+        let place = resolver.place(&path);
+        if place.kind != Kind::Missing {
+            rules.extend(exact(&place.path, Access::Ro, Origin::Default));
+        }
+    }
+    // The state directory holds trust and records; home is read-only, but it may lie elsewhere.
+    if let Some(state) = host.state_dir() {
+        let place = resolver.place(&state);
+        if place.kind == Kind::Dir {
+            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
+        }
+    }
+    // The layers of sessions: what one sandbox changed is no other one's to see.
+    if let Some(data) = host.data_dir() {
+        let place = resolver.place(&data);
+        if place.kind == Kind::Dir {
+            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
+        }
+    }
+}
+
+/// What the look at the end of the run needs to know.
+pub(super) fn guarded(
+    config: &Config,
+    decisions: &Decisions,
+    roots: Vec<PathBuf>,
+    git: GitProtection,
+) -> Guarded {
+    let must_not_appear = |decision: &&Decision| {
+        let rule = &decision.rule;
+        rule.kind == Kind::Missing
+            && rule.access == Access::Ro
+            && rule.origin.layer() > Layer::Builtin
+    };
+    // The user's own configuration directory is among the protected files; where it exists it is
+    // read-only, and where nothing around it is writable it cannot appear.
+    let could_appear = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
+    let mut files: Vec<PathBuf> = config
+        .files
+        .iter()
+        .map(|path| with_real_parent(path))
+        .filter(|path| could_appear(path) && !path.is_dir())
+        .collect();
+    files.extend(
+        decisions.iter().filter(must_not_appear).map(|decision| decision.rule.path.clone()),
+    );
+    Guarded { roots, git, files }
+}
+
+fn with_real_parent(path: &Path) -> PathBuf {
+    let parent = path.parent().and_then(|parent| file::real(parent).ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.to_path_buf(),
+    }
+}
+
+/// The host's top level, name by name, if a mount needs a new directory there.
+pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
+    let is_dir = |path: &str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    // The places that every sandbox mounts something on have to be there as directories.
+    let is_usual = ["/dev", "/proc", "/run", "/tmp"].into_iter().all(is_dir);
+    if is_usual && !mounts.iter().any(|mount| mount.create && is_new_at_top_level(&mount.target)) {
+        return Vec::new();
+    }
+    names_at_top()
+}
+
+/// Protected files in writable places: the kernel drops a mount when the host replaces the file
+/// under it, so these are watched and protected again.
+pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
+    let guarded = mounts.iter().filter(|mount| {
+        mount.kind == Kind::File
+            && mount.source == mount.target
+            && matches!(mount.view, View::ReadOnly | View::EmptyFile)
+    });
+    guarded.map(|mount| mount.target.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Returns the top-level names of the root and what they link to, for plans that need a root of their own.
+fn names_at_top() -> Vec<(OsString, Option<PathBuf>)> {
+    let own = BTreeSet::from(["dev", "proc", "run", "tmp"].map(OsString::from));
+    let Ok(entries) = std::fs::read_dir("/") else { return Vec::new() };
+    let mut names: Vec<_> = entries
+        .filter_map(Result::ok)
+        .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
+        .filter(|(name, _)| !own.contains(name))
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,166 @@
+//! What holds at a real path, and what decides it: the longest path that somebody speaks of.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_protocol::layout::RUNTIME_DIR;
+use serde::Serialize;
+
+use super::policy::{Bind, Line, Policy, bytes};
+use crate::config::command_rule::CommandRule;
+use crate::config::{Access, Tmp};
+use crate::plan::{Ground, View};
+
+/// What a command can do at a path. The order is the strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Read and write.
+    Writable,
+    /// Read.
+    ReadOnly,
+    /// Nothing: an empty file or directory stands there, or none at all.
+    Hidden,
+    /// Nothing of the host's: the sandbox has something of its own there.
+    Own,
+}
+
+/// What decides about a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum By {
+    /// The first of the path rules.
+    Rule,
+    /// A bind mount, an opened socket, or another file that is put there.
+    Mount {
+        /// What is shown.
+        #[serde(with = "bytes")]
+        source: PathBuf,
+        /// Where it is put.
+        #[serde(with = "bytes")]
+        target: PathBuf,
+        /// Who asked for it.
+        origin: String,
+    },
+    /// A directory that every sandbox has its own of.
+    Ground {
+        /// The directory.
+        dir: &'static str,
+    },
+    /// No rule at all: the host's root is read-only.
+    Root,
+    /// The launcher stands there.
+    Launcher {
+        /// The commands whose rules put it there.
+        commands: Vec<String>,
+    },
+    /// A socket that somebody on the host listens on.
+    Socket,
+    /// A copy with one line more, so that `agent` has a name.
+    Copy,
+}
+
+/// The outcome for one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Judged {
+    pub(super) state: State,
+    pub(super) by: By,
+    /// The rules for the deciding path, the winner first.
+    pub(super) lines: Vec<Line>,
+    /// The winners for shorter paths, the longest first.
+    pub(super) above: Vec<Line>,
+}
+
+/// Outcome, cause and rules at one path.
+type Found<'p> = (State, By, &'p [Line]);
+
+/// Judges a path that is free of symlinks: from the root down, as the mounts are made, because a
+/// rule may ask for what holds there already.
+pub(super) fn judge(policy: &Policy, path: &Path) -> Judged {
+    let (state, by, lines) = match special(policy, path) {
+        Some((state, by)) => (state, by, &[][..]),
+        None => through_mounts(policy, path),
+    };
+    let decided = lines.first().map(|line| &line.path);
+    let above = path.ancestors().filter(|ancestor| decided.is_none_or(|path| path != ancestor));
+    let above = above.filter_map(|ancestor| policy.at(ancestor).first().cloned()).collect();
+    Judged { state, by, lines: lines.to_vec(), above }
+}
+
+fn through_mounts<'p>(policy: &'p Policy, path: &Path) -> Found<'p> {
+    let from_the_root: Vec<&Path> = path.ancestors().collect();
+    let root = (State::ReadOnly, By::Root, &[][..]);
+    from_the_root
+        .into_iter()
+        .rev()
+        .fold(root, |above, path| at(policy, path, above.0).unwrap_or(above))
+}
+
+/// Single files that are something else than any rule says.
+fn special(policy: &Policy, path: &Path) -> Option<(State, By)> {
+    let is = |list: &[PathBuf]| list.iter().any(|entry| entry == path);
+    if path.starts_with(RUNTIME_DIR) {
+        return Some((State::Own, By::Ground { dir: RUNTIME_DIR }));
+    }
+    if is(&policy.covers) {
+        return Some((State::ReadOnly, By::Launcher { commands: covering(policy, path) }));
+    }
+    if is(&policy.copies) {
+        return Some((State::ReadOnly, By::Copy));
+    }
+    is(&policy.sockets).then_some((State::Hidden, By::Socket))
+}
+
+fn covering(policy: &Policy, path: &Path) -> Vec<String> {
+    let ruled = policy.commands.iter().filter(|ruling| {
+        ruling.rule.value != CommandRule::Raw && ruling.targets.iter().any(|target| target == path)
+    });
+    ruled.map(|ruling| ruling.name.clone()).collect()
+}
+
+/// Returns the verdict about exactly this path, where the directory above it shows `above`.
+fn at<'p>(policy: &'p Policy, path: &Path, above: State) -> Option<Found<'p>> {
+    if let Some(mount) = mount_at(policy, path) {
+        let Bind { source, target, origin, .. } = mount.clone();
+        return Some((view_state(mount.view), By::Mount { source, target, origin }, &[]));
+    }
+    let ground = ground_at(policy, path);
+    let before = if ground.is_some() { State::Own } else { above };
+    let lines = policy.at(path);
+    let is_device = before == State::Own && Ground::of(path, policy.tmp.value) == Ground::Own;
+    let state = match lines.first().map(|line| line.access) {
+        // What is not there needs no hiding.
+        Some(Access::Exclude) if before >= State::Hidden => None,
+        // Devices work, or they are no use.
+        Some(_) if is_device => Some(State::Writable),
+        access => access.map(access_state),
+    };
+    let ruled = state.map(|state| (state, By::Rule, lines));
+    ruled.or_else(|| ground.map(|dir| (State::Own, By::Ground { dir }, &[][..])))
+}
+
+fn mount_at<'p>(policy: &'p Policy, path: &Path) -> Option<&'p Bind> {
+    policy.mounts.iter().find(|mount| mount.target == path && mount.view != View::Pin)
+}
+
+fn view_state(view: View) -> State {
+    match view {
+        View::ReadWrite | View::Pin | View::Device => State::Writable,
+        View::ReadOnly => State::ReadOnly,
+        View::EmptyFile | View::EmptyDir => State::Hidden,
+    }
+}
+
+fn access_state(access: Access) -> State {
+    match access {
+        Access::Rw => State::Writable,
+        Access::Ro => State::ReadOnly,
+        Access::Exclude => State::Hidden,
+    }
+}
+
+/// The sandbox's own directory that begins at a path.
+fn ground_at(policy: &Policy, path: &Path) -> Option<&'static str> {
+    let private = policy.tmp.value == Tmp::Private;
+    let own = ["/proc", "/dev", "/run", "/tmp"];
+    own.into_iter().find(|dir| path == Path::new(dir) && (*dir != "/tmp" || private))
+}

@@ -1,0 +1,336 @@
+//! What a sandbox decided, small enough to be left inside it for whoever asks there.
+
+use std::cmp::Reverse;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::config::command_rule::CommandRule;
+use crate::config::{Access, Layer, Network, Origin, Tmp};
+use crate::network::EgressPolicy;
+use crate::path::{Kind, Matched, Resolved};
+use crate::plan::{Mount, Plan, View};
+use crate::specificity::Decision;
+
+/// A path rule at a real path, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// What it asks for.
+    pub access: Access,
+    /// As it was written.
+    pub pattern: String,
+    /// Where it leads.
+    #[serde(with = "bytes")]
+    pub path: PathBuf,
+    /// How it came there.
+    pub matched: Matched,
+    /// Who wrote it.
+    pub layer: Layer,
+    /// Where it stands.
+    pub origin: String,
+}
+
+impl Line {
+    fn of(rule: &Resolved) -> Self {
+        Self {
+            access: rule.access,
+            pattern: rule.pattern.clone(),
+            path: rule.path.clone(),
+            matched: rule.matched,
+            layer: rule.origin.layer(),
+            origin: rule.origin.to_string(),
+        }
+    }
+
+    /// The preset that it belongs to.
+    pub(super) fn preset(&self) -> Option<&str> {
+        self.origin.strip_prefix("preset ").filter(|_| self.layer == Layer::Builtin)
+    }
+
+    /// Whether it is a line that somebody may take back: not one that follows from what is there.
+    pub(super) fn is_written(&self) -> bool {
+        self.layer > Layer::Builtin || self.preset().is_some_and(|name| !name.starts_with("@git"))
+    }
+}
+
+/// A mount that follows from no path rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// The path on the host.
+    #[serde(with = "bytes")]
+    pub source: PathBuf,
+    /// The path inside.
+    #[serde(with = "bytes")]
+    pub target: PathBuf,
+    /// What is seen there.
+    pub view: View,
+    /// Who asked for it.
+    pub origin: String,
+}
+
+/// A value and its origin, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub origin: String,
+}
+
+impl<T> Said<T> {
+    pub(super) fn new(value: T, origin: &Origin) -> Self {
+        Self { value, origin: origin.to_string() }
+    }
+}
+
+/// A command rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ruling {
+    /// The command.
+    pub name: String,
+    /// The rule.
+    pub rule: Said<CommandRule>,
+    /// The files that it leads to.
+    #[serde(with = "list")]
+    pub targets: Vec<PathBuf>,
+    /// Whether the sandbox around has a rule that stays.
+    pub outer: bool,
+}
+
+/// What becomes of a variable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// Its name. Never its value.
+    pub name: String,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Who says so.
+    pub origin: String,
+}
+
+/// What becomes of a variable that is not simply passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// Hidden: it holds a credential.
+    Credential,
+    /// Hidden: it leads to a socket that is not there.
+    Socket,
+    /// Hidden: it makes programs run other code.
+    Injecting,
+    /// Set by the sandbox or the configuration.
+    Set,
+    /// Passed on because somebody said so.
+    Passed,
+}
+
+/// Everything that the answers are made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The working directory.
+    #[serde(with = "bytes")]
+    pub cwd: PathBuf,
+    /// Path rules for what exists: by path, the winner first.
+    pub rules: Vec<Line>,
+    /// Rules for what did not exist. Not left inside.
+    #[serde(skip)]
+    pub missing: Vec<Line>,
+    /// The directory in which an overlay hides what appears later, where an overlay can be made.
+    #[serde(with = "list")]
+    pub veil: Vec<PathBuf>,
+    /// Places whose changes are kept apart.
+    #[serde(with = "list", default)]
+    pub apart: Vec<PathBuf>,
+    /// Mounts that follow from no path rule, and pins.
+    pub mounts: Vec<Bind>,
+    /// Hidden sockets.
+    #[serde(with = "list")]
+    pub sockets: Vec<PathBuf>,
+    /// Files that the launcher stands in for.
+    #[serde(with = "list")]
+    pub covers: Vec<PathBuf>,
+    /// Files that the sandbox has its own copy of.
+    #[serde(with = "list")]
+    pub copies: Vec<PathBuf>,
+    /// Command rules.
+    pub commands: Vec<Ruling>,
+    /// Network.
+    pub network: Said<Network>,
+    /// Which hosts, where the network is by name.
+    #[serde(default)]
+    pub egress: Option<EgressPolicy>,
+    /// Whose `/tmp`.
+    pub tmp: Said<Tmp>,
+    /// Variables that are hidden, set or passed on purpose.
+    pub variables: Vec<Variable>,
+}
+
+impl Policy {
+    /// The decisions of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let missing = plan.decisions.iter().filter(|decision| is_missing(decision));
+        let missing = missing.map(|decision| Line::of(&decision.rule)).collect();
+        Self { missing, ..Self::of_what_exists(plan) }
+    }
+
+    /// The same without what waits for files to appear: most lines of the presets.
+    fn of_what_exists(plan: &Plan) -> Self {
+        let config = &plan.config;
+        let commands = plan.runtime.commands.rules.iter().map(|ruled| Ruling {
+            name: ruled.name.clone(),
+            rule: Said::new(ruled.rule.value.clone(), &ruled.rule.origin),
+            targets: ruled.targets.clone(),
+            outer: ruled.outer,
+        });
+        let identity = plan.runtime.identity.iter().flat_map(crate::plan::Identity::files);
+        Self {
+            cwd: config.cwd.clone(),
+            rules: lines(plan),
+            missing: Vec::new(),
+            veil: plan.veil.iter().map(|veil| veil.dir.clone()).collect(),
+            apart: plan
+                .cow
+                .iter()
+                .flat_map(|cow| &cow.roots)
+                .map(|root| root.target.clone())
+                .collect(),
+            mounts: plan.mounts.iter().filter(|mount| !is_rule(plan, mount)).map(bind).collect(),
+            sockets: plan.sockets.clone(),
+            covers: plan.runtime.commands.covers.iter().map(|cover| cover.target.clone()).collect(),
+            copies: identity.map(|(path, _)| PathBuf::from(path)).collect(),
+            commands: commands.collect(),
+            network: Said::new(config.network.value, &config.network.origin),
+            egress: plan.egress.clone(),
+            tmp: Said::new(config.tmp.value, &config.tmp.origin),
+            variables: variables(plan),
+        }
+    }
+
+    /// The rules for exactly this path, the winner first.
+    pub(super) fn at(&self, path: &Path) -> &[Line] {
+        let start = self.rules.partition_point(|line| line.path.as_path() < path);
+        let count = self.rules[start..].iter().take_while(|line| line.path == path).count();
+        &self.rules[start..start + count]
+    }
+
+    /// Puts the rules in the order that [`Policy::at`] relies on.
+    pub(super) fn sort(&mut self) {
+        let strength = |line: &Line| (line.matched, line.access, line.layer);
+        self.rules
+            .sort_by(|a, b| (&a.path, Reverse(strength(a))).cmp(&(&b.path, Reverse(strength(b)))));
+    }
+}
+
+/// The text that is left in the sandbox as `/run/agent-sandbox/policy`.
+pub fn describe(plan: &Plan) -> Vec<u8> {
+    // No type in it has a value that JSON cannot hold; an empty file reads as "no description".
+    serde_json::to_vec(&Policy::of_what_exists(plan)).unwrap_or_default()
+}
+
+fn is_missing(decision: &Decision) -> bool {
+    decision.rule.kind == Kind::Missing
+}
+
+/// Rules for what exists. What lies in a hidden directory has no name here unless a rule shows it
+/// again.
+fn lines(plan: &Plan) -> Vec<Line> {
+    let is_hidden = |rule: &Resolved| rule.access == Access::Exclude;
+    let mut rules = Vec::new();
+    for decision in plan.decisions.iter().filter(|decision| !is_missing(decision)) {
+        let rule = &decision.rule;
+        let above = || plan.decisions.above(&rule.path);
+        if is_hidden(rule) && above().is_some_and(|above| is_hidden(&above.rule)) {
+            continue;
+        }
+        rules.push(Line::of(rule));
+        rules.extend(decision.beaten.iter().map(Line::of));
+    }
+    rules
+}
+
+fn is_rule(plan: &Plan, mount: &Mount) -> bool {
+    let decision = plan.decisions.at(&mount.target);
+    mount.view != View::Pin
+        && mount.source == mount.target
+        && decision.is_some_and(|decision| decision.rule.origin == mount.origin)
+}
+
+fn bind(mount: &Mount) -> Bind {
+    let Mount { source, target, view, origin, .. } = mount;
+    Bind { source: source.clone(), target: target.clone(), view: *view, origin: origin.to_string() }
+}
+
+fn variables(plan: &Plan) -> Vec<Variable> {
+    use crate::variable::Hidden;
+    let hidden = plan.environment.hidden.iter().map(|variable| Variable {
+        name: variable.name.clone(),
+        fate: match variable.why {
+            Hidden::Credential => Fate::Credential,
+            Hidden::Socket => Fate::Socket,
+            Hidden::Injecting => Fate::Injecting,
+        },
+        origin: variable.origin.to_string(),
+    });
+    let asked = plan.config.env.iter().map(|(name, rule)| Variable {
+        name: name.clone(),
+        fate: if rule.value.is_some() { Fate::Set } else { Fate::Passed },
+        origin: rule.origin.to_string(),
+    });
+    let own = plan.environment.own.iter().filter(|(name, _)| !plan.config.env.contains_key(*name));
+    let own = own.map(|(name, own)| Variable {
+        name: name.clone(),
+        fate: Fate::Set,
+        origin: own.origin.to_string(),
+    });
+    hidden.chain(asked).chain(own).collect()
+}
+
+/// A path as JSON: text, or numbers where it is no text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Name {
+    fn of(path: &Path) -> Self {
+        let bytes = || Self::Bytes(path.as_os_str().as_bytes().to_vec());
+        path.to_str().map_or_else(bytes, |text| Self::Text(text.to_owned()))
+    }
+
+    fn path(self) -> PathBuf {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }
+    }
+}
+
+pub(super) mod bytes {
+    use super::{Deserialize, Deserializer, Name, Path, PathBuf, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        Name::of(path).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Name::deserialize(from).map(Name::path)
+    }
+}
+
+pub(super) mod list {
+    use super::{Deserialize, Deserializer, Name, PathBuf, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(list: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(list.iter().map(|path| Name::of(path)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        Ok(Vec::<Name>::deserialize(from)?.into_iter().map(Name::path).collect())
+    }
+}

@@ -1,0 +1,222 @@
+//! The files under `/run/agent-sandbox` that tell the launcher what stands behind a name.
+//!
+//! ```text
+//! agent-sandbox    this binary
+//! bin/NAME         the real program, where a rule needs it
+//! wrappers/NAME    a script, or `deny`
+//! presets/NAME     `git` and its facts, `raw`, or `multicall`
+//! outer/           the same again: the sandbox around this one
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use sandbox_protocol::layout::{self, runtime};
+
+/// How many sandboxes around this one are looked at. Each adds six bytes to a path that the kernel limits to 4096.
+const DEPTH: usize = 600;
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Marker {
+    /// Refused.
+    Deny,
+    /// A script in `wrappers/`.
+    Script,
+    /// The real program: its file is covered because of another name.
+    Raw,
+    /// A program of many names, of which only some are ruled.
+    Multicall {
+        /// Whether its first argument may be one of the names.
+        applets: bool,
+    },
+    /// `@git`.
+    Git(GitFacts),
+}
+
+/// What `@git` has to know about the sandbox it runs in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct GitFacts {
+    /// Directories in which every repository is expendable.
+    pub(super) scratch: Vec<PathBuf>,
+    /// Variables that choose git's configuration files, as the sandbox was started with.
+    pub(super) env: Vec<(OsString, OsString)>,
+}
+
+impl Marker {
+    /// The content of the file in `presets/`, or of `wrappers/` for a refusal.
+    pub(super) fn render(&self) -> Vec<u8> {
+        match self {
+            Self::Deny | Self::Script => b"deny\n".to_vec(),
+            Self::Raw => b"raw\n".to_vec(),
+            Self::Multicall { applets: false } => b"multicall\n".to_vec(),
+            Self::Multicall { applets: true } => b"multicall applets\n".to_vec(),
+            Self::Git(facts) => facts.render(),
+        }
+    }
+
+    fn of_wrapper(content: &[u8]) -> Self {
+        if content.starts_with(b"#!") { Self::Script } else { Self::Deny }
+    }
+
+    /// A content that cannot be read as a rule is the strictest rule.
+    fn of_preset(content: &[u8]) -> Self {
+        match content.split(|byte| *byte == b'\n').next() {
+            Some(b"raw") => Self::Raw,
+            Some(b"multicall") => Self::Multicall { applets: false },
+            Some(b"multicall applets") => Self::Multicall { applets: true },
+            Some(b"git") => Self::Git(GitFacts::parse(content)),
+            _ => Self::Deny,
+        }
+    }
+}
+
+impl GitFacts {
+    fn render(&self) -> Vec<u8> {
+        let mut content = b"git\n".to_vec();
+        let mut line = |words: &[&[u8]]| {
+            if words.iter().all(|word| !word.contains(&b'\n')) {
+                content.extend(words.concat());
+                content.push(b'\n');
+            }
+        };
+        for root in &self.scratch {
+            line(&[b"scratch ", root.as_os_str().as_bytes()]);
+        }
+        for (name, value) in &self.env {
+            line(&[b"env ", name.as_bytes(), b"=", value.as_bytes()]);
+        }
+        content
+    }
+
+    fn parse(content: &[u8]) -> Self {
+        let mut facts = Self::default();
+        for line in content.split(|byte| *byte == b'\n') {
+            if let Some(root) = line.strip_prefix(b"scratch ") {
+                facts.scratch.push(OsStr::from_bytes(root).into());
+            } else if let Some(pair) = line.strip_prefix(b"env ")
+                && let Some(at) = pair.iter().position(|byte| *byte == b'=')
+            {
+                let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+                facts.env.push((text(&pair[..at]), text(&pair[at + 1..])));
+            }
+        }
+        facts
+    }
+}
+
+/// A rule, and the runtime directory that it was found in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) root: PathBuf,
+    pub(super) name: OsString,
+    pub(super) marker: Marker,
+}
+
+impl Found {
+    /// Where the real program lies.
+    pub(super) fn real(&self) -> PathBuf {
+        self.root.join(runtime::BIN).join(&self.name)
+    }
+
+    /// The script, when the rule is one.
+    pub(super) fn script(&self) -> PathBuf {
+        self.root.join(runtime::WRAPPERS).join(&self.name)
+    }
+}
+
+/// The rule of a name: the innermost sandbox is asked first, then those around it.
+pub(super) fn find(runtime: &Path, name: &OsStr) -> Option<Found> {
+    search(runtime, name, |root| {
+        let wrapper =
+            read(&root.join(runtime::WRAPPERS).join(name)).map(|text| Marker::of_wrapper(&text));
+        wrapper.or_else(|| preset(root, name))
+    })
+}
+
+/// The rule of a file for the names that have none: a program of many names stays itself.
+pub(super) fn find_by_file(runtime: &Path, name: &OsStr) -> Option<Found> {
+    let many = search(runtime, name, |root| {
+        preset(root, name).filter(|marker| matches!(marker, Marker::Multicall { .. }))
+    });
+    many.or_else(|| find(runtime, name))
+}
+
+fn search(runtime: &Path, name: &OsStr, ask: impl Fn(&Path) -> Option<Marker>) -> Option<Found> {
+    if name.is_empty() || name == "." || name == ".." || name.as_bytes().contains(&b'/') {
+        return None;
+    }
+    let mut root = runtime.to_owned();
+    for _ in 0..DEPTH {
+        if let Some(marker) = ask(&root) {
+            return Some(Found { root, name: name.to_owned(), marker });
+        }
+        root.push(runtime::OUTER);
+        if !root.join(layout::BINARY).try_exists().unwrap_or(false) {
+            return None;
+        }
+    }
+    None
+}
+
+fn preset(root: &Path, name: &OsStr) -> Option<Marker> {
+    read(&root.join(runtime::PRESETS).join(name)).map(|text| Marker::of_preset(&text))
+}
+
+/// A marker that is there but cannot be read is empty: the strictest rule.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    match fs::read(path) {
+        Ok(content) => Some(content),
+        Err(_) if path.try_exists().unwrap_or(false) => Some(Vec::new()),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_read_back_what_was_written() {
+        let facts = GitFacts {
+            scratch: vec!["/tmp".into(), "/a b".into()],
+            env: vec![("HOME".into(), "/home/a=b".into())],
+        };
+        for marker in [
+            Marker::Deny,
+            Marker::Raw,
+            Marker::Multicall { applets: true },
+            Marker::Multicall { applets: false },
+            Marker::Git(facts),
+        ] {
+            assert_eq!(Marker::of_preset(&marker.render()), marker);
+        }
+        assert_eq!(Marker::of_preset(b"gti\n"), Marker::Deny);
+        assert_eq!(Marker::of_preset(b""), Marker::Deny);
+    }
+
+    #[test]
+    fn find_asks_the_innermost_sandbox_first_and_then_those_around_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("wrappers/a", "deny\n"),
+            ("outer/agent-sandbox", ""),
+            ("outer/presets/a", "raw\n"),
+            ("outer/outer/agent-sandbox", ""),
+            ("outer/outer/wrappers/b", "#!/bin/sh\n"),
+            ("outer/outer/outer/wrappers/c", "deny\n"),
+        ] {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let of = |name: &str| find(dir.path(), OsStr::new(name)).map(|found| found.marker);
+        assert_eq!(of("a"), Some(Marker::Deny));
+        assert_eq!(of("b"), Some(Marker::Script));
+        assert_eq!(of("c"), None, "no sandbox is mounted there");
+        assert_eq!(of("../wrappers/a"), None);
+        assert_eq!(of(""), None);
+    }
+}

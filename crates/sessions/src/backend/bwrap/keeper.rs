@@ -1,0 +1,168 @@
+//! The log of a session, and whoever watches it. What runs inside writes to a terminal whose other end
+//! is read here, outside: it can add to its log, and never take anything away.
+
+mod viewer;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::lock::{LockFile, held};
+use sandbox_linux::{fd, socket};
+
+use viewer::Viewer;
+pub(super) use viewer::{LEAVE, RESIZE, WATCH};
+
+/// A log that grows longer begins anew; the one before it is kept.
+const LONGEST: u64 = 8 << 20;
+
+/// How long whoever wants to read the end of a log waits for it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the log goes, and where watchers come.
+pub(super) struct Logs {
+    pub(super) present: PathBuf,
+    pub(super) before: PathBuf,
+    pub(super) runtime: PathBuf,
+}
+
+/// Writes down what comes from the terminal until nobody has its other end any more. For a process
+/// of its own, which begins by giving up everything else that it has open. Only the session's lock it
+/// holds on to: who waits for that waits for the last process that could still say something.
+pub(super) fn keep(terminal: OwnedFd, lock: &OwnedFd, logs: &Logs) -> io::Result<()> {
+    let nothing = socket::nothing()?;
+    fd::replace(0, lock)?;
+    for number in [1, 2] {
+        fd::replace(number, &nothing)?;
+    }
+    drop(nothing);
+    let terminal = fd::keep_only(terminal)?;
+    // What is typed ahead of a program that does not read is dropped, as any terminal does.
+    socket::do_not_wait(terminal.as_fd())?;
+    let listener = socket::listen(&logs.runtime, super::ATTACH)?;
+    socket::do_not_wait(listener.as_fd())?;
+    let log = open(logs)?;
+    let length = log.metadata()?.len();
+    Keeper { terminal: terminal.into(), listener, logs, log, length, viewers: Vec::new() }.run()
+}
+
+struct Keeper<'l> {
+    terminal: File,
+    listener: OwnedFd,
+    logs: &'l Logs,
+    log: File,
+    length: u64,
+    viewers: Vec<Viewer>,
+}
+
+impl Keeper<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        let mut text = [0; 16 << 10];
+        loop {
+            let (said, called) = self.pause()?;
+            if called && let Ok(conn) = socket::accept(self.listener.as_fd()) {
+                self.viewers.push(Viewer::new(conn));
+            }
+            let terminal = &self.terminal;
+            self.viewers.retain_mut(|viewer| viewer.step(terminal));
+            if said == Some(false) && !self.viewers.iter().any(Viewer::is_behind) {
+                self.viewers.retain(|viewer| !viewer.is_leaving());
+            }
+            if said != Some(true) {
+                continue;
+            }
+            match self.terminal.read(&mut text) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.take(&text[..read]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+                    ) => {}
+                // The kernel says so when the last one has closed the other end.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits until something happens: whether the terminal says something, if that was looked at, and
+    /// whether somebody calls.
+    fn pause(&self) -> io::Result<(Option<bool>, bool)> {
+        // Nothing more is read before everybody who watches has seen what was.
+        let behind = self.viewers.iter().any(Viewer::is_behind);
+        let mut fds = vec![(self.listener.as_fd(), Awaited::Data)];
+        fds.extend(self.viewers.iter().flat_map(Viewer::awaited));
+        fds.extend((!behind).then(|| (self.terminal.as_fd(), Awaited::Data)));
+        let limit = if self.viewers.iter().any(Viewer::is_leaving) && !behind {
+            Some(0)
+        } else {
+            behind.then(|| u64::try_from(viewer::PATIENCE.as_millis()).unwrap_or(0))
+        };
+        let ready = channel::wait(&fds, limit)?;
+        let said = (!behind).then(|| ready.last() == Some(&true));
+        Ok((said, ready.first() == Some(&true)))
+    }
+
+    fn take(&mut self, text: &[u8]) {
+        for viewer in &mut self.viewers {
+            viewer.show(text);
+        }
+        // A full disk costs lines of the log, and never the session.
+        let written = without_returns(text);
+        self.length += self.log.write_all(&written).map_or(0, |()| written.len() as u64);
+        if self.length > LONGEST {
+            let moved = std::fs::rename(&self.logs.present, &self.logs.before);
+            if let Ok(new) = moved.and_then(|()| open(self.logs)) {
+                (self.log, self.length) = (new, 0);
+            }
+        }
+    }
+}
+
+fn open(logs: &Logs) -> io::Result<File> {
+    let log: LockFile =
+        OpenOptions::new().append(true).create(true).mode(0o600).open(&logs.present)?.into();
+    // Held as long as there may be more to write.
+    let _ = log.try_exclusive();
+    Ok(log.into())
+}
+
+/// Waits until everything is written that a session said before its end.
+pub(super) fn wait_for_the_last_word(log: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while held(log).is_some() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A terminal ends lines with two characters, a file with one.
+pub(in crate::backend) fn without_returns(text: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(text.len());
+    for (at, byte) in text.iter().enumerate() {
+        if *byte != b'\r' || text.get(at + 1).is_some_and(|next| *next != b'\n') {
+            kept.push(*byte);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_returns;
+
+    #[test]
+    fn lines_of_a_terminal_become_lines_of_a_file() {
+        for (text, expected) in [
+            (&b"a\r\nb\r\n"[..], &b"a\nb\n"[..]),
+            (b"10%\r20%\r\n", b"10%\r20%\n"),
+            (b"\xff\0\r\n", b"\xff\0\n"),
+            (b"", b""),
+        ] {
+            assert_eq!(without_returns(text), expected);
+        }
+    }
+}

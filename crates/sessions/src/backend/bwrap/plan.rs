@@ -1,0 +1,62 @@
+//! A session in namespaces of this machine, planned: what is wrong with it is told before anything is made.
+
+use std::ffi::OsString;
+
+use sandbox_core::Host;
+use sandbox_core::backend::shell;
+use sandbox_core::config::Config;
+use sandbox_core::plan::{Plan, plan_config};
+use sandbox_launch::layers::make_room;
+
+use super::{Agent, policy, shape};
+use crate::backend::{Form, Notice, Planned};
+use crate::error::ControlError;
+use crate::session::Settings;
+
+/// The plan that the supervisor of a session will make.
+pub(super) struct LocalPlan {
+    host: Host,
+    plan: Plan,
+    policy: String,
+    agent: Agent,
+}
+
+impl LocalPlan {
+    pub(super) fn of(host: &Host, config: Config) -> Result<Self, ControlError> {
+        let (config, agent) = shape(config)?;
+        let policy = policy(&config);
+        make_room(&config, host)?;
+        let plan = plan_config(host, config, Vec::new())?;
+        Ok(Self { host: host.clone(), plan, policy, agent })
+    }
+}
+
+impl Planned for LocalPlan {
+    fn policy(&self) -> String {
+        self.policy.clone()
+    }
+
+    /// Leaves out the places where settings are written.
+    fn settings(&self) -> serde_json::Result<Settings> {
+        let text = |word: &OsString| word.to_string_lossy().into_owned();
+        let workdir = self.agent.workdir.iter().map(|dir| dir.to_string_lossy().into_owned());
+        Ok(Settings::of(&self.plan.config, &["files", "loaded", "skipped"])?
+            .with("agent", self.agent.argv.iter().map(text))
+            .with("agent.workdir", workdir))
+    }
+
+    fn keeps_changes(&self) -> bool {
+        self.plan.config.cow.value.is_on()
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        self.plan.notes.iter().cloned().map(Notice::Note).collect()
+    }
+
+    fn show(&self, form: Form) -> serde_json::Result<String> {
+        match form {
+            Form::Text => Ok(shell::line(&self.plan, &self.host)),
+            Form::Json => Ok(serde_json::to_string_pretty(&self.plan)? + "\n"),
+        }
+    }
+}

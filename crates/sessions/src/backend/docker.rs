@@ -1,0 +1,487 @@
+//! Sessions in containers, by the Engine's API.
+//!
+//! What a container is to be is decided in [`plan`]; here it is made: a directory
+//! on the host, the way to the proxy, the container. Its name follows from the session's id, and its labels
+//! say whose it is, so that whatever was cut short is found again.
+//!
+//! ```text
+//! boxes/ID/          what the container mounts; 0700
+//! boxes/ID/home      the agent's home, which outlives the container
+//! boxes/ID/control   what the first process is told
+//! boxes/ID/door      the socket where it hands its listeners over
+//! ```
+
+pub mod plan;
+mod address;
+mod authorized;
+mod greeting;
+mod rootless;
+mod engine;
+mod seccomp;
+mod planned;
+mod render;
+mod files;
+mod layer;
+mod still;
+mod make;
+mod process;
+mod attach;
+
+use std::any::Any;
+use std::cell::{OnceCell, RefCell};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bollard::models::{
+    ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummaryStateEnum,
+};
+use sandbox_bridge::process::end_broker;
+use sandbox_core::Host;
+use sandbox_core::config::{Config, Request};
+use sandbox_linux::process::Used;
+use sandbox_linux::pty::Size;
+use sandbox_protocol::layout;
+use sandbox_proxy::client::ClientError;
+
+use self::engine::Engine;
+use self::files::Facts;
+use self::plan::{Binaries, Container, ContainerError};
+use self::process::Where;
+use super::{
+    Agent, Backend, BackendError, Capabilities, Connection, Exec, Known, Listen, Observed, Planned,
+    Recorder, Stray,
+};
+use crate::error::ControlError;
+use crate::place::Place;
+use crate::session::{BackendKind, Session, State, Wanted};
+use crate::store::{Thing, ThingKind};
+
+pub use self::authorized::Authorized;
+
+/// What all containers of ours are called, before the session's id.
+const PREFIX: &str = "agent-sandbox-";
+/// Sessions in containers.
+pub struct Docker {
+    place: Place,
+    host: Host,
+    engine: OnceCell<Engine>,
+    /// What was planned last, so that it is not asked for twice.
+    planned: RefCell<Option<Container>>,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Docker {
+    /// The engine is looked for when it is needed.
+    pub fn new(place: Place, host: Host) -> Self {
+        let (planned, warnings) = (RefCell::default(), RefCell::default());
+        Self { place, host, engine: OnceCell::new(), planned, warnings }
+    }
+
+    fn engine(&self) -> Result<&Engine, BackendError> {
+        if self.engine.get().is_none() {
+            let engine = Engine::connect(&self.host)?;
+            let _ = self.engine.set(engine);
+        }
+        self.engine.get().ok_or_else(|| BackendError::plain("there is no engine"))
+    }
+
+    /// Plans the container of a configuration, as the engine is now.
+    fn plan_container(&self, config: &Config) -> Result<Container, BackendError> {
+        let engine = self.engine()?;
+        let image =
+            engine.image(config.session.image.as_ref().map(|image| image.value.as_str()))?;
+        let binaries = binaries(&self.host);
+        let session = plan::Session { id: "", dir: Path::new(""), binaries: &binaries };
+        let facts = engine.facts(config.session.runtime.is_some())?;
+        let plan = plan::container(&self.host, config, &session, &facts, &image)
+            .map_err(|error| refused(&error))?;
+        self.planned.replace(Some(plan.clone()));
+        Ok(plan)
+    }
+
+    /// The plan of a session: the one that its policy was made of, if that was just now.
+    fn plan_of(&self, session: &Session, config: &Config) -> Result<Container, BackendError> {
+        let planned = self.planned.take().filter(|plan| plan.policy_hash() == session.policy);
+        planned.map_or_else(|| self.plan_container(config), Ok)
+    }
+
+    fn dir(&self, session: &Session) -> PathBuf {
+        self.place.data().join("boxes").join(session.id.as_str())
+    }
+
+    /// Which data directory this is: two of them may share an engine.
+    fn state(&self) -> String {
+        use sha2::{Digest, Sha256};
+        use std::os::unix::ffi::OsStrExt;
+        sandbox_linux::hex::encode(&Sha256::digest(self.place.data().as_os_str().as_bytes())[..8])
+    }
+
+    fn inspect(&self, name: &str) -> Result<Option<ContainerInspectResponse>, BackendError> {
+        let engine = self.engine()?;
+        engine.ask_for("look at the container", engine.docker.inspect_container(name, None))
+    }
+
+    /// Whether a container is this session's, by the policy that it was made by.
+    fn is_made(&self, session: &Session) -> Result<Option<bool>, BackendError> {
+        let Some(found) = self.inspect(&name(session))? else { return Ok(None) };
+        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+        let has = |label: &str, value: &str| labels.get(label).is_some_and(|is| is == value);
+        if !has(render::SESSION, session.id.as_str()) || !has(render::STATE, &self.state()) {
+            return Err(BackendError::plain(format!(
+                "a container `{}` is there that is not this session's",
+                name(session)
+            ))
+            .hint("remove or rename it"));
+        }
+        Ok(Some(has(render::POLICY, &session.policy)))
+    }
+
+    /// What serves a session from outside runs: the proxy, which keeps doors by itself, and the broker.
+    fn bind_proxy(&self, session: &Session, facts: &Facts) -> Result<(), BackendError> {
+        if facts.door {
+            self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
+        }
+        self.start_broker(session, facts)
+    }
+
+    /// Returns the state of the agent, which starts and ends with the container.
+    fn agent(&self, session: &Session, state: State, code: Option<u8>) -> Option<Agent> {
+        Facts::read(&self.dir(session)).ok().filter(|facts| facts.agent)?;
+        let runs = matches!(state, State::Running | State::Suspended);
+        Some(if runs { Agent::running() } else { Agent::ended(code) })
+    }
+
+    fn facts(&self, session: &Session) -> Result<Facts, BackendError> {
+        Facts::read(&self.dir(session)).map_err(|error| {
+            let mut broken = does_not_answer(session, error);
+            broken.message = format!("the session `{}` is not whole", session.name);
+            broken
+        })
+    }
+}
+
+fn does_not_answer(session: &Session, error: io::Error) -> BackendError {
+    let name = &session.name;
+    BackendError::new(format!("the session `{name}` does not answer"), error)
+        .code("unreachable")
+        .hint(format!("bring it up again: agent-sandbox up --name {name}"))
+}
+
+impl Backend for Docker {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Docker
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { images: true, resources: true, suspend: true, survives_reboot: true }
+    }
+
+    fn plan(&self, config: Config) -> Result<Box<dyn Planned>, ControlError> {
+        Ok(Box::new(self.plan_container(&config)?))
+    }
+
+    fn authorized(&self, session: &Session) -> Option<Authorized> {
+        self.read_authorized(session)
+    }
+
+    fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
+        let config = config(&self.host, session)?;
+        let is_whole = || self.dir(session).join("facts.json").try_exists().unwrap_or(false);
+        match self.is_made(session)? {
+            Some(true) if is_whole() => {
+                let state = self.inspect(&name(session))?.and_then(|found| found.state);
+                // An agent that ends again and again is the engine's to start.
+                let is_up = |state: &ContainerState| {
+                    [state.running, state.restarting].contains(&Some(true))
+                };
+                if state.as_ref().is_some_and(is_up) {
+                    return Ok(());
+                }
+            }
+            Some(_) => {
+                self.keep_log(session);
+                self.remove_container(&name(session))?;
+                self.make(session, &config, record)?;
+            }
+            None => self.make(session, &config, record)?,
+        }
+        Ok(self.start(session)?)
+    }
+
+    fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
+        let gone = gone(session);
+        let found = match self.inspect(&name(session)) {
+            Ok(found) => found,
+            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
+                return Ok(without_engine(session));
+            }
+            Err(error) => return Err(error),
+        };
+        let restarts = found.as_ref().and_then(|found| found.restart_count);
+        let Some(state) = found.and_then(|found| found.state) else { return Ok(gone) };
+        let pid = state.pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        let word = match state.status {
+            Some(ContainerStateStatusEnum::RUNNING) => State::Running,
+            Some(ContainerStateStatusEnum::PAUSED) => State::Suspended,
+            Some(ContainerStateStatusEnum::RESTARTING) => State::Starting,
+            _ => return Ok(gone),
+        };
+        let handle = Some(format!("container {}", name(session)));
+        let code = state.exit_code.and_then(|code| u8::try_from(code).ok());
+        let restarts = restarts.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        let agent = self.agent(session, word, code).map(|agent| Agent { restarts, ..agent });
+        Ok(Observed { state: word, handle, pid, agent })
+    }
+
+    /// One question for all of them, and one more for each that has an agent: how that ended, and how often, is not in
+    /// the answer. Which processes the others are is not, either.
+    fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
+        let Some(found) = self.own_containers()? else {
+            return Ok(sessions.iter().map(|session| without_engine(session)).collect());
+        };
+        let seen = |session: &&Session| {
+            let is_there = found.contains_key(&name(session));
+            if is_there && Facts::read(&self.dir(session)).is_ok_and(|facts| facts.agent) {
+                return self.observe(session);
+            }
+            let state = match found.get(&name(session)) {
+                Some(ContainerSummaryStateEnum::RUNNING) => State::Running,
+                Some(ContainerSummaryStateEnum::PAUSED) => State::Suspended,
+                Some(ContainerSummaryStateEnum::RESTARTING) => State::Starting,
+                _ => return Ok(gone(session)),
+            };
+            let handle = Some(format!("container {}", name(session)));
+            Ok(Observed { handle, ..Observed::only(state) })
+        };
+        sessions.iter().map(seen).collect()
+    }
+
+    fn used(&self, session: &Session) -> Result<Option<Used>, BackendError> {
+        self.engine()?.used(&name(session))
+    }
+
+    fn bind(&self, session: &Session, _: &mut Recorder<'_>) -> Result<(), ControlError> {
+        Ok(self.bind_proxy(session, &self.facts(session)?)?)
+    }
+
+    fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
+        let engine = self.engine()?;
+        let facts = self.facts(session)?;
+        if !facts.attends {
+            let name = &session.name;
+            return Err(BackendError::plain(format!(
+                "the container of `{name}` was made by an older version of this program"
+            ))
+            .code("unreachable")
+            .hint(format!("make it again: agent-sandbox down {name}, then up --name {name}")));
+        }
+        self.bind_proxy(session, &facts)?;
+        let place = Where {
+            docker: engine.docker.clone(),
+            container: name(session),
+            user: facts.user.clone(),
+            init: facts.init.clone(),
+            cwd: facts.inside(exec.cwd.as_deref(), &session.project),
+        };
+        process::start(place, exec).map_err(|error| does_not_answer(session, error))
+    }
+
+    fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
+        let facts = self.facts(session)?;
+        if !facts.terminal {
+            let name = &session.name;
+            return Err(BackendError::plain(format!("the session `{name}` has no agent to join"))
+                .code("no_agent")
+                .hint(format!("enter it: agent-sandbox exec -it -s {name} sh; or set `agent.command`, and bring it up again")));
+        }
+        self.bind_proxy(session, &facts)?;
+        let docker = self.engine()?.docker.clone();
+        attach::join(docker, name(session), size).map_err(|error| does_not_answer(session, error))
+    }
+
+    fn logs(
+        &self,
+        session: &Session,
+        how: Listen,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, BackendError> {
+        // What a container said that is gone is in the session's own log.
+        if self.inspect(&name(session))?.is_none() {
+            return Ok(false);
+        }
+        self.listen(session, how, each).map(|()| true)
+    }
+
+    fn suspend(&self, session: &Session) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        engine.ask("hold the container still", engine.docker.pause_container(&name(session)))
+    }
+
+    fn resume(&self, session: &Session) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        engine.ask("let the container go on", engine.docker.unpause_container(&name(session)))
+    }
+
+    fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
+        Ok(Box::new(self.hold_container(session)?))
+    }
+
+    fn keep_log(&self, session: &Session) {
+        if let Err(error) = self.save_log(session) {
+            self.warnings.borrow_mut().push(with_causes(&error));
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.take()
+    }
+
+    fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
+        match thing.kind {
+            ThingKind::Container => self.remove_container(&name(session)),
+            ThingKind::Door => match self.proxy()?.close_door(session.id.as_str()) {
+                // One that does not run has its doors on record: it is started to forget this one.
+                Err(ClientError::Unreachable(..)) => {
+                    let client = self.proxy()?;
+                    client.ensure(&self.host.exe).map_err(proxy_failed)?;
+                    client.close_door(session.id.as_str()).map_err(proxy_failed)
+                }
+                other => other.map_err(proxy_failed),
+            },
+            ThingKind::Broker => end_broker(&self.dir(session)).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            }),
+            ThingKind::AuthorizedKey => authorized::take_out(Path::new(&thing.identity), session),
+            ThingKind::Key => match std::fs::remove_file(&thing.identity) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(BackendError::new("cannot remove the SSH key", error))
+                }
+                _ => Ok(()),
+            },
+            ThingKind::Volume => {
+                // The engine may have finished a container that it did not know when it was asked to remove it.
+                self.remove_container(&name(session))?;
+                self.tidy(session, &thing.identity)?;
+                self.remove_volume(&thing.identity)
+            }
+            ThingKind::Layer => self.release_layer(session),
+            ThingKind::Directory => files::clear(&self.dir(session))
+                .map_err(|error| BackendError::new("cannot clear the session's directory", error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What outlives the container goes with the session.
+    fn forget(&self, session: &Session) -> Result<(), BackendError> {
+        remove_dir(&self.dir(session))
+    }
+
+    fn sweep(&self, session: &Session) -> Result<(), BackendError> {
+        if self.engine_if_any()?.is_none() {
+            return Ok(());
+        }
+        if self.inspect(&name(session))?.is_some() {
+            self.remove_container(&name(session))?;
+        }
+        if session.cow { self.remove_volumes_of(&name(session)) } else { Ok(()) }
+    }
+
+    fn strays(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
+        let mut strays = Vec::new();
+        let boxes = std::fs::read_dir(self.place.data().join("boxes")).into_iter().flatten();
+        for entry in boxes.flatten() {
+            let id = entry.file_name().to_string_lossy().into_owned();
+            if !known.session(&id) {
+                strays.push(Stray {
+                    backend: BackendKind::Docker,
+                    identity: format!("boxes/{id}"),
+                    session: id,
+                    thing: None,
+                });
+            }
+        }
+        strays.extend(self.stray_containers(known)?);
+        // A volume goes after the container that has it.
+        strays.extend(self.stray_volumes(known)?);
+        Ok(strays)
+    }
+
+    fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
+        if let Some(id) = stray.identity.strip_prefix("boxes/") {
+            let dir = self.place.data().join("boxes").join(id);
+            end_broker(&dir).map_err(|error| {
+                BackendError::new("cannot end the broker of host commands", error)
+            })?;
+            return remove_dir(&dir);
+        }
+        if let Some(volume) = stray.identity.strip_prefix(layer::STRAY) {
+            return self.remove_volume(volume);
+        }
+        self.remove_container(&stray.identity)?;
+        self.remove_volumes_of(&stray.identity)
+    }
+}
+
+/// An error and its causes in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(|source| format!(": {}", with_causes(source)));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
+fn name(session: &Session) -> String {
+    format!("{PREFIX}{}", session.id)
+}
+
+fn gone(session: &Session) -> Observed {
+    Observed::only(if session.wanted == Wanted::Up { State::Killed } else { State::Stopped })
+}
+
+/// A list of sessions is worth something without the engine, too.
+fn without_engine(session: &Session) -> Observed {
+    Observed { handle: Some("no engine".into()), ..gone(session) }
+}
+
+fn remove_dir(dir: &Path) -> Result<(), BackendError> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(BackendError::new(format!("cannot remove `{}`", dir.display()), error)
+                .hint("the agent's files in it may be another user's"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Both binaries, from beside this one. They are static, so that any image runs them.
+fn binaries(host: &Host) -> Binaries {
+    let init = host.exe.with_file_name(layout::INIT);
+    Binaries {
+        sandbox: Some(host.exe.clone()),
+        init: Some(init).filter(|init| init.try_exists().unwrap_or(false)),
+    }
+}
+
+fn config(host: &Host, session: &Session) -> Result<Config, BackendError> {
+    let request = Request::recall(&session.request)
+        .map_err(|error| BackendError::new("what was asked for cannot be read", error))?;
+    sandbox_core::config::load(host, &request).map_err(|error| {
+        let hint = error.hint();
+        let mut failed = BackendError::new("the configuration cannot be used", error);
+        failed.hint = hint;
+        failed
+    })
+}
+
+fn refused(error: &ContainerError) -> BackendError {
+    let hint = error.hint();
+    let mut refused = BackendError::plain(error.to_string()).code("refused");
+    refused.source = std::error::Error::source(error).map(|source| source.to_string().into());
+    refused.hint = hint;
+    refused
+}
+
+fn proxy_failed(error: ClientError) -> BackendError {
+    let hint = error.hint();
+    let mut failed = BackendError::new("the proxy does not serve the session", error).code("proxy");
+    failed.hint = hint;
+    failed
+}

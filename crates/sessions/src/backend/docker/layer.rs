@@ -1,0 +1,315 @@
+//! The layer of a session whose changes are kept apart: the same as that of a local one, and read by the same
+//! commands. The engine mounts it, as a volume for each directory, for as long as the container runs.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bollard::models::VolumeCreateRequest;
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder,
+};
+use sandbox_layers::session::{
+    self as cow, Engine, NewSession, OverlayMount, RootKind, SessionError, Sessions,
+    wait_until_after,
+};
+use sandbox_protocol::variable::AGENT_COMMAND;
+
+use super::engine::status;
+use super::make::AGAIN;
+use super::plan::{Container, Kept};
+use super::render::{self, Marks};
+use super::{Docker, PREFIX};
+use crate::backend::{BackendError, Known, Recorder, Stray};
+use crate::error::ControlError;
+use crate::session::{BackendKind, Session};
+use crate::store::ThingKind;
+
+/// The most that the kernel reads of a mount's options.
+const LONGEST: usize = 4095;
+/// How long the engine may take to let go of a volume whose container it has removed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Docker {
+    /// Gets the layers of a session ready, and makes what the container mounts.
+    pub(super) fn keep_apart(
+        &self,
+        session: &Session,
+        plan: &Container,
+        record: &mut Recorder<'_>,
+    ) -> Result<(), ControlError> {
+        if plan.layers.is_empty() {
+            return Ok(());
+        }
+        let kept = record.make(ThingKind::Layer, session.id.as_str(), || {
+            self.open_layer(session, plan).map_err(not_kept)
+        })?;
+        for (number, layer) in plan.layers.iter().enumerate() {
+            let name = volume(session.id.as_str(), number);
+            record.make(ThingKind::Volume, &name, || {
+                let mount = kept.root_at(&layer.base).map(|root| kept.overlay_mount(root));
+                let mount = mount.transpose().map_err(not_kept)?;
+                let mount = mount.ok_or_else(|| BackendError::plain("the layer is not there"))?;
+                self.make_volume(session, &name, &options(&mount, layer)?)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The layer of this session, new or gone on with. From here on it is in the container's hands.
+    fn open_layer(
+        &self,
+        session: &Session,
+        plan: &Container,
+    ) -> Result<cow::Session, SessionError> {
+        let started = sandbox_linux::clock::wall_exactly();
+        let (sessions, name) = (self.layers(), session.name.as_str());
+        let roots: Vec<(PathBuf, RootKind)> =
+            plan.layers.iter().map(|kept| (kept.base.clone(), RootKind::Dir)).collect();
+        let mut kept = match sessions.of(&session.project, name)? {
+            Some(kept) => kept,
+            None => sessions.create(NewSession {
+                name: Some(name.to_owned()),
+                project: session.project.clone(),
+                engine: Engine::Overlay,
+                roots: roots.clone(),
+            })?,
+        };
+        let lock = kept.lock_as(session.id.as_str())?;
+        kept.add_roots(&roots)?;
+        let program = plan.env.get(AGENT_COMMAND).map_or("", String::as_str);
+        let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        kept.begin(&lock, &program, started)?;
+        kept.hand_over(lock, session.id.as_str())?;
+        wait_until_after(started);
+        Ok(kept)
+    }
+
+    /// The container is gone: what the changes stand on is recorded, and others may have them.
+    pub(super) fn release_layer(&self, session: &Session) -> Result<(), BackendError> {
+        let end = Instant::now() + PATIENCE;
+        while let Err(error) = self.check_gone(session) {
+            if Instant::now() >= end {
+                return Err(error);
+            }
+            self.remove_container(&super::name(session))?;
+        }
+        let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
+        match kept {
+            Some(mut kept) => kept.release(session.id.as_str()).map(drop).map_err(not_kept),
+            None => Ok(()),
+        }
+    }
+
+    /// Root's overlay leaves a file in its work directory that only root can remove, or the next mount of the
+    /// layer. For anybody else the engine mounts it once more, for a container that starts nothing.
+    pub(super) fn tidy(&self, session: &Session, name: &str) -> Result<(), BackendError> {
+        let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
+        let Some(kept) = kept.filter(|_| self.host.uid != 0) else { return Ok(()) };
+        self.check_gone(session)?;
+        let left = |root: usize| kept.leaves_behind(root);
+        if !(0..kept.record().roots.len()).any(left) {
+            return Ok(());
+        }
+        let body = render::nothing(&self.facts(session)?.image, name);
+        let tidier = format!("{name}-tidy");
+        self.remove_container(&tidier)?;
+        let engine = self.engine()?;
+        let options = CreateContainerOptionsBuilder::default().name(&tidier).build();
+        let made = engine.docker.create_container(Some(options), body);
+        engine.ask("mount the layer once more", made)?;
+        // There is no such program, which is told only when everything is mounted.
+        let _ = engine.wait(engine.docker.start_container(&tidier, None));
+        self.remove_container(&tidier)
+    }
+
+    /// Whoever takes things back goes on after a failure: a layer that is mounted is left alone.
+    fn check_gone(&self, session: &Session) -> Result<(), BackendError> {
+        match self.inspect(&super::name(session))? {
+            Some(_) => Err(BackendError::plain("the container that has the layer is still there")),
+            None => Ok(()),
+        }
+    }
+
+    fn layers(&self) -> Sessions {
+        Sessions::at(self.place.data())
+    }
+
+    fn make_volume(
+        &self,
+        session: &Session,
+        name: &str,
+        options: &HashMap<String, String>,
+    ) -> Result<(), BackendError> {
+        let (engine, state) = (self.engine()?, self.state());
+        let marks = Marks {
+            session: session.id.as_str(),
+            policy: &session.policy,
+            state: &state,
+            owner: self.host.uid,
+        };
+        let wanted = VolumeCreateRequest {
+            name: Some(name.to_owned()),
+            driver: Some("local".into()),
+            driver_opts: Some(options.clone()),
+            labels: Some(render::labels(&marks)),
+            ..Default::default()
+        };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            // One that was left behind may have other layers.
+            self.remove_volume(name)?;
+            let made = engine.docker.create_volume(wanted.clone());
+            // The engine answers with the volume of that name that there is, whatever it is: it makes an empty one for
+            // a container that a killed call asked for.
+            if engine.ask("make the volume", made)?.options == *options {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let text = format!("the volume `{name}` already exists and is not this session's");
+                return Err(BackendError::plain(text).hint("remove it: docker volume rm"));
+            }
+        }
+    }
+
+    pub(super) fn remove_volume(&self, name: &str) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let options = RemoveVolumeOptionsBuilder::default().build();
+            match engine.wait(engine.docker.remove_volume(name, Some(options))) {
+                Err(error) if status(&error) == Some(404) => return Ok(()),
+                // A container has it: one that is being removed, or one that a killed call asked for and that the
+                // engine has finished only now.
+                Err(error) if status(&error) == Some(409) && Instant::now() < end => {
+                    for holder in holders(name) {
+                        self.remove_container(&holder)?;
+                    }
+                    std::thread::sleep(AGAIN);
+                }
+                Err(error) => {
+                    return Err(BackendError::new("the engine cannot remove the volume", error));
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// Removes every volume that bears a container's name, with our mark or without: the engine makes them without it
+    /// when it finishes a container after their removal.
+    pub(super) fn remove_volumes_of(&self, container: &str) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let layers = format!("{container}-layer-");
+        let filters = HashMap::from([("name".to_owned(), vec![layers.clone()])]);
+        let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        let found = engine.ask("list its volumes", engine.docker.list_volumes(Some(options)))?;
+        let names = found.volumes.unwrap_or_default().into_iter().map(|found| found.name);
+        let mut own = names.filter(|name| name.starts_with(&layers));
+        own.try_for_each(|name| self.remove_volume(&name))
+    }
+
+    /// Volumes with our mark, of this data directory: the session's id and the name.
+    pub(super) fn own_volumes(&self) -> Result<Vec<(String, String)>, BackendError> {
+        let Some(engine) = self.engine_if_any()? else { return Ok(Vec::new()) };
+        let options = ListVolumesOptionsBuilder::default().filters(&self.mark()).build();
+        let found = engine.ask("list its volumes", engine.docker.list_volumes(Some(options)))?;
+        let own = found.volumes.unwrap_or_default().into_iter().filter_map(|found| {
+            let id = found.labels.get(render::SESSION)?.clone();
+            found.name.starts_with(&format!("{PREFIX}{id}-layer-")).then_some((id, found.name))
+        });
+        Ok(own.collect())
+    }
+
+    /// Those of them that no record names.
+    pub(super) fn stray_volumes(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
+        let stray = self.own_volumes()?.into_iter().filter_map(|(session, volume)| {
+            (!known.thing(&session, ThingKind::Volume, &volume)).then(|| Stray {
+                backend: BackendKind::Docker,
+                identity: format!("{STRAY}{volume}"),
+                session,
+                thing: Some((ThingKind::Volume, volume)),
+            })
+        });
+        Ok(stray.collect())
+    }
+}
+
+/// What a volume is called among strays.
+pub(super) const STRAY: &str = "volumes/";
+
+/// The volume of a session's directory.
+pub(super) fn volume(id: &str, root: usize) -> String {
+    format!("{PREFIX}{id}-layer-{root}")
+}
+
+/// The containers that may have a volume: its session's, and the one that mounts it to tidy up.
+fn holders(volume: &str) -> [String; 2] {
+    let session = volume.rsplit_once("-layer-").map_or(volume, |(session, _)| session);
+    [session.to_owned(), format!("{volume}-tidy")]
+}
+
+/// The overlay, in the words of the engine's own driver: those of `mount`.
+fn options(mount: &OverlayMount, kept: &Kept) -> Result<HashMap<String, String>, BackendError> {
+    let below = |path: &PathBuf| escaped(&mount.data.join(path));
+    let mut lower: Vec<String> = mount.lower.iter().map(below).collect::<Result<_, _>>()?;
+    lower.push(escaped(&kept.base)?);
+    let options = format!(
+        "nosuid,nodev,userxattr,lowerdir={},upperdir={},workdir={}",
+        lower.join(":"),
+        below(&mount.upper)?,
+        below(&mount.work)?
+    );
+    if options.len() > LONGEST {
+        return Err(BackendError::plain("the layer has more parts than the kernel mounts")
+            .hint("`agent-sandbox fork` a session with fewer snapshots, or use shorter paths"));
+    }
+    let words = [("type", "overlay"), ("device", "overlay"), ("o", options.as_str())];
+    Ok(words.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+}
+
+/// A path among the options. The kernel knows what is escaped; the engine cuts at every comma, and takes a
+/// piece that is a flag by itself out. The last piece of a path never is.
+fn escaped(path: &Path) -> Result<String, BackendError> {
+    let text = std::str::from_utf8(path.as_os_str().as_bytes())
+        .map_err(|error| BackendError::new(format!("`{}` is no text", path.display()), error))?;
+    let special = |c: char| matches!(c, ':' | ',' | '\\');
+    let text: String =
+        text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect();
+    Ok(format!("{text}/."))
+}
+
+fn not_kept(error: SessionError) -> BackendError {
+    let hint = error.hint();
+    let mut failed = BackendError::new("the session's changes cannot be kept apart", error);
+    failed.code = "layer";
+    failed.hint = hint;
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_keep_odd_paths_whole() {
+        let mount = OverlayMount {
+            data: "/d,ro".into(),
+            lower: vec!["layers/2/upper".into()],
+            upper: "layers/3/upper".into(),
+            work: "sessions/1/work/0".into(),
+        };
+        let kept = Kept { base: "/a:b\\c d,ro".into(), target: "/workspace".into() };
+        let made = options(&mount, &kept).unwrap();
+        assert_eq!(
+            made["o"],
+            "nosuid,nodev,userxattr,lowerdir=/d\\,ro/layers/2/upper/.:/a\\:b\\\\c d\\,ro/.,\
+             upperdir=/d\\,ro/layers/3/upper/.,workdir=/d\\,ro/sessions/1/work/0/."
+        );
+        // What the engine's driver makes of it: no piece is one of its flags but ours.
+        let flags = made["o"].split(',').filter(|piece| ["ro", "rw", "bind"].contains(piece));
+        assert_eq!(flags.count(), 0);
+        let deep = OverlayMount { lower: vec!["l".repeat(250).into(); 20], ..mount };
+        assert!(options(&deep, &kept).is_err());
+    }
+}

@@ -1,0 +1,405 @@
+//! Making a container, starting it, listening to it, taking it away.
+
+mod log;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use bollard::models::ContainerSummaryStateEnum;
+use bollard::query_parameters::{
+    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder,
+    ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+    StopContainerOptionsBuilder,
+};
+use futures_util::StreamExt;
+use sandbox_bridge::process::start_broker;
+use sandbox_core::config::Config;
+use sandbox_launch::credentials::{self, CredentialError};
+use sandbox_protocol::layout::{RUNTIME_DIR, SEARCH_PATH, session};
+use sandbox_protocol::multicall;
+use sandbox_protocol::variable::{AGENT_DOOR_ADDRESS, SESSION_ID, SESSION_TOKEN};
+use sandbox_proxy::client::Client;
+use sandbox_proxy::doors::{Door, NewDoor};
+use sandbox_proxy::session::Registration;
+
+use super::engine::{Engine, status};
+use super::files::Facts;
+use super::plan::Container;
+use super::render::{self, Dialect, Marks};
+use super::{Docker, PREFIX, files, name, proxy_failed, seccomp};
+use crate::backend::{BackendError, Known, Recorder, Stray};
+use crate::error::ControlError;
+use crate::session::{BackendKind, Session};
+use crate::store::ThingKind;
+
+/// How long a container may take until its first process has started the agent.
+const READY: Duration = Duration::from_secs(60);
+/// How long a log may be silent before whoever follows it is asked whether it is still there.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the engine may take to free the name of a container that it removes.
+const NAME_IS_FREE: Duration = Duration::from_secs(10);
+/// Pause between attempts at something that the engine is about to allow.
+pub(super) const AGAIN: Duration = Duration::from_millis(50);
+
+impl Docker {
+    pub(super) fn make(
+        &self,
+        session: &Session,
+        config: &Config,
+        record: &mut Recorder<'_>,
+    ) -> Result<(), ControlError> {
+        let plan = self.plan_of(session, config)?;
+        let address = address(session, &plan);
+        let mut secrets = credentials::for_container(config, address, &self.host)
+            .map_err(|error| unavailable(&error))?;
+        if plan.door.is_some() {
+            secrets.env.push((AGENT_DOOR_ADDRESS.into(), address.to_string()));
+        }
+        let dir = self.dir(session);
+        let control = control(session)
+            .map_err(|error| BackendError::new("cannot make the session's token", error))?;
+        record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
+            files::make(&dir, &plan, &control).map_err(|error| {
+                BackendError::file("cannot make the session's directory", &dir, error)
+            })
+        })?;
+        self.keep_apart(session, &plan, record)?;
+        if let Some(bridge) = &plan.bridge {
+            bridge.write(&dir).map_err(|error| {
+                BackendError::file("cannot write the bridge's files", &dir, error)
+            })?;
+            let facts = Facts::of(&plan);
+            if !facts.broker.is_empty() {
+                record.make(ThingKind::Broker, session.id.as_str(), || {
+                    self.start_broker(session, &facts)
+                })?;
+            }
+            if let Some(key) = &bridge.key {
+                self.make_key(session, &plan, key, secrets.ssh_key.as_ref(), record)?;
+            }
+        }
+        if plan.door.is_some() {
+            record.make(ThingKind::Door, session.id.as_str(), || {
+                self.open_door(session, &plan, secrets.sessions.clone())
+            })?;
+        }
+        record.make(ThingKind::Container, &name(session), || {
+            self.create(session, &plan, &secrets.env)
+        })?;
+        if let Some(bridge) = plan.bridge.as_ref().filter(|bridge| bridge.key.is_some()) {
+            let relayed = bridge.relay.is_some();
+            let path = plan.env.get("PATH").filter(|_| !relayed).map_or(SEARCH_PATH, |path| path);
+            self.check_client(&name(session), path)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the image has what asks the host by SSH. It is looked for before anything runs.
+    fn check_client(&self, name: &str, path: &str) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        for dir in path.split(':').filter(|dir| !dir.is_empty() && !dir.starts_with(RUNTIME_DIR)) {
+            let path = format!("{dir}/ssh");
+            let options = ContainerArchiveInfoOptionsBuilder::default().path(&path).build();
+            let asked = engine.docker.get_container_archive_info(name, Some(options));
+            if engine.ask_for("look into the container", asked)?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(BackendError::plain("the image has no `ssh`, which host commands by SSH need")
+            .code("no_ssh")
+            .hint("add `openssh-client` to the image, or leave `host_commands.transport` out: the Unix socket needs nothing"))
+    }
+
+    /// Starts the process that carries host commands out, where there is one and it does not run.
+    pub(super) fn start_broker(
+        &self,
+        session: &Session,
+        facts: &Facts,
+    ) -> Result<(), BackendError> {
+        if facts.broker.is_empty() {
+            return Ok(());
+        }
+        // The record of what was asked for outlives the session.
+        let audit = self
+            .host
+            .state_dir()
+            .map(|state| state.join("host-commands").join(format!("{}.jsonl", session.id)));
+        start_broker(&self.host.exe, &self.dir(session), audit.as_deref())
+            .map_err(|error| BackendError::new("cannot start the broker of host commands", error))
+    }
+
+    fn dialect(
+        &self,
+        engine: &Engine,
+        session: &Session,
+        plan: &Container,
+    ) -> Result<Dialect, BackendError> {
+        let mut seccomp = seccomp::profile(plan);
+        if engine.is_podman()
+            && let Some(profile) = &seccomp
+        {
+            let path = self.dir(session).join("seccomp.json");
+            std::fs::write(&path, profile).map_err(|error| {
+                BackendError::file("cannot write the filter of system calls", &path, error)
+            })?;
+            seccomp = Some(path.to_string_lossy().into_owned());
+        }
+        Ok(Dialect { deeply: engine.reads_only_deeply(), seccomp })
+    }
+
+    pub(super) fn create(
+        &self,
+        session: &Session,
+        plan: &Container,
+        secrets: &[(String, String)],
+    ) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let state = self.state();
+        let marks = Marks {
+            session: session.id.as_str(),
+            policy: &session.policy,
+            state: &state,
+            owner: self.host.uid,
+        };
+        let dialect = self.dialect(engine, session, plan)?;
+        let body = render::body(plan, &marks, &self.dir(session), secrets, &dialect);
+        let name = name(session);
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let end = Instant::now() + NAME_IS_FREE;
+        loop {
+            let made = engine.docker.create_container(Some(options.clone()), body.clone());
+            match engine.wait(made) {
+                // The engine has just finished one that a killed call asked for, perhaps with other tokens in it.
+                Err(error) if status(&error) == Some(409) && Instant::now() < end => {
+                    self.remove_container(&name)?;
+                    std::thread::sleep(AGAIN);
+                }
+                Err(error) => return Err(creation_failed(error, plan)),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Starts it and waits until its first process has done its work, or says why it has not.
+    pub(super) fn start(&self, session: &Session) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let name = name(session);
+        let since = i32::try_from(sandbox_linux::clock::wall().0).unwrap_or(0);
+        engine
+            .ask("start the container", engine.docker.start_container(&name, None))
+            .map_err(explained)?;
+        let ready = engine.wait(tokio_timeout(READY, self.signs(&name, since)));
+        match ready {
+            Some(Ok(())) => Ok(()),
+            Some(Err(said)) => {
+                // It would be started again and again.
+                let _ = self.stop(&name);
+                Err(BackendError::plain(format!(
+                    "the session `{}` did not start: {}",
+                    session.name,
+                    tail(&said)
+                ))
+                .code("not_started"))
+            }
+            None => Err(BackendError::plain(format!(
+                "the session `{}` did not start within {} seconds",
+                session.name,
+                READY.as_secs()
+            ))
+            .code("not_started")
+            .hint(format!("see what it says: docker logs {name}"))),
+        }
+    }
+
+    /// Follows what the first process says until it says that it is done; else what it said.
+    async fn signs(&self, name: &str, since: i32) -> Result<(), String> {
+        let Some(engine) = self.engine.get() else { return Err(String::new()) };
+        let options = LogsOptionsBuilder::default()
+            .follow(true)
+            .stdout(true)
+            .stderr(true)
+            .since(since)
+            .build();
+        let mut logs = engine.docker.logs(name, Some(options));
+        let (mut said, signs) = (String::new(), multicall::ready_lines());
+        while let Some(Ok(piece)) = logs.next().await {
+            said.push_str(&String::from_utf8_lossy(piece.as_ref()));
+            if signs.iter().any(|sign| said.contains(sign)) {
+                return Ok(());
+            }
+        }
+        Err(said)
+    }
+
+    pub(super) fn stop(&self, name: &str) -> Result<(), BackendError> {
+        let engine = self.engine()?;
+        let options = StopContainerOptionsBuilder::default().build();
+        engine
+            .ask_for("stop the container", engine.docker.stop_container(name, Some(options)))
+            .map(drop)
+    }
+
+    pub(super) fn remove_container(&self, name: &str) -> Result<(), BackendError> {
+        self.stop(name)?;
+        let engine = self.engine()?;
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let removed = engine.wait(engine.docker.remove_container(name, Some(options)));
+        match removed {
+            // Gone, or somebody else is at it.
+            Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
+            Err(error) => Err(BackendError::new("the engine cannot remove the container", error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    pub(super) fn proxy(&self) -> Result<Client, BackendError> {
+        let place = sandbox_proxy::place::Place::of(&self.host)
+            .ok_or_else(|| BackendError::plain("there is no home directory").hint("set `HOME`"))?;
+        Ok(Client::new(&place))
+    }
+
+    pub(super) fn open_door(
+        &self,
+        session: &Session,
+        plan: &Container,
+        sessions: Vec<Registration>,
+    ) -> Result<(), BackendError> {
+        let Some(door) = &plan.door else { return Ok(()) };
+        let client = self.proxy()?;
+        client.ensure(&self.host.exe).map_err(proxy_failed)?;
+        let dir = self.dir(session);
+        let new = NewDoor {
+            door: Door {
+                path: dir.join(session::RENDEZVOUS_DIR).join(session::RENDEZVOUS_SOCKET),
+                peer: door.peer,
+                policy: door.policy.clone(),
+                record: Some(dir.join("blocked.jsonl")),
+            },
+            sessions,
+        };
+        client.open_door(session.id.as_str(), &new).map_err(proxy_failed)
+    }
+
+    /// Where there is no engine, there is nothing of ours in it.
+    pub(super) fn engine_if_any(&self) -> Result<Option<&Engine>, BackendError> {
+        match self.engine() {
+            Ok(engine) => Ok(Some(engine)),
+            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// By what everything of this data directory is found.
+    pub(super) fn mark(&self) -> HashMap<String, Vec<String>> {
+        let label = format!("{}={}", render::STATE, self.state());
+        HashMap::from([("label".to_owned(), vec![label])])
+    }
+
+    /// Containers with our mark, of this data directory, by their names; nothing where there is no engine.
+    pub(super) fn own_containers(
+        &self,
+    ) -> Result<Option<HashMap<String, ContainerSummaryStateEnum>>, BackendError> {
+        let Some(engine) = self.engine_if_any()? else { return Ok(None) };
+        let options =
+            ListContainersOptionsBuilder::default().all(true).filters(&self.mark()).build();
+        let found =
+            engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
+        let own = found.into_iter().filter_map(|found| {
+            let id = found.labels.as_ref()?.get(render::SESSION)?.clone();
+            let name = found.names?.first()?.trim_start_matches('/').to_owned();
+            (name == format!("{PREFIX}{id}")).then_some((name, found.state?))
+        });
+        Ok(Some(own.collect()))
+    }
+
+    /// Those of them that no record names.
+    pub(super) fn stray_containers(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
+        let found = self.own_containers()?.unwrap_or_default().into_keys();
+        let stray = found.filter_map(|name| {
+            let session = name.trim_start_matches(PREFIX).to_owned();
+            (!known.thing(&session, ThingKind::Container, &name)).then_some(Stray {
+                backend: BackendKind::Docker,
+                identity: name.clone(),
+                session,
+                thing: Some((ThingKind::Container, name)),
+            })
+        });
+        Ok(stray.collect())
+    }
+}
+
+/// Where a container finds the proxy: on its own loopback where everybody does. On this machine's, which it shares with
+/// others, each session has an address of its own, which stays the same.
+fn address(session: &Session, plan: &Container) -> Ipv4Addr {
+    use sha2::{Digest, Sha256};
+    if !plan.door.as_ref().is_some_and(|door| door.shared) {
+        return Ipv4Addr::LOCALHOST;
+    }
+    let [first, second, third, ..]: [u8; 32] = Sha256::digest(session.id.as_str()).into();
+    // What stands at the beginning of the range is used by others, too.
+    Ipv4Addr::new(127, first.max(1), second, third.clamp(1, 254))
+}
+
+/// What the first process is told. The token is the session's own, and nobody's key.
+fn control(session: &Session) -> io::Result<String> {
+    let mut chance = [0u8; 32];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut chance)?;
+    Ok(format!(
+        "{SESSION_ID}={}\n{SESSION_TOKEN}={}\n",
+        session.id,
+        sandbox_linux::hex::encode(&chance)
+    ))
+}
+
+fn creation_failed(error: bollard::errors::Error, plan: &Container) -> BackendError {
+    let failed = BackendError::new("the engine cannot make the container", error).code("engine");
+    if plan.network == "none" {
+        return failed;
+    }
+    failed.hint("`docker network ls` lists the networks that there are")
+}
+
+/// Networks are looked for, and layers mounted, when a container starts.
+fn explained(error: BackendError) -> BackendError {
+    let source = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
+    if source.contains("mount local volume") || source.contains("type: overlay") {
+        return error.hint(
+            "the engine mounts the layer: it has to be on this machine, on a kernel that makes overlays with `userxattr` (5.11)",
+        );
+    }
+    if source.contains("unable to apply caps") {
+        return error.hint(
+            "this machine's own root lacks a capability, so that no privileged container starts here: leave `services.dockerd` out",
+        );
+    }
+    if !source.contains("network") {
+        return error;
+    }
+    error.hint("`docker network ls` lists the networks that there are")
+}
+
+async fn tokio_timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(limit, work).await.ok()
+}
+
+/// The last lines of a text, on lines of their own.
+fn tail(text: &str) -> String {
+    const LINES: usize = 12;
+    if text.trim().is_empty() {
+        return "it ended without a word".into();
+    }
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    format!("it says\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
+}
+
+/// A secret that a container asks for and does not get.
+fn unavailable(error: &CredentialError) -> BackendError {
+    let hint = error.hint();
+    let source = error.source().map(|source| source.to_string().into());
+    BackendError { hint, source, ..BackendError::plain(error.to_string()) }
+}

@@ -1,0 +1,128 @@
+//! Commands that run on the host: a folder with shims and a way there, and nothing at all where they are off.
+
+use std::path::Path;
+
+use sandbox_protocol::layout::PRIVATE_DIR;
+use sandbox_protocol::variable::AGENT_RELAY;
+
+use sandbox_bridge::list::HostMount;
+use sandbox_bridge::session::{Around, Bridge, BridgeError, BridgeKey, Relay};
+use sandbox_bridge::verdict::Warning;
+use sandbox_core::config::command::PublicKey;
+use sandbox_core::config::{Access, AgentInit, Config, HostCommands, HostKey, Transport};
+
+use super::mounts::Bind;
+use super::{Container, ContainerError, OwnDir, OwnFile, Start};
+
+/// The number of the user that holds the key: in every engine's range, and of no distribution's.
+const HOLDER: u32 = 65530;
+
+pub(super) fn open(config: &Config, made: &mut Container) -> Result<(), ContainerError> {
+    let Some(asked) = &config.session.host_commands else { return Ok(()) };
+    let (mounts, host_keys) = (shared(made), host_keys(&asked.value));
+    let around = Around {
+        network: &made.network,
+        init: match made.agent.start {
+            Start::Exec => AgentInit::Exec,
+            Start::Supervise => AgentInit::Supervise,
+        },
+        mounts: &mounts,
+        home: &made.agent.home,
+        host_keys: &host_keys,
+    };
+    let Some(mut bridge) = Bridge::of(&asked.value, &around)? else { return Ok(()) };
+    if let Some(list) = &mut bridge.list {
+        list.apart = made.layers.iter().map(|kept| kept.target.clone()).collect();
+    }
+    if bridge.key.is_some() && !made.layers.is_empty() {
+        return Err(ContainerError::Unsupported {
+            origin: asked.origin.clone(),
+            key: "host_commands.transport = \"ssh\" beside changes that are kept apart",
+            why: "the host's own list decides where commands work, and knows nothing of them",
+        });
+    }
+    for mount in &bridge.mounts {
+        made.dirs.push(OwnDir { path: mount.source.clone(), mode: 0o755, agents: false });
+        made.bind(Bind::of_session(&mount.source, &mount.target, Access::Ro));
+    }
+    made.host_commands = asked.value.allowed.iter().map(|entry| format!("{entry:?}")).collect();
+    let names: Vec<&str> = bridge.names().into_iter().collect();
+    let who = bridge.key.as_ref().map_or("you".to_owned(), |key| format!("`{}`", key.user));
+    made.except(
+        format!("host commands {}", names.join(", ")),
+        format!("they run on this machine, as {who}"),
+        Some(&asked.origin),
+    );
+    let warning = |warning: &Warning| format!("host command `{}`: {}", warning.entry, warning.what);
+    made.notes.extend(bridge.warnings.iter().map(warning));
+    if let Some(key) = &bridge.key {
+        by_ssh(&bridge, key, made)?;
+    }
+    made.bridge = Some(bridge);
+    Ok(())
+}
+
+/// What the host and the container both see.
+fn shared(made: &Container) -> Vec<HostMount> {
+    let seen = made.mounts.iter().filter_map(|bind| {
+        Some(HostMount { container: bind.target.clone(), host: bind.asked()?.to_owned() })
+    });
+    seen.collect()
+}
+
+/// This machine's own keys, which everybody may read.
+fn host_keys(asked: &HostCommands) -> Vec<PublicKey> {
+    if asked.transport != Transport::Ssh || asked.host_key != HostKey::Pinned {
+        return Vec::new();
+    }
+    let read = |kind| {
+        let text = std::fs::read_to_string(format!("/etc/ssh/ssh_host_{kind}_key.pub")).ok()?;
+        PublicKey::parse(&text)
+    };
+    ["ed25519", "ecdsa", "rsa"].into_iter().filter_map(read).collect()
+}
+
+/// The key, and the name by which the host is found.
+fn by_ssh(bridge: &Bridge, key: &BridgeKey, made: &mut Container) -> Result<(), ContainerError> {
+    // So that another way makes another container.
+    made.host_commands.push(format!("{:?}", bridge.routes.way));
+    made.hosts.extend(bridge.host.iter().map(|(name, lead)| format!("{name}:{lead}")));
+    if let Some(text) = &bridge.known_hosts {
+        let path = bridge.mounts[0].source.join("known_hosts");
+        made.files.push(OwnFile { path, text: text.clone(), mode: 0o644 });
+    }
+    let dir = key.source.parent().unwrap_or(Path::new(""));
+    made.dirs.push(OwnDir { path: dir.into(), mode: 0o755, agents: false });
+    if let Some(relay) = &bridge.relay {
+        return hold(relay, key, made);
+    }
+    made.bind(Bind::of_session(&key.source, &key.target, Access::Ro));
+    made.notes.push(format!(
+        "the agent can read the SSH key `{}`: without `agent.init = \"exec\"` it could not",
+        key.target.display()
+    ));
+    Ok(())
+}
+
+/// A user of its own holds the key. It comes by a directory of root's, whatever its numbers on the host are.
+fn hold(relay: &Relay, key: &BridgeKey, made: &mut Container) -> Result<(), ContainerError> {
+    let agent = made.agent.ids.map(|(uid, _)| uid);
+    let user = if agent == Some(HOLDER) { HOLDER - 1 } else { HOLDER };
+    let known = made.files.iter_mut().find(|file| file.path == Path::new("etc/passwd"));
+    // A client without an entry of its own does not start.
+    let known = known.ok_or(BridgeError::NamedUser)?;
+    let entry = format!("relay:x:{user}:{user}:relay:/nonexistent:/sbin/nologin\n");
+    known.text.push_str(&entry);
+    let inside = Path::new(PRIVATE_DIR).join(&key.source);
+    let (from, to) = (key.source.parent(), inside.parent());
+    made.bind(Bind::of_session(
+        from.unwrap_or(Path::new("")),
+        to.unwrap_or(Path::new("")),
+        Access::Ro,
+    ));
+    let why = "the first process gives the SSH key to the user that holds it";
+    made.allow(&["CHOWN"], why);
+    let wanted = (user, &inside, &key.target, &relay.socket, &relay.words);
+    made.env.insert(AGENT_RELAY.into(), serde_json::to_string(&wanted).unwrap_or_default());
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The local policy inside a container: path rules below what is mounted, and command rules.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
+
+use super::layers::Kept;
+use super::mounts::{Bind, Source};
+use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, Session};
+use sandbox_core::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
+use sandbox_core::host::Host;
+use sandbox_core::network::RESOLVER_CONFIGURATION;
+use sandbox_core::path::{Kind, literal};
+use sandbox_core::plan::{Mount, Plan, PlanError, View, plan_config, withheld};
+use sandbox_core::wrapper;
+
+/// Rules below mounted directories become mounts of their own: read-only, or empty.
+pub(super) fn below(
+    host: &Host,
+    config: &Config,
+    made: &mut Container,
+) -> Result<(), ContainerError> {
+    let roots: Vec<(PathBuf, Bind)> =
+        made.mounts.iter().filter_map(|bind| root(bind, &made.layers)).collect();
+    let plan = local(host, config, &roots)?;
+    check_kept(&plan, &roots)?;
+    let (mut file, mut dir) = (false, false);
+    let mut nested = Vec::new();
+    for mount in &plan.mounts {
+        // The nearest root: one may lie in another.
+        let near = roots
+            .iter()
+            .filter(|(root, _)| mount.target.starts_with(root) && mount.target != *root);
+        for (root, bind) in near {
+            let Ok(rest) = mount.target.strip_prefix(root) else { continue };
+            let Some(made) = translate(mount, bind, rest) else { continue };
+            file |= made.source == Source::Session("empty/file".into());
+            dir |= made.source == Source::Session("empty/dir".into());
+            nested.push(made);
+        }
+    }
+    if file {
+        made.files.push(OwnFile { path: "empty/file".into(), text: String::new(), mode: 0o444 });
+    }
+    if dir {
+        made.dirs.push(OwnDir { path: "empty/dir".into(), mode: 0o555, agents: false });
+    }
+    let taken: Vec<PathBuf> = made.mounts.iter().map(|bind| bind.target.clone()).collect();
+    nested.retain(|bind| !taken.contains(&bind.target));
+    nested.sort_by(|one, other| one.target.cmp(&other.target));
+    nested.dedup_by(|one, other| one.target == other.target);
+    made.mounts.extend(nested);
+    Ok(())
+}
+
+/// A directory of the host that was asked for, as it is or through a layer.
+fn root(bind: &Bind, layers: &[Kept]) -> Option<(PathBuf, Bind)> {
+    let path = match &bind.source {
+        Source::Layer(number) => &layers.get(*number)?.base,
+        _ => bind.asked()?,
+    };
+    Some((path.to_path_buf(), bind.clone()))
+}
+
+/// What the local sandbox would show, with the mounted directories as its working places.
+fn local(host: &Host, config: &Config, roots: &[(PathBuf, Bind)]) -> Result<Plan, PlanError> {
+    let mut config = config.clone();
+    let host = Host { inside: false, ..host.clone() };
+    config.session.network = None;
+    config.network.value = Network::Off;
+    config.paths.extend(withheld::rules(&host, &config));
+    config.secrets.clear();
+    config.mounts.clear();
+    config.sockets.clear();
+    config.commands.clear();
+    config.cow.value = Cow::OFF;
+    config.docker.value = false;
+    config.tmp.value = Tmp::Host;
+    for (path, bind) in roots {
+        let Some(pattern) = path.to_str().map(literal) else { continue };
+        let rule = PathRule { access: bind.access, pattern };
+        config.paths.push(Sourced::new(rule, bind.origin.clone()));
+    }
+    plan_config(&host, config, Vec::new())
+}
+
+/// A layer is mounted as a whole: what is writable again inside something read-only would be the host's own.
+fn check_kept(plan: &Plan, roots: &[(PathBuf, Bind)]) -> Result<(), ContainerError> {
+    let kept = roots.iter().filter(|(_, bind)| matches!(bind.source, Source::Layer(_)));
+    for (root, _) in kept {
+        let inside = |mount: &&Mount| mount.target.starts_with(root) && mount.target != *root;
+        let shut = |mount: &Mount| matches!(mount.view, View::ReadOnly | View::EmptyDir);
+        let again = plan.mounts.iter().filter(inside).find(|mount| {
+            let around = |other: &&Mount| inside(other) && mount.target.starts_with(&other.target);
+            mount.view == View::ReadWrite
+                && plan.mounts.iter().any(|other| around(&other) && shut(other))
+        });
+        if let Some(mount) = again {
+            return Err(ContainerError::Unsupported {
+                origin: mount.origin.clone(),
+                key: "cow",
+                why: "a place that is writable inside one that is not cannot be kept apart",
+            });
+        }
+    }
+    Ok(())
+}
+
+fn translate(mount: &Mount, root: &Bind, rest: &Path) -> Option<Bind> {
+    let bind = |source, access| Bind {
+        source,
+        target: root.target.join(rest),
+        access,
+        identity: None,
+        origin: mount.origin.clone(),
+    };
+    let same = Source::Host(mount.source.clone());
+    match mount.view {
+        View::Device => None,
+        // Below what cannot be written nothing becomes writable, and the rest is so already.
+        View::ReadWrite | View::Pin | View::ReadOnly if root.access == Access::Ro => None,
+        // An overlay moves no directory of its base away, and the rest is writable already.
+        View::ReadWrite | View::Pin if matches!(root.source, Source::Layer(_)) => None,
+        View::ReadWrite | View::Pin => Some(bind(same, Access::Rw)),
+        View::ReadOnly => Some(bind(same, Access::Ro)),
+        View::EmptyFile => Some(bind(Source::Session("empty/file".into()), Access::Ro)),
+        View::EmptyDir => Some(bind(Source::Session("empty/dir".into()), Access::Ro)),
+    }
+    .filter(|_| matches!(mount.kind, Kind::Dir | Kind::File))
+}
+
+/// Command rules: our own program stands first on the search path, under each ruled name.
+pub(super) fn commands(
+    host: &Host,
+    config: &Config,
+    session: &Session<'_>,
+    made: &mut Container,
+) -> Result<(), ContainerError> {
+    if session.binaries.sandbox.is_none() || config.commands.is_empty() {
+        return Ok(());
+    }
+    // No program of this machine is meant.
+    let mut elsewhere = host.clone();
+    elsewhere.env.insert("PATH".into(), "/nonexistent".into());
+    elsewhere.inside = false;
+    let ruled = wrapper::resolve(&elsewhere, config).map_err(PlanError::from)?;
+    for dir in [runtime::LINKS, runtime::WRAPPERS, runtime::PRESETS] {
+        let path = Path::new("runtime").join(dir);
+        made.dirs.push(OwnDir { path: path.clone(), mode: 0o755, agents: false });
+        made.bind(Bind::of_session(&path, &Path::new(RUNTIME_DIR).join(dir), Access::Ro));
+    }
+    for file in &ruled.files {
+        made.links.push(OwnLink {
+            path: Path::new("runtime").join(runtime::LINKS).join(&file.name),
+            to: RUNTIME_BINARY.into(),
+        });
+        made.files.push(OwnFile {
+            path: Path::new("runtime").join(file.path()),
+            text: String::from_utf8_lossy(&file.content).into_owned(),
+            mode: file.mode,
+        });
+    }
+    Ok(())
+}
+
+/// Where names are asked for by whoever knows no proxy.
+pub(super) fn resolver(made: &mut Container) {
+    if !matches!(&made.door, Some(Door { policy: Some(_), .. })) {
+        return;
+    }
+    let path = Path::new("etc/resolv.conf");
+    let text = RESOLVER_CONFIGURATION.to_owned();
+    made.files.push(OwnFile { path: path.into(), text, mode: 0o644 });
+    let mut bind = Bind::of_session(path, Path::new("/etc/resolv.conf"), Access::Ro);
+    bind.origin = Origin::Default;
+    made.bind(bind);
+}

@@ -1,0 +1,75 @@
+//! The same configuration on engines of different kinds.
+
+use sandbox_protocol::layout::{PRIVATE_DIR, RUNTIME_DIR};
+
+use super::*;
+
+/// Docker and Podman of the user 4242, with the subordinate users from 100000 on.
+fn rootless(podman: bool) -> Engine {
+    let users = vec![
+        Range { inside: 0, outside: 4242, count: 1 },
+        Range { inside: 1, outside: 100_000, count: 65536 },
+    ];
+    Engine { rootless: true, podman, users, ..Engine::default() }
+}
+
+#[test]
+fn agent_is_the_caller_outside_on_every_engine() {
+    let proxied = "secrets.anthropic = { mode = 'proxy', env_var = 'ANTHROPIC_API_KEY' }";
+    let world = World::new(proxied);
+    let image = Image { id: "sha256:1".into(), ..Image::default() };
+    for (engine, user, userns, peer) in [
+        (Engine::default(), "4242:4343", None, 0),
+        (Engine { podman: true, ..Engine::default() }, "4242:4343", None, 0),
+        (rootless(true), "4242:4343", Some("keep-id"), 100_000),
+        (rootless(false), "0:0", None, 100_000 + 65529 - 1),
+    ] {
+        let made = world.plan_with(&engine, &image).unwrap();
+        assert_eq!((made.agent.user.as_str(), made.userns.as_deref()), (user, userns));
+        assert_eq!(made.door.as_ref().map(|door| door.peer), Some(peer), "{engine:?}");
+        // What is not the agent's is not root's either where root's number is the agent's.
+        let kept = user == "0:0";
+        assert_eq!(made.env.contains_key("AGENT_KEEPER"), kept);
+        for place in ["/run", PRIVATE_DIR] {
+            let options = &made.tmpfs[Path::new(place)];
+            assert_eq!(options.contains("uid=65529"), kept, "{place} {options}");
+        }
+        assert_eq!(made.tmpfs.contains_key(Path::new(RUNTIME_DIR)), kept);
+    }
+}
+
+#[test]
+fn engine_of_an_ordinary_user_is_asked_for_no_more_than_it_can() {
+    let image = Image { id: "sha256:1".into(), ..Image::default() };
+    let few = vec![Range { inside: 0, outside: 4242, count: 1 }];
+    let secret = "secrets.anthropic = { mode = 'proxy', env_var = 'ANTHROPIC_API_KEY' }";
+    for (text, engine, said) in [
+        (secret, Engine { users: few.clone(), ..rootless(false) }, "too few subordinate users"),
+        (secret, Engine { users: few, ..rootless(true) }, "too few subordinate users"),
+        ("services.dockerd = 'auto'", rootless(false), "services.dockerd"),
+        ("workspace.path = 'https://h/r.git'", rootless(true), "workspace.path"),
+        ("cow = true", rootless(true), "only Docker as root"),
+        ("cow = true", rootless(false), "only Docker as root"),
+        (
+            "resources.pids = 9",
+            Engine { unlimited: vec!["memory", "pids"], ..rootless(false) },
+            "cannot limit `pids`",
+        ),
+    ] {
+        let error = World::new(text).plan_with(&engine, &image).unwrap_err();
+        assert!(error.to_string().contains(said) && error.hint().is_some(), "{text}: {error}");
+    }
+    // Ours are left out where they cannot be set, and that is said.
+    let engine = Engine { unlimited: vec!["memory", "pids", "cpus"], ..rootless(false) };
+    let made = World::new("network = false").plan_with(&engine, &image).unwrap();
+    assert_eq!((made.memory, made.pids), (0, 0));
+    assert_eq!(made.exceptions.iter().filter(|one| one.what.contains("no limit")).count(), 2);
+}
+
+#[test]
+fn host_commands_by_ssh_and_changes_kept_apart_exclude_each_other() {
+    let ssh = "host_commands = { enabled = true, transport = 'ssh', user = 'x', allowed = ['pipo'], host_key = 'accept-new' }\nnetwork = 'bridge'\n";
+    assert!(World::new(ssh).plan().is_ok());
+    let said = World::new(&format!("{ssh}cow = true")).said();
+    assert!(said.contains("beside changes that are kept apart"), "{said}");
+}

@@ -1,0 +1,447 @@
+//! A command in a container: started by the engine, its streams carried between the engine and pipes.
+//!
+//! One thread speaks to the engine; reading and writing pipes, which may wait, is others' work. What is
+//! given may be shared with programs that know nothing of us, so that no descriptor is ever changed.
+
+mod feed;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::container::LogOutput;
+use bollard::errors::Error;
+use bollard::exec::{StartExecOptions, StartExecResults};
+use bollard::models::ExecConfig;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::pty::Size;
+use sandbox_protocol::ExitCode;
+use sandbox_protocol::attend::{Frame, STOPPED, terminal_argument};
+use sandbox_protocol::multicall::Personality;
+use sandbox_protocol::variable::AGENT_WORKDIR;
+use tokio::sync::mpsc;
+
+pub(super) use feed::{feed, sink};
+use feed::{read_input, write_frames};
+
+use crate::backend::{Connection, EndOfInput, Ended, Exec, Process, Stream};
+
+/// Pieces of a stream that wait for a reader.
+const QUEUE: usize = 16;
+const KILL: i32 = 9;
+/// Signals for a command whose output has no reader any more, with a pause between them so that it can clean up.
+const NO_READER: [i32; 3] = [13, 15, KILL];
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// Order to a running command.
+pub(super) enum Order {
+    Signal(i32),
+    Resize(Size),
+}
+
+/// Where a command is started.
+pub(super) struct Where {
+    pub(super) docker: Docker,
+    pub(super) container: String,
+    pub(super) user: String,
+    pub(super) init: String,
+    pub(super) cwd: PathBuf,
+}
+
+struct Running {
+    orders: mpsc::UnboundedSender<Order>,
+    done: OwnedFd,
+    ended: std::sync::mpsc::Receiver<Ended>,
+    thread: Option<JoinHandle<()>>,
+    over: bool,
+    stopped: bool,
+}
+
+/// Starts a command and returns as soon as the engine has it.
+pub(super) fn start(place: Where, exec: Exec) -> io::Result<Connection> {
+    let (stdin, their_stdin) = input(exec.stdin)?;
+    let (stdout, their_stdout) = output(exec.stdout)?;
+    let (stderr, their_stderr) = if exec.terminal.is_some() {
+        (None, None)
+    } else {
+        let (ours, theirs) = output(exec.stderr)?;
+        (ours, Some(theirs))
+    };
+    let config = config(&place, &exec.argv, &exec.env, exec.terminal)?;
+    let streams = Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+    let process =
+        attended(move |inbox, notes| Box::pin(attend(place, config, streams, inbox, notes)))?;
+    // `attend` knows what ends the input of a terminal.
+    Ok(Connection { stdin, stdout, stderr, end_of_input: EndOfInput::Closed, process })
+}
+
+/// What is done beside something that runs, until its end.
+type Attending = std::pin::Pin<Box<dyn Future<Output = Ended>>>;
+
+/// Stays beside something that runs, in a thread of its own, and returns as soon as it has begun.
+pub(super) fn attended(
+    attend: impl FnOnce(mpsc::UnboundedReceiver<Order>, Notes) -> Attending + Send + 'static,
+) -> io::Result<Box<dyn Process>> {
+    let (orders, inbox) = mpsc::unbounded_channel();
+    let (done, signal) = pipe()?;
+    let (tell, ended) = std::sync::mpsc::channel();
+    let (started, is_started) = std::sync::mpsc::channel();
+    let signal = Arc::new(signal);
+    let notes = Notes { started, stopped: signal.clone() };
+    let thread = std::thread::spawn(move || {
+        let _ = tell.send(run(|| attend(inbox, notes)));
+        // Its end is what can be read.
+        drop(signal);
+    });
+    if let Ok(Err(error)) = is_started.recv() {
+        return Err(io::Error::other(error));
+    }
+    let thread = Some(thread);
+    Ok(Box::new(Running { orders, done, ended, thread, over: false, stopped: false }))
+}
+
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// What the caller writes to, and what is read here.
+fn input(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+    match stream {
+        Stream::Given(fd) => Ok((None, fd)),
+        Stream::Piped => pipe().map(|(reader, writer)| (Some(writer), reader)),
+    }
+}
+
+/// What the caller reads from, and what is written here.
+fn output(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+    match stream {
+        Stream::Given(fd) => Ok((None, fd)),
+        Stream::Piped => pipe().map(|(reader, writer)| (Some(reader), writer)),
+    }
+}
+
+/// Our first process leads the command in: without the variables of the first one, without any right. It stays beside
+/// it and kills it when this process is gone.
+fn config(
+    place: &Where,
+    argv: &[std::ffi::OsString],
+    env: &[(std::ffi::OsString, std::ffi::OsString)],
+    terminal: Option<Size>,
+) -> io::Result<ExecConfig> {
+    let size = terminal_argument(terminal.map(|Size { rows, columns }| (rows, columns)));
+    let words =
+        [Ok(place.init.clone()), Ok(Personality::Attend.word().to_owned()), Ok(size)].into_iter();
+    let words = words.chain(argv.iter().map(|word| text(word)));
+    let env = env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?)));
+    // It goes there itself. The engine is told nothing that an agent could have bent.
+    let cwd = text(place.cwd.as_os_str()).map(|cwd| format!("{AGENT_WORKDIR}={cwd}"));
+    let env = env.chain([cwd]);
+    Ok(ExecConfig {
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        // The first process opens a terminal where one is wanted: an engine's own loses what is said at the end.
+        tty: Some(false),
+        env: Some(env.collect::<io::Result<_>>()?),
+        cmd: Some(words.collect::<io::Result<_>>()?),
+        privileged: Some(false),
+        user: Some(place.user.clone()),
+        working_dir: Some("/".into()),
+        ..Default::default()
+    })
+}
+
+/// The engine is spoken to in text. A word that is none would become another word on the way.
+fn text(word: &std::ffi::OsStr) -> io::Result<String> {
+    word.to_str().map(str::to_owned).ok_or_else(|| {
+        let what = format!("`{}` is no text, and the engine takes nothing else", word.display());
+        io::Error::new(io::ErrorKind::InvalidInput, what)
+    })
+}
+
+struct Streams {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: Option<OwnedFd>,
+}
+
+/// Messages to a command while it runs.
+pub(super) struct Notes {
+    started: std::sync::mpsc::Sender<Result<(), Error>>,
+    stopped: Arc<OwnedFd>,
+}
+
+impl Notes {
+    /// It has begun, or this is why not.
+    pub(super) fn started(&self, how: Result<(), Error>) {
+        let _ = self.started.send(how);
+    }
+
+    /// It stopped and waits to be continued.
+    fn stopped(&self) {
+        let _ = channel::write(self.stopped.as_fd(), &[STOPPED]);
+    }
+}
+
+fn run(attend: impl FnOnce() -> Attending) -> Ended {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return lost(&error),
+    };
+    let ended = runtime.block_on(attend());
+    // A thread that waits for input that never comes is not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+pub(super) fn lost(error: &dyn std::error::Error) -> Ended {
+    Ended {
+        code: ExitCode::Setup.code(),
+        why: Some(format!("the engine has lost the command: {error}")),
+    }
+}
+
+async fn attend(
+    place: Where,
+    config: ExecConfig,
+    streams: Streams,
+    inbox: mpsc::UnboundedReceiver<Order>,
+    notes: Notes,
+) -> Ended {
+    let (id, output, input) = match begin(&place, config).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            let ended = lost(&error);
+            notes.started(Err(error));
+            return ended;
+        }
+    };
+    notes.started(Ok(()));
+    let (frames, queue) = mpsc::channel(QUEUE);
+    read_input(streams.stdin, frames.clone());
+    let place = Arc::new(place);
+    let writing = tokio::spawn(write_frames(queue, input, place.clone(), id.clone()));
+    let (stdout, out_thread) = sink(streams.stdout);
+    let (stderr, err_thread) = streams.stderr.map(sink).unzip();
+    let mut attended = Attended { place: &place, id: &id, inbox, notes, frames, unread: 0 };
+    let passed = attended.pass_on(output, [Some(stdout), stderr]).await;
+    writing.abort();
+    if let Err(error) = passed {
+        return lost(&error);
+    }
+    // What was said is passed on before the end is told.
+    let _ = tokio::task::spawn_blocking(move || {
+        for thread in [Some(out_thread), err_thread].into_iter().flatten() {
+            let _ = thread.join();
+        }
+    })
+    .await;
+    Ended { code: code(&place, &id).await, why: None }
+}
+
+type Output = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<LogOutput, Error>> + Send>>;
+type Input = std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>;
+
+/// A command that runs, for the thread that speaks to the engine.
+struct Attended<'a> {
+    place: &'a Where,
+    id: &'a str,
+    inbox: mpsc::UnboundedReceiver<Order>,
+    notes: Notes,
+    frames: mpsc::Sender<Bytes>,
+    /// How many signals it got because its output has no reader.
+    unread: usize,
+}
+
+impl Attended<'_> {
+    /// Passes on what it says and what is ordered, until it says no more.
+    async fn pass_on(
+        &mut self,
+        mut output: Output,
+        sinks: [Option<mpsc::Sender<Bytes>>; 2],
+    ) -> Result<(), Error> {
+        let [stdout, stderr] = &sinks;
+        let mut waiting: Option<(&mpsc::Sender<Bytes>, Bytes)> = None;
+        let mut orders_open = true;
+        loop {
+            let full = waiting.as_ref().map(|(sink, _)| *sink);
+            tokio::select! {
+                piece = output.next(), if full.is_none() => match piece {
+                    None => return Ok(()),
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(LogOutput::StdErr { message })) => match stderr {
+                        Some(sink) => waiting = Some((sink, message)),
+                        None => waiting = stdout.as_ref().zip(self.said_beside(&message)),
+                    },
+                    Some(Ok(other)) => waiting = stdout.as_ref().zip(Some(other.into_bytes())),
+                },
+                room = reserve(full), if full.is_some() => match (room, waiting.take()) {
+                    (Some(room), Some((_, piece))) => room.send(piece),
+                    // As the kernel would, if the command wrote to that pipe itself.
+                    _ => self.no_reader().await,
+                },
+                order = self.inbox.recv(), if orders_open => {
+                    // Without anyone to give orders, no one waits for it any more.
+                    orders_open = order.is_some();
+                    self.carry_out(order.unwrap_or(Order::Signal(KILL))).await;
+                },
+                () = tokio::time::sleep(BETWEEN), if (1..NO_READER.len()).contains(&self.unread) => {
+                    self.no_reader().await;
+                },
+            }
+        }
+    }
+
+    /// On a terminal there are no errors beside the output: only that it stopped, or why it did not begin.
+    fn said_beside(&self, message: &Bytes) -> Option<Bytes> {
+        if message.iter().all(|byte| *byte == STOPPED) {
+            self.notes.stopped();
+            return None;
+        }
+        Some(Bytes::from(String::from_utf8_lossy(message).replace('\n', "\r\n")))
+    }
+
+    async fn no_reader(&mut self) {
+        if let Some(signal) = NO_READER.get(self.unread) {
+            self.unread += 1;
+            self.carry_out(Order::Signal(*signal)).await;
+        }
+    }
+
+    async fn carry_out(&self, order: Order) {
+        // A command that ended just now needs neither.
+        match order {
+            Order::Resize(Size { rows, columns }) => {
+                let (frames, size) = (self.frames.clone(), Frame::resize((rows, columns)));
+                // Input that the command does not read may be before it.
+                tokio::spawn(async move { frames.send(size.into()).await });
+            }
+            Order::Signal(signal) => {
+                let _ = send(self.place, self.id, signal).await;
+            }
+        }
+    }
+}
+
+/// Waits for room; nothing when the reader is gone.
+async fn reserve(sink: Option<&mpsc::Sender<Bytes>>) -> Option<mpsc::Permit<'_, Bytes>> {
+    match sink {
+        Some(sink) => sink.reserve().await.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn begin(place: &Where, config: ExecConfig) -> Result<(String, Output, Input), Error> {
+    let id = place.docker.create_exec(&place.container, config).await?.id;
+    let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(1 << 16) };
+    match place.docker.start_exec(&id, Some(options)).await? {
+        StartExecResults::Attached { output, input } => Ok((id, output, input)),
+        StartExecResults::Detached => Err(Error::RequestTimeoutError),
+    }
+}
+
+/// The engine sends no signals to commands: another one does, as the same user, in the same container.
+async fn send(place: &Where, id: &str, signal: i32) -> Result<(), Error> {
+    let Some(pid) = attendant(place, id).await? else { return Ok(()) };
+    let config =
+        beside(place, &[Personality::Signal.word(), &signal.to_string(), &pid.to_string()]);
+    let id = place.docker.create_exec(&place.container, config).await?.id;
+    let options = StartExecOptions { detach: true, tty: false, output_capacity: None };
+    place.docker.start_exec(&id, Some(options)).await.map(drop)
+}
+
+/// Returns the number, inside, of the process that attends a command; nothing when it has ended.
+async fn attendant(place: &Where, id: &str) -> Result<Option<i32>, Error> {
+    // The engine may not know yet which process it is, though the command has spoken already.
+    for _ in 0..100 {
+        let about = place.docker.inspect_exec(id).await?;
+        let pid = about.pid.and_then(inside);
+        if pid.is_some() || about.exit_code.is_some() {
+            return Ok(pid);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    Ok(None)
+}
+
+/// A call of the first process's program, beside a command.
+fn beside(place: &Where, words: &[&str]) -> ExecConfig {
+    let cmd = [place.init.as_str()].iter().chain(words).map(|word| (*word).to_owned()).collect();
+    ExecConfig { cmd: Some(cmd), user: Some(place.user.clone()), ..Default::default() }
+}
+
+/// A process's number in its own namespace, which anybody may read.
+fn inside(pid: i64) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().next_back()?.parse().ok()
+}
+
+/// How it ended. The streams may end a moment before the engine knows.
+async fn code(place: &Where, id: &str) -> u8 {
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+    for _ in 0..1000 {
+        match place.docker.inspect_exec(id).await {
+            Ok(about) if about.running == Some(true) => tokio::time::sleep(PAUSE).await,
+            Ok(about) => {
+                return about.exit_code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255);
+            }
+            Err(_) => return 255,
+        }
+    }
+    255
+}
+
+impl Process for Running {
+    fn awaited(&self) -> BorrowedFd<'_> {
+        self.done.as_fd()
+    }
+
+    fn poll(&mut self) -> io::Result<Option<Ended>> {
+        if channel::wait(&[(self.done.as_fd(), Awaited::Data)], Some(0))? == [true] {
+            self.stopped |= channel::read(self.done.as_fd(), &mut [0; 16])? > 0;
+        }
+        match self.ended.try_recv() {
+            Ok(ended) => {
+                self.over = true;
+                Ok(Some(ended))
+            }
+            Err(std::sync::mpsc::TryRecvError::Empty) => Ok(None),
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                Err(io::Error::other("the command's end was lost"))
+            }
+        }
+    }
+
+    fn stopped(&mut self) -> bool {
+        std::mem::take(&mut self.stopped)
+    }
+
+    fn signal(&mut self, signal: i32) -> io::Result<()> {
+        self.orders.send(Order::Signal(signal)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn resize(&mut self, size: Size) -> io::Result<()> {
+        self.orders.send(Order::Resize(size)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        // The thread kills the command when nobody can give it orders any more.
+        let (unused, _) = mpsc::unbounded_channel();
+        drop(std::mem::replace(&mut self.orders, unused));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

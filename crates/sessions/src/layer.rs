@@ -1,0 +1,39 @@
+//! The copy-on-write layer of a session, which has the session's name.
+
+use sandbox_layers::review;
+use sandbox_layers::session::{Session as Layer, Sessions as Layers};
+
+use crate::error::ControlError;
+use crate::service::Service;
+use crate::session::Session;
+
+impl Service {
+    /// Returns the layer of a session that keeps its changes apart.
+    pub fn layer(&self, session: &Session) -> Result<Option<Layer>, ControlError> {
+        Ok(self.own_layer(session)?.map(|(_, layer)| layer))
+    }
+
+    fn own_layer(&self, session: &Session) -> Result<Option<(Layers, Layer)>, ControlError> {
+        if !session.cow {
+            return Ok(None);
+        }
+        let layers = Layers::at(self.place().data());
+        layers.clear_mounts();
+        let layer = layers.of(&session.project, session.name.as_str())?;
+        Ok(layer.map(|layer| (layers, layer)))
+    }
+
+    /// Describes the work that a session holds and the project does not.
+    pub fn unapplied(&self, session: &Session) -> Result<Option<String>, ControlError> {
+        Ok(self.layer(session)?.as_ref().and_then(review::unapplied))
+    }
+
+    /// Removes the layer of a session that is removed itself.
+    pub fn remove_layer(&self, session: &Session) -> Result<(), ControlError> {
+        if let Some((layers, layer)) = self.own_layer(session)? {
+            let lock = layer.lock()?;
+            layers.remove(&layer, lock)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Files of a session, read and written by a command inside: what it may not, nobody may here.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use sandbox_linux::channel::{self, Awaited};
+use sandbox_linux::socket;
+use serde::Deserialize;
+
+use super::Shared;
+use super::answer::{Refused, blocking, find};
+use super::operator::Operator;
+use super::routes::{Word, word};
+use super::wire::Problem;
+use crate::backend::{Connection, Exec, Stream};
+
+/// The largest file that is read.
+const LARGEST: usize = 64 << 20;
+/// How long reading or writing may take. What is inside may be a pipe that nobody ever writes to.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which file.
+#[derive(Debug, Deserialize)]
+pub(super) struct Which {
+    path: String,
+}
+
+type Asked = Result<Query<Which>, QueryRejection>;
+
+/// The content of a file.
+pub(super) async fn read(
+    State(shared): State<Arc<Shared>>,
+    name: Word,
+    which: Asked,
+) -> Result<Response, Refused> {
+    let (name, path) = (word(name)?, path(which)?);
+    let content = blocking(&shared, move |operator| {
+        match run(operator, &name, ["cat", "--", &path], Vec::new())? {
+            Some(content) => Ok(content),
+            None => Err(cause(operator, &name, "read", &path)?),
+        }
+    })
+    .await?;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], content).into_response())
+}
+
+/// Puts content into a file; a file that is there is overwritten.
+pub(super) async fn write(
+    State(shared): State<Arc<Shared>>,
+    name: Word,
+    which: Asked,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<StatusCode, Refused> {
+    let (name, path) = (word(name)?, path(which)?);
+    let body =
+        body.map_err(|error| Refused(error.status(), Problem::new("invalid", error.body_text())))?;
+    blocking(&shared, move |operator| {
+        match run(operator, &name, ["sh", "-c", "cat > \"$0\"", &path], body.to_vec())? {
+            Some(_) => Ok(()),
+            None => Err(cause(operator, &name, "write", &path)?),
+        }
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+const NAME_MAX: usize = 255;
+const PATH_MAX: usize = 4096;
+
+fn path(which: Asked) -> Result<String, Refused> {
+    let invalid = |why: String| Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", why));
+    let Query(which) = which.map_err(|error| invalid(error.body_text()))?;
+    if which.path.is_empty() || which.path.contains('\0') {
+        return Err(invalid("`path` is empty or contains NUL".into()));
+    }
+    // The limits of `path_resolution(7)`, which every file system here has.
+    if which.path.len() >= PATH_MAX || which.path.split('/').any(|name| name.len() > NAME_MAX) {
+        let hint = format!("a name has at most {NAME_MAX} bytes, a path fewer than {PATH_MAX}");
+        let long = Problem { hint: Some(hint), ..Problem::new("invalid", "`path` is too long") };
+        return Err(Refused(StatusCode::BAD_REQUEST, long));
+    }
+    // A name that begins with `-` is a name.
+    let plain = which.path.starts_with('-');
+    Ok(if plain { format!("./{}", which.path) } else { which.path })
+}
+
+/// Prints why a file could not be read or written. It runs inside, where the same permissions hold.
+const EXPLAIN: &str = r#"
+case $1 in */*) dir=${1%/*} ;; *) dir=. ;; esac
+if [ -d "$1" ]; then echo directory
+elif [ -e "$1" ]; then
+  if [ "$0" = read ]; then [ -r "$1" ] || echo denied; else [ -w "$1" ] || echo denied; fi
+elif [ "$0" = write ] && [ -L "$1" ]; then echo dangling
+elif [ ! -d "${dir:-/}" ]; then echo no_directory
+elif [ ! -x "${dir:-/}" ]; then echo denied
+elif [ "$0" = write ]; then [ -w "${dir:-/}" ] || echo denied
+else echo no_file
+fi"#;
+
+/// Returns the reason for which `cat` failed, as the answer to the caller.
+fn cause(operator: &Operator, name: &str, act: &str, path: &str) -> Result<Refused, Refused> {
+    let said = run(operator, name, ["sh", "-c", EXPLAIN, act, path], Vec::new())?;
+    let said = said.unwrap_or_default();
+    let (status, code, message, hint) = match said.trim_ascii_end() {
+        b"directory" => {
+            (StatusCode::CONFLICT, "directory", "the path is a directory", "name a file in it")
+        }
+        b"denied" => (
+            StatusCode::FORBIDDEN,
+            "denied",
+            "the session may not use this file",
+            "the session's policy or the file's mode refuses it: agent-sandbox why PATH",
+        ),
+        b"dangling" => (
+            StatusCode::CONFLICT,
+            "dangling",
+            "the path is a link to a file that does not exist and cannot be created",
+            "name the file itself, or remove the link with a command in the session",
+        ),
+        b"no_directory" => (
+            StatusCode::NOT_FOUND,
+            "no_directory",
+            "the directory of this file does not exist in the session",
+            "create it first, with a command in the session",
+        ),
+        b"no_file" => (
+            StatusCode::NOT_FOUND,
+            "no_file",
+            "the file does not exist in the session",
+            "relative paths start at the session's project",
+        ),
+        _ => {
+            let message = format!("cannot {act} the file in the session");
+            return Ok(Problem::new("backend", message).into());
+        }
+    };
+    Ok(Refused(status, Problem { hint: Some(hint.into()), ..Problem::new(code, message) }))
+}
+
+/// Runs a small program to its end; what it says is the answer, unless it fails.
+fn run<const N: usize>(
+    operator: &Operator,
+    name: &str,
+    argv: [&str; N],
+    input: Vec<u8>,
+) -> Result<Option<Vec<u8>>, Refused> {
+    let failed = |error: std::io::Error| Refused::from(Problem::new("backend", error.to_string()));
+    let (service, session) = find(operator, name)?;
+    let exec = Exec {
+        argv: argv.map(Into::into).into(),
+        env: vec![("LC_ALL".into(), "C".into())],
+        cwd: Some(session.project.clone()),
+        terminal: None,
+        stdin: Stream::Piped,
+        stdout: Stream::Piped,
+        stderr: Stream::Given(socket::nothing().map_err(failed)?),
+    };
+    let Connection { stdin, stdout, mut process, .. } = service.connect(&session, exec)?;
+    let feeding = stdin.map(|stdin| {
+        // Who does not read to the end has said all it will.
+        std::thread::spawn(move || drop(File::from(stdin).write_all(&input)))
+    });
+    let end = Instant::now() + PATIENCE;
+    let said = stdout.map_or_else(|| Ok(Vec::new()), |stdout| hear(stdout, end))?;
+    let ended = loop {
+        if let Some(ended) = process.poll().map_err(failed)? {
+            break ended;
+        }
+        wait(process.awaited(), end)?;
+    };
+    if let Some(feeding) = feeding {
+        // It only wrote.
+        let _ = feeding.join();
+    }
+    Ok((ended.code == 0).then_some(said))
+}
+
+/// What a program says until it closes its output. When this gives up, the program is ended with its connection.
+fn hear(stdout: OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
+    let mut stdout = File::from(stdout);
+    let (mut said, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        wait(stdout.as_fd(), end)?;
+        match stdout.read(&mut piece) {
+            Ok(0) => return Ok(said),
+            Ok(read) => said.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Problem::new("backend", error.to_string()).into()),
+        }
+        if said.len() > LARGEST {
+            let wrong = Problem::new("too_large", "the file is larger than is read this way");
+            return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
+        }
+    }
+}
+
+/// Waits until there is something, but no longer than that.
+fn wait(awaited: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let limit = u64::try_from(left.as_millis()).unwrap_or(0);
+        let ready = channel::wait(&[(awaited, Awaited::Data)], Some(limit));
+        if ready.map_err(|error| Problem::new("backend", error.to_string()))?.contains(&true) {
+            return Ok(());
+        }
+        if left.is_zero() {
+            let wrong = Problem::new("too_slow", "the file does not come to an end");
+            return Err(Refused(StatusCode::GATEWAY_TIMEOUT, wrong));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_says_nothing_is_not_waited_for_for_ever() {
+        let soon = || Instant::now() + Duration::from_millis(20);
+        let (read, write) = socket::pipe().unwrap();
+        let Err(Refused(status, problem)) = hear(read, soon()) else { panic!("it ended") };
+        assert_eq!((status, problem.code.as_str()), (StatusCode::GATEWAY_TIMEOUT, "too_slow"));
+        drop(write);
+        let (read, write) = socket::pipe().unwrap();
+        File::from(write).write_all(b"all").unwrap();
+        assert_eq!(hear(read, Instant::now() + PATIENCE).unwrap(), b"all");
+    }
+}

@@ -1,0 +1,235 @@
+//! The log of a session as events, one for each line.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use serde::Deserialize;
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::Shared;
+use super::answer::{Refused, blocking, find};
+use super::routes::{Word, word};
+use super::wire::Problem;
+use crate::backend::Listen;
+use crate::service::Service;
+use crate::session::{BackendKind, Session, State as SessionState};
+
+/// How often a log that is followed is looked at.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How much is read at a time.
+const STEP: u64 = 256 << 10;
+/// A line that is longer is passed on in pieces: a program that never ends one must not fill the memory.
+const LONGEST: usize = 64 << 10;
+/// Pieces of an engine's log that wait for a reader.
+const QUEUE: usize = 16;
+/// How often it is looked whether there is room for one more.
+const ROOM: Duration = Duration::from_millis(5);
+
+/// How.
+#[derive(Debug, Deserialize)]
+pub(super) struct How {
+    /// Whether to go on until the session ends.
+    #[serde(default)]
+    follow: bool,
+}
+
+struct Reader {
+    source: Source,
+    rest: Vec<u8>,
+    lines: VecDeque<String>,
+    _place: tokio::sync::OwnedSemaphorePermit,
+}
+
+/// Where lines come from.
+enum Source {
+    /// The session's own log.
+    File(Followed),
+    /// An engine that keeps them itself.
+    Engine(mpsc::Receiver<Vec<u8>>),
+}
+
+/// Streams the log.
+pub(super) async fn stream(
+    State(shared): State<Arc<Shared>>,
+    name: Word,
+    how: Result<Query<How>, QueryRejection>,
+) -> Result<Response, Refused> {
+    let name = word(name)?;
+    let Query(how) = how.map_err(|error| {
+        Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
+    })?;
+    let place = Arc::clone(&shared.room).try_acquire_owned();
+    let place = place.map_err(|_| Problem::new("busy", "too many streams at a time"))?;
+    let found = blocking(&shared, move |operator| find(operator, &name)).await;
+    let source = source(found?, how.follow, &shared);
+    let reader = Reader { source, rest: Vec::new(), lines: VecDeque::new(), _place: place };
+    let events = unfold(reader, |mut reader| async {
+        let line = reader.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(Event::default().data(line)), reader))
+    });
+    Ok(Sse::new(events).into_response())
+}
+
+fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Shared>) -> Source {
+    if session.backend != BackendKind::Docker {
+        let path = service.place().log(&session.id);
+        let (name, shared) = (session.id.as_str().to_owned(), Arc::clone(shared));
+        return Source::File(Followed { shared, name, path, at: 0, follow });
+    }
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    // Ends with the log, or soon after whoever reads it.
+    std::thread::spawn(move || {
+        let mut each = |text: &[u8]| pass(&sender, text);
+        match service.logs(&session, Listen { tail: None, follow }, &mut each) {
+            Ok(true) => {}
+            // Its container is gone, and what that said was kept.
+            Ok(false) => {
+                let kept = std::fs::read(service.place().log(&session.id)).unwrap_or_default();
+                let _ = kept.chunks(LONGEST).all(|piece| pass(&sender, piece));
+            }
+            Err(error) => {
+                pass(&sender, format!("{error}\n").as_bytes());
+            }
+        }
+    });
+    Source::Engine(receiver)
+}
+
+/// Hands a piece over as soon as there is room for it. Whether anybody is there to take it.
+fn pass(sender: &mpsc::Sender<Vec<u8>>, text: &[u8]) -> bool {
+    let mut piece = text.to_vec();
+    loop {
+        match sender.try_send(piece) {
+            Ok(()) => return true,
+            Err(TrySendError::Closed(_)) => return false,
+            // Not by the channel's own waiting: this is called from within a runtime, the engine's.
+            Err(TrySendError::Full(again)) => piece = again,
+        }
+        std::thread::sleep(ROOM);
+    }
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            let more = match &mut self.source {
+                Source::File(followed) => followed.more().await,
+                Source::Engine(receiver) => receiver.recv().await,
+            };
+            let Some(text) = more else {
+                let last = std::mem::take(&mut self.rest);
+                return (!last.is_empty()).then(|| shown(&last));
+            };
+            self.rest.extend(text);
+            self.lines.extend(lines(&mut self.rest));
+        }
+    }
+}
+
+/// A file that may grow.
+struct Followed {
+    shared: Arc<Shared>,
+    name: String,
+    path: PathBuf,
+    at: u64,
+    follow: bool,
+}
+
+impl Followed {
+    /// What is new; nothing at the end.
+    async fn more(&mut self) -> Option<Vec<u8>> {
+        loop {
+            // Looked at before the log: what was said before the end is shown.
+            let is_up = self.follow && self.is_up().await;
+            let new = self.read();
+            if !new.is_empty() {
+                return Some(new);
+            }
+            if !is_up {
+                return None;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn is_up(&self) -> bool {
+        let name = self.name.clone();
+        let state = blocking(&self.shared, move |operator| {
+            let (service, session) = find(operator, &name)?;
+            Ok(service.observe(&session)?.state)
+        });
+        matches!(state.await, Ok(SessionState::Running | SessionState::Starting))
+    }
+
+    fn read(&mut self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let read = std::fs::File::open(&self.path).and_then(|mut file| {
+            if file.metadata()?.len() < self.at {
+                self.at = 0;
+            }
+            file.seek(SeekFrom::Start(self.at))?;
+            file.take(STEP).read_to_end(&mut text)
+        });
+        // A log that cannot be read says nothing.
+        self.at += read.unwrap_or(0) as u64;
+        text
+    }
+}
+
+/// Takes whole lines out of a text, and what is too long for one.
+fn lines(text: &mut Vec<u8>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    while start < text.len() {
+        let left = &text[start..];
+        let end = left.iter().take(LONGEST).position(|byte| *byte == b'\n');
+        match end {
+            Some(end) => {
+                lines.push(shown(&left[..end]));
+                start += end + 1;
+            }
+            None if left.len() >= LONGEST => {
+                lines.push(shown(&left[..LONGEST]));
+                start += LONGEST;
+            }
+            None => break,
+        }
+    }
+    text.drain(..start);
+    lines
+}
+
+/// An event has no place for the characters that end it.
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).replace(['\r', '\n', '\0'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_also_where_nobody_ends_them() {
+        let mut text = b"one\ntw\ro\nrest".to_vec();
+        assert_eq!(lines(&mut text), ["one", "tw o"]);
+        assert_eq!(text, b"rest");
+        let mut text = vec![b'x'; 2 * LONGEST + 5];
+        assert_eq!(lines(&mut text).len(), 2);
+        assert_eq!(text, b"xxxxx");
+        text.push(b'\n');
+        assert_eq!(lines(&mut text), ["xxxxx"]);
+        assert!(text.is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! Meaning of a call on this machine: its configuration, its session, its backend.
+
+use sandbox_core::Host;
+use sandbox_core::config::{self, Access, Cow, Network, Request};
+
+use super::wire::{Create, Problem};
+use crate::backend::{self, Notice};
+use crate::error::ControlError;
+use crate::place::Place;
+use crate::service::{Service, absolute, recorded};
+use crate::session::{Name, NewSession, Session};
+
+/// Writes to the server's own log.
+pub type Log = Box<dyn Fn(&Entry) + Send + Sync>;
+
+/// Entry of the server's log.
+#[derive(Debug)]
+pub enum Entry {
+    /// A remark about a session that was planned.
+    Notice(Notice),
+    /// A failure that did not keep a call from being answered.
+    Warning(String),
+}
+
+/// Carries calls out as the user that the server runs as.
+pub(super) struct Operator {
+    pub(super) host: Host,
+    pub(super) place: Place,
+    pub(super) log: Log,
+}
+
+impl Operator {
+    /// Opens the sessions for one call.
+    pub(super) fn service(&self) -> Result<Service, ControlError> {
+        Service::open(self.place.clone(), backend::all(&self.place, &self.host))
+    }
+
+    /// Decides the session that a call asks for.
+    pub(super) fn prepare(&self, create: &Create) -> Result<NewSession, Problem> {
+        let name = create.name.as_deref().map(Name::parse).transpose()?;
+        self.decide(name, absolute(request(create)?, &self.host)?)
+    }
+
+    /// Decides a session that exists, by what its configuration says now.
+    pub(super) fn prepare_again(&self, session: &Session) -> Result<NewSession, Problem> {
+        self.decide(Some(session.name.clone()), recorded(session)?)
+    }
+
+    /// Writes the warnings of a service to the log.
+    pub(super) fn warn(&self, service: &Service) {
+        service.warnings().into_iter().for_each(|text| (self.log)(&Entry::Warning(text)));
+    }
+
+    fn decide(&self, name: Option<Name>, mut request: Request) -> Result<NewSession, Problem> {
+        let config = config::load_bound(&self.host, &mut request).map_err(|error| Problem {
+            hint: error.hint(),
+            ..Problem::caused("refused", &error)
+        })?;
+        let decision = self.service()?.decide(&self.host, name, request, config);
+        let decision = decision.map_err(|error| {
+            // Everything else says that the session cannot be, not that this server failed.
+            let code = if error.code() == "unapplied" { "unapplied" } else { "refused" };
+            Problem { hint: error.hint(), ..Problem::caused(code, &error) }
+        })?;
+        decision.notices.into_iter().for_each(|notice| (self.log)(&Entry::Notice(notice)));
+        Ok(decision.new)
+    }
+}
+
+/// Returns the request that flags would make of a call.
+fn request(create: &Create) -> Result<Request, Problem> {
+    let invalid = |why: String| Problem::new("invalid", why);
+    if !std::path::Path::new(&create.cwd).is_absolute() {
+        return Err(invalid("`cwd` is no absolute path".into()));
+    }
+    let shared = create.network.as_deref().map(str::parse::<Network>).transpose();
+    let lists =
+        [(Access::Ro, &create.ro), (Access::Rw, &create.rw), (Access::Exclude, &create.exclude)];
+    let paths = lists
+        .into_iter()
+        .flat_map(|(access, list)| list.iter().map(move |path| (access, path.clone())));
+    let env = create.env.iter().map(|(name, value)| (name.clone(), Some(value.into())));
+    let cow = |on: bool| if on { Cow::ON } else { Cow::OFF };
+    Ok(Request {
+        cwd: Some((&create.cwd).into()),
+        config: create.config.as_ref().map(Into::into),
+        network: shared.map_err(|why| invalid(format!("`network`: {why}")))?,
+        cow: create.cow.map(cow),
+        paths: paths.collect(),
+        env: env.collect(),
+        trust: create.trust,
+        ..Request::default()
+    })
+}

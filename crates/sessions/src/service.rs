@@ -1,0 +1,233 @@
+//! What is done to sessions: decided here, put on record, carried out by a backend.
+
+mod lock;
+mod decide;
+mod up;
+mod down;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sandbox_linux::process::Used;
+use sandbox_linux::pty::Size;
+
+use crate::backend::{Authorized, Backend, Connection, Exec, Listen, Observed};
+use crate::error::ControlError;
+use crate::place::Place;
+use crate::session::{
+    BackendKind, Matching, Name, NewSession, Session, State, Wanted, choose, told,
+};
+use crate::store::{Store, Thing, existing, name_of};
+pub use decide::{Decision, absolute, recorded};
+pub use up::{Brought, Differing};
+
+/// The sessions of a user.
+pub struct Service {
+    place: Place,
+    store: Store,
+    backends: Vec<Box<dyn Backend>>,
+    /// The record did not exist, and `store` stands in for it.
+    is_missing: bool,
+}
+
+/// A session and what became of it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// What is on record.
+    pub session: Session,
+    /// What was found.
+    pub observed: Observed,
+}
+
+impl Service {
+    /// Opens the record, and makes it where there is none.
+    pub fn open(place: Place, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
+        place.make()?;
+        let store = Store::open(&place.database())?;
+        Ok(Self { place, store, backends, is_missing: false })
+    }
+
+    /// Opens the record. Where there is none, none is made, and there are no sessions.
+    pub fn look(place: Place, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
+        if place.is_used() {
+            return Self::open(place, backends);
+        }
+        let store = Store::empty(&place.database())?;
+        Ok(Self { place, store, backends, is_missing: true })
+    }
+
+    /// Creates the record, where [`Self::look`] found none.
+    fn make(&mut self) -> Result<(), ControlError> {
+        if self.is_missing {
+            self.place.make()?;
+            self.store = Store::open(&self.place.database())?;
+            self.is_missing = false;
+        }
+        Ok(())
+    }
+
+    /// Returns what lets a session's own key in on the host, if it has one.
+    pub fn authorized(&self, session: &Session) -> Option<Authorized> {
+        self.backend(session.backend).ok()?.authorized(session)
+    }
+
+    /// Where everything lies.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns what went wrong without keeping anything from being done, once.
+    pub fn warnings(&self) -> Vec<String> {
+        self.backends.iter().flat_map(|backend| backend.warnings()).collect()
+    }
+
+    fn backend(&self, kind: BackendKind) -> Result<&dyn Backend, ControlError> {
+        let found = self.backends.iter().find(|backend| backend.kind() == kind);
+        found.map(AsRef::as_ref).ok_or(ControlError::NoBackend(kind.as_str()))
+    }
+
+    /// Every session on record, the oldest first.
+    pub fn sessions(&self) -> Result<Vec<Session>, ControlError> {
+        self.store.list()
+    }
+
+    /// Whether what is asked for is there already, or there are fewer sessions on record than `most`.
+    pub fn has_room(&self, new: &NewSession, most: usize) -> Result<bool, ControlError> {
+        let all = self.store.list()?;
+        Ok(all.len() < most || existing(new.name.as_ref(), &new.project, &all)?.is_some())
+    }
+
+    /// Returns the session that a request for this name and project means, if there is one. Without a
+    /// name it is the project's own.
+    pub fn existing(
+        &self,
+        name: Option<&Name>,
+        project: &Path,
+    ) -> Result<Option<Session>, ControlError> {
+        existing(name, project, &self.store.list()?)
+    }
+
+    /// Returns the name of the session that a request for this name and project means: of the one
+    /// there is, else the one that it would get.
+    pub fn name_of(&self, name: Option<&Name>, project: &Path) -> Result<Name, ControlError> {
+        name_of(name, project, &self.store.list()?)
+    }
+
+    /// The session that is meant by a word.
+    pub fn find(&self, word: &str, matching: Matching) -> Result<Session, ControlError> {
+        choose(&self.store.list()?, word, matching)
+    }
+
+    /// Returns the only session of a directory, or of the nearest one above it that has sessions.
+    pub fn here(&self, directory: &Path) -> Result<Session, ControlError> {
+        let mut all = self.store.list()?;
+        all.retain(|session| directory.starts_with(&session.project));
+        let depth = |session: &Session| session.project.components().count();
+        let nearest = all.iter().map(depth).max();
+        all.retain(|session| Some(depth(session)) == nearest);
+        match &all[..] {
+            [] => Err(ControlError::NoneHere(directory.to_path_buf())),
+            [only] => Ok(only.clone()),
+            several => Err(ControlError::SeveralHere {
+                directory: several[0].project.clone(),
+                matches: several.iter().map(told).collect(),
+            }),
+        }
+    }
+
+    /// What became of a session.
+    pub fn observe(&self, session: &Session) -> Result<Observed, ControlError> {
+        let has_things = || Ok(!self.store.things(&session.id)?.is_empty());
+        match self.known(session, has_things)? {
+            Some(known) => Ok(known),
+            None => Ok(self.backend(session.backend)?.observe(session)?),
+        }
+    }
+
+    /// What was made for a session, the first thing first.
+    pub fn things(&self, session: &Session) -> Result<Vec<Thing>, ControlError> {
+        self.store.things(&session.id)
+    }
+
+    /// Every session and what became of it.
+    pub fn list(&self) -> Result<Vec<Seen>, ControlError> {
+        let sessions = self.store.list()?;
+        let with_things = self.store.with_things()?;
+        let mut seen = BTreeMap::new();
+        for backend in &self.backends {
+            let mut asked = Vec::new();
+            for session in sessions.iter().filter(|session| session.backend == backend.kind()) {
+                match self.known(session, || Ok(with_things.contains(&session.id)))? {
+                    Some(known) => drop(seen.insert(session.id.clone(), known)),
+                    None => asked.push(session),
+                }
+            }
+            if asked.is_empty() {
+                continue;
+            }
+            let told = backend.observe_all(&asked)?;
+            seen.extend(asked.iter().map(|session| session.id.clone()).zip(told));
+        }
+        let observed = |session: Session| match seen.remove(&session.id) {
+            Some(observed) => Ok(Seen { session, observed }),
+            None => Err(ControlError::NoBackend(session.backend.as_str())),
+        };
+        sessions.into_iter().map(observed).collect()
+    }
+
+    /// What became of a session, where nobody has to be asked.
+    fn known(
+        &self,
+        session: &Session,
+        has_things: impl FnOnce() -> Result<bool, ControlError>,
+    ) -> Result<Option<Observed>, ControlError> {
+        if session.wanted == Wanted::Down && !has_things()? {
+            return Ok(Some(Observed::only(State::Stopped)));
+        }
+        let busy = lock::is_held(&self.place.lock(&session.id));
+        Ok(busy.then(|| Observed::only(State::Starting)))
+    }
+
+    /// Starts a command in a session that is up.
+    pub fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, ControlError> {
+        if session.wanted == Wanted::Down {
+            return Err(ControlError::NotUp(session.name.as_str().to_owned()));
+        }
+        Ok(self.backend(session.backend)?.connect(session, exec)?)
+    }
+
+    /// Returns what a session uses at this moment: nothing at all when it is down, `None` where that is not known.
+    pub fn used(&self, session: &Session) -> Result<Option<Used>, ControlError> {
+        match self.observe(session)?.state {
+            State::Running | State::Suspended => {
+                Ok(self.backend(session.backend)?.used(session)?)
+            }
+            _ => Ok(Some(Used::default())),
+        }
+    }
+
+    /// Holds a session still until what is returned is dropped, or this process ends.
+    pub fn hold(&self, session: &Session) -> Result<Box<dyn Any>, ControlError> {
+        Ok(self.backend(session.backend)?.hold(session)?)
+    }
+
+    /// Joins the terminal of a session's agent.
+    pub fn attach(&self, session: &Session, size: Size) -> Result<Connection, ControlError> {
+        if session.wanted == Wanted::Down {
+            return Err(ControlError::NotUp(session.name.as_str().to_owned()));
+        }
+        Ok(self.backend(session.backend)?.attach(session, size)?)
+    }
+
+    /// Passes on what a session's programs say, where its backend keeps that; else `false`: it is in
+    /// the session's own log. `each` says whether to go on.
+    pub fn logs(
+        &self,
+        session: &Session,
+        how: Listen,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<bool, ControlError> {
+        Ok(self.backend(session.backend)?.logs(session, how, each)?)
+    }
+}

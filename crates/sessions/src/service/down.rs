@@ -1,0 +1,140 @@
+//! Taking a session down, and away.
+
+use super::Service;
+use super::lock::{Lock, is_held};
+use crate::backend::{Known, Stray};
+use crate::error::{ControlError, cannot};
+use crate::session::{Session, SessionId, Wanted};
+use crate::store::ThingKind;
+
+impl Service {
+    /// Takes a session down: everything that was made for it goes, the last thing first. Its log
+    /// and its changes stay. Whether there was anything to do.
+    pub fn down(&self, session: &Session) -> Result<bool, ControlError> {
+        self.take_down(session, Self::walk_back)
+    }
+
+    /// Takes a session down that is removed next: its log is not kept.
+    pub fn end(&self, session: &Session) -> Result<bool, ControlError> {
+        self.take_down(session, Self::undo)
+    }
+
+    fn take_down(
+        &self,
+        session: &Session,
+        undo: fn(&Self, &Session) -> Result<(), ControlError>,
+    ) -> Result<bool, ControlError> {
+        let _lock = Lock::take(&self.place.lock(&session.id))?;
+        let Some(session) = self.store.get(&session.id)? else { return Ok(false) };
+        let things = self.store.things(&session.id)?;
+        let idle = things.is_empty() && session.wanted == Wanted::Down;
+        // Before anything else: whoever looks from now on does not take this for an accident.
+        self.store.want(&session.id, Wanted::Down)?;
+        undo(self, &session)?;
+        Ok(!idle)
+    }
+
+    /// Takes a session down and forgets it, with its log.
+    pub fn remove(&self, session: &Session) -> Result<(), ControlError> {
+        let path = self.place.lock(&session.id);
+        let lock = Lock::take(&path)?;
+        if let Some(session) = self.store.get(&session.id)? {
+            self.store.want(&session.id, Wanted::Down)?;
+            self.undo(&session)?;
+            self.backend(session.backend)?.forget(&session)?;
+            for log in [self.place.log(&session.id), self.place.old_log(&session.id)] {
+                match std::fs::remove_file(&log) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(cannot("remove", &log)(error));
+                    }
+                    _ => {}
+                }
+            }
+            self.store.forget(&session.id)?;
+        }
+        Lock::remove(lock, &path)
+    }
+
+    /// What carries this program's mark and belongs to no session on record.
+    pub fn strays(&self) -> Result<Vec<Stray>, ControlError> {
+        let mut strays = Vec::new();
+        for backend in &self.backends {
+            strays.extend(backend.strays(self)?);
+        }
+        Ok(strays)
+    }
+
+    /// Removes one of those. The thing of a session that is still on record is removed under the session's lock,
+    /// unless a command has made it again meanwhile.
+    pub fn remove_stray(&self, stray: &Stray) -> Result<(), ControlError> {
+        let backend = self.backend(stray.backend)?;
+        let mut lock = None;
+        if let Some(id) = SessionId::parse(&stray.session)
+            && self.store.get(&id)?.is_some()
+        {
+            lock = Some(Lock::take(&self.place.lock(&id))?);
+            let Some((kind, identity)) = &stray.thing else { return Ok(()) };
+            if self.is_on_record(&id, *kind, identity)? {
+                return Ok(());
+            }
+        }
+        backend.remove_stray(stray)?;
+        drop(lock);
+        Ok(())
+    }
+
+    fn is_on_record(
+        &self,
+        id: &SessionId,
+        kind: ThingKind,
+        identity: &str,
+    ) -> Result<bool, ControlError> {
+        let things = self.store.things(id)?;
+        Ok(things.iter().any(|thing| thing.kind == kind && thing.identity == identity))
+    }
+
+    /// Undoes what is on record after what the session's programs said is kept.
+    pub(super) fn walk_back(&self, session: &Session) -> Result<(), ControlError> {
+        if !self.store.things(&session.id)?.is_empty() {
+            self.backend(session.backend)?.keep_log(session);
+        }
+        self.undo(session)
+    }
+
+    /// Undoes what is on record, the last thing first. All of it is tried; every failure is told, and
+    /// what could not be undone stays on record for the next command. So does a directory, as long as
+    /// something that stands on it may be there: a container whose engine is gone.
+    fn undo(&self, session: &Session) -> Result<(), ControlError> {
+        let backend = self.backend(session.backend)?;
+        let mut first: Result<(), ControlError> = Ok(());
+        for thing in self.store.things(&session.id)?.iter().rev() {
+            if first.is_err() && thing.kind == ThingKind::Directory {
+                continue;
+            }
+            let undone = backend.remove(session, thing).map_err(ControlError::from);
+            let undone = undone.and_then(|()| self.store.gone(&session.id, thing));
+            first = match first {
+                Ok(()) => undone,
+                Err(first) => Err(first.and(undone)),
+            };
+        }
+        first.and_then(|()| Ok(backend.sweep(session)?))
+    }
+}
+
+impl Known for Service {
+    fn session(&self, id: &str) -> bool {
+        let on_record = SessionId::parse(id).map(|id| self.store.get(&id));
+        // A record that cannot be read proves nothing: the thing stays.
+        on_record.is_some_and(|found| !matches!(found, Ok(None)))
+    }
+
+    fn thing(&self, id: &str, kind: ThingKind, identity: &str) -> bool {
+        if !self.session(id) {
+            return false;
+        }
+        SessionId::parse(id).is_some_and(|id| {
+            is_held(&self.place.lock(&id)) || self.is_on_record(&id, kind, identity).unwrap_or(true)
+        })
+    }
+}
