@@ -4,10 +4,11 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-use sandbox_linux::file;
+use std::thread;
+use std::time::Duration;
 
 use sandbox_linux::clock;
+use sandbox_linux::file;
 use sandbox_linux::raw::RawPath;
 use sandbox_linux::replace::{DraftName, Durability, Replace};
 use sandbox_linux::tree::{Dir, Instant};
@@ -18,8 +19,11 @@ use super::kept::{Id, Kept};
 
 /// A record that is larger than this is none of ours.
 const MAX_RECORD: u64 = 64 << 20;
-/// The clock of file stamps lags behind the others by up to one tick, and a tick is at most 10 ms.
-const TICK: i64 = 20_000_000;
+/// Smallest step back of the wall clock that counts as one.
+const STEP: i64 = 20_000_000;
+/// The clock of file stamps lags behind the exact one by one tick, which is at most 10 ms. It lags further while the
+/// hypervisor keeps the processor that updates it.
+const LAG: i64 = 12_000_000;
 /// A file server stamps with its own clock.
 const FOREIGN: i64 = 120 * SECOND;
 const SECOND: i64 = 1_000_000_000;
@@ -49,7 +53,11 @@ pub(super) type Stamp = (i64, i64, u64, u64);
 /// When a run began, by two clocks: the wall clock stamps files, and only the other one is never set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
+    /// The clock that stamps files.
     wall: Instant,
+    /// The exact wall clock, read together with `since_boot`. Records of earlier versions have none.
+    #[serde(default)]
+    exact: Option<Instant>,
     since_boot: Instant,
     foreign_clock: bool,
 }
@@ -67,25 +75,39 @@ pub(super) struct Known {
 impl Started {
     pub(super) fn now(roots: &[PathBuf]) -> Self {
         let foreign = |root: &PathBuf| Dir::open(root).is_ok_and(|dir| dir.has_foreign_clock());
-        Self {
-            wall: clock::wall(),
-            since_boot: clock::since_boot(),
-            foreign_clock: roots.iter().any(foreign),
-        }
+        let foreign_clock = roots.iter().any(foreign);
+        let (exact, since_boot) = clock::wall_and_boot();
+        Self { wall: stamping_clock(), exact: Some(exact), since_boot, foreign_clock }
     }
 
     /// A stamp that nothing changed during the run lies before.
     pub(super) fn stamp(self, same_boot: bool) -> Instant {
-        let now = (nanos(clock::wall()), nanos(clock::since_boot()));
+        let (now, now_boot) = clock::wall_and_boot();
         // The start was read from the clock that stamps local files: no later change lies before it.
         let margin = if self.foreign_clock { FOREIGN } else { 0 };
-        let (wall, boot) = (nanos(self.wall), nanos(self.since_boot));
-        // If less time passed on the wall than since boot, somebody set the clock back meanwhile.
-        let lag = (now.1 - boot).saturating_sub(now.0 - wall);
-        let set_back = if lag > TICK { lag } else { 0 };
-        let stamp = wall - margin - if same_boot { set_back } else { 0 };
+        // If less time passed on the wall than since boot, the clock was set back meanwhile. Only exact clocks tell: the
+        // one that stamps files may stand still for longer than a step.
+        let passed = match self.exact {
+            Some(exact) => nanos(now) - nanos(exact),
+            None => nanos(clock::wall()) - nanos(self.wall),
+        };
+        let lag = (nanos(now_boot) - nanos(self.since_boot)).saturating_sub(passed);
+        let set_back = if lag > STEP { lag } else { 0 };
+        let stamp = nanos(self.wall) - margin - if same_boot { set_back } else { 0 };
         (stamp.div_euclid(SECOND), u32::try_from(stamp.rem_euclid(SECOND)).unwrap_or(0))
     }
+}
+
+/// Reads the clock that stamps files, once it runs. While it stands still, files of an earlier run carry its time too, and
+/// would count as new.
+fn stamping_clock() -> Instant {
+    for _ in 0..100 {
+        if nanos(clock::wall_exactly()) - nanos(clock::wall()) <= LAG {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    clock::wall()
 }
 
 fn nanos((seconds, nanos): Instant) -> i64 {
@@ -216,11 +238,25 @@ mod tests {
 
     #[test]
     fn stamp_is_the_start_and_lies_before_it_when_the_clock_was_set_back() {
+        let started = Started::now(&[]);
+        assert_eq!(started.stamp(true), started.wall);
+        let set_back = |started: Started| Started {
+            exact: started.exact.map(|now| (now.0 + 3600, now.1)),
+            ..started
+        };
+        assert!(set_back(started).stamp(true) < started.wall, "an hour back");
+        assert_eq!(set_back(started).stamp(false), started.wall, "another boot tells nothing");
+        let stalled = Started { wall: (started.wall.0 + 1, started.wall.1), ..started };
+        assert_eq!(stalled.stamp(true), stalled.wall, "the clock of stamps stood still at the end");
+    }
+
+    #[test]
+    fn stamp_of_an_earlier_version_notices_that_the_clock_was_set_back() {
         let now = clock::wall();
-        let started = Started { wall: now, since_boot: clock::since_boot(), foreign_clock: false };
-        assert_eq!(started.stamp(true), now);
-        let set_back = Started { wall: (now.0 + 3600, now.1), ..started };
-        assert!(set_back.stamp(true) < now, "an hour back");
-        assert!(set_back.stamp(false) > now, "another boot tells nothing");
+        let old = serde_json::json!({
+            "wall": (now.0 + 3600, now.1), "since_boot": clock::since_boot(), "foreign_clock": false
+        });
+        let old: Started = serde_json::from_value(old).unwrap();
+        assert!(old.stamp(true) <= now, "{:?} {now:?}", old.stamp(true));
     }
 }
