@@ -23,6 +23,7 @@ use sandbox_core::network::{EgressPolicy, HostName, HostPattern, HostPort, HostR
 use sandbox_core::path::pattern::Pattern;
 use sandbox_git::command::{Asked, Env, Globals, RepoView, Verdict, judge, with_extra};
 use sandbox_git::protect::config;
+use sandbox_protocol::Hint;
 use sandbox_protocol::frame::Request as HostRequest;
 
 /// A target: its name, which is also that of its seeds, and what it does with one input.

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::config::command::Entry;
+use sandbox_protocol::{ExitCode, Hint};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -103,9 +104,8 @@ pub enum ListError {
     },
 }
 
-impl ListError {
-    /// What to do.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ListError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
                 "nothing is allowed without it; `agent-sandbox host-command setup` writes one"
@@ -114,6 +114,10 @@ impl ListError {
             Self::Loose { loose, .. } => loose.hint(),
             _ => None,
         }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

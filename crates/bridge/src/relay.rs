@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox_core::Host;
+use sandbox_protocol::{ExitCode, Hint};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -44,15 +45,18 @@ pub enum RelayError {
     Serve(#[from] ServeError),
 }
 
-impl RelayError {
-    /// Returns the next step for the user.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for RelayError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NoClient => Some(
                 "install an SSH client in the image, or leave `host_commands.transport` out".into(),
             ),
             Self::Serve(error) => error.hint(),
         }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

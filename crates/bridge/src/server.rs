@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::audit::Audit;
@@ -51,15 +52,18 @@ pub enum ServeError {
     Serve(#[source] io::Error),
 }
 
-impl ServeError {
-    /// Returns the next step for the user.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ServeError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::List(error) => error.hint(),
             Self::Places(_) => Some("each `host` of `mounts` must be a directory".into()),
             Self::NoHome | Self::State(..) => Some("name a directory with `--state`".into()),
             Self::Listen(..) | Self::Serve(_) => None,
         }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

@@ -12,6 +12,7 @@ use sandbox_core::config::command::PublicKey;
 use sandbox_core::config::file::{AgentInit, HostCommands, Transport};
 use sandbox_core::host::RUNTIME_BINARY;
 use sandbox_linux::replace::{Durability, Mode, Replace};
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::list::{HostList, HostMount};
@@ -122,10 +123,9 @@ pub enum BridgeError {
     Path(String),
 }
 
-impl BridgeError {
-    /// What to do.
-    pub fn hint(&self) -> String {
-        match self {
+impl Hint for BridgeError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::NoNetwork => {
                 "leave `transport` out: the Unix socket works without a network; or set `network = \"bridge\"`".into()
             }
@@ -137,7 +137,7 @@ impl BridgeError {
             Self::NamedUser => "write `agent.user` as a number, or leave it out".into(),
             Self::Nothing => "list commands in `host_commands.allowed`, or take `enabled` away".into(),
             Self::Path(_) => "list the program's name; the host looks for it in the folders of its own list".into(),
-        }
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
 use sandbox_core::config::command::Entry;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::list::owner::check_owner;
@@ -79,9 +80,8 @@ pub enum SetupError {
     Said(String, String),
 }
 
-impl SetupError {
-    /// Returns the next step for the user.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for SetupError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NotRoot => Some("run it with sudo".into()),
             Self::Step(..) | Self::Said(..) => Some(
@@ -95,6 +95,10 @@ impl SetupError {
             )),
             Self::Wrong(_) | Self::Read(..) => None,
         }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

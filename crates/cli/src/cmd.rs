@@ -91,10 +91,7 @@ fn asking(
             if !trust::ask(&file, &widenings, io) {
                 return Err(ConfigError::Untrusted { file, digest, widenings }.into());
             }
-            core_config::trust::record_digest(host, &file, &digest).map_err(|error| {
-                let hint = error.hint();
-                Failed::new(error, hint)
-            })?;
+            core_config::trust::record_digest(host, &file, &digest)?;
             // Read again: what is obeyed is what was recorded, or it is asked about again.
             Ok(load()?)
         }

@@ -4,14 +4,13 @@ pub(crate) mod debug;
 pub(crate) mod report;
 pub(crate) mod summary;
 
-use std::error::Error;
-
 use sandbox_core::Host;
 use sandbox_core::exec::Ended;
 use sandbox_core::guard::Report;
 use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
 use sandbox_launch::events::{Closed, Events};
+use sandbox_protocol::Hint;
 
 use report::name;
 
@@ -88,8 +87,8 @@ impl Events for Printer<'_, '_> {
         summary::print(closed.summary, session, closed.shifted, self.io);
     }
 
-    fn failed(&mut self, error: &(dyn Error + 'static), hint: Option<String>) {
-        self.io.error(error, hint);
+    fn failed(&mut self, error: &dyn Hint) {
+        self.io.error(error, error.hint());
     }
 }
 

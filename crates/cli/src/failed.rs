@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-use sandbox_core::plan::PlanError;
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 
 /// Failure of a command, with its hint and exit code.
 #[derive(Debug)]
@@ -29,16 +28,10 @@ impl Failed {
     }
 }
 
-impl From<PlanError> for Failed {
-    fn from(error: PlanError) -> Self {
+impl<E: Hint + 'static> From<E> for Failed {
+    fn from(error: E) -> Self {
         let (hint, code) = (error.hint(), error.exit_code().code());
         Self { error: Box::new(error), hint, code }
-    }
-}
-
-impl From<sandbox_core::config::ConfigError> for Failed {
-    fn from(error: sandbox_core::config::ConfigError) -> Self {
-        PlanError::from(error).into()
     }
 }
 

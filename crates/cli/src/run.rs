@@ -163,9 +163,7 @@ fn check_home(command: Option<&Command>, host: &Host) -> Result<(), Failed> {
     if !made.iter().flatten().any(|dir| dir.starts_with(home)) {
         return Ok(());
     }
-    let error = PlanError::Home(home.to_owned());
-    let hint = error.hint();
-    Err(Failed { error: Box::new(error), hint, code: code.code() })
+    Err(Failed { code: code.code(), ..PlanError::Home(home.to_owned()).into() })
 }
 
 fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {

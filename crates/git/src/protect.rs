@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use sandbox_linux::walk::Budget;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 pub use files::{is_dot_git, is_git_shape};
@@ -144,9 +145,8 @@ pub enum GitError {
     },
 }
 
-impl GitError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for GitError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::ConfigTooLarge { path } => {
                 Some(format!("look at `{}`: git settings fit in a few kilobytes", path.display()))

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use sandbox_protocol::Hint;
 use sandbox_protocol::variable::{AGENT_ARGS, AGENT_ARGS_JSON};
 use thiserror::Error;
 
@@ -23,9 +24,9 @@ pub(crate) struct ArgumentsError {
     place: String,
 }
 
-impl ArgumentsError {
-    pub(crate) fn hint(&self) -> String {
-        format!(r#"write it like ["--flag", "two words"]; it goes wrong at {}"#, self.place)
+impl Hint for ArgumentsError {
+    fn hint(&self) -> Option<String> {
+        Some(format!(r#"write it like ["--flag", "two words"]; it goes wrong at {}"#, self.place))
     }
 }
 
@@ -154,7 +155,10 @@ mod tests {
         ] {
             let environment = Environment::of([format!("AGENT_ARGS_JSON={json}").into_bytes()]);
             let error = command_line(&environment, Some("cmd".into()), &[]).unwrap_err();
-            assert!(!format!("{error} {}", error.hint()).contains("sec"), "{json}: {error}");
+            assert!(
+                !format!("{error} {}", error.hint().unwrap()).contains("sec"),
+                "{json}: {error}"
+            );
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     match attended {
         Ok(code) => code.into(),
         Err(error) => {
-            LOG.error(&error, None);
+            LOG.error(&error);
             error.code().into()
         }
     }
@@ -119,7 +119,7 @@ fn begin(
         Ok(()) => Fatal::Exec { source: program.exec_path(path.as_os_str()), program: path },
         Err(error) => Fatal::System(error),
     };
-    LOG.error(&error, None);
+    LOG.error(&error);
     error.code().into()
 }
 
@@ -326,7 +326,7 @@ pub(crate) fn guard(words: &[OsString]) -> std::process::ExitCode {
     match watch(pid) {
         Ok(()) => ExitCode::Success.into(),
         Err(error) => {
-            LOG.error(&Fatal::System(error), None);
+            LOG.error(&Fatal::System(error));
             ExitCode::Failure.into()
         }
     }

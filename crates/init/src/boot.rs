@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout::WORKSPACE;
 use sandbox_protocol::variable::{
     AGENT_COMMAND, AGENT_REQUIRE_USER, AGENT_USER, AGENT_WORKDIR, CONTROL_PLANE_URL, SESSION_ID,
@@ -78,18 +79,18 @@ pub(crate) enum BootError {
     OtherUser { uid: u32, wanted: String },
 }
 
-impl BootError {
-    pub(crate) fn hint(&self) -> String {
-        match self {
+impl Hint for BootError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::NoCommand => format!("set {AGENT_COMMAND}, or give the command as arguments"),
-            Self::Arguments(error) => error.hint(),
+            Self::Arguments(error) => return error.hint(),
             Self::NoUser(_) | Self::Root => {
                 format!("set {AGENT_USER} to a user of the image, or to a number like 1000:1000")
             }
             Self::OtherUser { .. } => {
                 format!("start the container as that user or as root, or change {AGENT_USER}")
             }
-        }
+        })
     }
 }
 

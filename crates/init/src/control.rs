@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags};
+use sandbox_protocol::Hint;
 use sandbox_protocol::variable::{AGENT_CONTROL_FILE, CONTROL};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -34,8 +35,15 @@ pub(crate) enum ControlError {
 }
 
 impl ControlError {
-    pub(crate) fn hint(&self) -> String {
-        match self {
+    /// Whether there simply is no such file.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl Hint for ControlError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Read { .. } | Self::Refused { .. } => {
                 "it must be a plain file of root or of the user that starts this, with mode 0600"
                     .into()
@@ -46,12 +54,7 @@ impl ControlError {
             Self::Remove { .. } => {
                 "put it into a directory of its own that can be written to".into()
             }
-        }
-    }
-
-    /// Whether there simply is no such file.
-    pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        })
     }
 }
 

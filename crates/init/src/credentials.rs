@@ -5,6 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use sandbox_linux::capability::{self, CapabilitySet};
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::user::User;
@@ -20,16 +21,17 @@ pub(crate) enum CredentialsError {
     NotProven(&'static str),
 }
 
-impl CredentialsError {
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+impl Hint for CredentialsError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::Refused { .. } | Self::Groups { .. } => {
                 "start the container as the agent's user, or as root with the capabilities SETUID, SETGID and SETPCAP"
             }
             Self::NotProven(_) => {
                 "this is a fault of the container's set-up or of the kernel: nothing was started"
             }
-        }
+        };
+        Some(text.to_owned())
     }
 }
 

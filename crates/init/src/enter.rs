@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::process::Program;
-use sandbox_protocol::ExitCode;
 use sandbox_protocol::multicall::Personality;
 use sandbox_protocol::variable;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::credentials::{self, CredentialsError};
@@ -39,6 +39,8 @@ pub(crate) enum Fatal {
     System(#[from] io::Error),
 }
 
+impl Hint for Fatal {}
+
 impl Fatal {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
@@ -55,7 +57,7 @@ impl Fatal {
 /// Becomes the command. Returns only on failure.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let error = become_it(words);
-    LOG.error(&error, None);
+    LOG.error(&error);
     error.code().into()
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use sandbox_linux::process::Program;
-use sandbox_protocol::ExitCode;
 use sandbox_protocol::multicall::{Personality, STARTING};
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::boot::{self, Boot, BootError, Identity, Reason, Situation};
@@ -42,14 +42,14 @@ enum Fatal {
     System(#[from] io::Error),
 }
 
-impl Fatal {
+impl Hint for Fatal {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Boot(error) => error.hint(),
-            Self::Control(error) => error.hint(),
-            Self::Mounts(error) => error.hint().to_owned(),
-            Self::Credentials(error) => error.hint().to_owned(),
-            Self::Lookup(error) => error.hint().to_owned(),
+            Self::Boot(error) => return error.hint(),
+            Self::Control(error) => return error.hint(),
+            Self::Mounts(error) => return error.hint(),
+            Self::Credentials(error) => return error.hint(),
+            Self::Lookup(error) => return error.hint(),
             Self::Workdir { .. } => {
                 "mount or make it so that the agent's user can enter it".to_owned()
             }
@@ -70,7 +70,7 @@ impl Fatal {
 /// Becomes the agent. Returns only on failure.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let Err(error) = start(words).map(|never| match never {});
-    LOG.error(&error, error.hint().as_deref());
+    LOG.error(&error);
     ExitCode::Failure.into()
 }
 

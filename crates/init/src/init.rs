@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::DumpableBehavior;
 use rustix::thread::CapabilitySet;
+use sandbox_protocol::Hint;
 use sandbox_protocol::exit::{ExitCode, by_signal};
 use sandbox_protocol::multicall::{self, Personality};
 use sandbox_protocol::variable;
@@ -63,12 +64,12 @@ enum Fatal {
     System(#[from] io::Error),
 }
 
-impl Fatal {
+impl Hint for Fatal {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Settings(error) => Some(error.hint()),
-            Self::Mounts(error) => Some(error.hint().to_owned()),
-            Self::Control(error) => Some(error.hint()),
+            Self::Settings(error) => error.hint(),
+            Self::Mounts(error) => error.hint(),
+            Self::Control(error) => error.hint(),
             Self::Step { source, .. } => source.hint(),
             Self::System(_) => None,
         }
@@ -90,7 +91,7 @@ pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let mut supervisor = match Supervisor::open() {
         Ok(supervisor) => supervisor,
         Err(error) => {
-            LOG.error(&Fatal::from(error), None);
+            LOG.error(&Fatal::from(error));
             return ExitCode::Failure.into();
         }
     };
@@ -101,7 +102,7 @@ pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
         Err((error, hold)) => failed(&error, hold, &mut supervisor),
     };
     let code = code.unwrap_or_else(|error| {
-        LOG.error(&Fatal::from(error), None);
+        LOG.error(&Fatal::from(error));
         ExitCode::Failure.code()
     });
     standing.undo(&mut supervisor);
@@ -329,7 +330,7 @@ fn failed(error: &Fatal, hold: bool, supervisor: &mut Supervisor) -> io::Result<
         LOG.say(format_args!("signal {signal} during {step}: stops"));
         return Ok(by_signal(*signal));
     }
-    LOG.error(error, error.hint().as_deref());
+    LOG.error(error);
     if hold {
         LOG.say(format_args!(
             "AGENT_DEBUG_HOLD is set: waits for a signal; look with `docker exec`"

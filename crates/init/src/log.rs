@@ -1,12 +1,12 @@
 //! Lines on standard error, each with the prefix of its personality and written in one piece.
 
-use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt::Arguments;
 use std::io::Write as _;
 
 use sandbox_linux::error::chain;
 use sandbox_linux::escape::cut;
+use sandbox_protocol::Hint;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy)]
@@ -24,9 +24,9 @@ impl Log {
     }
 
     /// An error with what is behind it, and what to do.
-    pub(crate) fn error(self, error: &dyn Error, hint: Option<&str>) {
+    pub(crate) fn error(self, error: &dyn Hint) {
         self.say(format_args!("error: {}", chain(error)));
-        if let Some(hint) = hint {
+        if let Some(hint) = error.hint() {
             self.say(format_args!("hint: {hint}"));
         }
     }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::log::shown;
@@ -18,12 +19,13 @@ pub(crate) enum LookupError {
     Relative(OsString),
 }
 
-impl LookupError {
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+impl Hint for LookupError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::NotFound(_) => "install it in the image, or give its path",
             Self::Relative(_) => "give its path, or make the entries of PATH absolute",
-        }
+        };
+        Some(text.to_owned())
     }
 }
 

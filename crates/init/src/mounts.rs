@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use sandbox_protocol::Hint;
 use sandbox_protocol::variable::AGENT_MOUNTS;
 use thiserror::Error;
 
@@ -23,14 +24,15 @@ pub(crate) enum MountError {
     Another(PathBuf),
 }
 
-impl MountError {
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+impl Hint for MountError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::List(_) => "it is a JSON array of [PATH, DEVICE, INODE]",
             Self::Look { .. } | Self::Another(_) => {
                 "if it was replaced on purpose, `agent-sandbox up` looks at it again"
             }
-        }
+        };
+        Some(text.to_owned())
     }
 }
 

@@ -17,7 +17,7 @@ use sandbox_core::Host;
 use sandbox_core::config::{self, Config, Network, SecretMode, Sourced};
 use sandbox_core::network::PROXY_PORT;
 use sandbox_core::plan::{Decided, Environment, Inputs};
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::credential::{Secret, SourceError};
 use sandbox_proxy::secret::{Place, Sources, Store, StoreError};
 use sandbox_proxy::session::Registration;
@@ -72,9 +72,8 @@ pub enum CredentialError {
     Listen(#[source] io::Error),
 }
 
-impl CredentialError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for CredentialError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NoHome => Some("set `HOME`".into()),
             Self::Source { error, .. } => Some(error.hint.clone()),
@@ -91,8 +90,7 @@ impl CredentialError {
         }
     }
 
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> ExitCode {
+    fn exit_code(&self) -> ExitCode {
         if matches!(self, Self::NoHome) { ExitCode::Failure } else { ExitCode::Setup }
     }
 }

@@ -11,6 +11,7 @@ use sandbox_core::network::EgressPolicy;
 use sandbox_core::network::blocked::{Journal, Run};
 use sandbox_core::plan::Plan;
 use sandbox_linux::error::chain;
+use sandbox_protocol::Hint;
 use sandbox_proxy::attach::{ATTACHED, Attach, Egress};
 use sandbox_proxy::client::{Attachment, Client, ClientError};
 use sandbox_proxy::place::Place;
@@ -34,9 +35,8 @@ pub enum ProxyError {
     Journal(io::Error),
 }
 
-impl ProxyError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ProxyError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NoHome => Some("set `HOME`".into()),
             Self::Client(error) => error.hint(),

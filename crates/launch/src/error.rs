@@ -8,7 +8,7 @@ use sandbox_core::doctor;
 use sandbox_core::exec::StartError;
 use sandbox_core::guard::GuardError;
 use sandbox_core::plan::{Plan, PlanError};
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 /// Failure before the command ran.
@@ -81,19 +81,10 @@ impl LaunchError {
         };
         Self::Start(NotStarted { error, hint })
     }
+}
 
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Plan(error) => error.exit_code(),
-            #[cfg(feature = "proxy")]
-            Self::Credential(error) => error.exit_code(),
-            _ => ExitCode::Setup,
-        }
-    }
-
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for LaunchError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Plan(error) => error.hint(),
             Self::Guard(error) => error.hint(),
@@ -107,6 +98,15 @@ impl LaunchError {
             Self::Without { feature, .. } => {
                 Some(format!("build with `--features {feature}`, or drop the key"))
             }
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Plan(error) => error.exit_code(),
+            #[cfg(feature = "proxy")]
+            Self::Credential(error) => error.exit_code(),
+            _ => ExitCode::Setup,
         }
     }
 }

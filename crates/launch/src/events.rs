@@ -1,6 +1,5 @@
 //! Reports of a run on its way. The caller decides how to show them.
 
-use std::error::Error;
 #[cfg(feature = "layers")]
 use std::path::PathBuf;
 
@@ -11,6 +10,7 @@ use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
 #[cfg(feature = "layers")]
 use sandbox_layers::session::Session;
+use sandbox_protocol::Hint;
 
 #[cfg(feature = "layers")]
 use sandbox_layers::review::Summary;
@@ -46,7 +46,7 @@ pub trait Events {
     fn closed(&mut self, _closed: &Closed<'_>) {}
 
     /// A failure at the end that does not replace the command's exit code.
-    fn failed(&mut self, _error: &(dyn Error + 'static), _hint: Option<String>) {}
+    fn failed(&mut self, _error: &dyn Hint) {}
 }
 
 /// Reports nothing.

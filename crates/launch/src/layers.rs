@@ -13,6 +13,7 @@ use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Decided, Layers, Store};
 use sandbox_layers::session::{
     Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, wait_until_after,
 };
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::events::{Closed, Events};
@@ -50,9 +51,8 @@ pub enum LayersError {
     Session(#[from] SessionError),
 }
 
-impl LayersError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for LayersError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoDataDir | Self::DataDir { .. } => {
                 "set `HOME` or `XDG_DATA_HOME` to a directory that you can write".into()
@@ -208,7 +208,7 @@ impl OpenLayers {
         }
         match self.session.finish(&self.lock, code) {
             Ok(shifted) => self.report(&shifted, events),
-            Err(error) => events.failed(&error, error.hint()),
+            Err(error) => events.failed(&error),
         }
     }
 
@@ -229,14 +229,14 @@ impl OpenLayers {
                 also_changed: &also_changed,
                 cut_off: &cut_off,
             }),
-            Err(error) => events.failed(&error, error.hint()),
+            Err(error) => events.failed(&error),
         }
     }
 
     /// Removes a session in which nothing happened.
     fn discard(self, events: &mut dyn Events) {
         if let Err(error) = self.remove_if_new() {
-            events.failed(&error, error.hint());
+            events.failed(&error);
         }
     }
 

@@ -26,6 +26,7 @@ mod undo;
 use std::io;
 use std::path::PathBuf;
 
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::diff::{DiffError, Origin, Record};
@@ -163,9 +164,10 @@ impl ApplyError {
     pub(crate) fn at(path: &RelPath, source: io::Error) -> Self {
         Self::Host { path: path.as_path().to_path_buf(), source }
     }
+}
 
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ApplyError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Raced { .. } | Self::TakenBack { .. } => {
                 Some("look at `agent-sandbox diff`, then try again".into())

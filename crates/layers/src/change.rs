@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 /// A path below the root of a layer: never empty, never absolute, no `.`, no `..`, any bytes.
@@ -169,9 +170,8 @@ pub enum LayerError {
     Database(#[from] rusqlite::Error),
 }
 
-impl LayerError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for LayerError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Damaged { .. } => {
                 Some("`agent-sandbox fs fsck` lists everything that is wrong with it".into())

@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::{LayerError, RelPath};
@@ -120,5 +121,11 @@ pub enum DiffError {
 impl DiffError {
     pub(crate) fn host(path: &RelPath, source: io::Error) -> Self {
         Self::Host { path: path.as_path().to_path_buf(), source }
+    }
+}
+
+impl Hint for DiffError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::fuse::ServeError;
@@ -158,8 +159,13 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+    fn refused(at: &Path, source: io::Error) -> Self {
+        Self::Refused { path: at.to_owned(), source }
+    }
+}
+
+impl Hint for MountError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoFuse(_) => "as root: modprobe fuse; in a container: --device /dev/fuse".into(),
             Self::NoHelper => "install with: apt install fuse3".into(),
@@ -175,10 +181,6 @@ impl MountError {
             Self::Daemon { hint, .. } => return hint.clone(),
             _ => return None,
         })
-    }
-
-    fn refused(at: &Path, source: io::Error) -> Self {
-        Self::Refused { path: at.to_owned(), source }
     }
 }
 

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use sandbox_linux::lock::LockFile;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 pub(crate) use inode::{BASE, LOWER};
@@ -237,22 +238,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Exists { .. } => Some("choose another name, or remove it first".into()),
-            Self::InUse { .. } => {
-                Some("it is mounted, or another command works on it: unmount it first".into())
-            }
-            Self::Newer { .. } => Some(NEWER.into()),
-            Self::Database(error) if is_full(error) => Some(
-                "the disk is full, and a database needs a little of it even to be opened: make room"
-                    .into(),
-            ),
-            _ => None,
-        }
-    }
-
     /// The error number that a program inside the mount gets.
     pub(crate) fn errno(&self) -> Errno {
         use rusqlite::ErrorCode;
@@ -265,6 +250,23 @@ impl StoreError {
             },
             Self::Io(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
             _ => Errno::IO,
+        }
+    }
+}
+
+impl Hint for StoreError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Exists { .. } => Some("choose another name, or remove it first".into()),
+            Self::InUse { .. } => {
+                Some("it is mounted, or another command works on it: unmount it first".into())
+            }
+            Self::Newer { .. } => Some(NEWER.into()),
+            Self::Database(error) if is_full(error) => Some(
+                "the disk is full, and a database needs a little of it even to be opened: make room"
+                    .into(),
+            ),
+            _ => None,
         }
     }
 }

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::change::{LayerError, RelPath};
@@ -146,15 +147,6 @@ impl From<rusqlite::Error> for TransferError {
 }
 
 impl TransferError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Refused { .. } => Some("`--skip` leaves such things out and names them".into()),
-            Self::Exists(_) => Some("name a place that is not there yet".into()),
-            _ => None,
-        }
-    }
-
     /// The same failure, with the place on the host that it is about.
     fn named(self, whole: &Path) -> Self {
         match self {
@@ -177,6 +169,18 @@ impl TransferError {
     fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { verb: "read", path, source }
+    }
+}
+
+impl Hint for TransferError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused { .. } => Some("`--skip` leaves such things out and names them".into()),
+            Self::Exists(_) => Some("name a place that is not there yet".into()),
+            Self::Layer(error) => error.hint(),
+            Self::Create(error) => error.hint(),
+            Self::Io { .. } | Self::Archive(_) => None,
+        }
     }
 }
 

@@ -9,6 +9,8 @@ pub mod attend;
 pub mod rendezvous;
 pub mod report;
 pub mod exit;
+pub mod hint;
+pub mod frame;
 
 pub use exit::ExitCode;
-pub mod frame;
+pub use hint::Hint;

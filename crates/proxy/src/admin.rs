@@ -25,7 +25,6 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::session::{Registration, RegistrationError, StoreError};
 use crate::token::TokenHash;
-use sandbox_linux::error::chain;
 
 /// The largest message.
 const LARGEST: u64 = 1 << 20;
@@ -173,9 +172,7 @@ fn revoke_sandbox(proxy: &Proxy, id: &str) -> Answer {
 
 fn open_door(doors: &Doors, id: &str, body: &[u8]) -> Answer {
     let new: NewDoor = serde_json::from_slice(body).map_err(|error| not_understood(&error))?;
-    let failed = |error: DoorError| {
-        Refusal::new(StatusCode::BAD_REQUEST, "door", chain(&error), error.hint())
-    };
+    let failed = |error: DoorError| Refusal::of(StatusCode::BAD_REQUEST, "door", &error);
     doors.open(id, new).map_err(failed)?;
     Ok(reply(StatusCode::CREATED, &json!({ "status": "open", "sandbox": id })))
 }
@@ -190,7 +187,7 @@ fn save(proxy: &Proxy) -> Result<(), Refusal> {
 }
 
 fn not_saved(error: &StoreError) -> Refusal {
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", chain(error), error.hint())
+    Refusal::of(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", error)
 }
 
 /// A message as a whole, overwritten when it has been understood: there may be a key in it.
@@ -236,7 +233,7 @@ fn text(text: String) -> Response<Body> {
 }
 
 fn refused(error: &RegistrationError) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, "registration", chain(error), error.hint())
+    Refusal::of(StatusCode::BAD_REQUEST, "registration", error)
 }
 
 fn not_understood(error: &serde_json::Error) -> Refusal {

@@ -22,6 +22,7 @@ use crate::egress::Sockets;
 use crate::listen::{self, Listener};
 use crate::session::{Registration, RegistrationError};
 use sandbox_linux::error::chain;
+use sandbox_protocol::Hint;
 
 /// The code of a refusal while a sandbox of the same name is attached.
 pub const ATTACHED: &str = "attached";
@@ -97,7 +98,11 @@ impl From<serde_json::Error> for Refused {
 
 impl From<RegistrationError> for Refused {
     fn from(error: RegistrationError) -> Self {
-        Self { code: "registration", message: chain(&error), hint: error.hint() }
+        Self {
+            code: "registration",
+            message: chain(&error),
+            hint: error.hint().unwrap_or_default(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use sandbox_protocol::Hint;
 use serde_json::{Value, json};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -40,9 +41,8 @@ pub enum ClientError {
     Start(String, #[source] io::Error),
 }
 
-impl ClientError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ClientError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable(..) => Some("start one: agent-sandbox proxy".into()),
             Self::Refused { hint, .. } => Some(hint.clone()),

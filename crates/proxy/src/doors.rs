@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandbox_core::network::EgressPolicy;
+use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -72,15 +73,15 @@ pub(crate) enum DoorError {
     Store(#[from] StoreError),
 }
 
-impl DoorError {
-    pub(crate) fn hint(&self) -> String {
-        match self {
+impl Hint for DoorError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Id => "use the id of the session".into(),
             Self::Taken(_) => "end that sandbox first".into(),
             Self::Listen(..) => "look at the owner and the mode of that directory".into(),
-            Self::Session(error) => error.hint(),
-            Self::Store(error) => error.hint(),
-        }
+            Self::Session(error) => return error.hint(),
+            Self::Store(error) => return error.hint(),
+        })
     }
 }
 

@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
+use sandbox_linux::error::chain;
+use sandbox_protocol::Hint;
 
 /// The header that says that the proxy answered, not the server.
 pub const ERROR_HEADER: &str = "x-agent-sandbox-error";
@@ -32,6 +34,11 @@ impl Refusal {
         hint: impl Into<String>,
     ) -> Self {
         Self { status, code, message: message.into(), hint: hint.into(), retry_after: None }
+    }
+
+    /// Refusal for an error, with its causes and its next step.
+    pub(crate) fn of(status: StatusCode, code: &'static str, error: &dyn Hint) -> Self {
+        Self::new(status, code, chain(error), error.hint().unwrap_or_default())
     }
 
     /// One that will not.

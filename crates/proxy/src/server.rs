@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_linux::lock::LockFile;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
@@ -67,14 +68,13 @@ pub enum ServerError {
     Start(#[source] io::Error),
 }
 
-impl ServerError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ServerError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Running => {
                 Some("use it, or end it first; there is one proxy for each user".into())
             }
-            Self::Store(error) => Some(error.hint()),
+            Self::Store(error) => error.hint(),
             Self::Listen(..) => Some("choose another port, or end the program that has it".into()),
             Self::Place(_) | Self::Audit(..) => {
                 Some("look at the owner and the mode of that directory".into())

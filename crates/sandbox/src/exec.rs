@@ -18,6 +18,7 @@ use sandbox_linux::process::Program;
 use sandbox_linux::seccomp::CgroupNamespaces;
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{channel, fd, landlock, process, root, seccomp};
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout::RUNTIME_BINARY;
 use sandbox_protocol::multicall::{MULTICALL, START};
 use sandbox_protocol::report;
@@ -91,11 +92,10 @@ pub enum StartError {
     Setup,
 }
 
-impl StartError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for StartError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::Bwrap(error) => Some(error.hint()),
+            Self::Bwrap(error) => error.hint(),
             Self::DirectoryDescriptor(_) => Some("redirect it from a file or /dev/null".into()),
             Self::Setup | Self::Mount(_) => Some("`agent-sandbox doctor` names the cause".into()),
             Self::Attach(error) => error.hint.clone(),

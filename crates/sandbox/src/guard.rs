@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use sandbox_linux::lock::LockFile;
 use sandbox_linux::raw::RawPath;
 use sandbox_linux::tree;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::Host;
@@ -58,9 +59,8 @@ pub enum GuardError {
     },
 }
 
-impl GuardError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for GuardError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NoStateDir => Some("set `HOME` or `XDG_STATE_HOME` to an absolute path".into()),
             Self::Record { .. } => {

@@ -29,8 +29,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_protocol::ExitCode;
 use sandbox_protocol::layout::{self, RUNTIME_DIR, runtime};
+use sandbox_protocol::{ExitCode, Hint};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -83,22 +83,20 @@ pub enum WhyError {
     },
 }
 
-impl WhyError {
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Question { .. } => ExitCode::Usage,
-            Self::Undescribed { .. } => ExitCode::Setup,
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for WhyError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Question { .. } => None,
             Self::Undescribed { .. } => {
                 Some("it was started by another version: ask outside".to_owned())
             }
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Question { .. } => ExitCode::Usage,
+            Self::Undescribed { .. } => ExitCode::Setup,
         }
     }
 }

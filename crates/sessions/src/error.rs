@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use sandbox_core::config::{Changed, Origin};
 use sandbox_core::plan::PlanError;
 use sandbox_launch::layers::LayersError;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 /// Why something could not be done to a session.
@@ -147,8 +148,43 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+    /// One word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoHome => "no_home",
+            Self::Name(_) => "invalid_name",
+            Self::Taken { .. } => "name_taken",
+            Self::Unknown(_) | Self::NoneHere(_) => "not_found",
+            Self::Ambiguous { .. } | Self::SeveralHere { .. } => "ambiguous",
+            Self::Differs { .. } => "differs",
+            Self::NotUp(_) => "not_up",
+            Self::NoBackend(_) => "no_backend",
+            Self::Backend(error) => error.code,
+            Self::Shape(_) | Self::Plan(_) => "refused",
+            Self::KeepsChanges { .. } => "unapplied",
+            Self::Directory { .. } | Self::NotText(_) => "invalid",
+            Self::Both { first, .. } => first.code(),
+            Self::Layer(_)
+            | Self::Layers(_)
+            | Self::File { .. }
+            | Self::Store { .. }
+            | Self::Version { .. }
+            | Self::Request(_)
+            | Self::Recorded { .. } => "storage",
+        }
+    }
+
+    /// The same, after a failure to take things back.
+    pub(crate) fn and(self, second: Result<(), Self>) -> Self {
+        match second {
+            Ok(()) => self,
+            Err(second) => Self::Both { first: Box::new(self), second: Box::new(second) },
+        }
+    }
+}
+
+impl Hint for ControlError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NoHome => Some("set `HOME` or `XDG_DATA_HOME`".into()),
             Self::Name(_) => Some(
@@ -171,7 +207,7 @@ impl ControlError {
             }
             Self::Backend(error) => error.hint.clone(),
             Self::Layer(error) => error.hint(),
-            Self::Shape(error) => Some(error.hint().into()),
+            Self::Shape(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Layers(error) => error.hint(),
             Self::KeepsChanges { name, .. } => Some(format!(
@@ -199,49 +235,15 @@ impl ControlError {
         }
     }
 
-    /// One word for programs.
-    pub fn code(&self) -> &'static str {
+    fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoHome => "no_home",
-            Self::Name(_) => "invalid_name",
-            Self::Taken { .. } => "name_taken",
-            Self::Unknown(_) | Self::NoneHere(_) => "not_found",
-            Self::Ambiguous { .. } | Self::SeveralHere { .. } => "ambiguous",
-            Self::Differs { .. } => "differs",
-            Self::NotUp(_) => "not_up",
-            Self::NoBackend(_) => "no_backend",
-            Self::Backend(error) => error.code,
-            Self::Shape(_) | Self::Plan(_) => "refused",
-            Self::KeepsChanges { .. } => "unapplied",
-            Self::Directory { .. } | Self::NotText(_) => "invalid",
-            Self::Both { first, .. } => first.code(),
-            Self::Layer(_)
-            | Self::Layers(_)
-            | Self::File { .. }
-            | Self::Store { .. }
-            | Self::Version { .. }
-            | Self::Request(_)
-            | Self::Recorded { .. } => "storage",
-        }
-    }
-
-    /// Whether a word was typed that means no session, or more than one.
-    pub fn is_typing(&self) -> bool {
-        matches!(
-            self,
+            // A word was typed that means no session, or more than one.
             Self::Name(_)
-                | Self::Unknown(_)
-                | Self::Ambiguous { .. }
-                | Self::SeveralHere { .. }
-                | Self::NoneHere(_)
-        )
-    }
-
-    /// The same, after a failure to take things back.
-    pub(crate) fn and(self, second: Result<(), Self>) -> Self {
-        match second {
-            Ok(()) => self,
-            Err(second) => Self::Both { first: Box::new(self), second: Box::new(second) },
+            | Self::Unknown(_)
+            | Self::Ambiguous { .. }
+            | Self::SeveralHere { .. }
+            | Self::NoneHere(_) => ExitCode::Usage,
+            _ => ExitCode::Setup,
         }
     }
 }
@@ -354,13 +356,13 @@ pub enum ShapeError {
     },
 }
 
-impl ShapeError {
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Hint for ShapeError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
             Self::Refused { .. } => "leave the key out, or write `backend = \"docker\"`",
             Self::EnvFile { source, .. } if Changed::is_in(source) => Changed::HINT,
             Self::EnvFile { .. } => "write lines of the form NAME=VALUE",
-        }
+        };
+        Some(text.to_owned())
     }
 }

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sandbox_core::Host;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -69,9 +70,8 @@ pub enum ServeError {
     Start(#[source] io::Error),
 }
 
-impl ServeError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ServeError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Taken(_) => Some("use it, end it, or pass another `--socket`".into()),
             Self::Listen(..) => Some("pass another `--socket` or `--listen`".into()),

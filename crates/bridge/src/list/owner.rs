@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::path::resolve::Resolver;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 const OTHERS_WRITE: u32 = 0o022;
@@ -40,9 +41,8 @@ pub enum Loose {
     },
 }
 
-impl Loose {
-    /// Returns the next step for the user.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for Loose {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Owner { path, .. } => Some(format!("run `chown root: {}`", path.display())),
             Self::Writable { path, .. } => Some(format!("run `chmod go-w {}`", path.display())),

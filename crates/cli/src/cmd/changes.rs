@@ -16,11 +16,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_layers::diff::{Change, DiffError};
+use sandbox_layers::diff::Change;
 use sandbox_layers::git::Asker;
 use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected};
 use sandbox_layers::session::Selector;
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use super::cow;
@@ -40,7 +40,7 @@ pub(crate) enum ChangesError {
     Unapplied { name: String, work: String },
 }
 
-impl ChangesError {
+impl Hint for ChangesError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoTerminal(_) => Some("pass `--yes`".into()),
@@ -50,27 +50,9 @@ impl ChangesError {
             Self::Inside => None,
         }
     }
-}
 
-impl From<ChangesError> for Failed {
-    fn from(error: ChangesError) -> Self {
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: ExitCode::Failure.code() }
-    }
-}
-
-impl From<ReviewError> for Failed {
-    fn from(error: ReviewError) -> Self {
-        let elsewhere = matches!(error, ReviewError::Elsewhere { .. });
-        let code = if elsewhere { ExitCode::Usage } else { ExitCode::Failure };
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: code.code() }
-    }
-}
-
-impl From<DiffError> for Failed {
-    fn from(error: DiffError) -> Self {
-        Self { error: Box::new(error), hint: None, code: ExitCode::Failure.code() }
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use sandbox_core::Host;
 use sandbox_core::backend::shell;
 use sandbox_core::plan::plan_config;
-use sandbox_launch::{Job, LaunchError, OnRefusal, launch};
+use sandbox_launch::{Job, OnRefusal, launch};
 
 use crate::args::Flags;
 use crate::events::Printer;
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::Stdio;
 
 /// Reads the configuration, and runs.
@@ -36,11 +36,4 @@ pub(crate) fn run(
     let on_refusal = if flags.fail_on_blocked { OnRefusal::Fail } else { OnRefusal::Report };
     let job = Job { session, on_refusal, started, ..Job::new(config, command) };
     Ok(launch(host, job, &mut Printer { io, debug: flags.debug })?.code)
-}
-
-impl From<LaunchError> for Failed {
-    fn from(error: LaunchError) -> Self {
-        let (hint, code) = (error.hint(), error.exit_code().code());
-        Self { code, ..Self::new(error, hint) }
-    }
 }

@@ -17,7 +17,6 @@ mod overlay;
 use std::path::PathBuf;
 
 use sandbox_core::Host;
-use sandbox_layers::LayerError;
 
 use crate::args::Flags;
 use crate::args::fs::Fs;
@@ -52,11 +51,4 @@ pub(crate) fn here(flags: &Flags, host: &Host) -> Result<PathBuf, Failed> {
         Some(dir) => cwd.join(dir),
         None => cwd,
     })
-}
-
-impl From<LayerError> for Failed {
-    fn from(error: LayerError) -> Self {
-        let hint = error.hint();
-        Self::new(error, hint)
-    }
 }

@@ -9,15 +9,11 @@ mod setup;
 
 use std::path::Path;
 
-use sandbox_bridge::list::ListError;
-use sandbox_bridge::relay::RelayError;
-use sandbox_bridge::serve::ServeError;
-use sandbox_bridge::setup::SetupError;
 use sandbox_core::Host;
 
 use crate::args::Flags;
 use crate::args::host_command::HostCommand;
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::Stdio;
 
 /// Runs a subcommand.
@@ -39,32 +35,4 @@ pub(crate) fn run(
 /// Says where a server listens.
 fn say_listening(socket: &Path, io: &mut Stdio<'_>) {
     io.say(&format!("listening at {}", socket.display()));
-}
-
-impl From<ListError> for Failed {
-    fn from(error: ListError) -> Self {
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: 1 }
-    }
-}
-
-impl From<ServeError> for Failed {
-    fn from(error: ServeError) -> Self {
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: 1 }
-    }
-}
-
-impl From<RelayError> for Failed {
-    fn from(error: RelayError) -> Self {
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: 1 }
-    }
-}
-
-impl From<SetupError> for Failed {
-    fn from(error: SetupError) -> Self {
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: 1 }
-    }
 }

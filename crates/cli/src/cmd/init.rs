@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
 use sandbox_core::config::{PROJECT_NAMES, Request, locate};
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use self::survey::Survey;
 use crate::args::Flags;
 use crate::events::report::name;
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
 /// The name that is written: of the three, the one that says that comments are welcome.
@@ -33,20 +34,13 @@ enum InitError {
     Write { path: PathBuf, source: io::Error },
 }
 
-impl InitError {
+impl Hint for InitError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Exists(_) => Some("`agent-sandbox config show` says what it comes to".into()),
             Self::Inside => Some("run `agent-sandbox init` outside".into()),
             Self::Write { .. } => None,
         }
-    }
-}
-
-impl From<InitError> for Failed {
-    fn from(error: InitError) -> Self {
-        let hint = error.hint();
-        Self::new(error, hint)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_core::Host;
 use sandbox_core::config::{self, Request};
+use sandbox_protocol::Hint;
 use sandbox_proxy::client::Client;
 use sandbox_proxy::place::Place;
 use sandbox_proxy::server::{self, Running, ServerError, Settings};
@@ -38,19 +39,18 @@ enum ProxyError {
     Server(#[from] ServerError),
 }
 
-impl From<ProxyError> for Failed {
-    fn from(error: ProxyError) -> Self {
-        let hint = match &error {
-            ProxyError::NoHome => Some("set `HOME`".into()),
-            ProxyError::NoAdminToken | ProxyError::AdminToken(_) => {
+impl Hint for ProxyError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoHome => Some("set `HOME`".into()),
+            Self::NoAdminToken | Self::AdminToken(_) => {
                 Some(format!("{ADMIN_TOKEN}=$(openssl rand -hex 32) agent-sandbox proxy …"))
             }
-            ProxyError::Server(error) => error.hint(),
-            ProxyError::Detach(_) | ProxyError::Ended(_) => {
+            Self::Server(error) => error.hint(),
+            Self::Detach(_) | Self::Ended(_) => {
                 Some("run `agent-sandbox proxy` and see what it says".into())
             }
-        };
-        Self::new(error, hint)
+        }
     }
 }
 

@@ -5,18 +5,19 @@ mod test;
 use std::io::{self, IsTerminal, Read};
 
 use sandbox_core::Host;
-use sandbox_launch::credentials::{CredentialError, store};
+use sandbox_launch::credentials::store;
+use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::Secret as Value;
 use sandbox_proxy::place::Place as Proxy;
-use sandbox_proxy::secret::{KeyPlace, Name, StoreError};
+use sandbox_proxy::secret::{KeyPlace, Name};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::{columns, json};
 use crate::args::Flags;
 use crate::args::secret::{Secret, Set};
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
 /// No secret is longer.
@@ -41,34 +42,20 @@ pub(crate) enum SecretError {
     Inside,
 }
 
-impl From<SecretError> for Failed {
-    fn from(error: SecretError) -> Self {
-        let hint = match &error {
-            SecretError::NoHome => Some("set `HOME`".to_owned()),
-            SecretError::Ask(_) => {
-                Some("send it on standard input, or use `--from-env NAME`".into())
-            }
-            SecretError::NoText => Some("encode it, with base64 for example".into()),
-            SecretError::Inside => Some("run this command on the host".into()),
-            SecretError::LooksSecret => Some(super::secret::NOT_AN_ARGUMENT.into()),
-            SecretError::NoVariable(_) | SecretError::GivenUp => None,
-        };
-        let code = if matches!(error, SecretError::LooksSecret) { 2 } else { 1 };
-        Self { code, ..Self::new(error, hint) }
+impl Hint for SecretError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoHome => Some("set `HOME`".to_owned()),
+            Self::Ask(_) => Some("send it on standard input, or use `--from-env NAME`".into()),
+            Self::NoText => Some("encode it, with base64 for example".into()),
+            Self::Inside => Some("run this command on the host".into()),
+            Self::LooksSecret => Some(NOT_AN_ARGUMENT.into()),
+            Self::NoVariable(_) | Self::GivenUp => None,
+        }
     }
-}
 
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        let (hint, code) = (error.hint(), if matches!(error, StoreError::Name) { 2 } else { 1 });
-        Self { code, ..Self::new(error, hint) }
-    }
-}
-
-impl From<CredentialError> for Failed {
-    fn from(error: CredentialError) -> Self {
-        let (hint, code) = (error.hint(), error.exit_code().code());
-        Self { code, ..Self::new(error, hint) }
+    fn exit_code(&self) -> ExitCode {
+        if matches!(self, Self::LooksSecret) { ExitCode::Usage } else { ExitCode::Failure }
     }
 }
 

@@ -17,8 +17,7 @@ pub(crate) mod snapshot;
 pub(crate) mod history;
 
 use sandbox_core::Host;
-use sandbox_layers::session::{Selector, Session, SessionError, Sessions};
-use sandbox_protocol::ExitCode;
+use sandbox_layers::session::{Selector, Session, Sessions};
 
 use super::cow;
 use crate::args::Flags;
@@ -33,7 +32,7 @@ pub(crate) fn chosen(
     let sessions = cow::sessions(host)?;
     let directory = here(flags, host);
     let name = name.or(flags.session.as_ref()).cloned();
-    let session = sessions.find(&Selector { directory, name }).map_err(unknown)?;
+    let session = sessions.find(&Selector { directory, name })?;
     Ok((sessions, session))
 }
 
@@ -41,16 +40,6 @@ pub(crate) fn chosen(
 pub(crate) fn here(flags: &Flags, host: &Host) -> std::path::PathBuf {
     let here = flags.cwd.clone().or_else(|| host.cwd.clone()).unwrap_or_default();
     std::fs::canonicalize(&here).unwrap_or(here)
-}
-
-/// A word that names no session was typed wrong, or meant for the program of that name.
-pub(crate) fn unknown(error: SessionError) -> Failed {
-    let is_name = matches!(error, SessionError::Unknown(_) | SessionError::Ambiguous { .. });
-    let mut failed = Failed::from(error);
-    if is_name {
-        failed.code = ExitCode::Usage.code();
-    }
-    failed
 }
 
 /// Bytes for people.

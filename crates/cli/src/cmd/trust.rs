@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_core::config::trust::{self, TrustError, Widening};
+use sandbox_core::config::trust::{self, Widening};
 use sandbox_core::config::{Layer, locate};
 use sandbox_protocol::ExitCode;
 
@@ -26,13 +26,13 @@ pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>)
     }
     let file = file(flags, asked, host)?;
     if asked.revoke {
-        let count = trust::revoke(host, &file).map_err(failed)?;
+        let count = trust::revoke(host, &file)?;
         io.say(&format!("{count} record(s) of {} removed", name(&file)));
         return Ok(0);
     }
     let content = std::fs::read(&file)
         .map_err(|error| Failed::new(error, Some(format!("cannot read {}", file.display()))))?;
-    trust::record(host, &file, &content).map_err(failed)?;
+    trust::record(host, &file, &content)?;
     io.say(&format!("{} is trusted until it changes", name(&file)));
     Ok(0)
 }
@@ -50,7 +50,7 @@ fn file(flags: &Flags, asked: &Trust, host: &Host) -> Result<PathBuf, Failed> {
 }
 
 fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let records = trust::list(host).map_err(failed)?;
+    let records = trust::list(host)?;
     if flags.json {
         io.data(&format!("{}\n", serde_json::json!(records)));
         return Ok(0);
@@ -59,11 +59,6 @@ fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         io.data(&format!("{}  {}\n", record.digest, name(&record.path)));
     }
     Ok(0)
-}
-
-fn failed(error: TrustError) -> Failed {
-    let hint = error.hint();
-    Failed::new(error, hint)
 }
 
 /// Asks on the terminal whether a file may open what it wants to open.

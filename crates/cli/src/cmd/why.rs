@@ -9,13 +9,13 @@ use sandbox_core::config::{Network, Request};
 use sandbox_core::plan::plan_config;
 use sandbox_core::why::{
     By, Change, CommandAnswer, CommandVerdict, Explained, Explainer, Line, NetworkAnswer,
-    PathAnswer, State, VariableAnswer, VariableVerdict, Verdict, WhyError, policy::Fate,
+    PathAnswer, State, VariableAnswer, VariableVerdict, Verdict, policy::Fate,
 };
 use serde::Serialize;
 
 use crate::args::{Flags, Why};
 use crate::events::report::name;
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, one_line, visible};
 
 /// Answers from the plan; inside a sandbox from what that sandbox says of itself.
@@ -29,7 +29,7 @@ pub(crate) fn run(flags: &Flags, why: &Why, host: &Host, io: &mut Stdio<'_>) -> 
                 "the flags are for a new sandbox; the answer is about the one around this process",
             );
         }
-        return ask(&Explainer::around(host).map_err(failed)?, flags, why, io);
+        return ask(&Explainer::around(host)?, flags, why, io);
     }
     let config = super::load(host, &request, io)?;
     let plan = plan_config(host, config, Vec::new())?;
@@ -46,20 +46,15 @@ fn shapes(request: &Request) -> bool {
         || request.config.is_some()
 }
 
-fn failed(error: WhyError) -> Failed {
-    let (hint, code) = (error.hint(), error.exit_code().code());
-    Failed { error: Box::new(error), hint, code }
-}
-
 fn ask(explainer: &Explainer<'_>, flags: &Flags, why: &Why, io: &mut Stdio<'_>) -> Outcome {
     if let Some(path) = &why.path {
-        show(flags, &explainer.path(path).map_err(failed)?, path_answer, io);
+        show(flags, &explainer.path(path)?, path_answer, io);
     } else if let Some(host) = &why.host {
-        show(flags, &explainer.host(host).map_err(failed)?, network_answer, io);
+        show(flags, &explainer.host(host)?, network_answer, io);
     } else if let Some(command) = &why.command {
-        show(flags, &explainer.command(command).map_err(failed)?, command_answer, io);
+        show(flags, &explainer.command(command)?, command_answer, io);
     } else if let Some(variable) = &why.variable {
-        show(flags, &explainer.variable(variable).map_err(failed)?, variable_answer, io);
+        show(flags, &explainer.variable(variable)?, variable_answer, io);
     }
     Ok(0)
 }

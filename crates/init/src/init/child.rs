@@ -8,7 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, Signal};
 use sandbox_linux::process::{Program, fork};
 use sandbox_linux::signal::Signals;
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 
 use super::settings::Settings;
 use super::signals;
@@ -72,7 +72,7 @@ fn prepare(
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(io::Error::from)?;
     rustix::process::chdir(&settings.workdir).map_err(file("enter", &settings.workdir))?;
     let path = lookup::find(&agent.program, settings.environment.set("PATH"))
-        .map_err(|error| StepError::Said(error.to_string(), Some(error.hint().to_owned())))?;
+        .map_err(|error| StepError::Said(error.to_string(), error.hint()))?;
     let argv = [path.clone().into_os_string()].into_iter().chain(agent.arguments.iter().cloned());
     let program = Program::with_entries(argv, settings.environment.entries())?;
     sandbox_linux::fd::close_all_on_exec()?;

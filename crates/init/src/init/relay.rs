@@ -149,7 +149,7 @@ fn start(wanted: &Wanted) -> Result<i32, StepError> {
             Ok(ready) => file("execute", program)(ready.exec_path(program.as_os_str())),
             Err(error) => error,
         };
-        super::LOG.error(&error, error.hint().as_deref());
+        super::LOG.error(&error);
         ExitCode::NotFound.into()
     })?;
     Ok(child.pid())

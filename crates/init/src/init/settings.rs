@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout::{DATA, SEARCH_PATH, WORKSPACE};
 use sandbox_protocol::value::{self, Cow, Dockerd};
 use sandbox_protocol::variable::{
@@ -98,9 +99,9 @@ pub(crate) enum SettingsError {
     Arguments(#[from] ArgumentsError),
 }
 
-impl SettingsError {
-    pub(crate) fn hint(&self) -> String {
-        match self {
+impl Hint for SettingsError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::NoSession => format!("set {SESSION_ID}: it names what this session keeps"),
             Self::BadSession => {
                 "up to 128 letters, digits, `.`, `_` and `-`, the first one a letter or digit"
@@ -111,8 +112,8 @@ impl SettingsError {
                 format!("start the container as root, or change {AGENT_USER}")
             }
             Self::Value { known, .. } => format!("it takes {known}"),
-            Self::Arguments(error) => error.hint(),
-        }
+            Self::Arguments(error) => return error.hint(),
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use super::supervisor::{Ending, Interrupted};
@@ -46,8 +47,8 @@ pub(crate) enum StepError {
     System(#[from] io::Error),
 }
 
-impl StepError {
-    pub(crate) fn hint(&self) -> Option<String> {
+impl Hint for StepError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::File { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
                 "mount a volume there that can be written to".into()
@@ -72,7 +73,7 @@ impl StepError {
                 "it says why above; `agent-sandbox-init check` looks for the cause, AGENT_COW chooses another way".into()
             }
             Self::OtherEngine { .. } => "set AGENT_COW as it was, or choose another SESSION_ID".into(),
-            Self::Credentials(error) => error.hint().to_owned(),
+            Self::Credentials(error) => return error.hint(),
             Self::File { .. } | Self::Late(_) | Self::Asked(_) | Self::System(_) => return None,
         })
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use sandbox_linux::process::{Program, fork};
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 
 use super::step::{StepError, succeeded};
 use super::supervisor::{Ending, Supervisor};
@@ -61,7 +61,7 @@ impl Task<'_> {
         let (reader, writer) = pipe()?;
         let child = fork(|| {
             let error = self.become_it(&writer);
-            super::LOG.error(&error, None);
+            super::LOG.error(&error);
             ExitCode::NotFound.into()
         })?;
         drop(writer);

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, params};
 use sandbox_linux::lock::LockFile;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use super::open::{beside, loose_dir};
@@ -60,6 +61,18 @@ pub enum CreateError {
 impl From<rusqlite::Error> for CreateError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error.into())
+    }
+}
+
+impl Hint for CreateError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Exists(_) => "`--force` throws it away first",
+            Self::InUse(_) => "unmount it with `agent-sandbox fs unmount`",
+            Self::Base { .. } => "`--base` takes a directory",
+            Self::Io { .. } | Self::Database(_) => return None,
+        };
+        Some(text.to_owned())
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::process::{self, Change, Child, ProcessHandle};
 use sandbox_linux::signal::{self, Signals};
+use sandbox_protocol::Hint;
 
 use super::attach::{Detach, abort, attach, detach};
 use super::record::{Record, started};

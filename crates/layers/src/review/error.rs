@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::apply::ApplyError;
@@ -65,19 +66,6 @@ pub enum ReviewError {
 }
 
 impl ReviewError {
-    /// Returns the next step.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Running(_) => Some("wait for its end, or end it".into()),
-            Self::Up(name) => Some(format!("take it down first: agent-sandbox down {name}")),
-            Self::HalfDone { remedy, .. } => Some(remedy.clone()),
-            Self::Session(error) => error.hint(),
-            Self::Apply(error) => error.hint(),
-            Self::Resume(error) => Some(error.hint()),
-            Self::Root { .. } | Self::Elsewhere { .. } | Self::Diff(_) | Self::Git(_) => None,
-        }
-    }
-
     /// Returns one word for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -106,6 +94,27 @@ impl ReviewError {
     }
 }
 
+impl Hint for ReviewError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Running(_) => Some("wait for its end, or end it".into()),
+            Self::Up(name) => Some(format!("take it down first: agent-sandbox down {name}")),
+            Self::HalfDone { remedy, .. } => Some(remedy.clone()),
+            Self::Session(error) => error.hint(),
+            Self::Apply(error) => error.hint(),
+            Self::Resume(error) => error.hint(),
+            Self::Root { .. } | Self::Elsewhere { .. } | Self::Diff(_) | Self::Git(_) => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Elsewhere { .. } => ExitCode::Usage,
+            _ => ExitCode::Failure,
+        }
+    }
+}
+
 /// Failure to complete an interrupted apply, which can still be reverted.
 #[derive(Debug)]
 pub struct ResumeError {
@@ -115,9 +124,9 @@ pub struct ResumeError {
     pub error: ApplyError,
 }
 
-impl ResumeError {
-    fn hint(&self) -> String {
-        format!("`agent-sandbox undo -s {} --partial` reverts it", self.session)
+impl Hint for ResumeError {
+    fn hint(&self) -> Option<String> {
+        Some(format!("`agent-sandbox undo -s {} --partial` reverts it", self.session))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::apply::ApplyError;
@@ -128,9 +129,8 @@ pub enum SessionError {
     Applied(Box<ApplyError>),
 }
 
-impl SessionError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for SessionError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } => {
                 Some("`agent-sandbox ps` lists the sessions".into())
@@ -168,6 +168,13 @@ impl SessionError {
                 error.hint()
             }
             _ => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Unknown(_) | Self::Ambiguous { .. } => ExitCode::Usage,
+            _ => ExitCode::Setup,
         }
     }
 }

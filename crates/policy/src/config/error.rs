@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use super::file::{FileError, Invalid};
@@ -79,17 +79,8 @@ pub enum ConfigError {
     },
 }
 
-impl ConfigError {
-    /// Returns [`ExitCode::Usage`] for an invalid flag, [`ExitCode::Setup`] for everything else.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Flag { .. } => ExitCode::Usage,
-            _ => ExitCode::Setup,
-        }
-    }
-
-    /// The next step, where there is one.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ConfigError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::File(error) => error.hint(),
             Self::Flag { problem, .. } => problem.hint.clone(),
@@ -102,6 +93,13 @@ impl ConfigError {
                     .to_owned(),
             ),
             Self::Read { .. } | Self::NotRegular { .. } | Self::Cwd { .. } => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Flag { .. } => ExitCode::Usage,
+            _ => ExitCode::Setup,
         }
     }
 }

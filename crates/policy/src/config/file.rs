@@ -17,6 +17,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use sandbox_protocol::Hint;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -153,17 +154,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The next step, where there is one.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Empty => Some("remove it, or write what it should say".to_owned()),
-            Self::UnknownKey { hint, .. } | Self::Invalid { hint, .. } => hint.clone(),
-            Self::UnknownWord { word, known } => did_you_mean(word, known.iter().copied()),
-            Self::In { problem, .. } => problem.hint(),
-            _ => None,
-        }
-    }
-
     /// Names the key that the problem was found in.
     fn within(self, path: String) -> Self {
         match self {
@@ -172,6 +162,18 @@ impl Problem {
             }
             other if path.is_empty() => other,
             other => Self::In { key: path, problem: Box::new(other) },
+        }
+    }
+}
+
+impl Hint for Problem {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Empty => Some("remove it, or write what it should say".to_owned()),
+            Self::UnknownKey { hint, .. } | Self::Invalid { hint, .. } => hint.clone(),
+            Self::UnknownWord { word, known } => did_you_mean(word, known.iter().copied()),
+            Self::In { problem, .. } => problem.hint(),
+            _ => None,
         }
     }
 }
@@ -189,9 +191,10 @@ impl FileError {
     pub(super) fn new(path: &Path, position: Position, problem: Problem) -> Self {
         Self { path: path.to_owned(), position, problem }
     }
+}
 
-    /// The next step, where there is one.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for FileError {
+    fn hint(&self) -> Option<String> {
         self.problem.hint()
     }
 }
@@ -200,6 +203,7 @@ impl FileError {
 ///
 /// ```
 /// use sandbox_policy::config::file::{parse, Syntax};
+/// use sandbox_protocol::Hint;
 /// let file = parse("network = false", Syntax::Toml, "sandbox.toml".as_ref()).unwrap();
 /// assert!(file.network.is_some());
 /// let error = parse(r#"{ "netwrk": false }"#, Syntax::Jsonc, "a.json".as_ref()).unwrap_err();

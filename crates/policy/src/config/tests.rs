@@ -3,6 +3,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
+use sandbox_protocol::Hint;
 use tempfile::TempDir;
 
 use super::*;

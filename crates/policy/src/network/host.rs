@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -67,15 +68,15 @@ pub enum HostError {
     Port,
 }
 
-impl HostError {
-    /// The next step, where there is one.
-    pub fn hint(self) -> Option<&'static str> {
-        match self {
-            Self::UserInfo => Some("leave out what stands before `@`"),
-            Self::TrailingDot => Some("leave out the dot at the end"),
-            Self::Port => Some("a port is a number from 1 to 65535"),
-            _ => None,
-        }
+impl Hint for HostError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::UserInfo => "leave out what stands before `@`",
+            Self::TrailingDot => "leave out the dot at the end",
+            Self::Port => "a port is a number from 1 to 65535",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }
 

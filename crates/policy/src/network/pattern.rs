@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -38,11 +39,10 @@ pub enum PatternError {
     TooWide(String),
 }
 
-impl PatternError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for PatternError {
+    fn hint(&self) -> Option<String> {
         match self {
-            Self::Host { problem, .. } => problem.hint().map(str::to_owned),
+            Self::Host { problem, .. } => problem.hint(),
             Self::Star(_) => Some("write `*.NAME` for all hosts below NAME".to_owned()),
             Self::TooWide(text) if text == "*" => {
                 Some("`network = true` lets everything through".to_owned())

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use sandbox_protocol::Hint;
 use zeroize::Zeroizing;
 
 use super::{Login, Place, Store, command, login, renew};

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use sandbox_linux::lock::LockFile;
 use sandbox_linux::replace::{Durability, Replace};
 use sandbox_linux::{clock, hex};
+use sandbox_protocol::{ExitCode, Hint};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -94,9 +95,8 @@ pub enum StoreError {
     Sealed(Name),
 }
 
-impl StoreError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for StoreError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Name => Some("use up to 64 letters, digits, `-`, `_` and `.`".into()),
             Self::Missing(name) => Some(format!("store it: agent-sandbox secret set {name}")),
@@ -111,6 +111,10 @@ impl StoreError {
             Self::Sealed(name) => Some(format!("store it again: agent-sandbox secret set {name}")),
             Self::Io { .. } => None,
         }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if matches!(self, Self::Name) { ExitCode::Usage } else { ExitCode::Failure }
     }
 }
 

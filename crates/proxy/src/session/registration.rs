@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
+use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -101,10 +102,9 @@ pub enum RegistrationError {
     SandboxId,
 }
 
-impl RegistrationError {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        match self {
+impl Hint for RegistrationError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Provider(UnknownProvider(name)) => sandbox_core::provider::Provider::hint(name),
             Self::NoUpstream(_) => "give an `upstream_url`".into(),
             Self::Upstream(_) => "write the server's address, such as `https://api.example.com`".into(),
@@ -116,7 +116,7 @@ impl RegistrationError {
             Self::Route(_) => "write rules such as `POST /v1/messages`".into(),
             Self::ServerTool(_) => "write types such as `web_search`, or `*` for everything".into(),
             Self::SandboxId => "use the id that the sandbox was started with".into(),
-        }
+        })
     }
 }
 

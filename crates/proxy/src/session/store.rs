@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::replace::{Durability, Replace};
+use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -56,17 +57,16 @@ pub enum StoreError {
     Write(PathBuf, #[source] io::Error),
 }
 
-impl StoreError {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        match self {
+impl Hint for StoreError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Read(..) | Self::Write(..) => {
                 "look at the owner and the mode of that directory".into()
             }
             Self::Content(path, _) | Self::Version { path, .. } => {
                 format!("move `{}` away; sandboxes that run register again", path.display())
             }
-        }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use sandbox_linux::file;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::host::Host;
@@ -83,17 +84,16 @@ fn text(version: Option<Version>) -> String {
     version.map_or_else(|| "of no known version".into(), |version| version.to_string())
 }
 
-impl FindError {
-    /// What to do about it.
-    pub fn hint(&self) -> String {
-        match self {
+impl Hint for FindError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Missing => "install with: apt install bubblewrap".into(),
             Self::Untrusted(_) => "install the distribution's: apt install bubblewrap".into(),
             Self::Setuid { path, .. } => {
                 let (safe, path) = (Version::SAFE_SETUID, path.display());
                 format!("update it to {safe} or later, or take the bit away: sudo chmod u-s {path}")
             }
-        }
+        })
     }
 }
 

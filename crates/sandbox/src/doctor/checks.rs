@@ -8,6 +8,7 @@ use super::trial::Trial;
 use super::{Check, limits, namespaces};
 use crate::backend::own::Veiling;
 use crate::exec::Rendering;
+use sandbox_protocol::Hint;
 
 /// All rows, what is needed first.
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
@@ -63,7 +64,10 @@ const WELCOME: [&str; 4] = ["--size", "--bind-fd", "--disable-userns", "--overla
 fn bubblewrap(facts: &Facts) -> Check {
     let Found { bwrap, version, help } = match &facts.bwrap {
         Ok(found) => found,
-        Err(error) => return Check::fail("bubblewrap", error.to_string()).fix(error.hint()),
+        Err(error) => {
+            let check = Check::fail("bubblewrap", error.to_string());
+            return check.fix(error.hint().unwrap_or_default());
+        }
     };
     let has = |flag: &&str| help.split_whitespace().any(|word| word == *flag);
     let lacks: Vec<_> = NEEDED.into_iter().filter(|flag| !has(flag)).collect();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use crate::config::{ConfigError, Origin};
@@ -104,17 +104,8 @@ pub enum PlanError {
     Home(PathBuf),
 }
 
-impl PlanError {
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Config(error) => error.exit_code(),
-            _ => ExitCode::Setup,
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for PlanError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Config(error) => error.hint(),
             Self::Wrapper(error) => error.hint(),
@@ -147,6 +138,13 @@ impl PlanError {
                     .into(),
             ),
             _ => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(error) => error.exit_code(),
+            _ => ExitCode::Setup,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::file;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::Host;
@@ -61,9 +62,8 @@ pub enum WrapperError {
     },
 }
 
-impl WrapperError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for WrapperError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Name { .. } => {
                 "rules go by the name that is typed, without a slash: `wget`, not `/usr/bin/wget`"

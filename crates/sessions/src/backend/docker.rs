@@ -40,6 +40,7 @@ use sandbox_core::Host;
 use sandbox_core::config::{Config, Request};
 use sandbox_linux::process::Used;
 use sandbox_linux::pty::Size;
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout;
 use sandbox_proxy::client::ClientError;
 

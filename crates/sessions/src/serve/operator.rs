@@ -2,6 +2,7 @@
 
 use sandbox_core::Host;
 use sandbox_core::config::{self, Access, Cow, Network, Request};
+use sandbox_protocol::Hint;
 
 use super::wire::{Create, Problem};
 use crate::backend::{self, Notice};

@@ -13,6 +13,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sandbox_layers::review::{Review, ReviewError};
+use sandbox_protocol::Hint;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 use sandbox_layers::review::LeftReport;
+use sandbox_protocol::Hint;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

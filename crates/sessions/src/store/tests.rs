@@ -1,5 +1,6 @@
 use super::*;
 use crate::session::{BackendKind, Name, NewSession, SessionId, Wanted};
+use sandbox_protocol::Hint;
 
 fn new(name: Option<&str>, project: &str) -> NewSession {
     NewSession {

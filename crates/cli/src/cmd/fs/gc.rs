@@ -4,20 +4,12 @@ use std::path::Path;
 
 use indicatif::HumanBytes;
 use sandbox_layers::database::{Collected, collect};
-use sandbox_layers::store::StoreError;
 
 use super::{in_use, target};
 use crate::args::Flags;
 use crate::args::fs::Target;
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        let hint = error.hint();
-        Self::new(error, hint)
-    }
-}
 
 /// Collects, and says what was done.
 pub(crate) fn run(flags: &Flags, target: &Target, here: &Path, io: &mut Stdio<'_>) -> Outcome {

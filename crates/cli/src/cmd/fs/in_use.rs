@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox_layers::database::is_in_use;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::failed::Failed;
@@ -11,11 +12,16 @@ use crate::failed::Failed;
 #[error("`{}` is in use", .0.display())]
 struct InUse(PathBuf);
 
+impl Hint for InUse {
+    fn hint(&self) -> Option<String> {
+        Some("`agent-sandbox fs ps` lists what is mounted; unmount it first".to_owned())
+    }
+}
+
 /// An error if the database is mounted, or open in another program.
 pub(super) fn refuse(path: &Path) -> Result<(), Failed> {
     if !is_in_use(path) {
         return Ok(());
     }
-    let hint = "`agent-sandbox fs ps` lists what is mounted; unmount it first".to_owned();
-    Err(Failed::new(InUse(path.to_owned()), Some(hint)))
+    Err(InUse(path.to_owned()).into())
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_layers::database::{self, CreateError};
+use sandbox_layers::database::{self};
 
 use super::overlay;
 use super::target::{FOLDER, TargetError, is_id};
@@ -55,16 +55,4 @@ fn report(flags: &Flags, id: &str, path: &Path, base: Option<&Path>, io: &mut St
 fn by_time() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("agent-{}", since.as_secs())
-}
-
-impl From<CreateError> for Failed {
-    fn from(error: CreateError) -> Self {
-        let hint = match &error {
-            CreateError::Exists(_) => Some("`--force` throws it away first".to_owned()),
-            CreateError::InUse(_) => Some("unmount it with `agent-sandbox fs unmount`".to_owned()),
-            CreateError::Base { .. } => Some("`--base` takes a directory".to_owned()),
-            CreateError::Io { .. } | CreateError::Database(_) => None,
-        };
-        Self::new(error, hint)
-    }
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use sandbox_core::Host;
 use sandbox_layers::mount::record::{self, Record, folder};
 use sandbox_layers::mount::{
-    Access, Detach, Holder, MountError, Mounted, Request, background, detach, foreground, holders,
+    Access, Detach, Holder, Mounted, Request, background, detach, foreground, holders,
     is_connected, parent_real, table,
 };
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use super::{overlay, ps, target};
@@ -18,13 +19,6 @@ use crate::args::Flags;
 use crate::args::fs::{Engine, Mount, Unmount};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
-
-impl From<MountError> for Failed {
-    fn from(error: MountError) -> Self {
-        let hint = error.hint();
-        Self::new(error, hint)
-    }
-}
 
 /// Mounts, or lists what is mounted.
 pub(crate) fn mount(
@@ -97,24 +91,21 @@ enum UnmountError {
     Held { path: PathBuf, holders: Vec<Holder>, pid: i32 },
 }
 
-impl From<UnmountError> for Failed {
-    fn from(error: UnmountError) -> Self {
-        let hint = match &error {
-            UnmountError::NotMounted(_) => "`agent-sandbox fs ps` lists what is mounted",
-            UnmountError::Several { .. } => "name the mountpoint",
-            UnmountError::Refused { source, .. }
-                if source.kind() == io::ErrorKind::ResourceBusy =>
-            {
+impl Hint for UnmountError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NotMounted(_) => "`agent-sandbox fs ps` lists what is mounted",
+            Self::Several { .. } => "name the mountpoint",
+            Self::Refused { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                 "a program uses it, or is in it; end that, or use `--lazy`"
             }
-            UnmountError::Refused { .. } => "only the user who mounted it and root can unmount it",
-            UnmountError::Slow { .. } => "nothing is lost: the next mount goes on with it",
-            UnmountError::Held { pid, .. } => {
-                let hint = format!("end that process, or cut it off: kill {pid}");
-                return Self::new(error, Some(hint));
+            Self::Refused { .. } => "only the user who mounted it and root can unmount it",
+            Self::Slow { .. } => "nothing is lost: the next mount goes on with it",
+            Self::Held { pid, .. } => {
+                return Some(format!("end that process, or cut it off: kill {pid}"));
             }
         };
-        Self::new(error, Some(hint.to_owned()))
+        Some(text.to_owned())
     }
 }
 

@@ -14,6 +14,7 @@ use sandbox_core::Host;
 use sandbox_layers::mount::record::{Record, folder, list};
 use sandbox_layers::mount::table;
 use sandbox_layers::overlay::Stack;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use super::target::{FOLDER, is_id};
@@ -45,24 +46,22 @@ pub(super) enum OverlayError {
     Io { verb: &'static str, path: PathBuf, source: io::Error },
 }
 
-impl From<OverlayError> for Failed {
-    fn from(error: OverlayError) -> Self {
-        let hint = match &error {
-            OverlayError::NoBase => "name it with `--base DIR`",
-            OverlayError::Exists(_) => "remove it yourself, or choose another ID",
-            OverlayError::NotRoot => {
+impl Hint for OverlayError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NoBase => "name it with `--base DIR`",
+            Self::Exists(_) => "remove it yourself, or choose another ID",
+            Self::NotRoot => {
                 "make it with `--engine agentfs`, which every user can mount; or `agent-sandbox --cow`, whose overlay is the sandbox's own"
             }
-            OverlayError::Cannot(_) => "make it with `--engine agentfs`",
-            OverlayError::OtherEngine(_) => {
-                "leave `--engine` out: the engine is chosen by `fs init`"
-            }
-            OverlayError::Mounted { .. } => {
+            Self::Cannot(_) => "make it with `--engine agentfs`",
+            Self::OtherEngine(_) => "leave `--engine` out: the engine is chosen by `fs init`",
+            Self::Mounted { .. } => {
                 "two mounts of one layer spoil it: unmount the first, `agent-sandbox fs unmount`"
             }
-            OverlayError::Io { .. } => "`agent-sandbox doctor` says what this machine offers",
+            Self::Io { .. } => "`agent-sandbox doctor` says what this machine offers",
         };
-        Self::new(error, Some(hint.to_owned()))
+        Some(text.to_owned())
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use sandbox_layers::database::{Database, settle};
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use super::overlay;
@@ -25,21 +25,23 @@ pub(crate) enum TargetError {
     NoFile(PathBuf),
 }
 
-impl From<TargetError> for Failed {
-    fn from(error: TargetError) -> Self {
-        let hint = match &error {
-            TargetError::NoId(_) => "an ID has letters, digits, `-`, `_` and dots inside; a path of a database has a slash or ends in .db".into(),
-            TargetError::Missing { id, known } if known.is_empty() => {
+impl Hint for TargetError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoId(_) => "an ID has letters, digits, `-`, `_` and dots inside; a path of a database has a slash or ends in .db".into(),
+            Self::Missing { id, known } if known.is_empty() => {
                 format!("make it with `agent-sandbox fs init {id}`, or go where `{FOLDER}/{id}.db` is")
             }
-            TargetError::Missing { known, .. } => format!("here are: {}", known.join(", ")),
-            TargetError::NoFile(_) => "make one with `agent-sandbox fs init`".into(),
-        };
-        let code = match error {
-            TargetError::NoId(_) => ExitCode::Usage,
-            TargetError::Missing { .. } | TargetError::NoFile(_) => ExitCode::Setup,
-        };
-        Self { code: code.code(), ..Self::new(error, Some(hint)) }
+            Self::Missing { known, .. } => format!("here are: {}", known.join(", ")),
+            Self::NoFile(_) => "make one with `agent-sandbox fs init`".into(),
+        })
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::NoId(_) => ExitCode::Usage,
+            Self::Missing { .. } | Self::NoFile(_) => ExitCode::Setup,
+        }
     }
 }
 

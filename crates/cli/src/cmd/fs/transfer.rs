@@ -18,17 +18,6 @@ use crate::args::fs::{Export, Format, Import};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
 
-impl From<TransferError> for Failed {
-    fn from(error: TransferError) -> Self {
-        let hint = error.hint();
-        match error {
-            TransferError::Layer(error) => error.into(),
-            TransferError::Create(error) => error.into(),
-            error => Self::new(error, hint),
-        }
-    }
-}
-
 /// Makes a filesystem from a tree.
 pub(crate) fn import(flags: &Flags, import: &Import, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let path = target::place(&import.target, here)?;

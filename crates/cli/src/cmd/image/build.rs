@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_protocol::ExitCode;
 use sandbox_protocol::layout::INIT;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use super::context::Context;
@@ -15,7 +15,7 @@ use super::docker::Docker;
 use super::{dockerfile, elf};
 use crate::args::Flags;
 use crate::args::image::{Build, Target};
-use crate::failed::{Failed, Outcome};
+use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
 /// Why there is no image.
@@ -41,7 +41,7 @@ pub(crate) enum BuildError {
     Fails { full: bool, said: String },
 }
 
-impl BuildError {
+impl Hint for BuildError {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoInit(_) => "install it beside `agent-sandbox`, or name it by `--init FILE`",
@@ -64,12 +64,9 @@ impl BuildError {
         };
         Some(text.to_owned())
     }
-}
 
-impl From<BuildError> for Failed {
-    fn from(error: BuildError) -> Self {
-        let hint = error.hint();
-        Self { error: Box::new(error), hint, code: ExitCode::Failure.code() }
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

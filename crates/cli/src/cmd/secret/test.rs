@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sandbox_core::Host;
 use sandbox_launch::credentials;
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::ERROR_HEADER;
 use sandbox_proxy::attach::Attach;
 use sandbox_proxy::client::{Client, ClientError};
@@ -45,20 +45,23 @@ enum TestError {
     Answer,
 }
 
-impl From<TestError> for Failed {
-    fn from(error: TestError) -> Self {
-        let hint = match &error {
-            TestError::NoProvider(name) => {
+impl Hint for TestError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoProvider(name) => {
                 Some(format!("agent-sandbox secret test {name} --provider anthropic"))
             }
-            TestError::Provider(_) => {
+            Self::Provider(_) => {
                 let known = sandbox_proxy::provider::PROVIDERS.iter().map(|provider| provider.name);
                 Some(format!("known are {}", known.collect::<Vec<_>>().join(", ")))
             }
-            TestError::Proxy(error) => error.hint(),
-            TestError::Io(_) | TestError::Answer => None,
-        };
-        Self { code: ExitCode::Failure.code(), ..Self::new(error, hint) }
+            Self::Proxy(error) => error.hint(),
+            Self::Io(_) | Self::Answer => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
     }
 }
 

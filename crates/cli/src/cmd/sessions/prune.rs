@@ -10,7 +10,7 @@ use sandbox_layers::session::{Selector, Session, Sessions, State};
 use sandbox_sessions::Service;
 use sandbox_sessions::session::{Session as Up, Wanted};
 
-use super::{ago, here, rm, service, unknown};
+use super::{ago, here, rm, service};
 use crate::args::{Flags, Prune};
 use crate::cmd::cow;
 use crate::events::report::name;
@@ -93,7 +93,7 @@ fn going(
     let mut named = Vec::new();
     for word in prune.names.iter().filter(|word| !broken.iter().any(|(dir, _)| is_at(dir, word))) {
         let selector = Selector::named(here(flags, host), word.as_str());
-        let session = sessions.find(&selector).map_err(unknown)?;
+        let session = sessions.find(&selector)?;
         // One that is in use says so, and by what.
         session.lock()?;
         named.push(session.record().id.clone());

@@ -7,7 +7,7 @@ use sandbox_protocol::ExitCode;
 use sandbox_sessions::session::{Matching, Session as Up};
 use sandbox_sessions::{ControlError, Service};
 
-use super::{bytes, here, service, unknown};
+use super::{bytes, here, service};
 use crate::args::Flags;
 use crate::args::sessions::Rm;
 use crate::cmd::changes::{ChangesError, ask};
@@ -169,7 +169,7 @@ fn meant(
             Err(ControlError::Ambiguous { word: name.into(), matches }.into())
         }
         (Ok(_) | Err(SessionError::Unknown(_)), Some(session)) => Ok(Meant::Up(session)),
-        (Err(error), _) => Err(unknown(error)),
+        (Err(error), _) => Err(error.into()),
     }
 }
 

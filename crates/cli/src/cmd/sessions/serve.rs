@@ -1,7 +1,7 @@
 //! `serve`: sessions over HTTP.
 
 use sandbox_core::Host;
-use sandbox_sessions::serve::{self, Entry, ServeError, Settings, TOKEN};
+use sandbox_sessions::serve::{self, Entry, Settings, TOKEN};
 
 use super::{service, up};
 use crate::args::sessions::Serve;
@@ -36,10 +36,7 @@ pub(crate) fn run(serve: &Serve, host: &Host, io: &mut Stdio<'_>) -> Outcome {
             io.say(&format!("serving at http://{bound}"));
         }
     };
-    serve::run(settings, told).map_err(|error: ServeError| {
-        let hint = error.hint();
-        Failed::new(error, hint)
-    })?;
+    serve::run(settings, told)?;
     Ok(0)
 }
 

@@ -1,26 +1,14 @@
 //! The sessions of this user, as every command opens them.
 
 use sandbox_core::Host;
-use sandbox_protocol::ExitCode;
 use sandbox_sessions::backend;
 use sandbox_sessions::session::{Matching, Session};
-use sandbox_sessions::{ControlError, Place, Service};
+use sandbox_sessions::{Place, Service};
 
 use super::here;
 use crate::args::Flags;
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone, visible};
-
-impl From<ControlError> for Failed {
-    fn from(error: ControlError) -> Self {
-        let (hint, typing) = (error.hint(), error.is_typing());
-        let mut failed = Self::new(error, hint);
-        if typing {
-            failed.code = ExitCode::Usage.code();
-        }
-        failed
-    }
-}
 
 /// Opens the record. Where there is none, nothing is made.
 pub(crate) fn open(host: &Host) -> Result<Service, Failed> {

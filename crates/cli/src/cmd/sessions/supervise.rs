@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use sandbox_core::Host;
-use sandbox_protocol::ExitCode;
 use sandbox_protocol::multicall::SUPERVISE;
+use sandbox_protocol::{ExitCode, Hint};
 use sandbox_sessions::Place;
 use sandbox_sessions::backend::bwrap::supervisor;
 use sandbox_sessions::session::Session;

@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 /// The longest line that is read.
@@ -34,14 +35,14 @@ pub enum LineError {
     Backslash,
 }
 
-impl LineError {
-    /// What to do.
-    pub fn hint(self) -> Option<&'static str> {
-        match self {
-            Self::Meaning(_) => Some("put single quotes around words that are meant as they are"),
-            Self::Empty => Some("name a command: `ssh HOST COMMAND`"),
-            _ => None,
-        }
+impl Hint for LineError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Meaning(_) => "put single quotes around words that are meant as they are",
+            Self::Empty => "name a command: `ssh HOST COMMAND`",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }
 

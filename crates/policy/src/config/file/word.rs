@@ -2,6 +2,7 @@
 //!
 //! The same types take the words of files and of flags, so that both refuse the same things.
 
+use sandbox_protocol::Hint;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};

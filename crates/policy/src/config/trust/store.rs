@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::replace::{DraftName, Durability, Replace};
+use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -80,9 +81,8 @@ pub enum TrustError {
     },
 }
 
-impl TrustError {
-    /// The next step, where there is one.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for TrustError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::NoState => Some("set `HOME` or `XDG_STATE_HOME`".to_owned()),
             Self::Shared { dir } => Some(format!("`chmod 700 {}`, as its owner", dir.display())),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sandbox_git::protect::*;
+use sandbox_protocol::Hint;
 
 use super::world::{WHOLE, World};
 

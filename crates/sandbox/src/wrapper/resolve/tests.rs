@@ -111,6 +111,7 @@ fn config(cwd: PathBuf) -> Config {
 
 use CommandRule::{Block, Raw};
 use RuntimeDir::{Presets, Wrappers};
+use sandbox_protocol::Hint;
 
 fn script(path: &str) -> CommandRule {
     CommandRule::Script(path.into())

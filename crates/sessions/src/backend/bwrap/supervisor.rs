@@ -9,7 +9,7 @@ use sandbox_core::config::{self, ConfigError, Request};
 use sandbox_launch::{Events, Job, LaunchError, launch};
 use sandbox_linux::pty::{self, Size};
 use sandbox_linux::{fd, holder, process, signal, socket};
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use super::keeper::{self, Logs};
@@ -39,20 +39,18 @@ pub enum SuperviseError {
     Launch(#[from] LaunchError),
 }
 
-impl SuperviseError {
-    /// The next step.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for SuperviseError {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
             Self::Config(error) => error.hint(),
-            Self::Shape(error) => Some(error.hint().into()),
+            Self::Shape(error) => error.hint(),
             Self::Changed => Some("type the command again".into()),
             Self::Launch(error) => error.hint(),
         }
     }
 
-    /// The exit code that stands for it.
-    pub fn exit_code(&self) -> ExitCode {
+    fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(error) => error.exit_code(),
             Self::Launch(error) => error.exit_code(),

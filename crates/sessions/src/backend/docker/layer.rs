@@ -14,6 +14,7 @@ use sandbox_layers::session::{
     self as cow, Engine, NewSession, OverlayMount, RootKind, SessionError, Sessions,
     wait_until_after,
 };
+use sandbox_protocol::Hint;
 use sandbox_protocol::variable::AGENT_COMMAND;
 
 use super::engine::status;

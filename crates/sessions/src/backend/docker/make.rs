@@ -18,6 +18,7 @@ use futures_util::StreamExt;
 use sandbox_bridge::process::start_broker;
 use sandbox_core::config::Config;
 use sandbox_launch::credentials::{self, CredentialError};
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout::{RUNTIME_DIR, SEARCH_PATH, session};
 use sandbox_protocol::multicall;
 use sandbox_protocol::variable::{AGENT_DOOR_ADDRESS, SESSION_ID, SESSION_TOKEN};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use sandbox_bridge::session::BridgeError;
 use sandbox_core::config::{Changed, Origin};
 use sandbox_core::plan::PlanError;
+use sandbox_protocol::Hint;
 use thiserror::Error;
 
 /// A container that cannot be made.
@@ -147,12 +148,11 @@ pub enum ContainerError {
     },
 }
 
-impl ContainerError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for ContainerError {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Plan(error) => return error.hint(),
-            Self::Bridge(error) => error.hint(),
+            Self::Bridge(error) => return error.hint(),
             Self::Missing { .. } => {
                 "make it first: a missing directory would be made by the engine, as root's".into()
             }

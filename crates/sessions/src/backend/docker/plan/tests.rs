@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use sandbox_core::config::{Access, Request, load};
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout::PRIVATE_DIR;
 
 use super::*;

@@ -1,5 +1,6 @@
 //! The same configuration on engines of different kinds.
 
+use sandbox_protocol::Hint;
 use sandbox_protocol::layout::{PRIVATE_DIR, RUNTIME_DIR};
 
 use super::*;
