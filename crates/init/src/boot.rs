@@ -25,8 +25,8 @@ pub(crate) struct Situation<'s> {
     pub(crate) words: &'s [OsString],
     pub(crate) uid: u32,
     pub(crate) passwd: &'s [u8],
-    /// The first process's own number, where root's is the agent's.
-    pub(crate) keeper: Option<u32>,
+    /// Uid of PID 1, where the agent has root's.
+    pub(crate) init_uid: Option<u32>,
 }
 
 /// The decision.
@@ -127,7 +127,9 @@ fn identity(situation: &Situation<'_>, strict: bool) -> Result<Identity, BootErr
     if strict {
         match &found {
             Err(error) => return Err(BootError::NoUser(error.clone())),
-            Ok(user) if user.uid == 0 && situation.keeper.is_none() => return Err(BootError::Root),
+            Ok(user) if user.uid == 0 && situation.init_uid.is_none() => {
+                return Err(BootError::Root);
+            }
             Ok(user) if situation.uid != 0 && situation.uid != user.uid => {
                 return Err(BootError::OtherUser { uid: situation.uid, wanted: shown(&*wanted) });
             }
@@ -137,7 +139,9 @@ fn identity(situation: &Situation<'_>, strict: bool) -> Result<Identity, BootErr
     Ok(match found {
         _ if situation.uid != 0 => Identity::Stay(Reason::NotRoot(situation.uid)),
         Err(error) => Identity::Stay(Reason::NoUser(error)),
-        Ok(user) if user.uid == 0 && situation.keeper.is_some() => Identity::Stay(Reason::Callers),
+        Ok(user) if user.uid == 0 && situation.init_uid.is_some() => {
+            Identity::Stay(Reason::Callers)
+        }
         Ok(user) if user.uid == 0 => Identity::Stay(Reason::RootWanted),
         Ok(user) => Identity::Become(user),
     })

@@ -12,7 +12,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::environment::Environment;
-use crate::keeper;
+use crate::init_uid;
 use crate::log::shown;
 
 /// A file that was read.
@@ -64,7 +64,7 @@ impl ControlFile {
         let Some(path) = environment.word(AGENT_CONTROL_FILE).map(PathBuf::from) else {
             return Ok(None);
         };
-        let text = read(&path, keeper::number(environment).unwrap_or(0))?;
+        let text = read(&path, init_uid::of(environment).unwrap_or(0))?;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.is_empty() || line.starts_with(b"#") {

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
-use crate::keeper;
+use crate::init_uid;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
 
@@ -96,7 +96,7 @@ pub(crate) fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
 /// An engine that puts a process into some namespaces of a container and not into its root has been seen:
 /// whoever enters looks where it is.
 fn check_place(environment: &Environment) -> Result<(), Fatal> {
-    if rustix::process::geteuid().is_root() && keeper::number(environment).is_none() {
+    if rustix::process::geteuid().is_root() && init_uid::of(environment).is_none() {
         return Err(Fatal::Root);
     }
     let own = std::fs::read_link("/proc/self/exe")?;

@@ -11,7 +11,7 @@ mod workspace;
 mod layer;
 mod link;
 mod dockerd;
-mod door;
+mod rendezvous;
 mod relay;
 mod child;
 mod stop;
@@ -34,13 +34,13 @@ use crate::boot::Situation;
 use crate::control::{ControlError, ControlFile};
 use crate::credentials;
 use crate::environment::Environment;
-use crate::keeper;
+use crate::init_uid;
 use crate::log::Log;
 use crate::mounts::{self, MountError};
 use dockerd::Daemon;
-use door::Door;
 use layer::Mounted;
 use relay::Relay;
+use rendezvous::Rendezvous;
 use settings::{Settings, SettingsError};
 use signals::Action;
 use step::{Outcome, StepError};
@@ -82,7 +82,7 @@ struct Standing {
     is_machine: bool,
     mounted: Option<Mounted>,
     docker: Option<Daemon>,
-    door: Option<Door>,
+    rendezvous: Option<Rendezvous>,
     relay: Option<Relay>,
 }
 
@@ -140,19 +140,19 @@ fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings
     rustix::process::chdir("/").map_err(io::Error::from)?;
     // While this is still the user that owns the mounts.
     mounts::restore_modes(LOG);
-    let keeper = keeper::number(environment);
-    if let Some(number) = keeper {
-        keeper::become_keeper(number)?;
+    let init_uid = init_uid::of(environment);
+    if let Some(number) = init_uid {
+        init_uid::switch_to(number)?;
     }
     mounts::check(environment)?;
     let control = ControlFile::take(environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
     // It stays for the next start, and only the first process's own is closed to the agent.
-    if let Some(control) = control.filter(|_| uid != keeper.unwrap_or(0)) {
+    if let Some(control) = control.filter(|_| uid != init_uid.unwrap_or(0)) {
         return Err(control.refuse("the agent, whose user starts this, could read it").into());
     }
-    Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd, keeper })?)
+    Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd, init_uid })?)
 }
 
 /// The steps in their order. Each looks first at what an earlier start has done.
@@ -162,9 +162,9 @@ fn set_up(
     standing: &mut Standing,
 ) -> Result<Option<i32>, Fatal> {
     // First, because a workspace may be cloned by way of it.
-    if let Some(wanted) = &settings.door {
-        timed("the door", supervisor, |_| {
-            standing.door = Some(Door::open(wanted)?);
+    if let Some(wanted) = &settings.rendezvous {
+        timed("the rendezvous", supervisor, |_| {
+            standing.rendezvous = Some(Rendezvous::open(wanted)?);
             Ok(Outcome::Done)
         })?;
     }
@@ -174,7 +174,7 @@ fn set_up(
     start_docker(settings, supervisor, standing)?;
     if let Some(wanted) = &settings.relay {
         timed("the way to the host", supervisor, |supervisor| {
-            standing.relay = Some(Relay::open(wanted, settings, supervisor)?);
+            standing.relay = Some(Relay::open(wanted, settings.user.uid, supervisor)?);
             Ok(Outcome::Done)
         })?;
     }
@@ -282,16 +282,16 @@ fn attend(
     let spared = standing.spared();
     let (mut deadline, mut is_late) = (None, false);
     loop {
-        let knock = standing.door.as_ref().and_then(Door::again);
+        let offer = standing.rendezvous.as_ref().and_then(Rendezvous::again);
         let again = standing.relay.as_ref().and_then(Relay::again);
-        let until = [deadline, knock, again].into_iter().flatten().min();
-        let server = standing.door.as_ref().and_then(Door::server);
+        let until = [deadline, offer, again].into_iter().flatten().min();
+        let server = standing.rendezvous.as_ref().and_then(Rendezvous::server);
         let event = supervisor.next_or(until, server)?;
-        if let Some(door) = &mut standing.door {
+        if let Some(rendezvous) = &mut standing.rendezvous {
             if event == Event::Readable {
-                door.hear();
+                rendezvous.hear();
             }
-            door.knock();
+            rendezvous.offer();
         }
         if let Some(relay) = &mut standing.relay {
             relay.look_after(event, deadline.is_some());

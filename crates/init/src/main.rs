@@ -7,7 +7,7 @@
 mod log;
 mod personality;
 mod environment;
-mod keeper;
+mod init_uid;
 mod control;
 mod mounts;
 mod user;

@@ -1,6 +1,6 @@
 //! Who carries sessions out. A backend that cannot meet a want refuses; it never weakens it.
 
-pub mod bwrap;
+pub mod local;
 pub mod docker;
 
 use std::any::Any;
@@ -17,9 +17,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::docker::Authorized;
+use crate::data_dir::DataDir;
 pub use crate::error::BackendError;
 use crate::error::ControlError;
-use crate::place::Place;
 use crate::session::{BackendKind, Session, Settings, State};
 use crate::store::{Store, Thing, ThingKind};
 
@@ -138,8 +138,8 @@ pub trait Backend: Send {
 
     /// Lists what carries this program's mark and is not on record. The record is to be asked after a thing was
     /// found: a session, and each thing of it, is on record before it exists.
-    fn strays(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
-        let _ = known;
+    fn strays(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
+        let _ = record;
         Ok(Vec::new())
     }
 
@@ -187,10 +187,10 @@ pub enum Form {
 }
 
 /// Returns all backends. A new one is a module, and a line here.
-pub fn all(place: &Place, host: &Host) -> Vec<Box<dyn Backend>> {
+pub fn all(data_dir: &DataDir, host: &Host) -> Vec<Box<dyn Backend>> {
     vec![
-        Box::new(bwrap::Bwrap::new(place.clone(), host.clone())),
-        Box::new(docker::Docker::new(place.clone(), host.clone())),
+        Box::new(local::Local::new(data_dir.clone(), host.clone())),
+        Box::new(docker::Docker::new(data_dir.clone(), host.clone())),
     ]
 }
 
@@ -204,7 +204,7 @@ pub struct Listen {
 }
 
 /// The record, as a backend asks it about what it found.
-pub trait Known {
+pub trait RecordLookup {
     /// Returns true when a session of this id is on record.
     fn session(&self, id: &str) -> bool;
 

@@ -17,7 +17,7 @@ impl Service {
         if !session.cow {
             return Ok(None);
         }
-        let layers = Layers::at(self.place().data());
+        let layers = Layers::at(self.data_dir().path());
         layers.clear_mounts();
         let layer = layers.of(&session.project, session.name.as_str())?;
         Ok(layer.map(|layer| (layers, layer)))

@@ -9,12 +9,12 @@ pub mod store;
 pub mod backend;
 pub mod service;
 mod layer;
-pub mod serve;
+pub mod http;
 mod error;
-mod place;
+mod data_dir;
 
+pub use data_dir::DataDir;
 pub use error::ControlError;
-pub use place::Place;
 pub use service::Service;
 
 /// The variable that holds the token for callers of the API by TCP.

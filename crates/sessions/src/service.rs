@@ -13,8 +13,8 @@ use sandbox_linux::process::Used;
 use sandbox_linux::pty::Size;
 
 use crate::backend::{Authorized, Backend, Connection, Exec, Listen, Observed};
+use crate::data_dir::DataDir;
 use crate::error::ControlError;
-use crate::place::Place;
 use crate::session::{
     BackendKind, Matching, Name, NewSession, Session, State, Wanted, choose, told,
 };
@@ -24,7 +24,7 @@ pub use up::{Brought, Differing};
 
 /// The sessions of a user.
 pub struct Service {
-    place: Place,
+    data_dir: DataDir,
     store: Store,
     backends: Vec<Box<dyn Backend>>,
     /// The record did not exist, and `store` stands in for it.
@@ -42,26 +42,26 @@ pub struct Seen {
 
 impl Service {
     /// Opens the record, and makes it where there is none.
-    pub fn open(place: Place, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
-        place.make()?;
-        let store = Store::open(&place.database())?;
-        Ok(Self { place, store, backends, is_missing: false })
+    pub fn open(data_dir: DataDir, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
+        data_dir.make()?;
+        let store = Store::open(&data_dir.database())?;
+        Ok(Self { data_dir, store, backends, is_missing: false })
     }
 
     /// Opens the record. Where there is none, none is made, and there are no sessions.
-    pub fn look(place: Place, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
-        if place.is_used() {
-            return Self::open(place, backends);
+    pub fn look(data_dir: DataDir, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
+        if data_dir.is_used() {
+            return Self::open(data_dir, backends);
         }
-        let store = Store::empty(&place.database())?;
-        Ok(Self { place, store, backends, is_missing: true })
+        let store = Store::empty(&data_dir.database())?;
+        Ok(Self { data_dir, store, backends, is_missing: true })
     }
 
     /// Creates the record, where [`Self::look`] found none.
     fn make(&mut self) -> Result<(), ControlError> {
         if self.is_missing {
-            self.place.make()?;
-            self.store = Store::open(&self.place.database())?;
+            self.data_dir.make()?;
+            self.store = Store::open(&self.data_dir.database())?;
             self.is_missing = false;
         }
         Ok(())
@@ -73,8 +73,8 @@ impl Service {
     }
 
     /// Where everything lies.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn data_dir(&self) -> &DataDir {
+        &self.data_dir
     }
 
     /// Returns what went wrong without keeping anything from being done, once.
@@ -185,7 +185,7 @@ impl Service {
         if session.wanted == Wanted::Down && !has_things()? {
             return Ok(Some(Observed::only(State::Stopped)));
         }
-        let busy = lock::is_held(&self.place.lock(&session.id));
+        let busy = lock::is_held(&self.data_dir.lock(&session.id));
         Ok(busy.then(|| Observed::only(State::Starting)))
     }
 

@@ -8,7 +8,7 @@ use sandbox_core::exec::start;
 use sandbox_core::wrapper::launcher::{self, Launch};
 use sandbox_protocol::ExitCode;
 use sandbox_protocol::multicall::{SERVE, START};
-use sandbox_sessions::backend::bwrap::server::serve;
+use sandbox_sessions::backend::local::server::serve;
 
 /// Does what the name this process was called by asks for; `None` when it was called as itself.
 pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {

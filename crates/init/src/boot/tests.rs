@@ -14,7 +14,7 @@ fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Boot, String> {
         words: &words,
         uid,
         passwd: PASSWD,
-        keeper: None,
+        init_uid: None,
     })
     .map_err(|error| error.to_string())
 }
@@ -128,7 +128,7 @@ fn environment_has_nothing_of_ours_and_everything_else_in_order() {
         words: &[],
         uid: 1000,
         passwd: PASSWD,
-        keeper: None,
+        init_uid: None,
     };
     let error = decide(&situation).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("required")), "the switch is on");

@@ -15,7 +15,6 @@ use sandbox_protocol::ExitCode;
 use sandbox_protocol::layout::SEARCH_PATH;
 use zeroize::Zeroizing;
 
-use super::settings::Settings;
 use super::signals;
 use super::step::{StepError, file};
 use super::supervisor::{Event, Supervisor};
@@ -30,9 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const SOON: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_secs(10);
 
-/// What is asked for.
+/// Relay that the container asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct RelaySettings {
     /// The number of its user and of that user's group.
     pub(crate) user: u32,
     /// Where the key comes from, which only root reaches.
@@ -46,9 +45,9 @@ pub(crate) struct Wanted {
 }
 
 /// Reads `[USER, KEY, PLACE, SOCKET, [PROGRAM, WORD, …]]`.
-pub(crate) fn wanted(text: &[u8]) -> Option<Wanted> {
+pub(crate) fn wanted(text: &[u8]) -> Option<RelaySettings> {
     let (user, key, place, socket, words) = serde_json::from_slice(text).ok()?;
-    let wanted = Wanted { user, key, place, socket, words };
+    let wanted = RelaySettings { user, key, place, socket, words };
     let paths = [&wanted.key, &wanted.place, &wanted.socket];
     let is_whole = paths.iter().all(|path| path.is_absolute() && path.parent().is_some());
     let is_whole = is_whole && wanted.words.first().is_some_and(|program| program.starts_with('/'));
@@ -57,20 +56,20 @@ pub(crate) fn wanted(text: &[u8]) -> Option<Wanted> {
 
 /// The one that runs, or is about to.
 pub(crate) struct Relay {
-    wanted: Wanted,
+    wanted: RelaySettings,
     running: Option<i32>,
     again: Instant,
     pause: Duration,
 }
 
 impl Relay {
-    /// Gives it its key, starts it, and waits until it listens.
+    /// Gives the relay its key, starts it, and waits until it listens. `agent` is the uid that must not hold the key.
     pub(crate) fn open(
-        wanted: &Wanted,
-        settings: &Settings,
+        wanted: &RelaySettings,
+        agent: u32,
         supervisor: &mut Supervisor,
     ) -> Result<Self, StepError> {
-        if wanted.user == settings.user.uid {
+        if wanted.user == agent {
             let hint = "give the agent another number".to_owned();
             return Err(StepError::Said("the agent's user would hold the key".into(), Some(hint)));
         }
@@ -111,8 +110,8 @@ impl Relay {
 }
 
 /// A directory that it listens in, and the key, which nobody but it can read from there.
-fn hand_over(wanted: &Wanted) -> Result<(), StepError> {
-    let Wanted { user, key, place, socket, .. } = wanted;
+fn hand_over(wanted: &RelaySettings) -> Result<(), StepError> {
+    let RelaySettings { user, key, place, socket, .. } = wanted;
     let bytes = Zeroizing::new(fs::read(key).map_err(file("read", key))?);
     let (room, shelf) = (parent(socket), parent(place));
     for dir in [room, shelf] {
@@ -137,7 +136,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
-fn start(wanted: &Wanted) -> Result<i32, StepError> {
+fn start(wanted: &RelaySettings) -> Result<i32, StepError> {
     let program = Path::new(&wanted.words[0]);
     let mut environment = Environment::default();
     environment.put("HOME", b"/nonexistent");
@@ -155,7 +154,11 @@ fn start(wanted: &Wanted) -> Result<i32, StepError> {
     Ok(child.pid())
 }
 
-fn prepare(wanted: &Wanted, environment: &Environment, parent: i32) -> Result<Program, StepError> {
+fn prepare(
+    wanted: &RelaySettings,
+    environment: &Environment,
+    parent: i32,
+) -> Result<Program, StepError> {
     rustix::process::setsid().map_err(io::Error::from)?;
     let null: OwnedFd = OpenOptions::new().read(true).open("/dev/null")?.into();
     sandbox_linux::fd::replace(0, &null)?;

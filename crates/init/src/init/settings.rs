@@ -17,8 +17,8 @@ use sandbox_protocol::variable::{
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::door::Wanted;
-use super::relay;
+use super::relay::{self, RelaySettings};
+use super::rendezvous::RendezvousSettings;
 use crate::arguments::{ArgumentsError, CommandLine, command_line};
 use crate::boot::{Situation, follow};
 use crate::environment::Environment;
@@ -35,8 +35,8 @@ pub(crate) struct Settings {
     pub(crate) places: Places,
     /// Whether the home is there already, and nothing is set up.
     pub(crate) at_home: bool,
-    pub(crate) door: Option<Wanted>,
-    pub(crate) relay: Option<relay::Wanted>,
+    pub(crate) rendezvous: Option<RendezvousSettings>,
+    pub(crate) relay: Option<RelaySettings>,
     pub(crate) workspace: Option<Source>,
     pub(crate) cow: Cow,
     pub(crate) docker: Docker,
@@ -133,7 +133,7 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsErro
     Ok(Settings {
         session,
         workspace: source(environment),
-        door: door(environment)?,
+        rendezvous: rendezvous(environment)?,
         relay: relay(environment)?,
         at_home,
         docker: docker(environment)?,
@@ -167,7 +167,7 @@ fn user(situation: &Situation<'_>, at_home: bool) -> Result<User, SettingsError>
     if name.map_or(!at_home, unfit) {
         return Err(UserError::Unknown(wanted.into_owned()).into());
     }
-    if situation.keeper.is_some() {
+    if situation.init_uid.is_some() {
         return Ok(user);
     }
     if user.uid == 0 {
@@ -208,7 +208,7 @@ fn cow(environment: &Environment) -> Result<Cow, SettingsError> {
     Cow::of(word).ok_or_else(|| wrong(environment, AGENT_COW, "`agentfs`, `overlay` or `none`"))
 }
 
-fn door(environment: &Environment) -> Result<Option<Wanted>, SettingsError> {
+fn rendezvous(environment: &Environment) -> Result<Option<RendezvousSettings>, SettingsError> {
     let Some(path) = environment.word(AGENT_DOOR) else { return Ok(None) };
     let text = environment.set(AGENT_DOOR_PORTS).map(String::from_utf8_lossy).unwrap_or_default();
     let ports = value::ports(&text);
@@ -220,10 +220,10 @@ fn door(environment: &Environment) -> Result<Option<Wanted>, SettingsError> {
     let address = address
         .filter(Ipv4Addr::is_loopback)
         .ok_or_else(|| wrong(environment, AGENT_DOOR_ADDRESS, "an address of the loopback"))?;
-    Ok(Some(Wanted { path: path.into(), address, ports }))
+    Ok(Some(RendezvousSettings { path: path.into(), address, ports }))
 }
 
-fn relay(environment: &Environment) -> Result<Option<relay::Wanted>, SettingsError> {
+fn relay(environment: &Environment) -> Result<Option<RelaySettings>, SettingsError> {
     let Some(text) = environment.set(AGENT_RELAY) else { return Ok(None) };
     let known = "`[USER, KEY, PLACE, SOCKET, [PROGRAM, WORD, …]]`";
     relay::wanted(text).map(Some).ok_or_else(|| wrong(environment, AGENT_RELAY, known))

@@ -12,18 +12,21 @@
 //! ```
 
 pub mod plan;
+mod names;
 mod address;
-mod authorized;
 mod greeting;
 mod rootless;
 mod engine;
+mod authorized;
 mod seccomp;
 mod planned;
 mod render;
 mod files;
 mod layer;
-mod still;
 mod make;
+mod observe;
+mod pause;
+mod strays;
 mod process;
 mod attach;
 
@@ -32,9 +35,7 @@ use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bollard::models::{
-    ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, ContainerSummaryStateEnum,
-};
+use bollard::models::{ContainerInspectResponse, ContainerState};
 use sandbox_bridge::process::end_broker;
 use sandbox_core::Host;
 use sandbox_core::config::{Config, Request};
@@ -47,23 +48,21 @@ use sandbox_proxy::client::ClientError;
 use self::engine::Engine;
 use self::files::Facts;
 use self::plan::{Binaries, Container, ContainerError};
-use self::process::Where;
+use self::process::Target;
 use super::{
-    Agent, Backend, BackendError, Capabilities, Connection, Exec, Known, Listen, Observed, Planned,
+    Backend, BackendError, Capabilities, Connection, Exec, Listen, Observed, Planned, RecordLookup,
     Recorder, Stray,
 };
+use crate::data_dir::DataDir;
 use crate::error::ControlError;
-use crate::place::Place;
-use crate::session::{BackendKind, Session, State, Wanted};
+use crate::session::{BackendKind, Session};
 use crate::store::{Thing, ThingKind};
 
 pub use self::authorized::Authorized;
 
-/// What all containers of ours are called, before the session's id.
-const PREFIX: &str = "agent-sandbox-";
 /// Sessions in containers.
 pub struct Docker {
-    place: Place,
+    data_dir: DataDir,
     host: Host,
     engine: OnceCell<Engine>,
     /// What was planned last, so that it is not asked for twice.
@@ -73,9 +72,9 @@ pub struct Docker {
 
 impl Docker {
     /// The engine is looked for when it is needed.
-    pub fn new(place: Place, host: Host) -> Self {
+    pub fn new(data_dir: DataDir, host: Host) -> Self {
         let (planned, warnings) = (RefCell::default(), RefCell::default());
-        Self { place, host, engine: OnceCell::new(), planned, warnings }
+        Self { data_dir, host, engine: OnceCell::new(), planned, warnings }
     }
 
     fn engine(&self) -> Result<&Engine, BackendError> {
@@ -107,14 +106,7 @@ impl Docker {
     }
 
     fn dir(&self, session: &Session) -> PathBuf {
-        self.place.data().join("boxes").join(session.id.as_str())
-    }
-
-    /// Which data directory this is: two of them may share an engine.
-    fn state(&self) -> String {
-        use sha2::{Digest, Sha256};
-        use std::os::unix::ffi::OsStrExt;
-        sandbox_linux::hex::encode(&Sha256::digest(self.place.data().as_os_str().as_bytes())[..8])
+        self.data_dir.path().join("boxes").join(session.id.as_str())
     }
 
     fn inspect(&self, name: &str) -> Result<Option<ContainerInspectResponse>, BackendError> {
@@ -124,13 +116,14 @@ impl Docker {
 
     /// Whether a container is this session's, by the policy that it was made by.
     fn is_made(&self, session: &Session) -> Result<Option<bool>, BackendError> {
-        let Some(found) = self.inspect(&name(session))? else { return Ok(None) };
+        let Some(found) = self.inspect(&names::container(session))? else { return Ok(None) };
         let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
         let has = |label: &str, value: &str| labels.get(label).is_some_and(|is| is == value);
-        if !has(render::SESSION, session.id.as_str()) || !has(render::STATE, &self.state()) {
+        if !has(render::SESSION, session.id.as_str()) || !has(render::STATE, &self.data_dir_hash())
+        {
             return Err(BackendError::plain(format!(
                 "a container `{}` is there that is not this session's",
-                name(session)
+                names::container(session)
             ))
             .hint("remove or rename it"));
         }
@@ -143,13 +136,6 @@ impl Docker {
             self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
         }
         self.start_broker(session, facts)
-    }
-
-    /// Returns the state of the agent, which starts and ends with the container.
-    fn agent(&self, session: &Session, state: State, code: Option<u8>) -> Option<Agent> {
-        Facts::read(&self.dir(session)).ok().filter(|facts| facts.agent)?;
-        let runs = matches!(state, State::Running | State::Suspended);
-        Some(if runs { Agent::running() } else { Agent::ended(code) })
     }
 
     fn facts(&self, session: &Session) -> Result<Facts, BackendError> {
@@ -190,7 +176,7 @@ impl Backend for Docker {
         let is_whole = || self.dir(session).join("facts.json").try_exists().unwrap_or(false);
         match self.is_made(session)? {
             Some(true) if is_whole() => {
-                let state = self.inspect(&name(session))?.and_then(|found| found.state);
+                let state = self.inspect(&names::container(session))?.and_then(|found| found.state);
                 // An agent that ends again and again is the engine's to start.
                 let is_up = |state: &ContainerState| {
                     [state.running, state.restarting].contains(&Some(true))
@@ -201,7 +187,7 @@ impl Backend for Docker {
             }
             Some(_) => {
                 self.keep_log(session);
-                self.remove_container(&name(session))?;
+                self.remove_container(&names::container(session))?;
                 self.make(session, &config, record)?;
             }
             None => self.make(session, &config, record)?,
@@ -210,55 +196,15 @@ impl Backend for Docker {
     }
 
     fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
-        let gone = gone(session);
-        let found = match self.inspect(&name(session)) {
-            Ok(found) => found,
-            Err(error) if error.code == "engine_unreachable" || error.code == "no_engine" => {
-                return Ok(without_engine(session));
-            }
-            Err(error) => return Err(error),
-        };
-        let restarts = found.as_ref().and_then(|found| found.restart_count);
-        let Some(state) = found.and_then(|found| found.state) else { return Ok(gone) };
-        let pid = state.pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
-        let word = match state.status {
-            Some(ContainerStateStatusEnum::RUNNING) => State::Running,
-            Some(ContainerStateStatusEnum::PAUSED) => State::Suspended,
-            Some(ContainerStateStatusEnum::RESTARTING) => State::Starting,
-            _ => return Ok(gone),
-        };
-        let handle = Some(format!("container {}", name(session)));
-        let code = state.exit_code.and_then(|code| u8::try_from(code).ok());
-        let restarts = restarts.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-        let agent = self.agent(session, word, code).map(|agent| Agent { restarts, ..agent });
-        Ok(Observed { state: word, handle, pid, agent })
+        self.observe_container(session)
     }
 
-    /// One question for all of them, and one more for each that has an agent: how that ended, and how often, is not in
-    /// the answer. Which processes the others are is not, either.
     fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
-        let Some(found) = self.own_containers()? else {
-            return Ok(sessions.iter().map(|session| without_engine(session)).collect());
-        };
-        let seen = |session: &&Session| {
-            let is_there = found.contains_key(&name(session));
-            if is_there && Facts::read(&self.dir(session)).is_ok_and(|facts| facts.agent) {
-                return self.observe(session);
-            }
-            let state = match found.get(&name(session)) {
-                Some(ContainerSummaryStateEnum::RUNNING) => State::Running,
-                Some(ContainerSummaryStateEnum::PAUSED) => State::Suspended,
-                Some(ContainerSummaryStateEnum::RESTARTING) => State::Starting,
-                _ => return Ok(gone(session)),
-            };
-            let handle = Some(format!("container {}", name(session)));
-            Ok(Observed { handle, ..Observed::only(state) })
-        };
-        sessions.iter().map(seen).collect()
+        self.observe_containers(sessions)
     }
 
     fn used(&self, session: &Session) -> Result<Option<Used>, BackendError> {
-        self.engine()?.used(&name(session))
+        self.engine()?.used(&names::container(session))
     }
 
     fn bind(&self, session: &Session, _: &mut Recorder<'_>) -> Result<(), ControlError> {
@@ -277,14 +223,14 @@ impl Backend for Docker {
             .hint(format!("make it again: agent-sandbox down {name}, then up --name {name}")));
         }
         self.bind_proxy(session, &facts)?;
-        let place = Where {
+        let target = Target {
             docker: engine.docker.clone(),
-            container: name(session),
+            container: names::container(session),
             user: facts.user.clone(),
             init: facts.init.clone(),
             cwd: facts.inside(exec.cwd.as_deref(), &session.project),
         };
-        process::start(place, exec).map_err(|error| does_not_answer(session, error))
+        process::start(target, exec).map_err(|error| does_not_answer(session, error))
     }
 
     fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
@@ -297,7 +243,8 @@ impl Backend for Docker {
         }
         self.bind_proxy(session, &facts)?;
         let docker = self.engine()?.docker.clone();
-        attach::join(docker, name(session), size).map_err(|error| does_not_answer(session, error))
+        attach::join(docker, names::container(session), size)
+            .map_err(|error| does_not_answer(session, error))
     }
 
     fn logs(
@@ -307,7 +254,7 @@ impl Backend for Docker {
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<bool, BackendError> {
         // What a container said that is gone is in the session's own log.
-        if self.inspect(&name(session))?.is_none() {
+        if self.inspect(&names::container(session))?.is_none() {
             return Ok(false);
         }
         self.listen(session, how, each).map(|()| true)
@@ -315,16 +262,22 @@ impl Backend for Docker {
 
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        engine.ask("hold the container still", engine.docker.pause_container(&name(session)))
+        engine.ask(
+            "hold the container still",
+            engine.docker.pause_container(&names::container(session)),
+        )
     }
 
     fn resume(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        engine.ask("let the container go on", engine.docker.unpause_container(&name(session)))
+        engine.ask(
+            "let the container go on",
+            engine.docker.unpause_container(&names::container(session)),
+        )
     }
 
     fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
-        Ok(Box::new(self.hold_container(session)?))
+        Ok(Box::new(self.pause_until_dropped(session)?))
     }
 
     fn keep_log(&self, session: &Session) {
@@ -339,7 +292,7 @@ impl Backend for Docker {
 
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
         match thing.kind {
-            ThingKind::Container => self.remove_container(&name(session)),
+            ThingKind::Container => self.remove_container(&names::container(session)),
             ThingKind::Door => match self.proxy()?.close_door(session.id.as_str()) {
                 // One that does not run has its doors on record: it is started to forget this one.
                 Err(ClientError::Unreachable(..)) => {
@@ -361,7 +314,7 @@ impl Backend for Docker {
             },
             ThingKind::Volume => {
                 // The engine may have finished a container that it did not know when it was asked to remove it.
-                self.remove_container(&name(session))?;
+                self.remove_container(&names::container(session))?;
                 self.tidy(session, &thing.identity)?;
                 self.remove_volume(&thing.identity)
             }
@@ -378,48 +331,15 @@ impl Backend for Docker {
     }
 
     fn sweep(&self, session: &Session) -> Result<(), BackendError> {
-        if self.engine_if_any()?.is_none() {
-            return Ok(());
-        }
-        if self.inspect(&name(session))?.is_some() {
-            self.remove_container(&name(session))?;
-        }
-        if session.cow { self.remove_volumes_of(&name(session)) } else { Ok(()) }
+        self.sweep_containers(session)
     }
 
-    fn strays(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
-        let mut strays = Vec::new();
-        let boxes = std::fs::read_dir(self.place.data().join("boxes")).into_iter().flatten();
-        for entry in boxes.flatten() {
-            let id = entry.file_name().to_string_lossy().into_owned();
-            if !known.session(&id) {
-                strays.push(Stray {
-                    backend: BackendKind::Docker,
-                    identity: format!("boxes/{id}"),
-                    session: id,
-                    thing: None,
-                });
-            }
-        }
-        strays.extend(self.stray_containers(known)?);
-        // A volume goes after the container that has it.
-        strays.extend(self.stray_volumes(known)?);
-        Ok(strays)
+    fn strays(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
+        self.list_strays(record)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
-        if let Some(id) = stray.identity.strip_prefix("boxes/") {
-            let dir = self.place.data().join("boxes").join(id);
-            end_broker(&dir).map_err(|error| {
-                BackendError::new("cannot end the broker of host commands", error)
-            })?;
-            return remove_dir(&dir);
-        }
-        if let Some(volume) = stray.identity.strip_prefix(layer::STRAY) {
-            return self.remove_volume(volume);
-        }
-        self.remove_container(&stray.identity)?;
-        self.remove_volumes_of(&stray.identity)
+        self.remove_one_stray(stray)
     }
 }
 
@@ -427,19 +347,6 @@ impl Backend for Docker {
 fn with_causes(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|source| format!(": {}", with_causes(source)));
     format!("{error}{}", cause.unwrap_or_default())
-}
-
-fn name(session: &Session) -> String {
-    format!("{PREFIX}{}", session.id)
-}
-
-fn gone(session: &Session) -> Observed {
-    Observed::only(if session.wanted == Wanted::Up { State::Killed } else { State::Stopped })
-}
-
-/// A list of sessions is worth something without the engine, too.
-fn without_engine(session: &Session) -> Observed {
-    Observed { handle: Some("no engine".into()), ..gone(session) }
 }
 
 fn remove_dir(dir: &Path) -> Result<(), BackendError> {

@@ -93,7 +93,7 @@ impl Service {
         host: &Host,
         name: Option<&Name>,
         config: &Config,
-    ) -> Result<Option<Kept>, ControlError> {
+    ) -> Result<Option<ExistingLayer>, ControlError> {
         // A name that is another project's is refused when the session is made.
         let Ok(existing) = self.existing(name, &config.cwd) else { return Ok(None) };
         let called = self.name_of(name, &config.cwd)?;
@@ -113,7 +113,7 @@ impl Service {
             return Ok(None);
         }
         let before = existing.as_ref().and_then(|session| recorded(session).ok()?.cow);
-        Ok(Some(Kept {
+        Ok(Some(ExistingLayer {
             name: called.as_str().to_owned(),
             cow: before.filter(|cow| cow.is_on()).unwrap_or(Cow::ON),
             work: work.unwrap_or_else(|| "none yet".into()),
@@ -122,13 +122,13 @@ impl Service {
 }
 
 /// Changes that a session of this name has kept apart.
-struct Kept {
+struct ExistingLayer {
     name: String,
     cow: Cow,
     work: String,
 }
 
-impl Kept {
+impl ExistingLayer {
     fn refused(&self) -> ControlError {
         ControlError::KeepsChanges { name: self.name.clone(), work: self.work.clone() }
     }

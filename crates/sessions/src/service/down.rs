@@ -2,7 +2,7 @@
 
 use super::Service;
 use super::lock::{Lock, is_held};
-use crate::backend::{Known, Stray};
+use crate::backend::{RecordLookup, Stray};
 use crate::error::{ControlError, cannot};
 use crate::session::{Session, SessionId, Wanted};
 use crate::store::ThingKind;
@@ -24,7 +24,7 @@ impl Service {
         session: &Session,
         undo: fn(&Self, &Session) -> Result<(), ControlError>,
     ) -> Result<bool, ControlError> {
-        let _lock = Lock::take(&self.place.lock(&session.id))?;
+        let _lock = Lock::take(&self.data_dir.lock(&session.id))?;
         let Some(session) = self.store.get(&session.id)? else { return Ok(false) };
         let things = self.store.things(&session.id)?;
         let idle = things.is_empty() && session.wanted == Wanted::Down;
@@ -36,13 +36,13 @@ impl Service {
 
     /// Takes a session down and forgets it, with its log.
     pub fn remove(&self, session: &Session) -> Result<(), ControlError> {
-        let path = self.place.lock(&session.id);
+        let path = self.data_dir.lock(&session.id);
         let lock = Lock::take(&path)?;
         if let Some(session) = self.store.get(&session.id)? {
             self.store.want(&session.id, Wanted::Down)?;
             self.undo(&session)?;
             self.backend(session.backend)?.forget(&session)?;
-            for log in [self.place.log(&session.id), self.place.old_log(&session.id)] {
+            for log in [self.data_dir.log(&session.id), self.data_dir.old_log(&session.id)] {
                 match std::fs::remove_file(&log) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         return Err(cannot("remove", &log)(error));
@@ -72,7 +72,7 @@ impl Service {
         if let Some(id) = SessionId::parse(&stray.session)
             && self.store.get(&id)?.is_some()
         {
-            lock = Some(Lock::take(&self.place.lock(&id))?);
+            lock = Some(Lock::take(&self.data_dir.lock(&id))?);
             let Some((kind, identity)) = &stray.thing else { return Ok(()) };
             if self.is_on_record(&id, *kind, identity)? {
                 return Ok(());
@@ -122,7 +122,7 @@ impl Service {
     }
 }
 
-impl Known for Service {
+impl RecordLookup for Service {
     fn session(&self, id: &str) -> bool {
         let on_record = SessionId::parse(id).map(|id| self.store.get(&id));
         // A record that cannot be read proves nothing: the thing stays.
@@ -134,7 +134,8 @@ impl Known for Service {
             return false;
         }
         SessionId::parse(id).is_some_and(|id| {
-            is_held(&self.place.lock(&id)) || self.is_on_record(&id, kind, identity).unwrap_or(true)
+            is_held(&self.data_dir.lock(&id))
+                || self.is_on_record(&id, kind, identity).unwrap_or(true)
         })
     }
 }

@@ -39,7 +39,7 @@ impl Service {
         loop {
             let id = SessionId::generate().map_err(cannot("read", "/dev/urandom".as_ref()))?;
             let (session, _) = self.store.claim(new, id, sandbox_linux::clock::now())?;
-            let _lock = Lock::take(&self.place.lock(&session.id))?;
+            let _lock = Lock::take(&self.data_dir.lock(&session.id))?;
             // Whoever held the lock may have removed it.
             if let Some(session) = self.store.get(&session.id)? {
                 let brought = self.bring(session.clone(), new, differing)?;

@@ -63,7 +63,7 @@ pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> 
         ("agent", agent),
         ("changes", if session.cow { "kept apart" } else { "in the project" }.into()),
         ("policy", session.policy.clone()),
-        ("log", name(&service.place().log(&session.id))),
+        ("log", name(&service.data_dir().log(&session.id))),
         ("things", things.join(", ")),
     ] {
         io.data(&format!("{label:<8} {value}\n"));
@@ -109,7 +109,7 @@ pub(crate) fn json(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcom
         cow: session.cow,
         policy: &session.policy,
         created: session.created,
-        log: name(&service.place().log(&session.id)),
+        log: name(&service.data_dir().log(&session.id)),
         things: things.collect(),
         key: service.authorized(session),
     };

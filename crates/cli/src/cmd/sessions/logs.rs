@@ -27,8 +27,8 @@ pub(crate) fn run(logs: &Logs, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
     if service.logs(&session, how, &mut |text| io.said(text))? {
         return Ok(0);
     }
-    let path = service.place().log(&session.id);
-    let mut text = read(&service.place().old_log(&session.id), 0)?;
+    let path = service.data_dir().log(&session.id);
+    let mut text = read(&service.data_dir().old_log(&session.id), 0)?;
     let present = read(&path, 0)?;
     let mut at = present.len() as u64;
     text.extend(present);

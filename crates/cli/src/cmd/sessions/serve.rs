@@ -1,7 +1,7 @@
 //! `serve`: sessions over HTTP.
 
 use sandbox_core::Host;
-use sandbox_sessions::serve::{self, Entry, Settings, TOKEN};
+use sandbox_sessions::http::{self, Entry, Settings, TOKEN};
 
 use super::{service, up};
 use crate::args::sessions::Serve;
@@ -14,16 +14,16 @@ const SHORTEST: usize = 32;
 /// Serves until a signal ends it.
 pub(crate) fn run(serve: &Serve, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if serve.openapi {
-        crate::cmd::json(&serve::document(), io);
+        crate::cmd::json(&http::document(), io);
         return Ok(0);
     }
     // Makes the directory that the socket lies in, and says what is wrong with it.
-    let place = service::make(host)?.place().clone();
-    let socket = serve.socket.clone().unwrap_or_else(|| place.data().join("api.sock"));
+    let data_dir = service::make(host)?.data_dir().clone();
+    let socket = serve.socket.clone().unwrap_or_else(|| data_dir.path().join("api.sock"));
     let tcp = serve.listen.map(|address| token(host).map(|token| (address, token))).transpose()?;
     let settings = Settings {
         host: host.clone(),
-        place,
+        data_dir,
         log: Box::new(log),
         socket: socket.clone(),
         tcp,
@@ -36,7 +36,7 @@ pub(crate) fn run(serve: &Serve, host: &Host, io: &mut Stdio<'_>) -> Outcome {
             io.say(&format!("serving at http://{bound}"));
         }
     };
-    serve::run(settings, told)?;
+    http::run(settings, told)?;
     Ok(0)
 }
 

@@ -3,7 +3,7 @@
 use sandbox_core::Host;
 use sandbox_sessions::backend;
 use sandbox_sessions::session::{Matching, Session};
-use sandbox_sessions::{Place, Service};
+use sandbox_sessions::{DataDir, Service};
 
 use super::here;
 use crate::args::Flags;
@@ -17,16 +17,16 @@ pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
         let hint = "type it where the outermost sandbox was started";
         return Err(Failed::new(why, Some(hint.into())));
     }
-    let place = Place::of(host)?;
-    let backends = backend::all(&place, host);
-    Ok(Service::look(place, backends)?)
+    let data_dir = DataDir::of(host)?;
+    let backends = backend::all(&data_dir, host);
+    Ok(Service::look(data_dir, backends)?)
 }
 
 /// Opens the record, and makes it where there is none.
 pub(crate) fn make(host: &Host) -> Result<Service, Failed> {
-    let place = Place::of(host)?;
-    let backends = backend::all(&place, host);
-    Ok(Service::open(place, backends)?)
+    let data_dir = DataDir::of(host)?;
+    let backends = backend::all(&data_dir, host);
+    Ok(Service::open(data_dir, backends)?)
 }
 
 /// Prints what went wrong without keeping anything from being done.
@@ -38,7 +38,7 @@ pub(crate) fn warn(service: &Service, io: &mut Stdio<'_>) {
 
 /// Opens the record if there is one.
 pub(crate) fn open_used(host: &Host) -> Result<Option<Service>, Failed> {
-    if host.inside || !Place::of(host)?.is_used() {
+    if host.inside || !DataDir::of(host)?.is_used() {
         return Ok(None);
     }
     open(host).map(Some)

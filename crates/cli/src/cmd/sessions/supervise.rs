@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use sandbox_core::Host;
 use sandbox_protocol::multicall::SUPERVISE;
 use sandbox_protocol::{ExitCode, Hint};
-use sandbox_sessions::Place;
-use sandbox_sessions::backend::bwrap::supervisor;
+use sandbox_sessions::DataDir;
+use sandbox_sessions::backend::local::supervisor;
 use sandbox_sessions::session::Session;
 
 use crate::args::When;
@@ -21,18 +21,18 @@ pub(crate) fn is_called(args: &[OsString]) -> bool {
 /// Leaves a process behind that runs the session, and ends.
 pub(crate) fn run(args: &[OsString], host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let id = args.get(2).map(|word| word.to_string_lossy()).unwrap_or_default();
-    let begun = Place::of(host).and_then(|place| {
-        let session = supervisor::recall(&place, &id)?;
-        Ok((place, session))
+    let begun = DataDir::of(host).and_then(|data_dir| {
+        let session = supervisor::recall(&data_dir, &id)?;
+        Ok((data_dir, session))
     });
-    let (place, session) = match begun {
+    let (data_dir, session) = match begun {
         Ok(begun) => begun,
         Err(error) => {
             io.error(&error, error.hint());
             return ExitCode::Setup.into();
         }
     };
-    match supervisor::detach(&place, &session, || i32::from(serve(&session, host))) {
+    match supervisor::detach(&data_dir, &session, || i32::from(serve(&session, host))) {
         Ok(()) => ExitCode::Success.into(),
         Err(error) => {
             io.error(&error, None);

@@ -12,7 +12,7 @@ fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Settings, Strin
         words: &words,
         uid,
         passwd: PASSWD,
-        keeper: None,
+        init_uid: None,
     })
     .map_err(|error| error.to_string())
 }

@@ -19,6 +19,9 @@ use crate::backend::BackendError;
 /// Seconds that an answer may take: a container's end takes as long as its grace period.
 const PATIENCE: u64 = 120;
 
+/// Pause between attempts at something that the engine is about to allow.
+pub(super) const AGAIN: Duration = Duration::from_millis(50);
+
 /// A connection to the engine, and the runtime that it needs.
 pub(super) struct Engine {
     pub(super) docker: Docker,

@@ -133,7 +133,7 @@ pub(super) fn write_key(
     with_relay: bool,
 ) -> io::Result<()> {
     let own = sandbox_linux::process::uid();
-    let is_caller = plan.agent.keeper.is_some();
+    let is_caller = plan.agent.init_uid.is_some();
     let agents = plan.agent.ids.is_some_and(|(uid, _)| own == 0 || own == uid || is_caller);
     // An SSH client refuses a key of its own user that others can read, and takes one of somebody else's.
     let mode = if agents && !with_relay { 0o400 } else { 0o444 };

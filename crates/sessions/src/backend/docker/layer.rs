@@ -17,14 +17,13 @@ use sandbox_layers::session::{
 use sandbox_protocol::Hint;
 use sandbox_protocol::variable::AGENT_COMMAND;
 
-use super::engine::status;
-use super::make::AGAIN;
-use super::plan::{Container, Kept};
+use super::engine::{AGAIN, status};
+use super::plan::{Container, LayeredDir};
 use super::render::{self, Marks};
-use super::{Docker, PREFIX};
-use crate::backend::{BackendError, Known, Recorder, Stray};
+use super::{Docker, names};
+use crate::backend::{BackendError, Recorder};
 use crate::error::ControlError;
-use crate::session::{BackendKind, Session};
+use crate::session::Session;
 use crate::store::ThingKind;
 
 /// The most that the kernel reads of a mount's options.
@@ -47,7 +46,7 @@ impl Docker {
             self.open_layer(session, plan).map_err(not_kept)
         })?;
         for (number, layer) in plan.layers.iter().enumerate() {
-            let name = volume(session.id.as_str(), number);
+            let name = names::volume(session.id.as_str(), number);
             record.make(ThingKind::Volume, &name, || {
                 let mount = kept.root_at(&layer.base).map(|root| kept.overlay_mount(root));
                 let mount = mount.transpose().map_err(not_kept)?;
@@ -94,7 +93,7 @@ impl Docker {
             if Instant::now() >= end {
                 return Err(error);
             }
-            self.remove_container(&super::name(session))?;
+            self.remove_container(&names::container(session))?;
         }
         let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
         match kept {
@@ -127,14 +126,14 @@ impl Docker {
 
     /// Whoever takes things back goes on after a failure: a layer that is mounted is left alone.
     fn check_gone(&self, session: &Session) -> Result<(), BackendError> {
-        match self.inspect(&super::name(session))? {
+        match self.inspect(&names::container(session))? {
             Some(_) => Err(BackendError::plain("the container that has the layer is still there")),
             None => Ok(()),
         }
     }
 
     fn layers(&self) -> Sessions {
-        Sessions::at(self.place.data())
+        Sessions::at(self.data_dir.path())
     }
 
     fn make_volume(
@@ -143,7 +142,7 @@ impl Docker {
         name: &str,
         options: &HashMap<String, String>,
     ) -> Result<(), BackendError> {
-        let (engine, state) = (self.engine()?, self.state());
+        let (engine, state) = (self.engine()?, self.data_dir_hash());
         let marks = Marks {
             session: session.id.as_str(),
             policy: &session.policy,
@@ -201,7 +200,7 @@ impl Docker {
     /// when it finishes a container after their removal.
     pub(super) fn remove_volumes_of(&self, container: &str) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        let layers = format!("{container}-layer-");
+        let layers = names::volumes(container);
         let filters = HashMap::from([("name".to_owned(), vec![layers.clone()])]);
         let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
         let found = engine.ask("list its volumes", engine.docker.list_volumes(Some(options)))?;
@@ -209,39 +208,6 @@ impl Docker {
         let mut own = names.filter(|name| name.starts_with(&layers));
         own.try_for_each(|name| self.remove_volume(&name))
     }
-
-    /// Volumes with our mark, of this data directory: the session's id and the name.
-    pub(super) fn own_volumes(&self) -> Result<Vec<(String, String)>, BackendError> {
-        let Some(engine) = self.engine_if_any()? else { return Ok(Vec::new()) };
-        let options = ListVolumesOptionsBuilder::default().filters(&self.mark()).build();
-        let found = engine.ask("list its volumes", engine.docker.list_volumes(Some(options)))?;
-        let own = found.volumes.unwrap_or_default().into_iter().filter_map(|found| {
-            let id = found.labels.get(render::SESSION)?.clone();
-            found.name.starts_with(&format!("{PREFIX}{id}-layer-")).then_some((id, found.name))
-        });
-        Ok(own.collect())
-    }
-
-    /// Those of them that no record names.
-    pub(super) fn stray_volumes(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
-        let stray = self.own_volumes()?.into_iter().filter_map(|(session, volume)| {
-            (!known.thing(&session, ThingKind::Volume, &volume)).then(|| Stray {
-                backend: BackendKind::Docker,
-                identity: format!("{STRAY}{volume}"),
-                session,
-                thing: Some((ThingKind::Volume, volume)),
-            })
-        });
-        Ok(stray.collect())
-    }
-}
-
-/// What a volume is called among strays.
-pub(super) const STRAY: &str = "volumes/";
-
-/// The volume of a session's directory.
-pub(super) fn volume(id: &str, root: usize) -> String {
-    format!("{PREFIX}{id}-layer-{root}")
 }
 
 /// The containers that may have a volume: its session's, and the one that mounts it to tidy up.
@@ -251,7 +217,10 @@ fn holders(volume: &str) -> [String; 2] {
 }
 
 /// The overlay, in the words of the engine's own driver: those of `mount`.
-fn options(mount: &OverlayMount, kept: &Kept) -> Result<HashMap<String, String>, BackendError> {
+fn options(
+    mount: &OverlayMount,
+    kept: &LayeredDir,
+) -> Result<HashMap<String, String>, BackendError> {
     let below = |path: &PathBuf| escaped(&mount.data.join(path));
     let mut lower: Vec<String> = mount.lower.iter().map(below).collect::<Result<_, _>>()?;
     lower.push(escaped(&kept.base)?);
@@ -300,7 +269,7 @@ mod tests {
             upper: "layers/3/upper".into(),
             work: "sessions/1/work/0".into(),
         };
-        let kept = Kept { base: "/a:b\\c d,ro".into(), target: "/workspace".into() };
+        let kept = LayeredDir { base: "/a:b\\c d,ro".into(), target: "/workspace".into() };
         let made = options(&mount, &kept).unwrap();
         assert_eq!(
             made["o"],

@@ -2,17 +2,14 @@
 
 mod log;
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use bollard::models::ContainerSummaryStateEnum;
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder,
-    ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
-    StopContainerOptionsBuilder,
+    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
 use sandbox_bridge::process::start_broker;
@@ -26,14 +23,14 @@ use sandbox_proxy::client::Client;
 use sandbox_proxy::doors::{Door, NewDoor};
 use sandbox_proxy::session::Registration;
 
-use super::engine::{Engine, status};
+use super::engine::{AGAIN, Engine, status};
 use super::files::Facts;
 use super::plan::Container;
 use super::render::{self, Dialect, Marks};
-use super::{Docker, PREFIX, files, name, proxy_failed, seccomp};
-use crate::backend::{BackendError, Known, Recorder, Stray};
+use super::{Docker, files, names, proxy_failed, seccomp};
+use crate::backend::{BackendError, Recorder};
 use crate::error::ControlError;
-use crate::session::{BackendKind, Session};
+use crate::session::Session;
 use crate::store::ThingKind;
 
 /// How long a container may take until its first process has started the agent.
@@ -42,9 +39,6 @@ const READY: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the engine may take to free the name of a container that it removes.
 const NAME_IS_FREE: Duration = Duration::from_secs(10);
-/// Pause between attempts at something that the engine is about to allow.
-pub(super) const AGAIN: Duration = Duration::from_millis(50);
-
 impl Docker {
     pub(super) fn make(
         &self,
@@ -87,13 +81,13 @@ impl Docker {
                 self.open_door(session, &plan, secrets.sessions.clone())
             })?;
         }
-        record.make(ThingKind::Container, &name(session), || {
+        record.make(ThingKind::Container, &names::container(session), || {
             self.create(session, &plan, &secrets.env)
         })?;
         if let Some(bridge) = plan.bridge.as_ref().filter(|bridge| bridge.key.is_some()) {
             let relayed = bridge.relay.is_some();
             let path = plan.env.get("PATH").filter(|_| !relayed).map_or(SEARCH_PATH, |path| path);
-            self.check_client(&name(session), path)?;
+            self.check_client(&names::container(session), path)?;
         }
         Ok(())
     }
@@ -158,7 +152,7 @@ impl Docker {
         secrets: &[(String, String)],
     ) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        let state = self.state();
+        let state = self.data_dir_hash();
         let marks = Marks {
             session: session.id.as_str(),
             policy: &session.policy,
@@ -167,7 +161,7 @@ impl Docker {
         };
         let dialect = self.dialect(engine, session, plan)?;
         let body = render::body(plan, &marks, &self.dir(session), secrets, &dialect);
-        let name = name(session);
+        let name = names::container(session);
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let end = Instant::now() + NAME_IS_FREE;
         loop {
@@ -187,7 +181,7 @@ impl Docker {
     /// Starts it and waits until its first process has done its work, or says why it has not.
     pub(super) fn start(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        let name = name(session);
+        let name = names::container(session);
         let since = i32::try_from(sandbox_linux::clock::wall().0).unwrap_or(0);
         engine
             .ask("start the container", engine.docker.start_container(&name, None))
@@ -293,44 +287,6 @@ impl Docker {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// By what everything of this data directory is found.
-    pub(super) fn mark(&self) -> HashMap<String, Vec<String>> {
-        let label = format!("{}={}", render::STATE, self.state());
-        HashMap::from([("label".to_owned(), vec![label])])
-    }
-
-    /// Containers with our mark, of this data directory, by their names; nothing where there is no engine.
-    pub(super) fn own_containers(
-        &self,
-    ) -> Result<Option<HashMap<String, ContainerSummaryStateEnum>>, BackendError> {
-        let Some(engine) = self.engine_if_any()? else { return Ok(None) };
-        let options =
-            ListContainersOptionsBuilder::default().all(true).filters(&self.mark()).build();
-        let found =
-            engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
-        let own = found.into_iter().filter_map(|found| {
-            let id = found.labels.as_ref()?.get(render::SESSION)?.clone();
-            let name = found.names?.first()?.trim_start_matches('/').to_owned();
-            (name == format!("{PREFIX}{id}")).then_some((name, found.state?))
-        });
-        Ok(Some(own.collect()))
-    }
-
-    /// Those of them that no record names.
-    pub(super) fn stray_containers(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
-        let found = self.own_containers()?.unwrap_or_default().into_keys();
-        let stray = found.filter_map(|name| {
-            let session = name.trim_start_matches(PREFIX).to_owned();
-            (!known.thing(&session, ThingKind::Container, &name)).then_some(Stray {
-                backend: BackendKind::Docker,
-                identity: name.clone(),
-                session,
-                thing: Some((ThingKind::Container, name)),
-            })
-        });
-        Ok(stray.collect())
     }
 }
 

@@ -4,13 +4,14 @@
 //! The least: no network, no capability, no new privileges, a read-only root, `/tmp` and `/run` of its own,
 //! limits, and of the host nothing but what is mounted.
 
-mod agent;
-mod bridge;
 mod error;
+mod workspace;
+mod users;
 mod mounts;
 mod layers;
+mod agent;
 mod rules;
-mod users;
+mod bridge;
 mod variables;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use serde::Serialize;
 
 pub use agent::{Agent, Start};
 pub use error::ContainerError;
-pub use layers::Kept;
+pub use layers::LayeredDir;
 pub use mounts::{Bind, Identity, Source};
 pub use users::Range;
 
@@ -110,7 +111,7 @@ pub struct Container {
     /// Bind mounts, parents first.
     pub mounts: Vec<Bind>,
     /// Directories whose changes are kept apart.
-    pub layers: Vec<Kept>,
+    pub layers: Vec<LayeredDir>,
     /// File systems in memory, with their options.
     pub tmpfs: BTreeMap<PathBuf, String>,
     /// Files of ours below the session's directory that mounts show, with their mode.
@@ -260,6 +261,7 @@ pub fn container(
     users::check(config, engine)?;
     network(host, config, engine, &mut made)?;
     mounts::project(host, config, engine, &mut made)?;
+    layers::keep_apart(config, engine, &mut made)?;
     agent::first_process(config, session, &mut made)?;
     limits(config, engine, &mut made)?;
     rules::below(host, config, &mut made)?;
@@ -275,14 +277,14 @@ pub fn container(
 }
 
 fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Container {
-    let run = agent.kept("rw,nosuid,nodev,noexec,mode=0755,size=64m");
+    let run = agent.of_init("rw,nosuid,nodev,noexec,mode=0755,size=64m");
     let resources = config.session.resources.as_ref().map(|resources| resources.value);
     let resources = resources.unwrap_or_default();
     let mut tmpfs = BTreeMap::from([
         ("/tmp".into(), "rw,nosuid,nodev,exec,mode=1777,size=2g".into()),
         ("/run".into(), run.clone()),
     ]);
-    if agent.keeper.is_some() {
+    if agent.init_uid.is_some() {
         // The engine makes places for mounts as root's, whose number is the agent's.
         tmpfs.insert(RUNTIME_DIR.into(), run);
     }
@@ -339,7 +341,7 @@ fn network(
     {
         return Err(ContainerError::Network { name: name.clone(), origin: asked.origin.clone() });
     }
-    let peer = users::first(host, engine, &made.agent)?;
+    let peer = users::first(host, engine, made.agent.init_uid)?;
     match wanted {
         ContainerNetwork::None => {}
         ContainerNetwork::Allow => {
@@ -400,7 +402,7 @@ fn volumes(image: &Image, made: &mut Container) {
         if !covered && volume.is_absolute() && volume != Path::new("/") {
             made.tmpfs
                 .entry(volume.clone())
-                .or_insert_with(|| made.agent.kept("rw,nosuid,nodev,noexec,mode=0755,size=64m"));
+                .or_insert_with(|| made.agent.of_init("rw,nosuid,nodev,noexec,mode=0755,size=64m"));
         }
     }
 }

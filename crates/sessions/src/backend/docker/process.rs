@@ -45,8 +45,8 @@ pub(super) enum Order {
     Resize(Size),
 }
 
-/// Where a command is started.
-pub(super) struct Where {
+/// Target a command is started.
+pub(super) struct Target {
     pub(super) docker: Docker,
     pub(super) container: String,
     pub(super) user: String,
@@ -64,7 +64,7 @@ struct Running {
 }
 
 /// Starts a command and returns as soon as the engine has it.
-pub(super) fn start(place: Where, exec: Exec) -> io::Result<Connection> {
+pub(super) fn start(target: Target, exec: Exec) -> io::Result<Connection> {
     let (stdin, their_stdin) = input(exec.stdin)?;
     let (stdout, their_stdout) = output(exec.stdout)?;
     let (stderr, their_stderr) = if exec.terminal.is_some() {
@@ -73,10 +73,10 @@ pub(super) fn start(place: Where, exec: Exec) -> io::Result<Connection> {
         let (ours, theirs) = output(exec.stderr)?;
         (ours, Some(theirs))
     };
-    let config = config(&place, &exec.argv, &exec.env, exec.terminal)?;
+    let config = config(&target, &exec.argv, &exec.env, exec.terminal)?;
     let streams = Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
     let process =
-        attended(move |inbox, notes| Box::pin(attend(place, config, streams, inbox, notes)))?;
+        attended(move |inbox, notes| Box::pin(attend(target, config, streams, inbox, notes)))?;
     // `attend` knows what ends the input of a terminal.
     Ok(Connection { stdin, stdout, stderr, end_of_input: EndOfInput::Closed, process })
 }
@@ -129,18 +129,18 @@ fn output(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
 /// Our first process leads the command in: without the variables of the first one, without any right. It stays beside
 /// it and kills it when this process is gone.
 fn config(
-    place: &Where,
+    target: &Target,
     argv: &[std::ffi::OsString],
     env: &[(std::ffi::OsString, std::ffi::OsString)],
     terminal: Option<Size>,
 ) -> io::Result<ExecConfig> {
     let size = terminal_argument(terminal.map(|Size { rows, columns }| (rows, columns)));
     let words =
-        [Ok(place.init.clone()), Ok(Personality::Attend.word().to_owned()), Ok(size)].into_iter();
+        [Ok(target.init.clone()), Ok(Personality::Attend.word().to_owned()), Ok(size)].into_iter();
     let words = words.chain(argv.iter().map(|word| text(word)));
     let env = env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?)));
     // It goes there itself. The engine is told nothing that an agent could have bent.
-    let cwd = text(place.cwd.as_os_str()).map(|cwd| format!("{AGENT_WORKDIR}={cwd}"));
+    let cwd = text(target.cwd.as_os_str()).map(|cwd| format!("{AGENT_WORKDIR}={cwd}"));
     let env = env.chain([cwd]);
     Ok(ExecConfig {
         attach_stdin: Some(true),
@@ -151,7 +151,7 @@ fn config(
         env: Some(env.collect::<io::Result<_>>()?),
         cmd: Some(words.collect::<io::Result<_>>()?),
         privileged: Some(false),
-        user: Some(place.user.clone()),
+        user: Some(target.user.clone()),
         working_dir: Some("/".into()),
         ..Default::default()
     })
@@ -208,13 +208,13 @@ pub(super) fn lost(error: &dyn std::error::Error) -> Ended {
 }
 
 async fn attend(
-    place: Where,
+    target: Target,
     config: ExecConfig,
     streams: Streams,
     inbox: mpsc::UnboundedReceiver<Order>,
     notes: Notes,
 ) -> Ended {
-    let (id, output, input) = match begin(&place, config).await {
+    let (id, output, input) = match begin(&target, config).await {
         Ok(begun) => begun,
         Err(error) => {
             let ended = lost(&error);
@@ -225,11 +225,11 @@ async fn attend(
     notes.started(Ok(()));
     let (frames, queue) = mpsc::channel(QUEUE);
     read_input(streams.stdin, frames.clone());
-    let place = Arc::new(place);
-    let writing = tokio::spawn(write_frames(queue, input, place.clone(), id.clone()));
+    let target = Arc::new(target);
+    let writing = tokio::spawn(write_frames(queue, input, target.clone(), id.clone()));
     let (stdout, out_thread) = sink(streams.stdout);
     let (stderr, err_thread) = streams.stderr.map(sink).unzip();
-    let mut attended = Attended { place: &place, id: &id, inbox, notes, frames, unread: 0 };
+    let mut attended = Attended { target: &target, id: &id, inbox, notes, frames, unread: 0 };
     let passed = attended.pass_on(output, [Some(stdout), stderr]).await;
     writing.abort();
     if let Err(error) = passed {
@@ -242,7 +242,7 @@ async fn attend(
         }
     })
     .await;
-    Ended { code: code(&place, &id).await, why: None }
+    Ended { code: code(&target, &id).await, why: None }
 }
 
 type Output = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<LogOutput, Error>> + Send>>;
@@ -250,7 +250,7 @@ type Input = std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>;
 
 /// A command that runs, for the thread that speaks to the engine.
 struct Attended<'a> {
-    place: &'a Where,
+    target: &'a Target,
     id: &'a str,
     inbox: mpsc::UnboundedReceiver<Order>,
     notes: Notes,
@@ -323,7 +323,7 @@ impl Attended<'_> {
                 tokio::spawn(async move { frames.send(size.into()).await });
             }
             Order::Signal(signal) => {
-                let _ = send(self.place, self.id, signal).await;
+                let _ = send(self.target, self.id, signal).await;
             }
         }
     }
@@ -337,30 +337,30 @@ async fn reserve(sink: Option<&mpsc::Sender<Bytes>>) -> Option<mpsc::Permit<'_, 
     }
 }
 
-async fn begin(place: &Where, config: ExecConfig) -> Result<(String, Output, Input), Error> {
-    let id = place.docker.create_exec(&place.container, config).await?.id;
+async fn begin(target: &Target, config: ExecConfig) -> Result<(String, Output, Input), Error> {
+    let id = target.docker.create_exec(&target.container, config).await?.id;
     let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(1 << 16) };
-    match place.docker.start_exec(&id, Some(options)).await? {
+    match target.docker.start_exec(&id, Some(options)).await? {
         StartExecResults::Attached { output, input } => Ok((id, output, input)),
         StartExecResults::Detached => Err(Error::RequestTimeoutError),
     }
 }
 
 /// The engine sends no signals to commands: another one does, as the same user, in the same container.
-async fn send(place: &Where, id: &str, signal: i32) -> Result<(), Error> {
-    let Some(pid) = attendant(place, id).await? else { return Ok(()) };
+async fn send(target: &Target, id: &str, signal: i32) -> Result<(), Error> {
+    let Some(pid) = attendant(target, id).await? else { return Ok(()) };
     let config =
-        beside(place, &[Personality::Signal.word(), &signal.to_string(), &pid.to_string()]);
-    let id = place.docker.create_exec(&place.container, config).await?.id;
+        beside(target, &[Personality::Signal.word(), &signal.to_string(), &pid.to_string()]);
+    let id = target.docker.create_exec(&target.container, config).await?.id;
     let options = StartExecOptions { detach: true, tty: false, output_capacity: None };
-    place.docker.start_exec(&id, Some(options)).await.map(drop)
+    target.docker.start_exec(&id, Some(options)).await.map(drop)
 }
 
 /// Returns the number, inside, of the process that attends a command; nothing when it has ended.
-async fn attendant(place: &Where, id: &str) -> Result<Option<i32>, Error> {
+async fn attendant(target: &Target, id: &str) -> Result<Option<i32>, Error> {
     // The engine may not know yet which process it is, though the command has spoken already.
     for _ in 0..100 {
-        let about = place.docker.inspect_exec(id).await?;
+        let about = target.docker.inspect_exec(id).await?;
         let pid = about.pid.and_then(inside);
         if pid.is_some() || about.exit_code.is_some() {
             return Ok(pid);
@@ -371,9 +371,9 @@ async fn attendant(place: &Where, id: &str) -> Result<Option<i32>, Error> {
 }
 
 /// A call of the first process's program, beside a command.
-fn beside(place: &Where, words: &[&str]) -> ExecConfig {
-    let cmd = [place.init.as_str()].iter().chain(words).map(|word| (*word).to_owned()).collect();
-    ExecConfig { cmd: Some(cmd), user: Some(place.user.clone()), ..Default::default() }
+fn beside(target: &Target, words: &[&str]) -> ExecConfig {
+    let cmd = [target.init.as_str()].iter().chain(words).map(|word| (*word).to_owned()).collect();
+    ExecConfig { cmd: Some(cmd), user: Some(target.user.clone()), ..Default::default() }
 }
 
 /// A process's number in its own namespace, which anybody may read.
@@ -384,10 +384,10 @@ fn inside(pid: i64) -> Option<i32> {
 }
 
 /// How it ended. The streams may end a moment before the engine knows.
-async fn code(place: &Where, id: &str) -> u8 {
+async fn code(target: &Target, id: &str) -> u8 {
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
     for _ in 0..1000 {
-        match place.docker.inspect_exec(id).await {
+        match target.docker.inspect_exec(id).await {
             Ok(about) if about.running == Some(true) => tokio::time::sleep(PAUSE).await,
             Ok(about) => {
                 return about.exit_code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255);

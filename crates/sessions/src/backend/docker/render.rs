@@ -10,7 +10,7 @@ use bollard::models::{
 };
 use sandbox_core::config::Access;
 
-use super::layer;
+use super::names;
 use super::plan::{Bind, Container, Source};
 
 /// The labels that say whose a container is.
@@ -187,7 +187,7 @@ fn mount(bind: &Bind, marks: &Marks<'_>, dir: &Path, deeply: bool) -> Mount {
             let options = MountVolumeOptions { no_copy: Some(true), ..Default::default() };
             return Mount {
                 typ: Some(MountType::VOLUME),
-                source: Some(layer::volume(marks.session, *number)),
+                source: Some(names::volume(marks.session, *number)),
                 volume_options: Some(options),
                 ..mount
             };

@@ -9,9 +9,9 @@ use bollard::query_parameters::LogsOptionsBuilder;
 use futures_util::StreamExt;
 
 use super::super::engine::status;
-use super::super::{Docker, name};
+use super::super::{Docker, names};
 use super::{PAUSE, tokio_timeout};
-use crate::backend::bwrap::without_returns;
+use crate::backend::local::without_returns;
 use crate::backend::{BackendError, Listen};
 use crate::session::Session;
 
@@ -32,7 +32,7 @@ impl Docker {
             .tail(&tail)
             .build();
         engine.wait(async {
-            let mut logs = engine.docker.logs(&name(session), Some(options));
+            let mut logs = engine.docker.logs(&names::container(session), Some(options));
             loop {
                 let goes_on = match tokio_timeout(PAUSE, logs.next()).await {
                     None => each(&[]),
@@ -60,11 +60,11 @@ impl Docker {
         &self,
         session: &Session,
     ) -> Result<(), BackendError> {
-        if self.engine_if_any()?.is_none() || self.inspect(&name(session))?.is_none() {
+        if self.engine_if_any()?.is_none() || self.inspect(&names::container(session))?.is_none() {
             return Ok(());
         }
-        self.stop(&name(session))?;
-        let path = self.place.log(&session.id);
+        self.stop(&names::container(session))?;
+        let path = self.data_dir.log(&session.id);
         let new = path.with_extension("new");
         let saved = self.write_log(session, &new).and_then(|()| {
             self.put_log(session, &new).map_err(|error| {
@@ -93,8 +93,8 @@ impl Docker {
 
     /// Puts a log in the place of the last one, which is kept beside it.
     fn put_log(&self, session: &Session, new: &Path) -> io::Result<()> {
-        let path = self.place.log(&session.id);
-        match std::fs::rename(&path, self.place.old_log(&session.id)) {
+        let path = self.data_dir.log(&session.id);
+        match std::fs::rename(&path, self.data_dir.old_log(&session.id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }

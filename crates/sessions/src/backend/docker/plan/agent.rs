@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::mounts::Bind;
 use super::users;
+use super::workspace::{clones, project, sets_up_home};
 use super::{Container, ContainerError, Engine, GRACE, OwnDir, OwnFile, Session};
 use sandbox_core::config::{Access, AgentInit, Config, CowEngine, Dockerd, Origin};
 use sandbox_core::host::Host;
@@ -35,9 +36,9 @@ pub struct Agent {
     pub workdir: PathBuf,
     /// What PID 1 does.
     pub start: Start,
-    /// The number that the first process takes, where the agent has root's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keeper: Option<u32>,
+    /// Uid of PID 1 where the agent has root's. The name in a plan is older, and part of every policy's hash.
+    #[serde(rename = "keeper", skip_serializing_if = "Option::is_none")]
+    pub init_uid: Option<u32>,
 }
 
 /// What PID 1 does.
@@ -71,13 +72,13 @@ impl Agent {
         };
         let usual = if set_up { home.join("workspace") } else { WORKSPACE.into() };
         let workdir = text.workdir.map_or(usual, PathBuf::from);
-        let keeper = users::keeper(engine, ids);
-        Ok(Self { user, ids, home, workdir, start: Start::Exec, keeper })
+        let init_uid = users::init_uid(engine, ids);
+        Ok(Self { user, ids, home, workdir, start: Start::Exec, init_uid })
     }
 
-    /// Options of a file system in memory that is not the agent's, although root's number is.
-    pub(super) fn kept(&self, options: &str) -> String {
-        let owner = self.keeper.map(|number| format!(",uid={number},gid={number}"));
+    /// Returns the options of a tmpfs that belongs to PID 1, also where the agent has uid 0.
+    pub(super) fn of_init(&self, options: &str) -> String {
+        let owner = self.init_uid.map(|number| format!(",uid={number},gid={number}"));
         format!("{options}{}", owner.unwrap_or_default())
     }
 }
@@ -125,22 +126,6 @@ fn callers(host: &Host, config: &Config, engine: &Engine) -> (u32, u32) {
     owner.filter(|(uid, _)| *uid != 0 && !engine.rootless).unwrap_or((USUAL, USUAL))
 }
 
-/// The directory that becomes the workspace.
-pub(super) fn project(config: &Config) -> &Path {
-    let named = config.mounts.iter().find(|mount| mount.value.target == Path::new(WORKSPACE));
-    named.map_or(&config.cwd, |mount| &mount.value.host)
-}
-
-/// Whether the first process makes the home and the workspace in it.
-fn sets_up_home(config: &Config) -> bool {
-    clones(config) || config.session.home.is_some()
-}
-
-/// Whether the workspace is a clone.
-pub(super) fn clones(config: &Config) -> bool {
-    config.session.workspace.as_ref().is_some_and(|workspace| workspace.value.path.is_some())
-}
-
 /// Who keeps the changes of a home that the first process sets up.
 fn cow(config: &Config) -> Cow {
     let cloned = config.session.workspace.as_ref().filter(|_| clones(config));
@@ -173,7 +158,7 @@ pub(super) fn first_process(
             made.user = "0:0".into();
             let why = "the first process starts the agent as its user, and ends it";
             made.allow(&["SETUID", "SETGID", "SETPCAP", "KILL"], why);
-            let private = made.agent.kept("rw,nosuid,nodev,noexec,mode=0700,size=1m");
+            let private = made.agent.of_init("rw,nosuid,nodev,noexec,mode=0700,size=1m");
             made.tmpfs.insert(PRIVATE_DIR.into(), private);
             controlled_by(made, Path::new(PRIVATE_DIR), false);
             open_door(session, made);
@@ -267,8 +252,8 @@ fn variables(config: &Config, made: &mut Container) {
         made.agent.user.clone()
     };
     made.env.insert(variable::AGENT_USER.into(), user);
-    if let Some(keeper) = made.agent.keeper {
-        made.env.insert(variable::AGENT_KEEPER.into(), keeper.to_string());
+    if let Some(uid) = made.agent.init_uid {
+        made.env.insert(variable::AGENT_KEEPER.into(), uid.to_string());
     }
     let services = config.session.services.as_ref().map(|services| services.value.dockerd);
     let dockerd = match services.unwrap_or_default() {

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use sandbox_protocol::layout::{PRIVATE_DIR, WORKSPACE};
 use serde::Serialize;
 
-use super::agent::clones;
 use super::mounts::{Bind, Source};
+use super::workspace::clones;
 use super::{Container, ContainerError, Engine};
 use sandbox_core::config::{Access, Config, CowEngine, Origin};
 use sandbox_core::plan::mount_below;
 
 /// A directory that is seen through a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct LayeredDir {
     /// The directory on the host, which nothing inside changes.
     pub base: PathBuf,
     /// Where it is seen.
@@ -108,7 +108,7 @@ fn cover(number: usize, key: &'static str, made: &mut Container) -> Result<(), C
     let root = made.layers.len();
     made.mounts[number].source = Source::Layer(root);
     made.mounts[number].identity = None;
-    made.layers.push(Kept { base, target: bind.target.clone() });
+    made.layers.push(LayeredDir { base, target: bind.target.clone() });
     let below = Path::new(PRIVATE_DIR).join(format!("base-{root}"));
     made.bind(Bind { target: below, access: Access::Ro, ..bind });
     Ok(())

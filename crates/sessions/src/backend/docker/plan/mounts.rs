@@ -8,7 +8,7 @@ use sandbox_protocol::layout::{DATA, HOME, PRIVATE_DIR, RUNTIME_DIR, WORKSPACE};
 use sandbox_protocol::variable::{WORKSPACE_COMMIT, WORKSPACE_PATH};
 use serde::Serialize;
 
-use super::agent::{clones, project as workspace};
+use super::workspace::{clones, project as workspace};
 use super::{Container, ContainerError, Engine, Session};
 use sandbox_core::config::{Access, Config, Origin};
 use sandbox_core::host::Host;
@@ -105,14 +105,14 @@ pub(super) fn project(
         ));
     }
     note_ownership(host, made);
-    super::layers::keep_apart(config, engine, made)
+    Ok(())
 }
 
 /// Whoever works as root should know why the agent cannot write.
 fn note_ownership(host: &Host, made: &mut Container) {
     let Some((uid, _)) = made.agent.ids else { return };
     // Root's number is the caller's there.
-    let uid = if made.agent.keeper.is_some() { host.uid } else { uid };
+    let uid = if made.agent.init_uid.is_some() { host.uid } else { uid };
     let others = made.mounts.iter().filter(|bind| bind.access == Access::Rw).find_map(|bind| {
         let Source::Host(path) = &bind.source else { return None };
         let about = std::fs::metadata(path).ok()?;

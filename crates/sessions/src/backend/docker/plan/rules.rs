@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
 
-use super::layers::Kept;
+use super::layers::LayeredDir;
 use super::mounts::{Bind, Source};
 use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, Session};
 use sandbox_core::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
@@ -54,7 +54,7 @@ pub(super) fn below(
 }
 
 /// A directory of the host that was asked for, as it is or through a layer.
-fn root(bind: &Bind, layers: &[Kept]) -> Option<(PathBuf, Bind)> {
+fn root(bind: &Bind, layers: &[LayeredDir]) -> Option<(PathBuf, Bind)> {
     let path = match &bind.source {
         Source::Layer(number) => &layers.get(*number)?.base,
         _ => bind.asked()?,

@@ -10,11 +10,11 @@ use sandbox_core::config::{Config, Dockerd, Origin, Services, Sourced};
 use sandbox_core::host::Host;
 use serde::Serialize;
 
-use super::agent::{Agent, clones};
+use super::workspace::clones;
 use super::{Container, ContainerError, Engine};
 
-/// The first process's own number where root's is the agent's: in every engine's range, and of no distribution's.
-const KEEPER: u32 = 65529;
+/// Uid of PID 1 where the agent has root's: in every engine's range, and used by no distribution.
+const INIT_UID: u32 = 65529;
 
 /// Users of a namespace, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -27,9 +27,9 @@ pub struct Range {
     pub count: u32,
 }
 
-/// The number that the first process takes.
-pub(super) fn keeper(engine: &Engine, ids: Option<(u32, u32)>) -> Option<u32> {
-    (engine.rootless && !engine.podman && ids == Some((0, 0))).then_some(KEEPER)
+/// Returns the uid that PID 1 takes, where the agent has root's.
+pub(super) fn init_uid(engine: &Engine, ids: Option<(u32, u32)>) -> Option<u32> {
+    (engine.rootless && !engine.podman && ids == Some((0, 0))).then_some(INIT_UID)
 }
 
 /// What the engine is told.
@@ -37,15 +37,19 @@ pub(super) fn mode(engine: &Engine) -> Option<String> {
     (engine.rootless && engine.podman).then(|| "keep-id".to_owned())
 }
 
-/// Who the first process is, as this machine counts.
-pub(super) fn first(host: &Host, engine: &Engine, agent: &Agent) -> Result<u32, ContainerError> {
+/// Returns the uid of PID 1 as this machine counts.
+pub(super) fn first(
+    host: &Host,
+    engine: &Engine,
+    init_uid: Option<u32>,
+) -> Result<u32, ContainerError> {
     if !engine.rootless {
         return Ok(0);
     }
-    let number = match (engine.podman, agent.keeper) {
+    let number = match (engine.podman, init_uid) {
         // The caller stands where it stands outside, and root is the first of the others.
         (true, _) => 1,
-        (false, Some(keeper)) => keeper,
+        (false, Some(uid)) => uid,
         (false, None) => return Ok(host.uid),
     };
     outside(engine, number)

@@ -15,7 +15,7 @@ use sandbox_protocol::multicall::Personality;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
-use super::{Input, Output, QUEUE, Where, attendant, begin, beside};
+use super::{Input, Output, QUEUE, Target, attendant, begin, beside};
 
 /// Input that is sent before a guard watches for the end of this process. `attend` holds twice as much of what the
 /// command does not read, and sees no end behind more than that.
@@ -39,7 +39,7 @@ pub(super) fn read_input(stdin: OwnedFd, frames: mpsc::Sender<Bytes>) {
 pub(super) async fn write_frames(
     mut queue: mpsc::Receiver<Bytes>,
     mut input: Input,
-    place: Arc<Where>,
+    target: Arc<Target>,
     id: String,
 ) {
     let (mut sent, mut guarding) = (0, None);
@@ -47,7 +47,7 @@ pub(super) async fn write_frames(
         sent += frame.len();
         if sent > UNGUARDED && guarding.is_none() {
             // Without a guard the input is sent all the same.
-            guarding = Some(guard(&place, &id).await.ok().flatten());
+            guarding = Some(guard(&target, &id).await.ok().flatten());
         }
         if input.write_all(&frame).await.is_err() || input.flush().await.is_err() {
             break;
@@ -58,14 +58,14 @@ pub(super) async fn write_frames(
 }
 
 /// Starts a process that kills the command when this one is gone, and waits until it watches.
-async fn guard(place: &Where, id: &str) -> Result<Option<(Output, Input)>, Error> {
-    let Some(pid) = attendant(place, id).await? else { return Ok(None) };
+async fn guard(target: &Target, id: &str) -> Result<Option<(Output, Input)>, Error> {
+    let Some(pid) = attendant(target, id).await? else { return Ok(None) };
     let config = ExecConfig {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
-        ..beside(place, &[Personality::Guard.word(), &pid.to_string()])
+        ..beside(target, &[Personality::Guard.word(), &pid.to_string()])
     };
-    let (_, mut output, input) = begin(place, config).await?;
+    let (_, mut output, input) = begin(target, config).await?;
     let _ = output.next().await;
     Ok(Some((output, input)))
 }

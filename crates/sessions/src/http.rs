@@ -9,13 +9,14 @@ mod listen;
 mod socket;
 mod access;
 mod answer;
-mod routes;
+mod extract;
 mod files;
 mod review;
 mod logs;
-mod exec;
 mod websocket;
+mod exec;
 mod metrics;
+mod routes;
 
 use std::ffi::OsString;
 use std::io;
@@ -29,7 +30,7 @@ use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::place::Place;
+use crate::data_dir::DataDir;
 use access::Access;
 use metrics::Metrics;
 pub use openapi::document;
@@ -43,7 +44,7 @@ pub struct Settings {
     /// The machine and its user.
     pub host: Host,
     /// Where sessions are kept.
-    pub place: Place,
+    pub data_dir: DataDir,
     /// The server's own log.
     pub log: Log,
     /// The socket, for its owner alone.
@@ -102,9 +103,9 @@ const CALLS: usize = 64;
 /// Serves until a signal ends it. Sessions go on. `started` is called when it can be used.
 pub fn run(settings: Settings, started: impl FnOnce(Option<SocketAddr>)) -> Result<(), ServeError> {
     let room = Arc::new(tokio::sync::Semaphore::new(MOST));
-    let Settings { host, place, log, .. } = settings;
+    let Settings { host, data_dir, log, .. } = settings;
     let shared = Arc::new(Shared {
-        operator: Arc::new(Operator { host, place, log }),
+        operator: Arc::new(Operator { host, data_dir, log }),
         metrics: Metrics::default(),
         room,
         sessions: settings.sessions,

@@ -6,8 +6,8 @@ use sandbox_protocol::Hint;
 
 use super::wire::{Create, Problem};
 use crate::backend::{self, Notice};
+use crate::data_dir::DataDir;
 use crate::error::ControlError;
-use crate::place::Place;
 use crate::service::{Service, absolute, recorded};
 use crate::session::{Name, NewSession, Session};
 
@@ -26,14 +26,14 @@ pub enum Entry {
 /// Carries calls out as the user that the server runs as.
 pub(super) struct Operator {
     pub(super) host: Host,
-    pub(super) place: Place,
+    pub(super) data_dir: DataDir,
     pub(super) log: Log,
 }
 
 impl Operator {
     /// Opens the sessions for one call.
     pub(super) fn service(&self) -> Result<Service, ControlError> {
-        Service::open(self.place.clone(), backend::all(&self.place, &self.host))
+        Service::open(self.data_dir.clone(), backend::all(&self.data_dir, &self.host))
     }
 
     /// Decides the session that a call asks for.

@@ -1,6 +1,6 @@
-//! Containers whose root is an ordinary user of the machine, as those of a rootless engine are. The agent has
-//! root's number there, without any right of root's, so that what it makes is that user's. The first process
-//! then takes a number of its own: nothing that it keeps for itself is the agent's.
+//! Uid of PID 1 in rootless containers, where uid 0 maps to the invoking user. The agent runs as uid 0 without
+//! capabilities, so that its files belong to that user, and PID 1 moves to the uid in `AGENT_KEEPER`: nothing
+//! that PID 1 keeps for itself is the agent's.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use sandbox_protocol::variable::AGENT_KEEPER;
 
 use crate::environment::Environment;
 
-/// The number that is the first process's own, where the agent has root's. Nowhere else is it looked at: who
-/// is root of the machine must not be an agent.
-pub(crate) fn number(environment: &Environment) -> Option<u32> {
+/// Returns the uid of PID 1 where the agent has root's. It is ignored where uid 0 is root of the machine, which
+/// must not be an agent.
+pub(crate) fn of(environment: &Environment) -> Option<u32> {
     let text = std::str::from_utf8(environment.set(AGENT_KEEPER)?).ok()?;
     let number = text.parse::<u32>().ok().filter(|number| !matches!(*number, 0 | u32::MAX))?;
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    root_is_somebody_else(&map).then_some(number)
+    root_is_mapped(&map).then_some(number)
 }
 
-/// Whether user 0 in here is another one outside.
-fn root_is_somebody_else(map: &str) -> bool {
+/// Returns true when uid 0 maps to another uid outside: `user_namespaces(7)`.
+fn root_is_mapped(map: &str) -> bool {
     let mut ranges = map.lines().filter_map(|line| {
         let mut words = line.split_whitespace().map(str::parse::<u32>);
         Some((words.next()?.ok()?, words.next()?.ok()?))
@@ -28,8 +28,8 @@ fn root_is_somebody_else(map: &str) -> bool {
     ranges.any(|(inside, outside)| inside == 0 && outside != 0)
 }
 
-/// Takes that number, and keeps every right that root had.
-pub(crate) fn become_keeper(number: u32) -> io::Result<()> {
+/// Switches to that uid, and keeps every capability that root had: capabilities(7), `SECBIT_KEEP_CAPS`.
+pub(crate) fn switch_to(number: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
     rustix::thread::set_keep_capabilities(true)?;
     rustix::thread::set_thread_groups(&[gid])?;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_counts_only_where_root_is_somebody_else() {
+    fn uid_counts_only_where_root_is_mapped() {
         for (map, expected) in [
             ("         0       1000          1\n         1     100000      65536\n", true),
             ("0 100000 65536\n", true),
@@ -57,11 +57,11 @@ mod tests {
             ("", false),
             ("x y z\n", false),
         ] {
-            assert_eq!(root_is_somebody_else(map), expected, "{map:?}");
+            assert_eq!(root_is_mapped(map), expected, "{map:?}");
         }
         for wrong in ["0", "4294967295", "-1", "x", ""] {
             let environment = Environment::of([format!("{AGENT_KEEPER}={wrong}").into_bytes()]);
-            assert_eq!(number(&environment), None, "{wrong}");
+            assert_eq!(of(&environment), None, "{wrong}");
         }
     }
 }

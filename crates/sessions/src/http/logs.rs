@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
-use super::routes::{Word, word};
+use super::extract::{Word, word};
 use super::wire::Problem;
 use crate::backend::Listen;
 use crate::service::Service;
@@ -46,7 +46,7 @@ struct Reader {
     source: Source,
     rest: Vec<u8>,
     lines: VecDeque<String>,
-    _place: tokio::sync::OwnedSemaphorePermit,
+    _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
 /// Where lines come from.
@@ -67,11 +67,11 @@ pub(super) async fn stream(
     let Query(how) = how.map_err(|error| {
         Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
     })?;
-    let place = Arc::clone(&shared.room).try_acquire_owned();
-    let place = place.map_err(|_| Problem::new("busy", "too many streams at a time"))?;
+    let permit = Arc::clone(&shared.room).try_acquire_owned();
+    let permit = permit.map_err(|_| Problem::new("busy", "too many streams at a time"))?;
     let found = blocking(&shared, move |operator| find(operator, &name)).await;
     let source = source(found?, how.follow, &shared);
-    let reader = Reader { source, rest: Vec::new(), lines: VecDeque::new(), _place: place };
+    let reader = Reader { source, rest: Vec::new(), lines: VecDeque::new(), _permit: permit };
     let events = unfold(reader, |mut reader| async {
         let line = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(Event::default().data(line)), reader))
@@ -81,7 +81,7 @@ pub(super) async fn stream(
 
 fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Shared>) -> Source {
     if session.backend != BackendKind::Docker {
-        let path = service.place().log(&session.id);
+        let path = service.data_dir().log(&session.id);
         let (name, shared) = (session.id.as_str().to_owned(), Arc::clone(shared));
         return Source::File(Followed { shared, name, path, at: 0, follow });
     }
@@ -93,7 +93,7 @@ fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Sha
             Ok(true) => {}
             // Its container is gone, and what that said was kept.
             Ok(false) => {
-                let kept = std::fs::read(service.place().log(&session.id)).unwrap_or_default();
+                let kept = std::fs::read(service.data_dir().log(&session.id)).unwrap_or_default();
                 let _ = kept.chunks(LONGEST).all(|piece| pass(&sender, piece));
             }
             Err(error) => {

@@ -17,8 +17,8 @@ use serde::Deserialize;
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
+use super::extract::{Word, word};
 use super::operator::Operator;
-use super::routes::{Word, word};
 use super::wire::Problem;
 use crate::backend::{Connection, Exec, Stream};
 

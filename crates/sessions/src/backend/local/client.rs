@@ -11,7 +11,7 @@ use sandbox_linux::pty::{self, Size};
 use sandbox_linux::socket;
 use sandbox_protocol::exit::by_signal;
 
-use super::{ATTACH, SOCKET, keeper, wire};
+use super::{ATTACH, SOCKET, log_writer, wire};
 use crate::backend::{Agent, Connection, EndOfInput, Ended, Exec, Process, Stream};
 
 /// How long a sandbox may take to be made, on a machine that makes many at once.
@@ -89,14 +89,14 @@ pub(super) fn start(dir: &Path, exec: Exec) -> io::Result<Connection> {
     Ok(Connection { stdin, stdout, stderr, end_of_input, process })
 }
 
-/// Joins the agent's terminal: its keeper outside shows what it says and takes what is typed, and the
+/// Joins the agent's terminal: the log writer outside shows what it says and takes what is typed, and the
 /// server inside tells its end.
 pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
     let conn = socket::connect(dir, SOCKET)?;
     channel::send(conn.as_fd(), &[wire::AWAIT])?;
     let watch = socket::connect(dir, ATTACH)?;
     let ((typed, stdin), (stdout, shown)) = (socket::pipe()?, socket::pipe()?);
-    channel::send_with(watch.as_fd(), &[keeper::WATCH], &[typed.as_fd(), shown.as_fd()])?;
+    channel::send_with(watch.as_fd(), &[log_writer::WATCH], &[typed.as_fd(), shown.as_fd()])?;
     let agent = Remote { conn, terminal: None, ended: None, stopped: false };
     let mut process = Watched { agent, watch, leaving: false };
     // A program that draws a whole screen draws it again when the size changes.
@@ -115,7 +115,7 @@ pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
 struct Watched {
     agent: Remote,
     watch: OwnedFd,
-    /// It has ended, and its keeper was asked for what it said last.
+    /// It has ended, and the log writer was asked for what it said last.
     leaving: bool,
 }
 
@@ -128,9 +128,9 @@ impl Process for Watched {
         let Some(ended) = self.agent.poll()? else { return Ok(None) };
         if !self.leaving {
             self.leaving = true;
-            channel::send(self.watch.as_fd(), &[keeper::LEAVE])?;
+            channel::send(self.watch.as_fd(), &[log_writer::LEAVE])?;
         }
-        // The keeper hangs up when everything that was said is in the pipe.
+        // The log writer hangs up when everything that was said is in the pipe.
         match receive(self.watch.as_fd()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             _ => Ok(Some(ended)),
@@ -146,7 +146,7 @@ impl Process for Watched {
 
     fn resize(&mut self, size: Size) -> io::Result<()> {
         let ([a, b], [c, d]) = (size.rows.to_be_bytes(), size.columns.to_be_bytes());
-        channel::send(self.watch.as_fd(), &[keeper::RESIZE, a, b, c, d])
+        channel::send(self.watch.as_fd(), &[log_writer::RESIZE, a, b, c, d])
     }
 }
 

@@ -9,13 +9,13 @@
 //! up/ID/lock   held by the supervisor as long as it lives; its number and the time of its start
 //! up/ID/protocol version of the messages on the sockets; 1 where the file is missing
 //! up/ID/exec   the socket on which the server inside takes commands
-//! up/ID/attach the socket on which the keeper of the log takes those who watch
+//! up/ID/attach the socket on which the log writer takes viewers
 //! logs/ID.log  what the agent and the supervisor said, written from outside
 //! ```
 
 mod wire;
 mod client;
-mod keeper;
+mod log_writer;
 pub mod server;
 mod shape;
 mod plan;
@@ -35,15 +35,15 @@ use sandbox_linux::pty::Size;
 use sandbox_linux::{holder, socket};
 use sandbox_protocol::multicall::SUPERVISE;
 
-pub(super) use keeper::without_returns;
+pub(super) use log_writer::without_returns;
 pub use shape::{Agent, shape};
 
 use super::{
-    Backend, BackendError, Capabilities, Connection, Exec, Known, Observed, Planned, Recorder,
-    Stray,
+    Backend, BackendError, Capabilities, Connection, Exec, Observed, Planned, RecordLookup,
+    Recorder, Stray,
 };
+use crate::data_dir::{DataDir, private_dir};
 use crate::error::ControlError;
-use crate::place::{Place, private_dir};
 use crate::session::{BackendKind, Session, State, Wanted};
 use crate::store::{Thing, ThingKind};
 
@@ -70,15 +70,15 @@ pub fn policy(config: &Config) -> String {
 
 /// Sessions in namespaces of this machine.
 #[derive(Debug, Clone)]
-pub struct Bwrap {
-    place: Place,
+pub struct Local {
+    data_dir: DataDir,
     host: Host,
 }
 
-impl Bwrap {
+impl Local {
     /// The host's own binary becomes the supervisor.
-    pub fn new(place: Place, host: Host) -> Self {
-        Self { place, host }
+    pub fn new(data_dir: DataDir, host: Host) -> Self {
+        Self { data_dir, host }
     }
 
     /// Starts the supervisor, unless it runs. Both its lock and its socket are there before it is,
@@ -107,14 +107,14 @@ impl Bwrap {
     }
 
     fn log(&self, session: &Session) -> io::Result<File> {
-        let path = self.place.log(&session.id);
+        let path = self.data_dir.log(&session.id);
         OpenOptions::new().append(true).create(true).mode(0o600).open(path)
     }
 
     /// Waits until the server inside says that it is there.
     fn await_server(&self, session: &Session, dir: &Path, since: u64) -> Result<(), BackendError> {
         client::hello(dir, client::READY).map(drop).map_err(|error| {
-            keeper::wait_for_the_last_word(&self.place.log(&session.id));
+            log_writer::wait_for_the_last_word(&self.data_dir.log(&session.id));
             let tail = self.tail(session, since);
             let message = if tail.is_empty() {
                 format!("the session `{}` did not start: {error}", session.name)
@@ -127,7 +127,7 @@ impl Bwrap {
 
     /// What is seen from outside; where there is somebody to ask about the agent, they were asked.
     fn ask(&self, session: &Session) -> (Observed, Option<OwnedFd>) {
-        let dir = self.place.runtime(&session.id);
+        let dir = self.data_dir.runtime(&session.id);
         let Some(holder) = holder::of(&dir.join(LOCK)) else {
             let up = session.wanted == Wanted::Up;
             return (Observed::only(if up { State::Killed } else { State::Stopped }), None);
@@ -138,12 +138,12 @@ impl Bwrap {
     }
 
     fn log_length(&self, session: &Session) -> u64 {
-        std::fs::metadata(self.place.log(&session.id)).map_or(0, |log| log.len())
+        std::fs::metadata(self.data_dir.log(&session.id)).map_or(0, |log| log.len())
     }
 
     fn tail(&self, session: &Session, since: u64) -> String {
         let read = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(self.place.log(&session.id))?;
+            let mut file = File::open(self.data_dir.log(&session.id))?;
             let length = file.metadata()?.len();
             file.seek(SeekFrom::Start(since.min(length).max(length.saturating_sub(TAIL))))?;
             let mut bytes = Vec::new();
@@ -154,7 +154,7 @@ impl Bwrap {
     }
 }
 
-impl Backend for Bwrap {
+impl Backend for Local {
     fn kind(&self) -> BackendKind {
         BackendKind::Bwrap
     }
@@ -168,7 +168,7 @@ impl Backend for Bwrap {
     }
 
     fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
-        let dir = self.place.runtime(&session.id);
+        let dir = self.data_dir.runtime(&session.id);
         let since = self.log_length(session);
         record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
             private_dir(&dir)
@@ -199,19 +199,19 @@ impl Backend for Bwrap {
     }
 
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError> {
-        let dir = self.place.runtime(&session.id);
+        let dir = self.data_dir.runtime(&session.id);
         same_protocol(session, &dir)?;
         client::start(&dir, exec).map_err(|error| unreachable(session, error))
     }
 
     fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
-        let dir = self.place.runtime(&session.id);
+        let dir = self.data_dir.runtime(&session.id);
         same_protocol(session, &dir)?;
         client::attach(&dir, size).map_err(|error| unreachable(session, error))
     }
 
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
-        let dir = self.place.runtime(&session.id);
+        let dir = self.data_dir.runtime(&session.id);
         match thing.kind {
             ThingKind::Process => holder::end(&dir.join(LOCK))
                 .map_err(|error| BackendError::new("cannot end the session's processes", error)),
@@ -225,16 +225,16 @@ impl Backend for Bwrap {
         }
     }
 
-    fn strays(&self, known: &dyn Known) -> Result<Vec<Stray>, BackendError> {
+    fn strays(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
         let failed = |error: io::Error| BackendError::new("cannot look for what is left", error);
-        let entries = match std::fs::read_dir(self.place.data().join("up")) {
+        let entries = match std::fs::read_dir(self.data_dir.path().join("up")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(failed)?,
         };
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         let stray = names.filter_map(|identity| {
             let session = identity.strip_suffix(".lock").unwrap_or(&identity).to_owned();
-            (!known.session(&session)).then_some(Stray {
+            (!record.session(&session)).then_some(Stray {
                 backend: BackendKind::Bwrap,
                 identity,
                 session,
@@ -245,7 +245,7 @@ impl Backend for Bwrap {
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
-        let path = self.place.data().join("up").join(&stray.identity);
+        let path = self.data_dir.path().join("up").join(&stray.identity);
         let gone = if path.is_dir() {
             holder::end(&path.join(LOCK)).and_then(|()| std::fs::remove_dir_all(&path))
         } else {

@@ -68,7 +68,7 @@ pub struct Discarded {
 }
 
 /// Checks paths of a request. The kernel knows none that is empty or contains NUL.
-pub(in crate::serve) fn check_paths(paths: &[String]) -> Result<(), Problem> {
+pub(in crate::http) fn check_paths(paths: &[String]) -> Result<(), Problem> {
     if paths.iter().any(|path| path.is_empty() || path.contains('\0')) {
         return Err(Problem::new("invalid", "a path is empty or contains NUL"));
     }

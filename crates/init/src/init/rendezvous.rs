@@ -1,5 +1,5 @@
-//! The door: listeners in the container's own network, handed to whoever serves them outside. Nothing of
-//! ours runs inside to be killed or traced, and while nobody serves them, nothing passes.
+//! Rendezvous: the container passes its listening sockets to the proxy over a Unix socket (`SCM_RIGHTS`, unix(7)).
+//! No process of ours serves inside, where it could be killed or traced. While no proxy serves, nothing passes.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -17,16 +17,16 @@ use super::step::StepError;
 const SOON: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_secs(2);
 
-/// Where the door is, and what goes through it.
+/// Path of the rendezvous socket, and the listeners to pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct RendezvousSettings {
     pub(crate) path: PathBuf,
     pub(crate) address: Ipv4Addr,
     pub(crate) ports: Vec<Port>,
 }
 
-/// The listeners, and the connection to whoever serves them.
-pub(crate) struct Door {
+/// The listeners, and the connection to the proxy.
+pub(crate) struct Rendezvous {
     path: PathBuf,
     sockets: Vec<OwnedFd>,
     server: Option<OwnedFd>,
@@ -34,37 +34,37 @@ pub(crate) struct Door {
     pause: Duration,
 }
 
-impl Door {
-    /// Opens the listeners, and knocks for the first time.
-    pub(crate) fn open(wanted: &Wanted) -> Result<Self, StepError> {
+impl Rendezvous {
+    /// Opens the listeners, and offers them for the first time.
+    pub(crate) fn open(wanted: &RendezvousSettings) -> Result<Self, StepError> {
         let listen = |port: &Port| match port {
             Port::Tcp(port) => TcpListener::bind((wanted.address, *port)).map(OwnedFd::from),
             Port::Udp(port) => UdpSocket::bind((wanted.address, *port)).map(OwnedFd::from),
         };
         let sockets = wanted.ports.iter().map(listen).collect::<io::Result<_>>()?;
-        let mut door = Self {
+        let mut rendezvous = Self {
             path: wanted.path.clone(),
             sockets,
             server: None,
             again: Instant::now(),
             pause: SOON,
         };
-        door.knock();
-        Ok(door)
+        rendezvous.offer();
+        Ok(rendezvous)
     }
 
-    /// What becomes readable when there is an answer, or nobody any more.
+    /// Returns the connection, which becomes readable when the proxy answers or goes away.
     pub(crate) fn server(&self) -> Option<BorrowedFd<'_>> {
         self.server.as_ref().map(AsFd::as_fd)
     }
 
-    /// When to knock again, if nobody is there.
+    /// Returns when to offer the listeners again, if no proxy serves them.
     pub(crate) fn again(&self) -> Option<Instant> {
         self.server.is_none().then_some(self.again)
     }
 
-    /// Hands the listeners over, if somebody is there and it is time to.
-    pub(crate) fn knock(&mut self) {
+    /// Passes the listeners to the proxy, if it is there and the back-off has passed.
+    pub(crate) fn offer(&mut self) {
         if self.server.is_some() || Instant::now() < self.again {
             return;
         }

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
-use super::routes::{Word, word};
+use super::extract::{Word, word};
 use super::wire::{self, Applied, Discarded, Problem, Reverted};
 use crate::session::Session;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -13,13 +13,11 @@ use serde::Deserialize;
 
 use super::access::{self, Access};
 use super::answer::{Refused, blocking, find};
+use super::extract::{Word, word};
 use super::wire::{Create, Health, Problem, Session, Sessions, Usage};
 use super::{Shared, exec, files, listen, logs, openapi, review};
 use crate::service::{Brought, Differing, Seen, Service};
 use crate::session::State as SessionState;
-
-/// A word of a path.
-pub(super) type Word = Result<Path<String>, PathRejection>;
 
 /// Every call there is, for callers of one kind.
 pub(super) fn all(shared: Arc<Shared>, access: Access) -> Router {
@@ -106,14 +104,6 @@ async fn create(
     .await?;
     let status = if brought == Brought::WasUp { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(seen.into())))
-}
-
-/// The word of a path, or why it is none.
-pub(super) fn word(word: Word) -> Result<String, Refused> {
-    let wrong = |error: PathRejection| {
-        Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
-    };
-    word.map(|Path(word)| word).map_err(wrong)
 }
 
 async fn show(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {

@@ -12,8 +12,8 @@ use sandbox_layers::review::{
 };
 
 use super::Call;
-use crate::serve::answer::Refused;
-use crate::serve::wire::{Applied, Apply, Blocking, Discard, Discarded, Problem, Reverted, Undo};
+use crate::http::answer::Refused;
+use crate::http::wire::{Applied, Apply, Blocking, Discard, Discarded, Problem, Reverted, Undo};
 
 /// Largest patch that is sent.
 const LARGEST: usize = 64 << 20;

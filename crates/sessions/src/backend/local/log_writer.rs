@@ -1,5 +1,5 @@
-//! The log of a session, and whoever watches it. What runs inside writes to a terminal whose other end
-//! is read here, outside: it can add to its log, and never take anything away.
+//! Writer of a session's log, and its viewers. Programs inside write to a terminal whose other end is read here,
+//! outside: they can append to the log, and remove nothing from it.
 
 mod viewer;
 
@@ -17,23 +17,23 @@ use sandbox_linux::{fd, socket};
 use viewer::Viewer;
 pub(super) use viewer::{LEAVE, RESIZE, WATCH};
 
-/// A log that grows longer begins anew; the one before it is kept.
+/// Size at which the log is rotated; one old log is kept.
 const LONGEST: u64 = 8 << 20;
 
-/// How long whoever wants to read the end of a log waits for it.
+/// Limit of the wait for the end of a log.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the log goes, and where watchers come.
+/// Paths of the log and of the viewers' socket.
 pub(super) struct Logs {
     pub(super) present: PathBuf,
     pub(super) before: PathBuf,
     pub(super) runtime: PathBuf,
 }
 
-/// Writes down what comes from the terminal until nobody has its other end any more. For a process
-/// of its own, which begins by giving up everything else that it has open. Only the session's lock it
-/// holds on to: who waits for that waits for the last process that could still say something.
-pub(super) fn keep(terminal: OwnedFd, lock: &OwnedFd, logs: &Logs) -> io::Result<()> {
+/// Copies the terminal's output to the log until the last process has closed the other end. Runs in a process of
+/// its own, which closes every other descriptor first. It keeps the session's lock: a caller that waits for the
+/// lock waits for the last process that could still write.
+pub(super) fn run(terminal: OwnedFd, lock: &OwnedFd, logs: &Logs) -> io::Result<()> {
     let nothing = socket::nothing()?;
     fd::replace(0, lock)?;
     for number in [1, 2] {
@@ -47,10 +47,10 @@ pub(super) fn keep(terminal: OwnedFd, lock: &OwnedFd, logs: &Logs) -> io::Result
     socket::do_not_wait(listener.as_fd())?;
     let log = open(logs)?;
     let length = log.metadata()?.len();
-    Keeper { terminal: terminal.into(), listener, logs, log, length, viewers: Vec::new() }.run()
+    LogWriter { terminal: terminal.into(), listener, logs, log, length, viewers: Vec::new() }.run()
 }
 
-struct Keeper<'l> {
+struct LogWriter<'l> {
     terminal: File,
     listener: OwnedFd,
     logs: &'l Logs,
@@ -59,7 +59,7 @@ struct Keeper<'l> {
     viewers: Vec<Viewer>,
 }
 
-impl Keeper<'_> {
+impl LogWriter<'_> {
     fn run(&mut self) -> io::Result<()> {
         let mut text = [0; 16 << 10];
         loop {

@@ -12,10 +12,10 @@ use sandbox_linux::{fd, holder, process, signal, socket};
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
-use super::keeper::{self, Logs};
+use super::log_writer::{self, Logs};
 use super::{policy, server, shape};
+use crate::data_dir::DataDir;
 use crate::error::{ControlError, ShapeError};
-use crate::place::Place;
 use crate::session::{Session, SessionId};
 use crate::store::Store;
 
@@ -78,21 +78,21 @@ pub fn run(host: &Host, session: &Session, events: &mut dyn Events) -> Result<u8
 }
 
 /// What is on record of a session that is about to be run.
-pub fn recall(place: &Place, id: &str) -> Result<Session, ControlError> {
+pub fn recall(data_dir: &DataDir, id: &str) -> Result<Session, ControlError> {
     let unknown = || ControlError::Unknown(id.to_owned());
     let id = SessionId::parse(id).ok_or_else(unknown)?;
-    Store::open(&place.database())?.get(&id)?.ok_or_else(unknown)
+    Store::open(&data_dir.database())?.get(&id)?.ok_or_else(unknown)
 }
 
 /// Leaves the caller behind and runs `body` in a process that nobody waits for. It has the
 /// session's socket as descriptor 0, and a terminal whose other end goes to the log as 1 and 2.
 ///
 /// The caller must be single-threaded, with the lock as descriptor 1 and the log as 2.
-pub fn detach(place: &Place, session: &Session, body: impl FnOnce() -> i32) -> io::Result<()> {
+pub fn detach(data_dir: &DataDir, session: &Session, body: impl FnOnce() -> i32) -> io::Result<()> {
     let logs = Logs {
-        present: place.log(&session.id),
-        before: place.old_log(&session.id),
-        runtime: place.runtime(&session.id),
+        present: data_dir.log(&session.id),
+        before: data_dir.old_log(&session.id),
+        runtime: data_dir.runtime(&session.id),
     };
     process::fork(|| {
         // Held until this process ends; the sandbox's own processes do not get it.
@@ -113,7 +113,7 @@ fn settle_in(logs: &Logs) -> io::Result<OwnedFd> {
     drop(theirs);
     let mut ours = Some(ours);
     process::fork(|| match ours.take() {
-        Some(ours) => i32::from(keeper::keep(ours, &lock, logs).is_err()),
+        Some(ours) => i32::from(log_writer::run(ours, &lock, logs).is_err()),
         None => ExitCode::Failure.into(),
     })?;
     Ok(lock)

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
-use super::routes::{Word, word};
+use super::extract::{Word, word};
 use super::websocket::{self, Socket};
 use super::wire::{self, Control, Exit, Problem};
 use crate::backend::{Connection, EndOfInput, Ended, Exec, Process, Stream};
@@ -42,8 +42,8 @@ pub(super) async fn open(
     request: Request,
 ) -> Result<Response, Refused> {
     let name = word(name)?;
-    let place = Arc::clone(&shared.room).try_acquire_owned();
-    let place = place.map_err(|_| Problem::new("busy", "too many commands at a time"))?;
+    let permit = Arc::clone(&shared.room).try_acquire_owned();
+    let permit = permit.map_err(|_| Problem::new("busy", "too many commands at a time"))?;
     // Who names a session that is not there hears so before anything else.
     let session = blocking(&shared, move |operator| Ok(find(operator, &name)?.1)).await?;
     websocket::upgrade(request, move |mut socket| async move {
@@ -66,7 +66,7 @@ pub(super) async fn open(
             let _ = socket.send(Message::text(text)).await;
         }
         let _ = socket.close(None).await;
-        drop(place);
+        drop(permit);
     })
 }
 

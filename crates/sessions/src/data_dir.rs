@@ -12,9 +12,9 @@ use crate::session::SessionId;
 
 /// The data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place(PathBuf);
+pub struct DataDir(PathBuf);
 
-impl Place {
+impl DataDir {
     /// The user's own, which need not exist yet.
     pub fn of(host: &Host) -> Result<Self, ControlError> {
         let data = host.data_dir().ok_or(ControlError::NoHome)?;
@@ -27,7 +27,7 @@ impl Place {
     }
 
     /// The directory itself.
-    pub fn data(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 

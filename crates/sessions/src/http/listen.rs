@@ -31,7 +31,7 @@ pub(super) const LONGEST: usize = 1 << 20;
 pub(super) async fn serve(mut listener: impl Listener, routes: Router) {
     let room = Arc::new(Semaphore::new(MOST));
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let (io, _) = listener.accept().await;
         let routes = TowerToHyperService::new(routes.clone());
         tokio::spawn(async move {
@@ -39,7 +39,7 @@ pub(super) async fn serve(mut listener: impl Listener, routes: Router) {
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
             // Who breaks off, or says nothing, is told nothing.
             let _ = builder.serve_connection(TokioIo::new(io), routes).with_upgrades().await;
-            drop(place);
+            drop(permit);
         });
     }
 }
