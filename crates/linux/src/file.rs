@@ -1,5 +1,6 @@
 //! Questions about files.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -42,13 +43,37 @@ pub fn readable(path: &Path) -> bool {
         || rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Whether a directory above a path keeps root out as soon as it is in a sandbox: there its powers end at what belongs to
-/// others. Everybody else has been told by the kernel.
-pub fn is_beyond_root(path: &Path) -> bool {
-    rustix::process::geteuid().is_root() && path.ancestors().skip(1).any(is_shut)
+/// Directories that keep root out as soon as it is in a sandbox: there its powers end at what belongs to others. The kernel
+/// has told every other user. Each directory is looked at once.
+#[derive(Debug)]
+pub struct BeyondRoot {
+    is_root: bool,
+    shut: HashMap<PathBuf, bool>,
 }
 
-/// Whether a directory is somebody else's, who lets neither all nor our groups in.
+impl Default for BeyondRoot {
+    fn default() -> Self {
+        Self { is_root: rustix::process::geteuid().is_root(), shut: HashMap::new() }
+    }
+}
+
+impl BeyondRoot {
+    /// Returns true when one of the directories above a path keeps root out.
+    pub fn holds(&mut self, path: &Path) -> bool {
+        self.is_root && path.parent().is_some_and(|dir| self.is_behind(dir))
+    }
+
+    fn is_behind(&mut self, dir: &Path) -> bool {
+        if let Some(known) = self.shut.get(dir) {
+            return *known;
+        }
+        let shut = is_shut(dir) || dir.parent().is_some_and(|parent| self.is_behind(parent));
+        self.shut.insert(dir.to_path_buf(), shut);
+        shut
+    }
+}
+
+/// Returns true when a directory belongs to another user, who lets neither all nor our groups in.
 fn is_shut(dir: &Path) -> bool {
     let Ok(stat) = rustix::fs::stat(dir) else { return false };
     let group = rustix::fs::Gid::from_raw(stat.st_gid);

@@ -42,11 +42,19 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
 
 /// A detached copy of the mounts at and below an open path.
 pub fn clone_tree(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    clone_with(at, OpenTreeFlags::AT_RECURSIVE)
+}
+
+/// A detached copy of the mount at an open path, without what is mounted on it.
+pub fn clone_mount(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    clone_with(at, OpenTreeFlags::empty())
+}
+
+fn clone_with(at: BorrowedFd<'_>, more: OpenTreeFlags) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(at, c"", flags)?)
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(at, c"", flags | more)?)
 }
 
 /// Sets flags on a mount; `recursive` includes what is mounted below it.

@@ -79,10 +79,33 @@ struct Builder {
     made: usize,
     old: OwnedFd,
     new: OwnedFd,
-    /// An empty file that is bound over hidden ones.
-    empty: Option<OwnedFd>,
+    /// Mounts that hide: an empty file and an empty directory, attached where the first of each was needed.
+    masks: [Option<OwnedFd>; 2],
     /// The last bind, to be copied with its flags: one program may stand in for dozens of others.
     bound: Option<(Bound, OwnedFd)>,
+}
+
+/// What hides a path.
+#[derive(Clone, Copy)]
+enum Mask {
+    File,
+    Dir,
+}
+
+impl Mask {
+    /// The mask comes from a file of its own, not from `/dev/null`: a device cannot be opened on
+    /// a mount that forbids devices.
+    fn make(self, stage: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let name = match self {
+            Self::File => Path::new("empty"),
+            Self::Dir => Path::new("empty-dir"),
+        };
+        match self {
+            Self::File => create(stage, name, 0o444, b"")?,
+            Self::Dir => rustix::fs::mkdirat(stage, name, Mode::from_raw_mode(0o555))?,
+        }
+        mount::open_beneath(stage, name)
+    }
 }
 
 /// What two binds have in common that differ in their place only.
@@ -103,7 +126,7 @@ impl Builder {
         let old = mount::open_dir(Path::new("/old"))?;
         // A second look finds what is mounted there by then.
         let new = mount::open_dir(Path::new("/new"))?;
-        let mut builder = Self { stage, made: 0, old, new, empty: None, bound: None };
+        let mut builder = Self { stage, made: 0, old, new, masks: [None, None], bound: None };
         let root = match taken {
             Taken::Whole => mount::clone_tree(builder.old.as_fd())?,
             Taken::Without(_) => builder.memory(0o755)?,
@@ -178,8 +201,9 @@ impl Builder {
             Step::Symlink { target, to } => {
                 Ok(rustix::fs::symlinkat(to, self.parent(target)?, name(target)?)?)
             }
-            Step::EmptyFile { target } => self.empty_file(target),
-            Step::Socket { target } => match self.empty_file(target) {
+            Step::EmptyFile { target } => self.mask(Mask::File, target),
+            Step::EmptyDir { target } => self.mask(Mask::Dir, target),
+            Step::Socket { target } => match self.mask(Mask::File, target) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 done => done,
             },
@@ -240,17 +264,17 @@ impl Builder {
         }
     }
 
-    /// The mask comes from a file of its own, not from `/dev/null`: a device cannot be opened on
-    /// a mount that forbids devices.
-    fn empty_file(&mut self, target: &Path) -> io::Result<()> {
-        if self.empty.is_none() {
-            create(self.stage.as_fd(), Path::new("empty"), 0o444, b"")?;
-            self.empty = Some(mount::open_beneath(self.stage.as_fd(), Path::new("empty"))?);
+    /// Puts an empty file or directory over what lies at `target`. All of one kind are copies of one mount, with its flags.
+    fn mask(&mut self, mask: Mask, target: &Path) -> io::Result<()> {
+        let target = self.target(target)?;
+        if let Some(first) = &self.masks[mask as usize] {
+            return mount::attach(mount::clone_mount(first.as_fd())?.as_fd(), target.as_fd());
         }
-        let empty = self.empty.as_ref().ok_or(Errno::NOENT)?;
-        let tree = mount::clone_tree(empty.as_fd())?;
+        let tree = mount::clone_mount(mask.make(self.stage.as_fd())?.as_fd())?;
         mount::set_flags(tree.as_fd(), Flags { read_only: true, devices: false }, false)?;
-        mount::attach(tree.as_fd(), self.target(target)?.as_fd())
+        mount::attach(tree.as_fd(), target.as_fd())?;
+        self.masks[mask as usize] = Some(tree);
+        Ok(())
     }
 
     fn rebind(&self, source: &Path, target: &Path) -> io::Result<()> {

@@ -258,7 +258,16 @@ fn seccomp_and_landlock_hold_once_they_are_applied() {
 fn host_tree() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::Builder::new().prefix("as-root-").tempdir_in("/var/tmp").unwrap();
     let top = dir.path().canonicalize().unwrap();
-    for path in ["open/file", "home/.ssh/key", "home/.netrc", "plain", "secret/file"] {
+    for path in [
+        "open/file",
+        "home/.ssh/key",
+        "home/.netrc",
+        "plain",
+        "plain-2",
+        "secret/file",
+        "empty/a",
+        "empty-2/a",
+    ] {
         fs::create_dir_all(top.join(path).parent().unwrap()).unwrap();
         fs::write(top.join(path), "host").unwrap();
     }
@@ -280,6 +289,9 @@ fn steps(top: &Path) -> Vec<Step> {
         Step::Tmpfs { target: top.join("secret"), mode: 0o555 },
         Step::Seal { target: top.join("secret") },
         Step::EmptyFile { target: top.join("plain") },
+        Step::EmptyFile { target: top.join("plain-2") },
+        Step::EmptyDir { target: top.join("empty") },
+        Step::EmptyDir { target: top.join("empty-2") },
         Step::Veil { dir: top.join("home"), hidden },
         Step::File { target: tmp.join("made"), mode: 0o400, content: b"made".to_vec() },
         Step::Symlink { target: tmp.join("link"), to: "made".into() },
@@ -310,8 +322,14 @@ fn root_shows_what_the_steps_say() {
         ensure(is_sealed(fs::create_dir("/new")), "the root is sealed")?;
         ensure(fs::read_dir(top.join("secret"))?.next().is_none(), "hidden directory")?;
         ensure(fs::read_dir(top.join("home/.ssh"))?.next().is_none(), "veiled directory")?;
-        ensure(fs::read(top.join("plain"))?.is_empty(), "hidden file")?;
-        ensure(is_sealed(fs::write(top.join("plain"), "")), "which stays empty")?;
+        for file in ["plain", "plain-2"] {
+            ensure(fs::read(top.join(file))?.is_empty(), "hidden file")?;
+            ensure(is_sealed(fs::write(top.join(file), "")), "which stays empty")?;
+        }
+        for dir in ["empty", "empty-2"] {
+            ensure(fs::read_dir(top.join(dir))?.next().is_none(), "masked directory")?;
+            ensure(is_sealed(fs::write(top.join(dir).join("new"), "")), "which stays empty")?;
+        }
         ensure(fs::read(top.join("home/.netrc"))?.is_empty(), "veiled file")?;
         ensure(fs::read_to_string("/tmp/link")? == "made", "a file of ours by a link of ours")?;
         ensure(fs::read_to_string(top.join("open/file"))? == "made", "a second place")?;

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+pub mod name;
 pub mod pattern;
 pub mod resolve;
 

@@ -104,6 +104,11 @@ pub enum Step {
         /// The file.
         target: PathBuf,
     },
+    /// An empty, read-only directory over one that exists. Nothing can be mounted in it: all of them are one.
+    EmptyDir {
+        /// The directory.
+        target: PathBuf,
+    },
     /// An empty, read-only file over a socket, unless it has gone meanwhile.
     Socket {
         /// The socket.
@@ -169,6 +174,7 @@ impl Step {
             | Step::File { target, .. }
             | Step::Symlink { target, .. }
             | Step::EmptyFile { target }
+            | Step::EmptyDir { target }
             | Step::Socket { target }
             | Step::Terminals { target }
             | Step::Processes { target, .. }

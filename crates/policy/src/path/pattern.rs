@@ -2,8 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
 use thiserror::Error;
+
+use super::name::NameMatcher;
 
 /// The longest path the kernel takes.
 const PATH_MAX: usize = 4096;
@@ -18,7 +19,7 @@ pub enum Pattern {
         /// The part without special characters.
         base: PathBuf,
         /// One matcher for each further name; `None` stands for `**`.
-        segments: Vec<Option<GlobMatcher>>,
+        segments: Vec<Option<NameMatcher>>,
     },
 }
 
@@ -109,41 +110,8 @@ pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-fn matcher(segment: &str, text: &str) -> Result<GlobMatcher, PatternError> {
-    GlobBuilder::new(&plain_braces(segment))
-        .literal_separator(true)
-        .backslash_escape(true)
-        .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| bad(text, &error.kind().to_string()))
-}
-
-/// Braces are ordinary characters here; `globset` would read them as alternatives, but not within `[…]`.
-fn plain_braces(segment: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = segment;
-    while let Some(letter) = rest.chars().next() {
-        let taken = match letter {
-            '[' => class_length(rest),
-            '\\' => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
-            _ => letter.len_utf8(),
-        };
-        if matches!(letter, '{' | '}') {
-            plain.push('\\');
-        }
-        let (done, left) = rest.split_at(taken);
-        plain.push_str(done);
-        rest = left;
-    }
-    plain
-}
-
-/// How long `[…]` is; a bracket at its start is a member of it.
-fn class_length(text: &str) -> usize {
-    let inner = text.strip_prefix('[').unwrap_or(text);
-    let inner = inner.strip_prefix(['!', '^']).unwrap_or(inner);
-    let members = inner.strip_prefix(']').unwrap_or(inner);
-    members.find(']').map_or(text.len(), |end| text.len() - members.len() + end + 1)
+fn matcher(segment: &str, text: &str) -> Result<NameMatcher, PatternError> {
+    NameMatcher::parse(segment).map_err(|error| bad(text, &error.kind().to_string()))
 }
 
 fn bad(pattern: &str, reason: &str) -> PatternError {
@@ -214,7 +182,7 @@ mod tests {
         ] {
             let Ok(Pattern::Glob { base, segments }) = parse(text) else { panic!("{text}") };
             assert_eq!(base, Path::new(expected), "{text}");
-            let fits = |(segment, name): (&Option<GlobMatcher>, &&str)| match segment {
+            let fits = |(segment, name): (&Option<NameMatcher>, &&str)| match segment {
                 Some(matcher) => matcher.is_match(name),
                 None => *name == "**",
             };

@@ -6,10 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use globset::GlobMatcher;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::name::NameMatcher;
 use super::pattern::{Pattern, PatternError, clean};
 use crate::config::{Access, Origin, PathRule, Sourced};
 
@@ -185,7 +185,7 @@ fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
 }
 
 /// The existing paths below `base` that the segments match, each once.
-pub fn expand(base: &Path, segments: &[Option<GlobMatcher>]) -> Vec<PathBuf> {
+pub fn expand(base: &Path, segments: &[Option<NameMatcher>]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(base, segments, &mut found);
     found.sort();
@@ -193,7 +193,7 @@ pub fn expand(base: &Path, segments: &[Option<GlobMatcher>]) -> Vec<PathBuf> {
     found
 }
 
-fn walk(dir: &Path, segments: &[Option<GlobMatcher>], found: &mut Vec<PathBuf>) {
+fn walk(dir: &Path, segments: &[Option<NameMatcher>], found: &mut Vec<PathBuf>) {
     let Some((first, rest)) = segments.split_first() else {
         found.push(dir.to_path_buf());
         return;
@@ -215,7 +215,7 @@ fn walk(dir: &Path, segments: &[Option<GlobMatcher>], found: &mut Vec<PathBuf>) 
                     walk(&entry.path(), segments, found);
                 }
             }
-            Some(matcher) if matcher.is_match(Path::new(&entry.file_name())) => {
+            Some(matcher) if matcher.is_match(entry.file_name()) => {
                 if rest.is_empty() || is_dir || fs::metadata(entry.path()).is_ok_and(|m| m.is_dir())
                 {
                     walk(&entry.path(), rest, found);

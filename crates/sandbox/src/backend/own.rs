@@ -222,7 +222,10 @@ impl Steps {
             View::ReadWrite | View::Pin => self.bind(&mount.source, &mount.target, false, false),
             View::ReadOnly => self.bind(&mount.source, &mount.target, true, false),
             View::Device => self.bind(&mount.source, &mount.target, false, true),
-            View::EmptyDir => self.tmpfs(&mount.target, 0o555),
+            View::EmptyDir if has_content(plan, mount) => self.tmpfs(&mount.target, 0o555),
+            View::EmptyDir => {
+                self.list.push(Step::EmptyDir { target: mount.target.clone() });
+            }
             View::EmptyFile => self.list.push(Step::EmptyFile { target: mount.target.clone() }),
         }
     }
@@ -367,7 +370,8 @@ impl Steps {
 
     /// Nothing made here can be changed, apart from `/tmp` and the runtime directory of the user.
     fn seals(&mut self, plan: &Plan, veil: Option<&Veil>) {
-        for mount in plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir) {
+        let empty = plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir);
+        for mount in empty.filter(|mount| has_content(plan, mount)) {
             if veil.is_none_or(|veil| !is_veiled(plan, veil, mount)) {
                 self.list.push(Step::Seal { target: mount.target.clone() });
             }
@@ -385,6 +389,13 @@ fn links(veil: &Veil) -> impl Iterator<Item = (&Path, PathBuf)> {
         let name = path.file_name().unwrap_or_default();
         (path.as_path(), Path::new(FILES_DIR).join(index.to_string()).join(name))
     })
+}
+
+/// Returns true when something is made in a hidden directory after it was hidden.
+fn has_content(plan: &Plan, hidden: &Mount) -> bool {
+    let resolver = plan.runtime.resolver.as_ref();
+    let is_inside = |file: &ResolverFile| file.create && file.target.starts_with(&hidden.target);
+    has_below(&plan.mounts, &hidden.target) || resolver.is_some_and(is_inside)
 }
 
 fn is_linked(veil: &Veil, mount: &Mount) -> bool {

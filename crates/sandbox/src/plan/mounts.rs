@@ -18,7 +18,7 @@ use crate::preset::Presets;
 use crate::specificity::{Decision, Decisions};
 use crate::wrapper::Commands;
 use sandbox_git::protect::{self as git, GitError, GitProtection};
-use sandbox_linux::file;
+use sandbox_linux::file::{self, BeyondRoot};
 use sandbox_protocol::layout::RUNTIME_DIR;
 
 /// What a path shows while the list grows.
@@ -35,6 +35,7 @@ struct Builder {
     tmp: Tmp,
     ground_writable: bool,
     mounts: BTreeMap<OsString, Mount>,
+    beyond_root: BeyondRoot,
 }
 
 /// All mounts, parents first.
@@ -48,7 +49,7 @@ pub(super) fn build(
 ) -> Result<Vec<Mount>, PlanError> {
     let root = decisions.at(Path::new("/"));
     let ground_writable = root.is_some_and(|decision| decision.rule.access == Access::Rw);
-    let mut builder = Builder { tmp: config.tmp.value, ground_writable, mounts: BTreeMap::new() };
+    let mut builder = Builder::new(config, ground_writable, BTreeMap::new());
     if config.tmp.value == Tmp::Host {
         builder.bind(Path::new("/tmp"), Kind::Dir, View::ReadWrite, &config.tmp.origin);
     }
@@ -83,7 +84,7 @@ pub(super) fn resolver_file(
     resolver: &mut Resolver,
 ) -> Option<ResolverFile> {
     let mounts = mounts.iter().map(|mount| (mount.target.clone().into(), mount.clone())).collect();
-    let builder = Builder { tmp: config.tmp.value, ground_writable, mounts };
+    let builder = Builder::new(config, ground_writable, mounts);
     let path = Path::new("/etc/resolv.conf");
     if let Some(target) = builder.first_empty(path) {
         return Some(ResolverFile { target, create: true });
@@ -94,6 +95,11 @@ pub(super) fn resolver_file(
 }
 
 impl Builder {
+    fn new(config: &Config, ground_writable: bool, mounts: BTreeMap<OsString, Mount>) -> Self {
+        let tmp = config.tmp.value;
+        Self { tmp, ground_writable, mounts, beyond_root: BeyondRoot::default() }
+    }
+
     fn state(&self, path: &Path) -> State {
         match upward(path).find_map(|path| self.mounts.get(path)) {
             Some(mount) => match mount.view {
@@ -138,7 +144,7 @@ impl Builder {
 
     fn bind(&mut self, path: &Path, kind: Kind, view: View, origin: &Origin) {
         // Nothing can be mounted where nobody inside can come, nor needs to be.
-        if view != View::ReadWrite && sandbox_linux::file::is_beyond_root(path) {
+        if view != View::ReadWrite && self.beyond_root.holds(path) {
             return;
         }
         let create = matches!(self.above(path), State::Empty | State::Own);

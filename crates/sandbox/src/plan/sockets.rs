@@ -12,7 +12,7 @@ use crate::config::{Config, Sourced};
 use crate::host::Host;
 use crate::path::pattern::Pattern;
 use crate::path::resolve::Resolver;
-use sandbox_linux::file;
+use sandbox_linux::file::{self, BeyondRoot};
 
 /// The sockets of `sockets = […]`, as written and resolved.
 pub(super) fn opened(
@@ -111,8 +111,9 @@ pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
             sockets.extend(sockets_in(&dir));
         }
     }
+    let mut beyond_root = BeyondRoot::default();
     let wanted = |path: &PathBuf| {
-        !opened.contains(path) && is_visible(path, mounts) && !file::is_beyond_root(path)
+        !opened.contains(path) && is_visible(path, mounts) && !beyond_root.holds(path)
     };
     sockets.into_iter().filter(wanted).collect()
 }

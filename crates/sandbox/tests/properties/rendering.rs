@@ -116,6 +116,7 @@ fn line(step: &Step) -> String {
         Step::Processes { target, guarded } => {
             format!("processes {} {guarded:?}", target.display())
         }
+        Step::EmptyDir { target } => format!("empty dir {}", target.display()),
         Step::Seal { target } => format!("seal {}", target.display()),
         Step::Veil { dir, hidden } => {
             let ssh: Vec<_> = hidden.iter().filter(|(path, _)| path.starts_with(".ssh")).collect();

@@ -50,7 +50,9 @@ pub(crate) fn by_steps(plan: &Plan, veiling: Veiling, path: &Path) -> View {
         Step::Bind { target, read_only, .. } if path.starts_with(target) => {
             Some(if *read_only { View::ReadOnly } else { View::Writable })
         }
-        Step::Tmpfs { target, .. } | Step::EmptyFile { target } if path.starts_with(target) => {
+        Step::Tmpfs { target, .. } | Step::EmptyFile { target } | Step::EmptyDir { target }
+            if path.starts_with(target) =>
+        {
             Some(View::Hidden)
         }
         Step::Rebind { target, .. } if path.starts_with(target) => Some(View::ReadOnly),
