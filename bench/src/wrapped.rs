@@ -15,7 +15,9 @@ const REAL: &str = "/run/agent-sandbox/bin/git";
 
 /// Milliseconds: through the launcher, and without it.
 pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<(f64, f64), BenchError> {
-    let own = std::env::current_exe()?;
+    // A copy beside home: the checkout may lie below `/tmp`, which is private to a sandbox.
+    let own = stage.path("bench");
+    std::fs::copy(std::env::current_exe()?, &own)?;
     let inside = stage.ours("git inside").words([own]).words([INSIDE, &rounds.to_string()]);
     let output =
         inside.ready()?.command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output()?;
