@@ -4,6 +4,7 @@
 //! git has checked, then refs and their logs, then `HEAD`, then the index.
 
 mod steps;
+mod symbolic;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -126,6 +127,7 @@ impl<'t> Taker<'t> {
                 taken.refs.push(change);
             }
         }
+        self.leave_dangling(&mut taken, &mut waiting)?;
         for checkout in &repository.checkouts {
             if !self.is_checkout_meant(checkout) {
                 continue;

@@ -465,3 +465,33 @@ fn a_shallow_fetch_in_the_session_is_refused_with_a_way_out() {
     assert!(run.messages().contains("--unshallow"), "{run}");
     is_sound(&world);
 }
+
+#[test]
+fn a_symbolic_ref_waits_for_its_target_and_is_refused_without_one() {
+    let world = repository();
+    git(&world, "git branch used; git symbolic-ref refs/heads/user refs/heads/used");
+    let world = world.without_env("AGENT_SANDBOX_MOUNTS");
+    let free = ["--cow", "--session", "s", "--cmd", "git=true", "sh", "-ec"];
+    let script = "git checkout -qb held; echo x > .envrc; git add .envrc; git commit -qm held; git checkout -q main; \
+        git symbolic-ref refs/heads/follows refs/heads/held; git symbolic-ref refs/heads/again refs/heads/follows; \
+        git symbolic-ref refs/heads/none refs/heads/nothing; git symbolic-ref refs/heads/round refs/heads/round; \
+        git symbolic-ref refs/heads/sound refs/heads/main; git update-ref -d refs/heads/used";
+    world.run([&free[..], &[script]].concat()).succeeds();
+    let run = world.run(["apply"]).succeeds();
+    for text in [
+        "follows  stays as it is until `refs/heads/held` is applied",
+        "again  stays as it is until `refs/heads/held` is applied",
+        "refused: .git/refs/heads/none  points to `refs/heads/nothing`, which does not exist",
+        "refused: .git/refs/heads/round  points to `refs/heads/round`, which does not exist",
+        "refused: .git/refs/heads/used  `refs/heads/user` points to it",
+        "held: .git/refs/heads/held",
+    ] {
+        assert!(run.messages().contains(text), "{text}\n{run}");
+    }
+    is_sound(&world);
+    assert_eq!(git(&world, "git rev-parse sound user"), git(&world, "git rev-parse main main"));
+    world.run(["apply", ".git/refs/heads/held"]).succeeds();
+    world.run(["apply"]).succeeds();
+    is_sound(&world);
+    assert_eq!(git(&world, "git rev-parse follows again"), git(&world, "git rev-parse held held"));
+}

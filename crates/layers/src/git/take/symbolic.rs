@@ -1,0 +1,79 @@
+//! Refs that point to other refs: none may point to nothing afterwards, which `git fsck` rejects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::super::{RefChange, Value};
+use super::{Taken, Taker};
+use crate::apply::ApplyError;
+use crate::repository::of_host;
+
+/// Git follows as many.
+const MAX_DEPTH: usize = 5;
+
+type Refs = BTreeMap<String, Value>;
+
+impl<'t> Taker<'t> {
+    /// Leaves out symbolic refs whose target would be missing, and deletions of a target that is
+    /// still in use. `HEAD` may name a branch that does not exist yet.
+    pub(super) fn leave_dangling(
+        &mut self,
+        taken: &mut Taken<'t>,
+        waiting: &mut BTreeSet<&'t str>,
+    ) -> Result<(), ApplyError> {
+        if !taken.refs.iter().any(|change| !matches!(change.after, Some(Value::Id(_)))) {
+            return Ok(());
+        }
+        let dir = &self.repository.dir;
+        let failed = |source| ApplyError::Host { path: dir.clone(), source };
+        let host = of_host(self.target.host, dir).map_err(failed)?;
+        // Leaving one out can take the target of another one away.
+        while let Some((change, target)) = dangling(&host, &taken.refs) {
+            let inner = Path::new(&change.name);
+            if change.after.is_some() && waiting.contains(target.as_str()) {
+                self.note(inner, format!("stays as it is until `{target}` is applied"));
+            } else if change.after.is_some() {
+                self.refuse(inner, format!("points to `{target}`, which does not exist"));
+            } else {
+                self.refuse(inner, format!("`{target}` points to it"));
+            }
+            waiting.insert(&change.name);
+            taken.refs.retain(|other| other.name != change.name);
+        }
+        Ok(())
+    }
+}
+
+/// Finds a change that leaves a symbolic ref without a target: the ref itself and its target, or a
+/// deleted target and the ref of the host.
+fn dangling<'t>(host: &Refs, taken: &[&'t RefChange]) -> Option<(&'t RefChange, String)> {
+    let mut refs = host.clone();
+    for change in taken.iter().filter(|change| change.name.starts_with("refs/")) {
+        match &change.after {
+            Some(after) => drop(refs.insert(change.name.clone(), after.clone())),
+            None => drop(refs.remove(&change.name)),
+        }
+    }
+    let change = |name: &str| taken.iter().copied().find(|change| change.name == name);
+    refs.keys().find_map(|name| {
+        let missing = missing(&refs, name)?;
+        if let Some(change) = change(name) {
+            return Some((change, missing));
+        }
+        let gone = change(&missing).filter(|change| change.after.is_none())?;
+        Some((gone, name.clone()))
+    })
+}
+
+/// Follows a ref, and returns the one at which that ends without an object.
+fn missing(refs: &Refs, name: &str) -> Option<String> {
+    let mut name = name;
+    for _ in 0..=MAX_DEPTH {
+        match refs.get(name) {
+            Some(Value::Id(_)) => return None,
+            Some(Value::Symbolic(next)) => name = next,
+            None => return Some(name.to_owned()),
+        }
+    }
+    Some(name.to_owned())
+}
