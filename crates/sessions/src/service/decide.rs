@@ -6,6 +6,7 @@ use sandbox_core::Host;
 use sandbox_core::config::{Backend as Wish, Config, Cow, CowEngine, Origin, Request, Sourced};
 use sandbox_launch::layers;
 use sandbox_layers::review;
+use sandbox_layers::session::Engine;
 
 use super::Service;
 use crate::backend::{Notice, Planned};
@@ -107,15 +108,27 @@ impl Service {
         if !keeps {
             return Ok(None);
         }
+        let made = layer.as_ref().map(|layer| layer.record().engine);
+        if let (Some(made), Some(asked)) = (made, named_engine(config.cow.value.engine))
+            && made != asked
+        {
+            // Refused before it is recorded: what is on record is what the next `up` continues with.
+            let name = called.as_str().to_owned();
+            return Err(layers::LayersError::OtherEngine { name, made, asked }.into());
+        }
         let work = layer.as_ref().and_then(review::unapplied);
         let off = !config.cow.value.is_on() && matches!(config.cow.origin, Origin::Flag(_));
         if off && work.is_none() {
             return Ok(None);
         }
         let before = existing.as_ref().and_then(|session| recorded(session).ok()?.cow);
+        let fits = |cow: &Cow| {
+            let asked = named_engine(cow.engine);
+            cow.is_on() && (made.is_none() || asked.is_none() || asked == made)
+        };
         Ok(Some(ExistingLayer {
             name: called.as_str().to_owned(),
-            cow: before.filter(|cow| cow.is_on()).unwrap_or(Cow::ON),
+            cow: before.filter(fits).unwrap_or(Cow::ON),
             work: work.unwrap_or_else(|| "none yet".into()),
         }))
     }
@@ -131,6 +144,15 @@ struct ExistingLayer {
 impl ExistingLayer {
     fn refused(&self) -> ControlError {
         ControlError::KeepsChanges { name: self.name.clone(), work: self.work.clone() }
+    }
+}
+
+/// Returns the engine that a request names, if it does not leave the choice to us.
+fn named_engine(asked: CowEngine) -> Option<Engine> {
+    match asked {
+        CowEngine::Overlay => Some(Engine::Overlay),
+        CowEngine::Agentfs => Some(Engine::Agentfs),
+        CowEngine::On | CowEngine::Off => None,
     }
 }
 

@@ -120,6 +120,9 @@ fn must_exist(flags: &Flags, host: &Host) -> Result<(), Failed> {
     let mut known: Vec<String> = up.iter().map(|session| session.name.to_string()).collect();
     let here = sessions.list()?.into_iter().filter(|session| session.record().project == project);
     known.extend(here.map(|session| session.record().name.clone()));
+    // A session that is up and its layer have one name.
+    let mut seen = std::collections::BTreeSet::new();
+    known.retain(|name| seen.insert(name.clone()));
     let begin = format!("`agent-sandbox --session {name} COMMAND` begins one");
     let hint = match nearest(name, &known) {
         Some(near) => format!("did you mean `{near}`? {begin}"),

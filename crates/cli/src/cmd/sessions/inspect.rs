@@ -76,7 +76,7 @@ pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> 
 }
 
 /// What became of an agent, in words.
-pub(crate) fn agent_words(agent: Agent) -> String {
+fn agent_words(agent: Agent) -> String {
     let words = match (agent.running, agent.code) {
         (true, _) => "running".to_owned(),
         (false, Some(code)) => format!("ended with {code}"),

@@ -4,10 +4,11 @@ use sandbox_core::Host;
 use sandbox_layers::review::Summary;
 use sandbox_layers::session::{Session, State};
 use sandbox_linux::clock;
+use sandbox_sessions::backend::Agent;
 use sandbox_sessions::service::Seen;
 use serde::Serialize;
 
-use super::{ago, bytes, inspect, service};
+use super::{ago, bytes, service};
 use crate::args::Flags;
 use crate::cmd::{columns, cow, json};
 use crate::events::report::name;
@@ -23,7 +24,7 @@ struct Line {
     pid: Option<i32>,
     /// Who keeps it up; nothing for a session that only keeps changes.
     backend: Option<&'static str>,
-    agent: Option<String>,
+    agent: Option<Agent>,
     /// Who keeps its changes; nothing where they go straight into the project.
     engine: Option<String>,
     project: String,
@@ -128,7 +129,7 @@ fn join(lines: &mut Vec<Line>, seen: Seen) {
         state: observed.state.as_str(),
         pid: observed.pid,
         backend: Some(session.backend.as_str()),
-        agent: observed.agent.map(inspect::agent_words),
+        agent: observed.agent,
         engine: None,
         project: project.clone(),
         base: vec![project.clone()],

@@ -162,6 +162,8 @@ fn an_agent_is_seen_with_its_end_and_its_restarts() {
         assert!(told.contains(part), "{part}: {told}");
     }
     stage.world.run(["inspect", NAME]).succeeds().stdout_contains("agent    running");
+    let listed = stage.world.run(["ps", "--json"]).succeeds();
+    listed.stdout_contains(r#""state": "running""#).stdout_contains(r#""restarts": 0"#);
     // As PID 1 it does not hear TERM, and nothing is to be done after it.
     assert_eq!(stage.inspect("{{.Config.StopTimeout}}"), "10");
     stage.down().succeeds();

@@ -66,6 +66,7 @@ fn history_lists_applies_and_undos_with_their_counts() {
         let events = || -> Vec<(String, serde_json::Value)> {
             let told = world.run(["history", "-s", "fix", "--json"]).succeeds().output();
             let told: Vec<serde_json::Value> = serde_json::from_str(&told).unwrap();
+            assert_eq!(told[0]["what"], "begin", "{told:?}");
             let is_change = |event: &&serde_json::Value| event.get("changes").is_some();
             let found = told.iter().filter(is_change);
             assert!(told.iter().all(|event| event["at"].as_u64().unwrap() > 1_600_000_000));

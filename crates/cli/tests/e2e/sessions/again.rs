@@ -103,6 +103,23 @@ fn up_goes_on_with_the_changes_that_a_session_keeps_apart() {
 }
 
 #[test]
+fn another_engine_is_refused_and_the_next_up_continues() {
+    let world = World::new().file("project/a", "one\n");
+    let _guard = Up(&world);
+    for (name, made, other) in [("over", "overlay", "agentfs"), ("db", "agentfs", "overlay")] {
+        let (made, other) = (format!("--cow={made}"), format!("--cow={other}"));
+        world.run([&made, "--session", name, "sh", "-c", "echo two > a"]).succeeds();
+        for again in [&[][..], &["--recreate"]] {
+            let refused = world.run([&[&other, "up", "--name", name], again].concat()).code(125);
+            refused.stderr_contains("was made by").stderr_contains(&format!("pass `{made}`"));
+            world.run(["up", "--name", name]).succeeds();
+        }
+        world.run(["exec", "-s", name, "cat", "a"]).succeeds().stdout("two\n");
+    }
+    assert_eq!(world.read("project/a"), "one\n");
+}
+
+#[test]
 fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
     let world = World::new().file("project/a", "one\n");
     let _guard = Up(&world);

@@ -154,7 +154,13 @@ fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
     let sub = world.path("project/sub").display().to_string();
     let said = format!("said file config in {sub}\non a terminal\n");
     eventually("the agent has spoken", || world.run(["logs"]).succeeds().output() == said);
-    world.run(["ps", "--json"]).succeeds().stdout_contains("\"agent\": \"running\"");
+    // Every command tells it in one shape.
+    for words in [["ps", "--json"], ["inspect", "--json"]] {
+        let told: serde_json::Value =
+            serde_json::from_str(&world.run(words).succeeds().output()).unwrap();
+        let agent = told.get(0).unwrap_or(&told)["agent"].clone();
+        assert_eq!((&agent["state"], &agent["restarts"]), (&"running".into(), &0.into()), "{told}");
+    }
     // It is among the processes of the session, and restart starts it anew.
     world.run(inside("pgrep -c sleep")).succeeds().stdout("1\n");
     world.run(["restart"]).succeeds();
