@@ -12,7 +12,7 @@ use sandbox_core::plan::Plan;
 use sandbox_launch::events::{Closed, Events};
 use sandbox_protocol::Hint;
 
-use report::name;
+use sandbox_linux::escape::name;
 
 use crate::ui::{Stdio, Tone, indented, one_line, visible};
 

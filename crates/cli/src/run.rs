@@ -105,7 +105,7 @@ fn dispatch_command(command: Command, flags: &Flags, host: &Host, io: &mut Stdio
         Command::Fs { command: Some(command) } => cmd::fs::run(flags, command, host, io),
         Command::Image { command: None } => Ok(cmd::help_of("image", io)),
         Command::Image { command: Some(Image::Build(build)) } => {
-            cmd::image::build(flags, &build, host, io)
+            cmd::image::build(flags, build, host, io)
         }
         Command::Snapshot { name } => {
             no_sandbox(cmd::sessions::snapshot::take(name.as_deref(), flags, host, io))

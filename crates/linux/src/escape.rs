@@ -2,6 +2,7 @@
 //! turn text.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Escapes control characters but line breaks and tabs, and marks that turn or hide text.
 pub fn visible(text: &str) -> String {
@@ -33,6 +34,11 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
 /// ours.
 pub fn one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Returns a path on one line, escaped.
+pub fn name(path: &Path) -> String {
+    one_line(&path.display().to_string())
 }
 
 /// Escapes a message and joins its lines with blanks.

@@ -8,6 +8,7 @@
 //! config    files and flags → one merged configuration
 //! path      path patterns, resolved against the file system
 //! preset    named sets of rules
+//! starter   the configuration that is written for a project
 //! ```
 
 pub mod host;
@@ -18,5 +19,6 @@ pub mod provider;
 pub mod config;
 pub mod path;
 pub mod preset;
+pub mod starter;
 
 pub use host::Host;

@@ -61,5 +61,6 @@ pub mod watch;
 pub mod exec;
 pub mod guard;
 pub mod doctor;
+pub mod describe;
 
-pub use sandbox_policy::{Host, config, host, network, path, preset, provider, variable};
+pub use sandbox_policy::{Host, config, host, network, path, preset, provider, starter, variable};

@@ -22,6 +22,7 @@ mod path;
 mod command;
 mod variable;
 mod network;
+pub mod page;
 #[cfg(test)]
 mod tests;
 

@@ -8,6 +8,8 @@ pub mod session;
 pub mod store;
 pub mod backend;
 pub mod service;
+pub mod relay;
+pub mod image;
 mod layer;
 pub mod http;
 mod error;

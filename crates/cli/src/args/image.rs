@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use sandbox_sessions::image;
 
 /// Images to run agents in.
 #[derive(Debug, Subcommand)]
@@ -46,23 +47,24 @@ pub(crate) enum Target {
     Minimal,
 }
 
-impl Target {
-    /// Its name in the Dockerfile.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Sandbox => "sandbox",
-            Self::Init => "init",
-            Self::Minimal => "minimal",
+impl From<Target> for image::Target {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Sandbox => Self::Sandbox,
+            Target::Init => Self::Init,
+            Target::Minimal => Self::Minimal,
         }
     }
 }
 
-impl Build {
-    /// What the image is called.
-    pub(crate) fn tag(&self) -> String {
-        self.tag.clone().unwrap_or_else(|| match self.target {
-            Target::Sandbox => "sandbox-image".into(),
+impl From<Build> for image::Build {
+    fn from(build: Build) -> Self {
+        let Build { base, tag, target, packages, init, further } = build;
+        let target = image::Target::from(target);
+        let tag = tag.unwrap_or_else(|| match target {
+            image::Target::Sandbox => "sandbox-image".into(),
             other => format!("sandbox-image:{}", other.name()),
-        })
+        });
+        Self { base, tag, target, packages, init, further }
     }
 }

@@ -25,9 +25,9 @@ use thiserror::Error;
 
 use super::cow;
 use crate::args::Flags;
-use crate::events::report::name;
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
 /// Failure to ask about a session's changes.
 #[derive(Debug, Error)]

@@ -11,9 +11,9 @@ use sandbox_core::config::{
 use serde::Serialize;
 
 use crate::args::Flags;
-use crate::events::report::name;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
 pub(crate) use show::show;
 

@@ -1,9 +1,29 @@
-//! `image`: images to run agents in, from the binaries that are installed here.
+//! `image build`: an image to run agents in, from the binaries that are installed here.
 
-mod build;
-mod context;
-mod docker;
-mod dockerfile;
-mod elf;
+use sandbox_core::Host;
+use sandbox_sessions::image;
 
-pub(crate) use build::run as build;
+use crate::args::Flags;
+use crate::args::image::Build;
+use crate::failed::Outcome;
+use crate::ui::{Stdio, Tone};
+
+/// Builds an image.
+pub(crate) fn build(flags: &Flags, build: Build, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+    let build = image::Build::from(build);
+    if flags.dry_run {
+        io.data(&build.dockerfile());
+        return Ok(0);
+    }
+    let id = build.run(host, &mut |line| io.say(line))?;
+    let image::Build { base, tag, target, .. } = build;
+    if flags.json {
+        let target = target.name();
+        let built = serde_json::json!({ "image": tag, "id": id, "target": target, "base": base });
+        super::json(&built, io);
+    } else {
+        io.labelled(Tone::Good, "built", &format!("`{tag}` on `{base}`"));
+        io.data(&format!("{tag}\n"));
+    }
+    Ok(0)
+}

@@ -5,7 +5,6 @@ pub(crate) mod service;
 pub(crate) mod up;
 pub(crate) mod supervise;
 pub(crate) mod exec;
-mod relay;
 pub(crate) mod down;
 pub(crate) mod logs;
 pub(crate) mod inspect;

@@ -9,9 +9,9 @@ use sandbox_core::config::{Layer, locate};
 use sandbox_protocol::ExitCode;
 
 use crate::args::{Flags, Trust};
-use crate::events::report::name;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
+use sandbox_linux::escape::name;
 
 /// Records that the user accepts a file's content, or the opposite.
 pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>) -> Outcome {

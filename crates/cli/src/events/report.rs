@@ -1,8 +1,9 @@
 //! What the look at the end of a run found, in words.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandbox_core::guard::Report;
+use sandbox_linux::escape::name;
 
 use crate::ui::{Stdio, Tone, one_line};
 
@@ -54,11 +55,6 @@ fn runs_later(report: &Report, whose: &str, io: &mut Stdio<'_>) {
     if report.runs_later_unlisted > 0 {
         io.say(&format!("  … and {} more", report.runs_later_unlisted));
     }
-}
-
-/// A file name on one line, whatever it is made of.
-pub(crate) fn name(path: &Path) -> String {
-    one_line(&path.display().to_string())
 }
 
 /// Lists paths, one on each line.

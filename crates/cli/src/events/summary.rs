@@ -6,8 +6,9 @@ use sandbox_core::guard;
 pub(crate) use sandbox_layers::review::Summary;
 use sandbox_layers::session::Session;
 
-use super::report::{self, name};
+use super::report;
 use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
 /// Prints it: what runs code later first, then how much, then what to do next.
 pub(crate) fn print(summary: &Summary, session: &Session, shifted: &[PathBuf], io: &mut Stdio<'_>) {

@@ -16,9 +16,9 @@ use super::{ask, directory, git, hunks, select, stat, tell_interrupted, undo};
 use crate::args::{Apply, Flags};
 use crate::cmd;
 use crate::cmd::cow;
-use crate::events::report::name;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, and_more, visible};
+use sandbox_linux::escape::name;
 
 /// Applies a session's changes, or those of the paths that were named.
 pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>) -> Outcome {

@@ -94,7 +94,7 @@ fn patch(
 }
 
 fn left_out(left: &LeftOut) -> String {
-    let name = crate::events::report::name;
+    let name = sandbox_linux::escape::name;
     match left {
         LeftOut::Directory(dir) => {
             let dir = name(dir);

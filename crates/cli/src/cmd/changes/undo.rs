@@ -7,9 +7,9 @@ use sandbox_layers::review::Review;
 use sandbox_protocol::ExitCode;
 
 use crate::args::{Flags, Undo};
-use crate::events::report::name;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
 /// Reverts the last apply of a session.
 pub(crate) fn run(flags: &Flags, asked: &Undo, host: &Host, io: &mut Stdio<'_>) -> Outcome {

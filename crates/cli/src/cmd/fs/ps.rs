@@ -5,9 +5,9 @@ use sandbox_layers::mount::State;
 use sandbox_layers::mount::record::{folder, list};
 
 use crate::args::Flags;
-use crate::events::report::name;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
 /// One row for each mount, checked against the kernel's list.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {

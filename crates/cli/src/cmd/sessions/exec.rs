@@ -8,18 +8,19 @@ use std::path::PathBuf;
 use sandbox_core::Host;
 use sandbox_core::config::Cow;
 use sandbox_linux::{pty, socket};
-use sandbox_sessions::backend::{Exec, Stream};
+use sandbox_sessions::backend::{Ended, Exec, Stream};
+use sandbox_sessions::relay;
 use sandbox_sessions::session::{BackendKind, Matching, Session, Wanted};
 use sandbox_sessions::{ControlError, Service};
 
 use thiserror::Error;
 
-use super::{here, relay, service};
+use super::{here, service};
 use crate::args::Flags;
 use crate::args::sessions::One;
 use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
-use crate::ui::Stdio;
+use crate::ui::{Stdio, Tone, indented};
 
 /// How a command was typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +57,10 @@ pub(crate) fn run(
         unshaped(flags, &session)?;
         let exec = prepare(flags, [interactive, tty], command, &session, host)?;
         // Before the command can say anything: whoever hears of it may send a signal.
-        let signals = relay::signals()?;
+        let signals = relay::signals().map_err(failed)?;
         let connection = service.connect(&session, exec)?;
-        return relay::run(connection, &signals, [interactive, tty], io);
+        let ended = relay::run(connection, &signals, [interactive, tty]).map_err(failed)?;
+        return Ok(tell(ended, io));
     }
     if form != Form::Short {
         must_exist(flags, host)?;
@@ -75,10 +77,22 @@ pub(crate) fn run(
 pub(crate) fn attach(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let service = service::open(host)?;
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
-    let signals = relay::signals()?;
+    let signals = relay::signals().map_err(failed)?;
     let connection = service.attach(&session, terminal_size())?;
     io.say("^P ^Q leaves the agent alone again");
-    relay::watch(connection, &signals, io)
+    Ok(tell(relay::watch(connection, &signals).map_err(failed)?, io))
+}
+
+fn failed(error: io::Error) -> Failed {
+    Failed::new(error, None)
+}
+
+/// Prints why a command ended without a code of its own, and returns the code to pass on.
+fn tell(ended: Ended, io: &mut Stdio<'_>) -> u8 {
+    if let Some(why) = &ended.why {
+        io.labelled(Tone::Bad, "error", &indented(why));
+    }
+    ended.code
 }
 
 /// The session that is up under the name that was typed. One that is down and keeps changes apart
@@ -199,7 +213,6 @@ fn prepare(
     session: &Session,
     host: &Host,
 ) -> Result<Exec, Failed> {
-    let failed = |error: io::Error| Failed::new(error, None);
     let mut env = variables(flags, host)?;
     let terminal = tty.then(terminal_size);
     if let Some(term) = host.var("TERM").filter(|_| tty) {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::service;
 use crate::args::Flags;
 use crate::args::sessions::One;
-use crate::events::report::name;
 use crate::failed::Outcome;
 use crate::ui::Stdio;
+use sandbox_linux::escape::name;
 
 /// A session, as `--json` tells it.
 #[derive(Serialize)]

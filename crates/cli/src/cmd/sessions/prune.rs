@@ -13,9 +13,9 @@ use sandbox_sessions::session::{Session as Up, Wanted};
 use super::{ago, here, rm, service};
 use crate::args::{Flags, Prune};
 use crate::cmd::cow;
-use crate::events::report::name;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, visible};
+use sandbox_linux::escape::name;
 
 /// Removes sessions that hold no work and change nothing, were not used for long, or have lost their
 /// base. Work that was not applied goes only with a session that is named.

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::{ago, bytes, service};
 use crate::args::Flags;
 use crate::cmd::{columns, cow, json};
-use crate::events::report::name;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
 /// One session, as `--json` tells it.
 #[derive(Serialize)]

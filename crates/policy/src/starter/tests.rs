@@ -1,7 +1,6 @@
-use sandbox_core::config::file::{Syntax, parse};
-
 use super::survey::is_secret;
 use super::*;
+use crate::config::file::{Syntax, parse};
 
 #[test]
 fn is_secret_tells_secrets_from_samples() {

@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Prepares the base inside the image.
-const PREPARE: &str = include_str!("../../../../../image/prepare");
+const PREPARE: &str = include_str!("../../../../image/prepare");
 
 /// The files of a build.
 #[derive(Debug)]
 pub(super) struct Context {
-    pub dockerfile: String,
+    pub(super) dockerfile: String,
     /// Names in the context, and the programs that they are.
-    pub programs: Vec<(&'static str, PathBuf)>,
+    pub(super) programs: Vec<(&'static str, PathBuf)>,
 }
 
 impl Context {

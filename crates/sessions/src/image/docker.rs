@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use sandbox_core::Host;
+use sandbox_linux::escape::visible;
 
-use super::build::BuildError;
 use super::context::Context;
-use crate::ui::{Stdio as Speech, visible};
+use super::error::BuildError;
 
 /// The program, and a daemon that answers it.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl Docker {
     }
 
     /// Fetches an image.
-    pub(super) fn pull(&self, name: &str, io: &mut Speech<'_>) -> Result<(), BuildError> {
-        let told = self.tell(&["pull".into(), name.into()], None, io)?;
+    pub(super) fn pull(&self, name: &str, said: &mut dyn FnMut(&str)) -> Result<(), BuildError> {
+        let told = self.tell(&["pull".into(), name.into()], None, said)?;
         told.map_err(|said| BuildError::NoBase { name: name.to_owned(), said: last_of(&said) })
     }
 
@@ -46,9 +46,9 @@ impl Docker {
         &self,
         words: &[OsString],
         context: &Context,
-        io: &mut Speech<'_>,
+        said: &mut dyn FnMut(&str),
     ) -> Result<(), BuildError> {
-        let told = self.tell(words, Some(context), io)?;
+        let told = self.tell(words, Some(context), said)?;
         told.map_err(|said| BuildError::Fails { full: is_full(&said), said: last_of(&said) })
     }
 
@@ -63,7 +63,7 @@ impl Docker {
         &self,
         words: &[OsString],
         context: Option<&Context>,
-        io: &mut Speech<'_>,
+        said: &mut dyn FnMut(&str),
     ) -> Result<Result<(), Vec<String>>, BuildError> {
         let start = |error| BuildError::Start(self.0.clone(), error);
         let (reader, writer) = io::pipe().map_err(start)?;
@@ -73,12 +73,12 @@ impl Docker {
         let mut child = command.spawn().map_err(start)?;
         drop(command); // and with it our ends of the pipe
         let input = child.stdin.take();
-        let (said, written) = std::thread::scope(|scope| {
+        let (printed, written) = std::thread::scope(|scope| {
             let written = scope.spawn(move || match (context, input) {
                 (Some(context), Some(input)) => context.write(input),
                 _ => Ok(()),
             });
-            (pass_on(reader, io), written.join())
+            (pass_on(reader, said), written.join())
         });
         let status = child.wait().map_err(start)?;
         match written {
@@ -86,20 +86,20 @@ impl Docker {
             Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(BuildError::Context(error))
             }
-            _ => Ok(if status.success() { Ok(()) } else { Err(said) }),
+            _ => Ok(if status.success() { Ok(()) } else { Err(printed) }),
         }
     }
 }
 
 /// Shows every line, and keeps them.
-fn pass_on(reader: io::PipeReader, io: &mut Speech<'_>) -> Vec<String> {
-    let mut said = Vec::new();
+fn pass_on(reader: io::PipeReader, said: &mut dyn FnMut(&str)) -> Vec<String> {
+    let mut lines = Vec::new();
     for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
         let line = visible(&without_colours(String::from_utf8_lossy(&line).trim_end()));
-        io.say(&line);
-        said.push(line);
+        said(&line);
+        lines.push(line);
     }
-    said
+    lines
 }
 
 /// The older builder paints what a step says on stderr, whoever reads it.

@@ -1,9 +1,10 @@
-//! The file that `init` writes. Its active lines close; what would open something is a comment.
+//! Text of the configuration. Its active lines only close; lines that would open something are comments.
 
 use std::fmt::Write as _;
 
+use sandbox_linux::escape::visible;
+
 use super::survey::Survey;
-use crate::ui::visible;
 
 const HEAD: &str = "\
 // What agents may see, change and run in this project.
@@ -16,7 +17,7 @@ const HEAD: &str = "\
 //   agent-sandbox config schema   every key
 ";
 
-/// The whole file.
+/// Returns the whole file.
 pub(super) fn render(survey: &Survey) -> String {
     let mut text = String::from(HEAD);
     text.push_str(&found(survey));

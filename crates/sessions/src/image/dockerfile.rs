@@ -2,7 +2,7 @@
 //! use: Docker's older builder runs every stage that stands before the wanted one.
 
 /// The stages, as `docker buildx build` reads them.
-const DOCKERFILE: &str = include_str!("../../../../../image/Dockerfile");
+const DOCKERFILE: &str = include_str!("../../../../image/Dockerfile");
 
 /// What stands in the place of the stage that compiles: the files of the context.
 const BUILD: &str = "FROM scratch AS build\nCOPY . /out/\n";

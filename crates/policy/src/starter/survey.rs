@@ -1,33 +1,34 @@
-//! What is found in a project, without reading more than names.
+//! Survey of a project, which reads no more than names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use sandbox_core::preset::lint_files;
 use serde::Serialize;
 
-/// What a project is made of.
+use crate::preset::lint_files;
+
+/// Languages, tools and files of a project that a configuration can speak of.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Survey {
+pub struct Survey {
     /// `repository` or `worktree`.
-    pub(super) git: Option<&'static str>,
+    pub git: Option<&'static str>,
     /// Languages and tools.
-    pub(super) tools: Vec<&'static str>,
+    pub tools: Vec<&'static str>,
     /// Files that hold secrets, relative to the project.
-    pub(super) secrets: Vec<String>,
+    pub secrets: Vec<String>,
     /// Files that a container is made from.
-    pub(super) containers: Vec<String>,
+    pub containers: Vec<String>,
     /// Settings of linters, by the preset that protects them.
-    pub(super) lint: BTreeMap<&'static str, Vec<&'static str>>,
-    /// Directories that are made by tools.
-    pub(super) made: Vec<&'static str>,
-    /// Whether something was not looked at.
-    pub(super) stopped_early: bool,
-    /// Secrets whose names are no text.
+    pub lint: BTreeMap<&'static str, Vec<&'static str>>,
+    /// Directories that tools fill.
+    pub made: Vec<&'static str>,
+    /// True when the survey ended before it had seen every directory.
+    pub stopped_early: bool,
+    /// Secrets whose names are not UTF-8.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) unwritable: Vec<String>,
+    pub unwritable: Vec<String>,
 }
 
 /// A file that tells of a tool.
@@ -57,7 +58,7 @@ const CONTAINERS: &[&str] = &[
     "docker-compose.yml",
 ];
 
-/// Directories that tools fill, and that nobody keeps secrets in.
+/// Directories that tools fill, where no secrets are expected.
 const MADE: &[&str] =
     &["node_modules", "target", "vendor", ".venv", "venv", "dist", "build", ".terraform"];
 
@@ -68,8 +69,8 @@ const DEPTH: usize = 3;
 const ENTRIES: usize = 20_000;
 
 impl Survey {
-    /// Looks at a project.
-    pub(super) fn of(project: &Path) -> Self {
+    /// Surveys a project.
+    pub fn of(project: &Path) -> Self {
         let has = |name: &str| fs::symlink_metadata(project.join(name)).is_ok();
         let mut survey = Self { git: git(project), ..Self::default() };
         let tools = TOOLS.iter().filter(|(file, _)| has(file)).map(|(_, tool)| *tool);
@@ -138,7 +139,7 @@ fn has_extension(name: &str, wanted: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == wanted)
 }
 
-/// Whether a file of this name holds secrets as a rule.
+/// Returns true when files of this name usually hold secrets.
 pub(super) fn is_secret(name: &str) -> bool {
     const SAMPLES: &[&str] =
         &["example", "sample", "template", "tmpl", "dist", "defaults", "schema", "d.ts"];

@@ -1,4 +1,4 @@
-//! Between the user and a command in a session: what is typed, what is said, signals, sizes, the end.
+//! Passes input, output, signals and terminal sizes between the user and a command in a session.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,10 +7,8 @@ use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::signal::{self, Signals};
 use sandbox_linux::{process, pty, socket};
 use sandbox_protocol::exit::by_signal;
-use sandbox_sessions::backend::{Connection, EndOfInput, Ended, Process};
 
-use crate::failed::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, indented};
+use crate::backend::{Connection, EndOfInput, Ended, Process};
 
 /// What a pipe that has room at all has room for.
 const STEP: usize = 4096;
@@ -19,56 +17,26 @@ const STEP: usize = 4096;
 const ENOUGH: usize = 3;
 
 /// Takes the signals that are passed on.
-pub(crate) fn signals() -> Result<Signals, Failed> {
-    let passed = signal::ENDING.into_iter().chain([signal::WINCH]);
-    Signals::of(passed).map_err(|error| Failed::new(error, None))
+pub fn signals() -> io::Result<Signals> {
+    Signals::of(signal::ENDING.into_iter().chain([signal::WINCH]))
 }
 
 /// Stays beside a command until its end.
-pub(crate) fn run(
+pub fn run(
     connection: Connection,
     signals: &Signals,
     [interactive, tty]: [bool; 2],
-    io: &mut Stdio<'_>,
-) -> Outcome {
-    let failed = |error: io::Error| Failed::new(error, None);
-    let relay = Relay::new(connection, interactive).map_err(failed)?;
-    stay(relay, signals, interactive && tty, io)
+) -> io::Result<Ended> {
+    Relay::new(connection, interactive)?.stay(signals, interactive && tty)
 }
 
-/// Watches an agent until it ends, or the user leaves.
-pub(crate) fn watch(connection: Connection, signals: &Signals, io: &mut Stdio<'_>) -> Outcome {
-    let mut relay = Relay::new(connection, true).map_err(|error| Failed::new(error, None))?;
+/// Stays beside an agent until it ends, or the user leaves by ^P ^Q.
+pub fn watch(connection: Connection, signals: &Signals) -> io::Result<Ended> {
+    let mut relay = Relay::new(connection, true)?;
     if let Some(input) = &mut relay.input {
         input.leave = Some(Leave::default());
     }
-    stay(relay, signals, true, io)
-}
-
-fn stay(mut relay: Relay, signals: &Signals, keys: bool, io: &mut Stdio<'_>) -> Outcome {
-    let failed = |error: io::Error| Failed::new(error, None);
-    let stdin = io::stdin();
-    let keyboard = keys && pty::is_terminal(stdin.as_fd());
-    let ended = loop {
-        let turn = {
-            let _raw =
-                keyboard.then(|| pty::Raw::begin(stdin.as_fd())).transpose().map_err(failed)?;
-            relay.run(signals).map_err(failed)?
-        };
-        match turn {
-            Turn::Ended(ended) => break ended,
-            // Only a shell that waits for us could wake us again.
-            Turn::Stopped if keyboard && process::is_in_front() => {
-                process::stop_group().map_err(failed)?;
-            }
-            Turn::Stopped => {}
-        }
-        relay.go_on();
-    };
-    if let Some(why) = &ended.why {
-        io.labelled(Tone::Bad, "error", &indented(why));
-    }
-    Ok(ended.code)
+    relay.stay(signals, true)
 }
 
 /// How a turn of the relay ended.
@@ -102,6 +70,24 @@ impl Relay {
             outputs.push(Pump::new(from, own(io::stderr().as_fd())?));
         }
         Ok(Self { process, input, outputs })
+    }
+
+    fn stay(mut self, signals: &Signals, keys: bool) -> io::Result<Ended> {
+        let stdin = io::stdin();
+        let keyboard = keys && pty::is_terminal(stdin.as_fd());
+        loop {
+            let turn = {
+                let _raw = keyboard.then(|| pty::Raw::begin(stdin.as_fd())).transpose()?;
+                self.run(signals)?
+            };
+            match turn {
+                Turn::Ended(ended) => return Ok(ended),
+                // Only a shell that waits for us could wake us again.
+                Turn::Stopped if keyboard && process::is_in_front() => process::stop_group()?,
+                Turn::Stopped => {}
+            }
+            self.go_on();
+        }
     }
 
     fn run(&mut self, signals: &Signals) -> io::Result<Turn> {
