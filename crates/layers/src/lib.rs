@@ -13,6 +13,7 @@ pub mod mount;
 pub mod database;
 pub mod transfer;
 pub mod overlay;
+pub mod folder;
 pub mod session;
 pub mod host;
 pub mod diff;

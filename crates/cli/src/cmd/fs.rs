@@ -1,7 +1,6 @@
 //! `fs`: copy-on-write filesystems by themselves. One file per command.
 
 pub(crate) mod agentfs;
-pub(crate) mod target;
 pub(crate) mod init;
 pub(crate) mod ls;
 pub(crate) mod diff;
@@ -12,7 +11,6 @@ pub(crate) mod transfer;
 pub(crate) mod mount;
 pub(crate) mod ps;
 mod in_use;
-mod overlay;
 
 use std::path::PathBuf;
 

@@ -10,12 +10,12 @@ use sandbox_layers::tree::{Base as _, Directory};
 use sandbox_layers::{Entry, Layer, LayerError, Node, RelPath};
 use serde_json::json;
 
-use super::{overlay, target};
 use crate::args::Flags;
 use crate::args::fs::Diff;
 use crate::cmd::changes::safe;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
+use sandbox_layers::folder::{self, OverlayDir};
 
 /// One line: what happened, to what, where.
 struct Line {
@@ -58,10 +58,10 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, here: &Path, io: &mut Stdio<'_>) 
 }
 
 fn open(asked: &Diff, here: &Path) -> Result<(Box<dyn Layer>, Option<PathBuf>), Failed> {
-    if let Some(kept) = overlay::find(&asked.target.target, here)? {
+    if let Some(kept) = OverlayDir::find(&asked.target.target, here)? {
         return Ok((Box::new(kept.layer()?), Some(kept.base)));
     }
-    let database = target::open(&asked.target.target, here)?;
+    let database = folder::open(&asked.target.target, here)?;
     let base = database.base().map(Path::to_owned);
     Ok((Box::new(database), base))
 }

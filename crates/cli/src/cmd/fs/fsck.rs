@@ -7,7 +7,9 @@ use sandbox_layers::database::settle;
 use sandbox_protocol::ExitCode;
 use serde_json::json;
 
-use super::{in_use, target};
+use sandbox_layers::folder;
+
+use super::in_use;
 use crate::args::Flags;
 use crate::args::fs::Fsck;
 use crate::failed::Outcome;
@@ -15,7 +17,7 @@ use crate::ui::{Stdio, Tone, visible};
 
 /// Ends with 1 when something is wrong.
 pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let path = target::existing(&fsck.target.target, here)?;
+    let path = folder::existing(&fsck.target.target, here)?;
     // What a killed mount left is no damage: it is put right first, as by the next mount.
     let settled = settle(&path);
     let problems = if fsck.repair {

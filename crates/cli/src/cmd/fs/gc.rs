@@ -5,7 +5,9 @@ use std::path::Path;
 use indicatif::HumanBytes;
 use sandbox_layers::database::{Collected, collect};
 
-use super::{in_use, target};
+use sandbox_layers::folder;
+
+use super::in_use;
 use crate::args::Flags;
 use crate::args::fs::Target;
 use crate::failed::Outcome;
@@ -13,7 +15,7 @@ use crate::ui::{Stdio, Tone};
 
 /// Collects, and says what was done.
 pub(crate) fn run(flags: &Flags, target: &Target, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let path = target::existing(&target.target, here)?;
+    let path = folder::existing(&target.target, here)?;
     in_use::refuse(&path)?;
     let collected = collect(&path)?;
     if flags.json {

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use super::target;
 use crate::args::Flags;
 use crate::args::fs::History;
 use crate::failed::Outcome;
+use sandbox_layers::folder;
 use sandbox_linux::escape::joined;
 
 use crate::ui::{Stdio, Tone};
 
 /// Prints the last calls, oldest first.
 pub(crate) fn run(flags: &Flags, history: &History, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let calls = target::open(&history.target.target, here)?.calls(history.limit)?;
+    let calls = folder::open(&history.target.target, here)?.calls(history.limit)?;
     if flags.json {
         super::super::json(&calls, io);
         return Ok(0);

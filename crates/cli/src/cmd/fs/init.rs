@@ -4,10 +4,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox_layers::database::{self};
+use sandbox_layers::database;
+use sandbox_layers::folder::{FOLDER, FolderError, OverlayDir, is_id};
 
-use super::overlay;
-use super::target::{FOLDER, TargetError, is_id};
 use crate::args::Flags;
 use crate::args::fs::{Engine, Init};
 use crate::failed::{Failed, Outcome};
@@ -17,10 +16,14 @@ use crate::ui::{Stdio, Tone, one_line};
 pub(crate) fn run(flags: &Flags, init: &Init, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let id = init.id.clone().unwrap_or_else(by_time);
     if !is_id(OsStr::new(&id)) {
-        return Err(TargetError::NoId(id.into()).into());
+        return Err(FolderError::NoId(id.into()).into());
     }
     if init.engine == Engine::Overlay {
-        return overlay::init(init, &id, here, io);
+        let base = init.base.as_ref().ok_or(FolderError::NoBase)?;
+        let made = OverlayDir::create(&id, base, here)?;
+        let text = format!("`{}` over `{}`", made.dir.display(), made.base.display());
+        io.labelled(Tone::Good, "created", &one_line(&text));
+        return Ok(0);
     }
     let folder = here.join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(|error| Failed::new(error, None))?;

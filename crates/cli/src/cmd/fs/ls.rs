@@ -8,11 +8,11 @@ use sandbox_layers::database::{Database, Place, Spot};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::target;
 use crate::args::Flags;
 use crate::args::fs::{Cat, Ls};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, visible};
+use sandbox_layers::folder;
 
 #[derive(Debug, Error)]
 enum ReadError {
@@ -26,7 +26,7 @@ enum ReadError {
 
 /// Lists a directory.
 pub(crate) fn ls(flags: &Flags, ls: &Ls, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let database = target::open(&ls.target.target, here)?;
+    let database = folder::open(&ls.target.target, here)?;
     let spot = find(&database, &ls.path)?;
     let found = list(&database, spot, ls.recursive)?;
     if flags.json {
@@ -104,7 +104,7 @@ pub(super) fn kind(mode: u32) -> &'static str {
 
 /// Prints a file, byte for byte.
 pub(crate) fn cat(cat: &Cat, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let database = target::open(&cat.target.target, here)?;
+    let database = folder::open(&cat.target.target, here)?;
     let spot = find(&database, &cat.path)?;
     let path = spot.path.to_string_lossy().into_owned();
     if letter(spot.inode.mode) != 'f' {

@@ -12,15 +12,15 @@ use sandbox_layers::transfer::{
 };
 use serde_json::json;
 
-use super::target;
 use crate::args::Flags;
 use crate::args::fs::{Export, Format, Import};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
+use sandbox_layers::folder;
 
 /// Makes a filesystem from a tree.
 pub(crate) fn import(flags: &Flags, import: &Import, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let path = target::place(&import.target, here)?;
+    let path = folder::place(&import.target, here)?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| Failed::new(error, None))?;
     }
@@ -63,7 +63,7 @@ fn read(
 
 /// Writes the whole tree.
 pub(crate) fn export(flags: &Flags, export: &Export, here: &Path, io: &mut Stdio<'_>) -> Outcome {
-    let database = target::open(&export.target.target, here)?;
+    let database = folder::open(&export.target.target, here)?;
     let to = here.join(&export.destination);
     let mut sink = destination(export, &to)?;
     let moved = with_progress(export.skip, |watch| {

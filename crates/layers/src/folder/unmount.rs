@@ -1,0 +1,208 @@
+//! Unmounting, until the database is at rest.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sandbox_linux::escape::one_line;
+use sandbox_protocol::{ExitCode, Hint};
+use thiserror::Error;
+
+use super::{FolderError, OverlayDir, place};
+use crate::mount::record::{self, Record};
+use crate::mount::{
+    Detach, Holder, Mounted, State, detach, holders, is_connected, parent_real, table,
+};
+
+/// Failure to unmount.
+#[derive(Debug, Error)]
+pub enum UnmountError {
+    /// No mount of ours is there.
+    #[error("nothing of ours is mounted on `{}`", .0.display())]
+    NotMounted(PathBuf),
+    /// A database has several mounts.
+    #[error("`{}` is mounted in {count} places", database.display())]
+    Several {
+        /// The database.
+        database: PathBuf,
+        /// Number of mounts.
+        count: usize,
+    },
+    /// The kernel refused.
+    #[error("cannot unmount `{}`", path.display())]
+    Refused {
+        /// The mountpoint.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The process that served the mount is still busy.
+    #[error("`{}` is unmounted, but process {pid} still takes its content in", path.display())]
+    Slow {
+        /// The mountpoint.
+        path: PathBuf,
+        /// The process.
+        pid: i32,
+    },
+    /// Another mount namespace still has the mount.
+    #[error("`{}` is unmounted here, but {} has it in another mount namespace", path.display(), names(holders))]
+    Held {
+        /// The mountpoint.
+        path: PathBuf,
+        /// Processes that hold it.
+        holders: Vec<Holder>,
+        /// The process that serves it.
+        pid: i32,
+    },
+    /// The list of mounts cannot be read.
+    #[error(transparent)]
+    List(#[from] io::Error),
+    /// The word means no filesystem.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+impl Hint for UnmountError {
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NotMounted(_) => "`agent-sandbox fs ps` lists what is mounted",
+            Self::Several { .. } => "name the mountpoint",
+            Self::Refused { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
+                "a program uses it, or is in it; end that, or use `--lazy`"
+            }
+            Self::Refused { .. } => "only the user who mounted it and root can unmount it",
+            Self::Slow { .. } => "nothing is lost: the next mount goes on with it",
+            Self::Folder(error) => return error.hint(),
+            Self::List(_) => return None,
+            Self::Held { pid, .. } => {
+                return Some(format!("end that process, or cut it off: kill {pid}"));
+            }
+        };
+        Some(text.to_owned())
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Folder(error) => error.exit_code(),
+            _ => ExitCode::Setup,
+        }
+    }
+}
+
+/// Unmounts what a word means, waits until its database is at rest, and returns the mountpoint. `waiting` hears which
+/// processes hold the mount in another mount namespace.
+pub fn unmount(
+    word: &OsStr,
+    here: &Path,
+    lazy: bool,
+    records: Option<&Path>,
+    waiting: &mut dyn FnMut(&[Holder]),
+) -> Result<PathBuf, UnmountError> {
+    let mounts = record::list(records)?;
+    let found = find(word, here, &mounts)?;
+    let how = if lazy || found.state == State::Stale { Detach::Lazy } else { Detach::Idle };
+    let path = found.mountpoint.clone();
+    let mut records = records.map(record::read).unwrap_or_default().into_iter();
+    let record = records.find(|(_, record)| record.mountpoint == path);
+    let row = table::at(&path).ok().flatten();
+    try_detach(&path, how)
+        .map_err(|source| UnmountError::Refused { path: path.clone(), source })?;
+    if let Some((file, record)) = record {
+        if how == Detach::Idle {
+            settled(&record, row.as_ref(), waiting)?;
+        }
+        if !record.is_alive() {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+    Ok(path)
+}
+
+/// Detaches a mount. A program may just have looked at it, so this is tried for a moment.
+fn try_detach(path: &Path, how: Detach) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match detach(path, how) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy
+                    && begun.elapsed() < Duration::from_millis(500) =>
+            {
+                std::thread::sleep(Duration::from_millis(25));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Finds the mount that a word means: by mountpoint, else by database.
+fn find<'m>(word: &OsStr, here: &Path, mounts: &'m [Mounted]) -> Result<&'m Mounted, UnmountError> {
+    let path = here.join(word);
+    let real = parent_real(&path).unwrap_or(path);
+    // The last one is on top.
+    if let Some(mount) = mounts.iter().rfind(|mount| mount.mountpoint == real) {
+        return Ok(mount);
+    }
+    let kept = OverlayDir::find(word, here)?.map(|kept| kept.dir);
+    let database = kept.or_else(|| place(word, here).ok());
+    let database = database.and_then(|path| path.canonicalize().ok());
+    let of = |mount: &&Mounted| Some(&mount.database) == database.as_ref();
+    match (mounts.iter().filter(of).count(), database.clone()) {
+        (1, _) => mounts.iter().find(of).ok_or_else(|| UnmountError::NotMounted(real)),
+        (0, _) | (_, None) => Err(UnmountError::NotMounted(real)),
+        (count, Some(database)) => Err(UnmountError::Several { database, count }),
+    }
+}
+
+/// Longest time for a daemon to bring its database to rest.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Longest time for a daemon to notice that its mount is gone.
+const NOTICE: Duration = Duration::from_secs(2);
+/// Longest wait for a mount in another mount namespace. Programs that end soon may have it by
+/// accident: a namespace begins with a copy of all mounts.
+const ELSEWHERE: Duration = Duration::from_secs(20);
+
+/// Waits for the end of the process that served a mount. It does not end while the mount is in
+/// another mount namespace.
+fn settled(
+    record: &Record,
+    row: Option<&table::Row>,
+    waiting: &mut dyn FnMut(&[Holder]),
+) -> Result<(), UnmountError> {
+    let (path, pid) = (record.mountpoint.clone(), record.pid);
+    let begun = Instant::now();
+    let (mut told, mut next) = (false, NOTICE);
+    while record.is_alive() {
+        if begun.elapsed() > PATIENCE {
+            return Err(UnmountError::Slow { path, pid });
+        }
+        if let Some(row) = row.filter(|_| begun.elapsed() > next) {
+            next = begun.elapsed() + Duration::from_millis(500);
+            let holders = holders(&row.device);
+            // Where the kernel says that the connection is there, some namespace has it, seen or not.
+            let held = !holders.is_empty() || is_connected(&row.device) == Some(true);
+            if held && begun.elapsed() > ELSEWHERE {
+                return Err(UnmountError::Held { path, holders, pid });
+            }
+            if held && !std::mem::replace(&mut told, true) {
+                waiting(&holders);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Lists the first few holders of a mount.
+pub fn names(holders: &[Holder]) -> String {
+    const MOST: usize = 5;
+    let mut names: Vec<String> =
+        holders.iter().take(MOST).map(|one| one_line(&one.to_string())).collect();
+    match holders.len() {
+        0 => return "a process that cannot be read".into(),
+        count if count > MOST => names.push(format!("{} more", count - MOST)),
+        _ => {}
+    }
+    names.join(", ")
+}
