@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use sandbox_core::Host;
+use sandbox_linux::escape::tamed;
 pub(crate) use sandbox_linux::escape::{one_line, visible};
 
 use crate::args::When;
@@ -176,51 +177,9 @@ pub(crate) fn indented(text: &str) -> String {
     })
 }
 
-/// Escapes what programs print, but keeps colours and returns to the start of the line.
-fn tamed(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = &text[..];
-    while let Some(at) = rest.find(['\r', '\x1b']) {
-        shown.push_str(&visible(&rest[..at]));
-        rest = &rest[at..];
-        let length = colour(rest).unwrap_or(1);
-        let kept = length > 1 || rest.starts_with('\r');
-        shown.push_str(&if kept { rest[..length].into() } else { visible(&rest[..length]) });
-        rest = &rest[length..];
-    }
-    shown + &visible(rest)
-}
-
-/// How long the sequence is that a text begins with, if it chooses a colour.
-fn colour(text: &str) -> Option<usize> {
-    let numbers = text.strip_prefix("\x1b[")?;
-    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
-    let is_colour = numbers[end..].starts_with('m') && !hides(&numbers[..end]);
-    is_colour.then_some("\x1b[".len() + end + 1)
-}
-
-/// Returns true when one of the numbers conceals text. An 8 that names a palette colour does not.
-fn hides(numbers: &str) -> bool {
-    let mut numbers = numbers.split([';', ':']).map(|number| number.trim_start_matches('0'));
-    while let Some(number) = numbers.next() {
-        let arguments = match number {
-            "8" => return true,
-            "38" | "48" | "58" => match numbers.next() {
-                Some("5") => 1,
-                Some("2") => 3,
-                _ => 0,
-            },
-            _ => 0,
-        };
-        numbers.by_ref().take(arguments).for_each(drop);
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{RESET, Tone, own_tones, paint, tamed};
+    use super::{RESET, Tone, own_tones, paint};
 
     #[test]
     fn only_our_own_tones_are_obeyed() {
@@ -237,24 +196,5 @@ mod tests {
             assert_eq!(own_tones(true, text), expected, "{text:?}");
         }
         assert_eq!(own_tones(false, RESET), "\\u{1b}[0m", "without colours there are none of ours");
-    }
-
-    #[test]
-    fn tamed_text_has_colours_and_commands_nobody() {
-        for (text, expected) in [
-            ("plain é\n", "plain é\n"),
-            ("\x1b[1;31mred\x1b[0m\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[m"),
-            ("10%\r20%", "10%\r20%"),
-            ("\x1b]52;c;eA==\x07", "\\u{1b}]52;c;eA==\\u{7}"),
-            ("\x1b[2J\x1b[6n\x1bP", "\\u{1b}[2J\\u{1b}[6n\\u{1b}P"),
-            ("\u{9b}2J\u{202e}", "\\u{9b}2J\\u{202e}"),
-            ("\x1b[8mx\x1b[1;08m", "\\u{1b}[8mx\\u{1b}[1;08m"),
-            ("\x1b[38;5;8m\x1b[48;2;8;8;8m", "\x1b[38;5;8m\x1b[48;2;8;8;8m"),
-            ("\x1b[38;5;1;8m", "\\u{1b}[38;5;1;8m"),
-            ("\x1b[31", "\\u{1b}[31"),
-            ("\x1b", "\\u{1b}"),
-        ] {
-            assert_eq!(tamed(text.as_bytes()), expected, "{text:?}");
-        }
     }
 }

@@ -15,6 +15,7 @@ mod origin;
 mod patch;
 mod quote;
 mod binary;
+pub mod listing;
 
 use std::ffi::OsString;
 use std::io;

@@ -14,6 +14,8 @@
 //! discard      paths, or everything
 //! summary      the size of a session's changes
 //! work         the work that removing a session would lose
+//! history      runs, snapshots, applies and undos of a session
+//! shown        paths and repositories as text for a reader
 //! ```
 //! Nothing here prints, asks or exits: the command line and the HTTP API do that with what is returned.
 
@@ -31,8 +33,11 @@ mod undo;
 mod discard;
 mod summary;
 mod work;
+mod history;
+mod shown;
 
 pub use error::{ResumeError, ReviewError};
+pub use history::{Event, history};
 pub use line::{Counted, Line, Status, lines};
 pub use open::{OpenRoot, Review};
 pub use patch::{LeftOut, Patch};
@@ -44,5 +49,6 @@ pub use report::{
 };
 pub use repository::{Effect, inspect};
 pub use select::Selected;
+pub use shown::{Shown, shown};
 pub use summary::Summary;
 pub use work::unapplied;

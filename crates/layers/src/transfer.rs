@@ -6,6 +6,7 @@
 mod from_database;
 mod from_dir;
 mod from_tar;
+mod from_path;
 mod to_database;
 mod to_dir;
 mod to_tar;
@@ -22,6 +23,7 @@ use crate::database::{CreateError, Inode};
 
 pub use from_database::from_database;
 pub use from_dir::from_dir;
+pub use from_path::from_path;
 pub use from_tar::from_tar;
 pub use to_database::ToDatabase;
 pub use to_dir::ToDir;

@@ -68,6 +68,48 @@ fn is_trick(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Escapes what programs print, but keeps colours and returns to the start of the line.
+pub fn tamed(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = &text[..];
+    while let Some(at) = rest.find(['\r', '\x1b']) {
+        shown.push_str(&visible(&rest[..at]));
+        rest = &rest[at..];
+        let length = colour(rest).unwrap_or(1);
+        let kept = length > 1 || rest.starts_with('\r');
+        shown.push_str(&if kept { rest[..length].into() } else { visible(&rest[..length]) });
+        rest = &rest[length..];
+    }
+    shown + &visible(rest)
+}
+
+/// Returns the length of the colour sequence that a text begins with.
+fn colour(text: &str) -> Option<usize> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
+    let is_colour = numbers[end..].starts_with('m') && !hides(&numbers[..end]);
+    is_colour.then_some("\x1b[".len() + end + 1)
+}
+
+/// Returns true when one of the numbers conceals text. An 8 that names a palette colour does not.
+fn hides(numbers: &str) -> bool {
+    let mut numbers = numbers.split([';', ':']).map(|number| number.trim_start_matches('0'));
+    while let Some(number) = numbers.next() {
+        let arguments = match number {
+            "8" => return true,
+            "38" | "48" | "58" => match numbers.next() {
+                Some("5") => 1,
+                Some("2") => 3,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        numbers.by_ref().take(arguments).for_each(drop);
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +142,24 @@ mod tests {
         let escape = |c: char, text: &mut String| text.extend(c.escape_debug());
         assert_eq!(cut("a\nü", 3, escape), "a\\nü");
         assert_eq!(cut("a\nü", 2, escape), "a\\n…");
+    }
+
+    #[test]
+    fn tamed_text_has_colours_and_commands_nobody() {
+        for (text, expected) in [
+            ("plain é\n", "plain é\n"),
+            ("\x1b[1;31mred\x1b[0m\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[m"),
+            ("10%\r20%", "10%\r20%"),
+            ("\x1b]52;c;eA==\x07", "\\u{1b}]52;c;eA==\\u{7}"),
+            ("\x1b[2J\x1b[6n\x1bP", "\\u{1b}[2J\\u{1b}[6n\\u{1b}P"),
+            ("\u{9b}2J\u{202e}", "\\u{9b}2J\\u{202e}"),
+            ("\x1b[8mx\x1b[1;08m", "\\u{1b}[8mx\\u{1b}[1;08m"),
+            ("\x1b[38;5;8m\x1b[48;2;8;8;8m", "\x1b[38;5;8m\x1b[48;2;8;8;8m"),
+            ("\x1b[38;5;1;8m", "\\u{1b}[38;5;1;8m"),
+            ("\x1b[31", "\\u{1b}[31"),
+            ("\x1b", "\\u{1b}"),
+        ] {
+            assert_eq!(tamed(text.as_bytes()), expected, "{text:?}");
+        }
     }
 }

@@ -10,15 +10,13 @@ mod stat;
 pub(crate) mod ask;
 mod hunks;
 mod progress;
-mod repository;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_layers::diff::Change;
 use sandbox_layers::git::Asker;
-use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected};
+use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected, Shown};
 use sandbox_layers::session::Selector;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
@@ -27,7 +25,6 @@ use super::cow;
 use crate::args::Flags;
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone};
-use sandbox_linux::escape::name;
 
 /// Failure to ask about a session's changes.
 #[derive(Debug, Error)]
@@ -102,16 +99,13 @@ pub(crate) fn directory(flags: &Flags, host: &Host) -> PathBuf {
     std::fs::canonicalize(&asked).unwrap_or(asked)
 }
 
-/// Returns the path of a change as the user would type it: relative below the working directory,
-/// else in full.
-fn shown(root: &OpenRoot, change: &Change, directory: &Path) -> String {
-    shown_path(root, change.path.as_path(), directory)
-}
-
-/// Shows any path below a root as [`shown`] does.
-fn shown_path(root: &OpenRoot, path: &Path, directory: &Path) -> String {
-    let full = root.host.path().join(path);
-    name(full.strip_prefix(directory).unwrap_or(&full))
+/// Describes a repository, with its name in bold.
+fn repository(shown: &Shown<'_>, here: &Path, most: Option<usize>, io: &Stdio<'_>) -> String {
+    let mut lines = shown.lines(here, most);
+    if let Some(first) = lines.first_mut() {
+        *first = io.tone(Tone::Strong, first);
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Takes the first word for a session where there is one of that name.

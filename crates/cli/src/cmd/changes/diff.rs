@@ -5,13 +5,12 @@ use std::path::Path;
 
 use sandbox_core::Host;
 use sandbox_layers::diff::{Count, write_patch};
-use sandbox_layers::review::{self, Counted, DiffReport, LeftOut, Line, Patch};
+use sandbox_layers::review::{
+    self, Counted, DiffReport, LeftOut, Line, Patch, Shown, shown as shown_name,
+};
 
 use super::pager::Pager;
-use super::repository::Shown;
-use super::{
-    directory, git, safe, select, session_word, shown as shown_name, stat, tell_interrupted,
-};
+use super::{directory, git, repository, safe, select, session_word, stat, tell_interrupted};
 use crate::args::{Diff, Flags};
 use crate::cmd;
 use crate::failed::{Failed, Outcome};
@@ -77,7 +76,7 @@ fn patch(
     here: &Path,
     io: &mut Stdio<'_>,
 ) -> Result<(), Failed> {
-    for line in shown.iter().flat_map(|shown| shown.plain(here)) {
+    for line in shown.iter().flat_map(|shown| shown.lines(here, None)) {
         // `git apply` passes over text before the first file, and no line here looks like one.
         io.data(&format!("# {line}\n"));
     }
@@ -162,7 +161,7 @@ pub(super) fn summary(
     text += &stat::table(lines, shown, here, |rows| rows, io);
     text += "\n";
     for shown in shown {
-        text += &shown.text(here, Some(NAMED), io);
+        text += &repository(shown, here, Some(NAMED), io);
         text += "\n";
     }
     text

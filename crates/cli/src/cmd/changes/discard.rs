@@ -1,10 +1,9 @@
 //! `discard`: throw a session's changes away.
 
 use sandbox_core::Host;
-use sandbox_layers::review::{self, Counted};
+use sandbox_layers::review::{self, Counted, Shown};
 use sandbox_protocol::ExitCode;
 
-use super::repository::Shown;
 use super::{ask, select, stat};
 use crate::args::{Discard, Flags};
 use crate::failed::Outcome;

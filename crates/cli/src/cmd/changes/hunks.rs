@@ -4,11 +4,10 @@ use std::path::Path;
 
 use sandbox_layers::apply::{Chosen, Wish};
 use sandbox_layers::diff::{Change, Content, Hunk, LineDiff, MAX_TEXT, Side, write_patch};
-use sandbox_layers::review::{OpenRoot, Selected};
+use sandbox_layers::review::{OpenRoot, Selected, Shown, shown};
 
-use super::repository::Shown;
 use super::stat::letter;
-use super::{ask, safe, shown};
+use super::{ask, repository, safe};
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone};
 
@@ -75,7 +74,7 @@ pub(crate) fn choose(
         }
     }
     for shown in Shown::of(root, selected) {
-        let (text, name) = (shown.text(here, None, io), shown.name(here));
+        let (text, name) = (repository(&shown, here, None, io), shown.name(here));
         io.say(text.trim_end());
         match question(&format!("Apply the changes of the repository {name}"), "y,n,q,?", io) {
             Answer::Yes | Answer::All => wish.repositories.push(shown.repository.dir.clone()),

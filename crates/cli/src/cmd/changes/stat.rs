@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sandbox_layers::diff::{Change, Count, Side};
-use sandbox_layers::review::{Line, Status};
+use sandbox_layers::review::{Line, Shown, Status, shown as shown_name};
 
-use super::repository::Shown;
-use super::shown as shown_name;
 use crate::cmd::columns;
 use crate::ui::{Stdio, Tone, and_more};
 

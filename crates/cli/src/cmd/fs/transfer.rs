@@ -1,14 +1,14 @@
 //! `fs import` and `fs export`: whole trees, in and out.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read};
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandbox_layers::database::{self, Database, Tables};
+use sandbox_layers::database::{self, Tables};
 use sandbox_layers::transfer::{
-    Note, Sink, ToDatabase, ToDir, ToTar, TransferError, Watch, from_database, from_dir, from_tar,
+    Note, Sink, ToDatabase, ToDir, ToTar, TransferError, Watch, from_database, from_path, from_tar,
 };
 use serde_json::json;
 
@@ -30,35 +30,15 @@ pub(crate) fn import(flags: &Flags, import: &Import, here: &Path, io: &mut Stdio
     let mut sink = Box::new(ToDatabase::new(&path, Tables::All)?);
     let source = here.join(&import.source);
     let moved = with_progress(false, |watch| {
-        read(&import.source, &source, sink.as_mut(), watch)?;
+        if import.source == Path::new("-") {
+            from_tar(io::stdin().lock(), sink.as_mut(), watch)?;
+        } else {
+            from_path(&source, sink.as_mut(), watch)?;
+        }
         sink.finish()
     })?;
     report(flags, &moved, &path, io);
     Ok(0)
-}
-
-/// Sends whatever the source is.
-fn read(
-    named: &Path,
-    source: &Path,
-    sink: &mut dyn Sink,
-    watch: &mut Watch<'_>,
-) -> Result<(), TransferError> {
-    if named == Path::new("-") {
-        return from_tar(io::stdin().lock(), sink, watch);
-    }
-    if source.is_dir() {
-        return from_dir(source, sink, watch);
-    }
-    let wrong = |error| TransferError::Io { verb: "read", path: source.to_owned(), source: error };
-    let mut file = File::open(source).map_err(wrong)?;
-    let mut head = [0; 16];
-    let length = file.read(&mut head).map_err(wrong)?;
-    if head[..length].starts_with(b"SQLite format 3\0") {
-        return from_database(&Database::open(source)?, sink, watch);
-    }
-    let whole = File::open(source).map_err(wrong)?;
-    from_tar(BufReader::with_capacity(1 << 20, whole), sink, watch)
 }
 
 /// Writes the whole tree.

@@ -1,29 +1,43 @@
-//! Repositories that a session changed, in words: refs with their commits instead of files.
+//! Paths and repositories of a review as text for a reader, escaped for a terminal. Refs with their commits stand for
+//! the files of a repository.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_layers::git::{Meanwhile, RefChange, Repository, Value, short};
-use sandbox_layers::review::{OpenRoot, Selected};
+use sandbox_linux::escape::{name, visible};
 
-use super::shown_path;
-use crate::ui::{Stdio, Tone, visible};
+use super::open::OpenRoot;
+use super::select::Selected;
+use crate::diff::Change;
+use crate::git::{Held, Meanwhile, RefChange, Repository, Value, short};
+
+/// Returns the path of a change as the user would type it: relative below the working directory,
+/// else in full.
+pub fn shown(root: &OpenRoot, change: &Change, directory: &Path) -> String {
+    shown_path(root, change.path.as_path(), directory)
+}
+
+/// Shows any path below a root like [`shown`].
+fn shown_path(root: &OpenRoot, path: &Path, directory: &Path) -> String {
+    let full = root.host.path().join(path);
+    name(full.strip_prefix(directory).unwrap_or(&full))
+}
 
 /// A repository with the root that it lies in.
-pub(crate) struct Shown<'r> {
+pub struct Shown<'r> {
     root: &'r OpenRoot,
-    pub(crate) repository: &'r Repository,
+    /// The repository.
+    pub repository: &'r Repository,
 }
 
 impl<'r> Shown<'r> {
-    /// The repositories of a root that are meant.
-    pub(crate) fn of(root: &'r OpenRoot, selected: &Selected) -> Vec<Self> {
+    /// Returns the selected repositories of a root.
+    pub fn of(root: &'r OpenRoot, selected: &Selected) -> Vec<Self> {
         let meant = selected.repositories(root).into_iter();
         meant.map(|repository| Self { root, repository }).collect()
     }
 
-    /// Its git directory, as the user would type it.
-    pub(crate) fn name(&self, here: &Path) -> String {
+    /// Returns its git directory, as the user would type it.
+    pub fn name(&self, here: &Path) -> String {
         shown_path(self.root, &self.repository.dir, here)
     }
 
@@ -31,8 +45,8 @@ impl<'r> Shown<'r> {
         shown_path(self.root, &self.repository.dir.join(inner), here)
     }
 
-    /// One row for each ref, for `HEAD` and for the index: letter, path, words.
-    pub(crate) fn rows(&self, here: &Path) -> Vec<[String; 3]> {
+    /// Returns one row for each ref, for `HEAD` and for the index: letter, path, words.
+    pub fn rows(&self, here: &Path) -> Vec<[String; 3]> {
         let repository = self.repository;
         if !repository.gone.is_empty() {
             return vec![["D".into(), self.name(here), "the repository".into()]];
@@ -62,8 +76,8 @@ impl<'r> Shown<'r> {
         refs.chain(checkouts).chain(invalid).collect()
     }
 
-    /// Refs that bring files that run code later, and why.
-    pub(crate) fn held(&self, here: &Path) -> Vec<(String, String)> {
+    /// Returns the refs that bring files that run code later, each with the reason.
+    pub fn held(&self, here: &Path) -> Vec<(String, String)> {
         let refs =
             self.repository.refs.iter().flat_map(|change| {
                 change.held.iter().map(|held| (PathBuf::from(&change.name), held))
@@ -72,18 +86,13 @@ impl<'r> Shown<'r> {
             let held = checkout.index.iter().flat_map(|index| &index.held);
             held.map(|held| (checkout.prefix.join("index"), held))
         });
-        let words = |(inner, held): (PathBuf, &sandbox_layers::git::Held)| {
-            (self.path(inner, here), visible(&held.words()))
-        };
+        let words =
+            |(inner, held): (PathBuf, &Held)| (self.path(inner, here), visible(&held.words()));
         refs.chain(indexes).map(words).collect()
     }
 
-    /// All about it, line by line, safe for a terminal.
-    pub(crate) fn plain(&self, here: &Path) -> Vec<String> {
-        self.lines(here, None)
-    }
-
-    fn lines(&self, here: &Path, most: Option<usize>) -> Vec<String> {
+    /// Describes the repository line by line, with at most so many commits of each ref.
+    pub fn lines(&self, here: &Path, most: Option<usize>) -> Vec<String> {
         let new = if self.repository.is_new { "new repository" } else { "repository" };
         let mut lines = vec![format!("{new} {}", self.name(here))];
         let mut rows = self.rows(here).into_iter();
@@ -115,17 +124,6 @@ impl<'r> Shown<'r> {
             self.repository.refused.iter().map(|why| format!("  refused: {}", visible(why))),
         );
         lines
-    }
-
-    /// Joins the lines into one text, with the repository in bold.
-    pub(crate) fn text(&self, here: &Path, most: Option<usize>, io: &Stdio<'_>) -> String {
-        let mut text = String::new();
-        for (at, line) in self.lines(here, most).iter().enumerate() {
-            let line = if at == 0 { io.tone(Tone::Strong, line) } else { line.clone() };
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line}");
-        }
-        text
     }
 }
 
