@@ -38,7 +38,9 @@ mod admin;
 pub mod attach;
 pub mod doors;
 pub mod place;
+pub mod daily;
 pub mod client;
+pub mod check;
 pub mod server;
 
 use std::collections::HashSet;

@@ -243,6 +243,7 @@ impl Hint for ControlError {
             | Self::Ambiguous { .. }
             | Self::SeveralHere { .. }
             | Self::NoneHere(_) => ExitCode::Usage,
+            Self::Layer(error) => error.exit_code(),
             _ => ExitCode::Setup,
         }
     }

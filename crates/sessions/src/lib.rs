@@ -9,6 +9,9 @@ pub mod store;
 pub mod backend;
 pub mod service;
 pub mod relay;
+pub mod listing;
+pub mod removal;
+mod known;
 pub mod image;
 mod layer;
 pub mod http;
@@ -17,6 +20,7 @@ mod data_dir;
 
 pub use data_dir::DataDir;
 pub use error::ControlError;
+pub use known::UnknownSession;
 pub use service::Service;
 
 /// The variable that holds the token for callers of the API by TCP.

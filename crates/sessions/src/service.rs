@@ -4,6 +4,7 @@ mod lock;
 mod decide;
 mod up;
 mod down;
+mod log;
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -33,17 +33,12 @@ pub(crate) enum ChangesError {
     Inside,
     #[error("{0}")]
     NoTerminal(String),
-    #[error("the session `{name}` has work that was not applied ({work})")]
-    Unapplied { name: String, work: String },
 }
 
 impl Hint for ChangesError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoTerminal(_) => Some("pass `--yes`".into()),
-            Self::Unapplied { name, .. } => {
-                Some(format!("`agent-sandbox diff -s {name}` shows it; `rm --yes` removes it"))
-            }
             Self::Inside => None,
         }
     }

@@ -1,11 +1,9 @@
 //! `usage`: what was asked of model providers, by day.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sandbox_core::Host;
-use sandbox_proxy::audit::{self, Entry};
+use sandbox_proxy::daily::{self, Key, Sum};
 use sandbox_proxy::place::Place;
 use sandbox_proxy::usage::Tokens;
 use serde::Serialize;
@@ -13,33 +11,6 @@ use serde::Serialize;
 use crate::args::{Flags, proxy::Usage};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
-
-/// A day, and who was asked.
-type Key = (String, String);
-
-/// What was asked of one provider on one day.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-struct Sum {
-    requests: u64,
-    /// Those that got no whole answer.
-    failed: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    tokens: Tokens,
-    /// Whether some of the tokens are a guess of ours.
-    estimated: bool,
-}
-
-impl Sum {
-    fn add(&mut self, entry: &Entry) {
-        self.requests += 1;
-        self.failed += u64::from(entry.outcome != "complete");
-        self.bytes_in = self.bytes_in.saturating_add(entry.bytes_in);
-        self.bytes_out = self.bytes_out.saturating_add(entry.bytes_out);
-        self.tokens += entry.tokens;
-        self.estimated |= entry.estimated;
-    }
-}
 
 #[derive(Serialize)]
 struct Row<'r> {
@@ -51,7 +22,11 @@ struct Row<'r> {
 
 /// Prints a line for each provider of each day.
 pub(crate) fn run(flags: &Flags, usage: &Usage, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let sums = sums(usage, host)
+    let sums = Place::of(host)
+        .map_or_else(
+            || Ok(BTreeMap::new()),
+            |place| daily::sums(&place, usage.days, usage.sandbox.as_deref()),
+        )
         .map_err(|error| Failed::new(error, Some("is the state directory yours?".into())))?;
     if flags.json {
         let rows: Vec<_> =
@@ -74,20 +49,6 @@ pub(crate) fn run(flags: &Flags, usage: &Usage, host: &Host, io: &mut Stdio<'_>)
         io.say("~ the provider did not say; counted by length");
     }
     Ok(0)
-}
-
-fn sums(usage: &Usage, host: &Host) -> io::Result<BTreeMap<Key, Sum>> {
-    let mut sums = BTreeMap::<Key, Sum>::new();
-    let Some(place) = Place::of(host) else { return Ok(sums) };
-    let span = Duration::from_secs(u64::from(usage.days) * 86_400);
-    let since = SystemTime::now().checked_sub(span).unwrap_or(UNIX_EPOCH);
-    audit::read(&place.audit(), since, |entry| {
-        if usage.sandbox.is_none() || usage.sandbox == entry.sandbox {
-            let day = entry.time.get(..10).unwrap_or_default().to_owned();
-            sums.entry((day, entry.provider.clone())).or_default().add(&entry);
-        }
-    })?;
-    Ok(sums)
 }
 
 fn row(((day, provider), sum): (&Key, &Sum)) -> [String; 7] {

@@ -11,9 +11,7 @@ use sandbox_linux::{pty, socket};
 use sandbox_sessions::backend::{Ended, Exec, Stream};
 use sandbox_sessions::relay;
 use sandbox_sessions::session::{BackendKind, Matching, Session, Wanted};
-use sandbox_sessions::{ControlError, Service};
-
-use thiserror::Error;
+use sandbox_sessions::{ControlError, Service, UnknownSession};
 
 use super::{here, service};
 use crate::args::Flags;
@@ -35,11 +33,6 @@ pub(crate) enum Form {
         tty: bool,
     },
 }
-
-/// A name that no session has.
-#[derive(Debug, Error)]
-#[error("there is no session `{}`", .0.escape_debug())]
-struct NoSession(String);
 
 /// Runs a command in the session that is named, if one of that name is up, else in a sandbox of its own.
 pub(crate) fn run(
@@ -137,49 +130,7 @@ fn must_exist(flags: &Flags, host: &Host) -> Result<(), Failed> {
     // A session that is up and its layer have one name.
     let mut seen = std::collections::BTreeSet::new();
     known.retain(|name| seen.insert(name.clone()));
-    let begin = format!("`agent-sandbox --session {name} COMMAND` begins one");
-    let hint = match nearest(name, &known) {
-        Some(near) => format!("did you mean `{near}`? {begin}"),
-        None => format!("`agent-sandbox ps` lists the sessions: {}; {begin}", listed(&known)),
-    };
-    Err(Failed::new(NoSession(name.clone()), Some(hint)))
-}
-
-/// Returns the known name that is the fewest slips away, if those are few for its length.
-fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k String> {
-    let slips = known.iter().map(|known| (slips(name.as_bytes(), known.as_bytes()), known));
-    slips.min().filter(|(count, known)| *count <= 1 + known.len() / 4).map(|(_, known)| known)
-}
-
-/// Counts letters that are wrong, missing, too many or swapped with the next one: the optimal string
-/// alignment distance.
-fn slips(one: &[u8], other: &[u8]) -> usize {
-    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let mut least =
-                (rows[i][j] + usize::from(a != b)).min(row[j] + 1).min(rows[i][j + 1] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                least = least.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows.last().and_then(|row| row.last()).copied().unwrap_or(usize::MAX)
-}
-
-/// The first names of a list.
-fn listed(known: &[String]) -> String {
-    const MOST: usize = 5;
-    let mut names: Vec<String> = known.iter().take(MOST).map(|name| format!("`{name}`")).collect();
-    match known.len() {
-        0 => names.push("none".into()),
-        count if count > MOST => names.push("…".into()),
-        _ => {}
-    }
-    names.join(", ")
+    Err(UnknownSession { name: name.clone(), known }.into())
 }
 
 /// A session has the shape that it was brought up with.
@@ -263,26 +214,4 @@ fn terminal_size() -> pty::Size {
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     let all = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
     all.into_iter().find_map(|fd| pty::size(fd).ok()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{nearest, slips};
-
-    #[test]
-    fn nearest_finds_the_name_that_a_slip_away_is() {
-        let known = ["fix", "web-2", "worker"].map(str::to_owned);
-        for (typed, expected) in [
-            ("fxi", Some("fix")),
-            ("fixx", Some("fix")),
-            ("web", Some("web-2")),
-            ("wroekr", Some("worker")),
-            ("zzzz", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(typed, &known).map(String::as_str), expected, "{typed}");
-        }
-        assert_eq!((slips(b"s8", b"s9"), slips(b"", b"ab"), slips(b"a", b"a")), (1, 2, 0));
-        assert_eq!(nearest("x", &[]), None);
-    }
 }

@@ -1,13 +1,15 @@
 //! `prune`: what nobody will miss.
 
-use sandbox_linux::clock;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_layers::review;
+use sandbox_layers::review::{self, Summary};
 use sandbox_layers::session::{Selector, Session, Sessions, State};
+use sandbox_linux::clock;
+use sandbox_linux::escape::name;
 use sandbox_sessions::Service;
+use sandbox_sessions::removal::let_go;
 use sandbox_sessions::session::{Session as Up, Wanted};
 
 use super::{ago, here, rm, service};
@@ -15,7 +17,6 @@ use crate::args::{Flags, Prune};
 use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, visible};
-use sandbox_linux::escape::name;
 
 /// Removes sessions that hold no work and change nothing, were not used for long, or have lost their
 /// base. Work that was not applied goes only with a session that is named.
@@ -44,7 +45,7 @@ pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
         strays.iter().try_for_each(|stray| service.remove_stray(stray))?;
     }
     for mut session in sessions.list()? {
-        rm::let_go(&mut session, service.as_ref())?;
+        let_go(&mut session, service.as_ref())?;
     }
     for Going { session, named } in going {
         // One that is in use by now stays, and so does work that it got meanwhile.
@@ -103,11 +104,15 @@ fn going(
         let named = named.contains(&session.record().id);
         let why = if named { Some("named".into()) } else { reason(&session, prune.older_than, io) };
         if let Some(why) = why {
-            io.say(&format!("{}  ({why})", rm::tell(&session)));
+            io.say(&format!("{}  ({why})", tell(&session)));
             going.push(Going { session, named });
         }
     }
     Ok(going)
+}
+
+fn tell(session: &Session) -> String {
+    rm::tell(&session.record().name, Summary::of(session).ok(), session.size())
 }
 
 /// Directories of sessions whose record cannot be read. One that has a record may hold work.

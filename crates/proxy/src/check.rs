@@ -1,0 +1,106 @@
+//! One request with a secret, through a session of the proxy like that of every sandbox.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use sandbox_protocol::{ExitCode, Hint};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::attach::Attach;
+use crate::client::{Client, ClientError};
+use crate::error::ERROR_HEADER;
+use crate::session::Registration;
+
+/// Longest wait for the provider.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Failure to ask a provider.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    /// The proxy does not serve the session.
+    #[error("cannot use the proxy")]
+    Proxy(#[source] ClientError),
+    /// The proxy cannot be reached.
+    #[error("cannot ask the proxy")]
+    Io(#[from] io::Error),
+    /// The proxy sent something else than HTTP.
+    #[error("the proxy's answer makes no sense")]
+    Answer,
+}
+
+impl Hint for CheckError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Proxy(error) => error.hint(),
+            Self::Io(_) | Self::Answer => None,
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Failure
+    }
+}
+
+/// Answer of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// True when the proxy itself gave it.
+    pub ours: bool,
+    /// The reason that it gives.
+    pub message: String,
+}
+
+impl Answer {
+    /// Returns true when the provider accepts the secret.
+    pub fn taken(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// Asks the provider of a session for a path. The proxy must run.
+pub fn check(client: &Client, session: Registration, path: &str) -> Result<Answer, CheckError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let token = session.token.clone();
+    let attach = Attach {
+        sandbox_id: format!("secret-test-{}", std::process::id()),
+        egress: None,
+        sessions: vec![session],
+    };
+    let _attached = client.attach(&attach, &[listener.as_fd()]).map_err(CheckError::Proxy)?;
+    let exchange = || -> io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let token = token.text();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nauthorization: Bearer {}\r\nanthropic-version: 2023-06-01\r\n\r\n",
+            *token
+        )?;
+        let mut answer = Vec::new();
+        stream.take(1 << 20).read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    let bytes = exchange()?;
+    read(&bytes).ok_or(CheckError::Answer)
+}
+
+fn read(bytes: &[u8]) -> Option<Answer> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let ours = head.lines().any(|line| {
+        line.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case(ERROR_HEADER))
+    });
+    // The body may come in chunks, whose sizes stand around it.
+    let inner = body.find('{').zip(body.rfind('}')).and_then(|(from, to)| body.get(from..=to));
+    let value: Value = inner.and_then(|inner| serde_json::from_str(inner).ok()).unwrap_or_default();
+    let said = value["error"]["message"].as_str().or_else(|| value["error"].as_str());
+    let hint = value["error"]["hint"].as_str().map(|hint| format!("; {hint}")).unwrap_or_default();
+    Some(Answer { status, ours, message: format!("{}{hint}", said.unwrap_or("no reason")) })
+}

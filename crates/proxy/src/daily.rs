@@ -1,0 +1,56 @@
+//! Requests to model providers by day, from the log.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::audit::{self, Entry};
+use crate::place::Place;
+use crate::usage::Tokens;
+
+/// Day and provider.
+pub type Key = (String, String);
+
+/// Requests to one provider on one day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    /// Their number.
+    pub requests: u64,
+    /// Number of those without a complete response.
+    pub failed: u64,
+    /// Bytes that were sent.
+    pub bytes_in: u64,
+    /// Bytes that came back.
+    pub bytes_out: u64,
+    /// Tokens that were counted.
+    pub tokens: Tokens,
+    /// True when some of the tokens are estimates.
+    pub estimated: bool,
+}
+
+impl Sum {
+    fn add(&mut self, entry: &Entry) {
+        self.requests += 1;
+        self.failed += u64::from(entry.outcome != "complete");
+        self.bytes_in = self.bytes_in.saturating_add(entry.bytes_in);
+        self.bytes_out = self.bytes_out.saturating_add(entry.bytes_out);
+        self.tokens += entry.tokens;
+        self.estimated |= entry.estimated;
+    }
+}
+
+/// Sums up the last days, of one sandbox if it is named.
+pub fn sums(place: &Place, days: u32, sandbox: Option<&str>) -> io::Result<BTreeMap<Key, Sum>> {
+    let mut sums = BTreeMap::<Key, Sum>::new();
+    let span = Duration::from_secs(u64::from(days) * 86_400);
+    let since = SystemTime::now().checked_sub(span).unwrap_or(UNIX_EPOCH);
+    audit::read(&place.audit(), since, |entry| {
+        if sandbox.is_none() || sandbox == entry.sandbox.as_deref() {
+            let day = entry.time.get(..10).unwrap_or_default().to_owned();
+            sums.entry((day, entry.provider.clone())).or_default().add(&entry);
+        }
+    })?;
+    Ok(sums)
+}

@@ -1,0 +1,249 @@
+//! Removal of sessions: those that stay up, with their layers, and those that only keep changes.
+
+use std::path::Path;
+
+use sandbox_layers::review::{self, Summary};
+use sandbox_layers::session::{
+    Lock, Selector, Session as Layer, SessionError, Sessions as Layers, State,
+};
+use sandbox_protocol::{ExitCode, Hint};
+use thiserror::Error;
+
+use crate::error::ControlError;
+use crate::service::Service;
+use crate::session::{Matching, Session};
+
+/// Failure to remove a session.
+#[derive(Debug, Error)]
+pub enum RemovalError {
+    /// The record, a backend or a layer failed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Work came after the user was asked.
+    #[error("the session `{name}` has work that was not applied ({work})")]
+    Unapplied {
+        /// The session.
+        name: String,
+        /// The work.
+        work: String,
+    },
+}
+
+impl From<SessionError> for RemovalError {
+    fn from(error: SessionError) -> Self {
+        Self::Control(error.into())
+    }
+}
+
+impl Hint for RemovalError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Control(error) => error.hint(),
+            Self::Unapplied { name, .. } => {
+                Some(format!("`agent-sandbox diff -s {name}` shows it; `rm --yes` removes it"))
+            }
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Control(error) => error.exit_code(),
+            Self::Unapplied { .. } => ExitCode::Failure,
+        }
+    }
+}
+
+/// Sessions that are to be removed.
+pub struct Removal<'s> {
+    service: Option<&'s Service>,
+    layers: &'s Layers,
+    up: Vec<Session>,
+    kept: Vec<(Layer, Lock)>,
+    losses: Vec<Loss>,
+}
+
+/// Work that goes with a session.
+struct Loss {
+    id: String,
+    text: String,
+}
+
+impl Loss {
+    fn of(layer: &Layer) -> Option<Self> {
+        let record = layer.record();
+        let text = format!("`{}` ({})", record.name, review::unapplied(layer)?);
+        Some(Self { id: record.id.clone(), text })
+    }
+}
+
+/// A session that was removed.
+pub struct Removed {
+    /// Its name.
+    pub name: String,
+    /// Its changes and their size, if it kept any.
+    pub layer: Option<(Option<Summary>, u64)>,
+}
+
+impl Removed {
+    fn layer(layer: &Layer) -> Self {
+        let changes = (Summary::of(layer).ok(), layer.size());
+        Self { name: layer.record().name.clone(), layer: Some(changes) }
+    }
+}
+
+/// A session that stays up, or one that only keeps changes.
+enum Meant {
+    Up(Session),
+    Kept(Layer),
+}
+
+impl<'s> Removal<'s> {
+    /// Finds and locks all named sessions. Nothing is removed yet.
+    pub fn plan(
+        names: &[String],
+        directory: &Path,
+        service: Option<&'s Service>,
+        layers: &'s Layers,
+    ) -> Result<Self, RemovalError> {
+        let (mut up, mut kept): (Vec<Session>, Vec<Layer>) = (Vec::new(), Vec::new());
+        for name in names {
+            match meant(name, directory, service, layers)? {
+                Meant::Up(session) if up.contains(&session) => {}
+                Meant::Up(session) => up.push(session),
+                Meant::Kept(layer) => {
+                    if !kept.iter().any(|other| other.record().id == layer.record().id) {
+                        kept.push(layer);
+                    }
+                }
+            }
+        }
+        kept.retain(|layer| !up.iter().any(|up| is_layer(layer, up)));
+        let kept = { kept }.into_iter().map(|layer| locked(layer, service));
+        let kept = kept.collect::<Result<Vec<_>, _>>()?;
+        let mut losses = Vec::new();
+        for session in &up {
+            losses.extend(own_layer(session, layers)?.as_ref().and_then(Loss::of));
+        }
+        losses.extend(kept.iter().filter_map(|(layer, _)| Loss::of(layer)));
+        Ok(Self { service, layers, up, kept, losses })
+    }
+
+    /// Describes the work that is lost.
+    pub fn losses(&self) -> Vec<&str> {
+        self.losses.iter().map(|loss| loss.text.as_str()).collect()
+    }
+
+    /// Removes the sessions. Work that is not among the losses stays, unless `all` of it may go.
+    pub fn carry_out(
+        self,
+        all: bool,
+        removed: &mut dyn FnMut(Removed),
+    ) -> Result<(), RemovalError> {
+        if let Some(service) = self.service {
+            for session in &self.up {
+                self.remove_up(session, service, all, removed)?;
+            }
+        }
+        for (layer, lock) in self.kept {
+            remove_layer(self.layers, &layer, lock, removed)?;
+        }
+        Ok(())
+    }
+
+    fn remove_up(
+        &self,
+        session: &Session,
+        service: &Service,
+        all: bool,
+        removed: &mut dyn FnMut(Removed),
+    ) -> Result<(), RemovalError> {
+        service.end(session)?;
+        let layer = own_layer(session, self.layers)?;
+        let layer = layer.map(|layer| locked(layer, Some(service))).transpose()?;
+        let name = session.name.as_str().to_owned();
+        let Some((layer, lock)) = layer else {
+            service.remove(session)?;
+            removed(Removed { name, layer: None });
+            return Ok(());
+        };
+        let agreed = all || self.losses.iter().any(|loss| loss.id == layer.record().id);
+        if let Some(work) = review::unapplied(&layer).filter(|_| !agreed) {
+            return Err(RemovalError::Unapplied { name, work });
+        }
+        service.remove(session)?;
+        remove_layer(self.layers, &layer, lock, removed)
+    }
+}
+
+fn remove_layer(
+    layers: &Layers,
+    layer: &Layer,
+    lock: Lock,
+    removed: &mut dyn FnMut(Removed),
+) -> Result<(), RemovalError> {
+    let told = Removed::layer(layer);
+    layers.remove(layer, lock)?;
+    removed(told);
+    Ok(())
+}
+
+/// Locks a layer in which nothing runs.
+fn locked(mut layer: Layer, service: Option<&Service>) -> Result<(Layer, Lock), RemovalError> {
+    let_go(&mut layer, service)?;
+    let lock = layer.lock()?;
+    Ok((layer, lock))
+}
+
+/// Finds the session of this name, else the only one of either kind whose name begins so.
+fn meant(
+    name: &str,
+    directory: &Path,
+    service: Option<&Service>,
+    layers: &Layers,
+) -> Result<Meant, ControlError> {
+    let up = |matching| match service.map(|service| service.find(name, matching)) {
+        None | Some(Err(ControlError::Unknown(_))) => Ok(None),
+        Some(found) => found.map(Some),
+    };
+    if let Some(session) = up(Matching::Name)? {
+        return Ok(Meant::Up(session));
+    }
+    let kept = layers.find(&Selector::named(directory, name));
+    let is_whole = |kept: &Layer| kept.record().name == name || kept.record().id == name;
+    match (kept, up(Matching::Prefix)?) {
+        (Ok(kept), None) => Ok(Meant::Kept(kept)),
+        (Ok(kept), Some(_)) if is_whole(&kept) => Ok(Meant::Kept(kept)),
+        (Ok(kept), Some(session)) if !is_layer(&kept, &session) => {
+            let matches = [session.name.as_str(), kept.record().name.as_str()];
+            let matches = matches.map(|name| format!("`{name}`")).to_vec();
+            Err(ControlError::Ambiguous { word: name.into(), matches })
+        }
+        (Ok(_) | Err(SessionError::Unknown(_)), Some(session)) => Ok(Meant::Up(session)),
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+/// Returns true when these are one session and its changes.
+fn is_layer(layer: &Layer, up: &Session) -> bool {
+    let record = layer.record();
+    up.cow && record.name == up.name.as_str() && record.project == up.project
+}
+
+/// Releases a layer that a session holds which is on no record any more. Returns true when it did.
+pub fn let_go(layer: &mut Layer, service: Option<&Service>) -> Result<bool, SessionError> {
+    let State::Held(holder) = layer.state() else { return Ok(false) };
+    let find = |service: &Service| service.find(&holder, Matching::Name);
+    if !matches!(service.map(find), None | Some(Err(ControlError::Unknown(_)))) {
+        return Ok(false);
+    }
+    layer.release(&holder)?;
+    Ok(true)
+}
+
+/// Returns the layer of a session that keeps its changes apart.
+fn own_layer(session: &Session, layers: &Layers) -> Result<Option<Layer>, SessionError> {
+    if !session.cow {
+        return Ok(None);
+    }
+    layers.of(&session.project, session.name.as_str())
+}
