@@ -1,13 +1,21 @@
 //! What was typed, as types.
 
+#[cfg(feature = "layers")]
 pub(crate) mod agentfs;
+#[cfg(feature = "layers")]
 pub(crate) mod fs;
+#[cfg(feature = "docker")]
 pub(crate) mod host_command;
+#[cfg(feature = "docker")]
 pub(crate) mod image;
-mod changes;
+#[cfg(feature = "layers")]
+pub(crate) mod changes;
 mod flags;
+#[cfg(feature = "proxy")]
 pub(crate) mod proxy;
+#[cfg(feature = "proxy")]
 pub(crate) mod secret;
+#[cfg(feature = "sessions")]
 pub(crate) mod sessions;
 pub(crate) mod words;
 
@@ -17,7 +25,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use changes::{Apply, Diff, Discard, Prune, Undo};
 pub(crate) use flags::{Flags, When};
 
 /// The command line.
@@ -78,9 +85,11 @@ pub(crate) enum Command {
     #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARGS]...")]
     Exec {
         /// Pass standard input on to a session
+        #[cfg(feature = "sessions")]
         #[arg(short, long)]
         interactive: bool,
         /// Give a command in a session a terminal of its own
+        #[cfg(feature = "sessions")]
         #[arg(short, long)]
         tty: bool,
         /// The command and its arguments
@@ -105,56 +114,28 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    #[cfg(feature = "layers")]
     /// Copy-on-write filesystems in a file: make, mount, read, check, move
     Fs {
         #[command(subcommand)]
         command: Option<fs::Fs>,
     },
+    #[cfg(feature = "docker")]
     /// Images to run agents in
     Image {
         #[command(subcommand)]
         command: Option<image::Image>,
     },
+    #[cfg(feature = "sessions")]
     #[command(flatten)]
     Session(sessions::Command),
-    /// Keep the present state of a session, to go back to
-    Snapshot {
-        /// What to call it; a number when left out
-        name: Option<String>,
-    },
-    /// Go back to a snapshot
-    Restore {
-        /// The snapshot
-        name: String,
-    },
-    /// Make a session that goes on from another
-    Fork {
-        /// What to call it
-        new: String,
-    },
-    /// Tell what happened in a session
-    History {
-        /// The session; the latest one here when left out
-        #[arg(value_name = "SESSION")]
-        name: Option<String>,
-    },
-    /// Show what a session changed
-    Diff(Diff),
-    /// Take a session's changes over
-    Apply(Apply),
-    /// Throw a session's changes away
-    Discard(Discard),
-    /// Take the last apply back
-    Undo(Undo),
-    /// Keep secrets, encrypted, for the proxy to use
-    Secret {
-        #[command(subcommand)]
-        command: Option<secret::Secret>,
-    },
-    /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
-    Proxy(proxy::Proxy),
-    /// Tell what sandboxes have asked of model providers, and what it cost in tokens
-    Usage(proxy::Usage),
+    #[cfg(feature = "layers")]
+    #[command(flatten)]
+    Changes(changes::Command),
+    #[cfg(feature = "proxy")]
+    #[command(flatten)]
+    Proxied(proxy::Command),
+    #[cfg(feature = "docker")]
     /// Commands that an agent in a container may have run on the host
     #[command(name = "host-command")]
     Bridge {

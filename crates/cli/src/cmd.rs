@@ -3,20 +3,29 @@
 pub(crate) mod multicall;
 pub(crate) mod exec;
 pub(crate) mod blocked;
+#[cfg(feature = "layers")]
 pub(crate) mod cow;
+#[cfg(feature = "layers")]
 pub(crate) mod sessions;
+#[cfg(feature = "layers")]
 pub(crate) mod changes;
 pub(crate) mod check;
 pub(crate) mod why;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod trust;
+#[cfg(feature = "proxy")]
 pub(crate) mod usage;
 pub(crate) mod config;
+#[cfg(feature = "layers")]
 pub(crate) mod fs;
+#[cfg(feature = "docker")]
 pub(crate) mod image;
+#[cfg(feature = "proxy")]
 pub(crate) mod secret;
+#[cfg(feature = "proxy")]
 pub(crate) mod proxy;
+#[cfg(feature = "docker")]
 pub(crate) mod host_command;
 pub(crate) mod manual;
 
@@ -37,6 +46,7 @@ pub(crate) fn help(io: &mut Stdio<'_>) -> u8 {
 }
 
 /// The usage of a subcommand that has some of its own.
+#[cfg(any(feature = "layers", feature = "proxy"))]
 pub(crate) fn help_of(name: &str, io: &mut Stdio<'_>) -> u8 {
     let mut command = Cli::command();
     command.build();
@@ -71,6 +81,7 @@ pub(crate) fn load(
 }
 
 /// Loads the configuration for a session, and binds the request to the contents that were accepted.
+#[cfg(feature = "sessions")]
 pub(crate) fn load_bound(
     host: &Host,
     request: &mut Request,
@@ -107,6 +118,7 @@ pub(crate) fn json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
 }
 
 /// Prints JSON with its keys in alphabetical order.
+#[cfg(feature = "layers")]
 pub(crate) fn sorted_json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
     match serde_json::to_value(value) {
         Ok(value) => json(&value, io),
@@ -137,4 +149,15 @@ pub(crate) fn columns<const N: usize>(
         text.push('\n');
     }
     text
+}
+
+/// Describes a stretch of time.
+#[cfg(any(feature = "layers", feature = "proxy"))]
+pub(crate) fn ago(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod debug;
 pub(crate) mod report;
+#[cfg(feature = "layers")]
 pub(crate) mod summary;
 
 use sandbox_core::Host;
@@ -9,12 +10,15 @@ use sandbox_core::exec::Ended;
 use sandbox_core::guard::Report;
 use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
-use sandbox_launch::events::{Closed, Events};
+#[cfg(feature = "layers")]
+use sandbox_launch::events::Closed;
+use sandbox_launch::events::Events;
 use sandbox_protocol::Hint;
 
-use sandbox_linux::escape::name;
+#[cfg(feature = "layers")]
+use sandbox_linux::escape::{name, visible};
 
-use crate::ui::{Stdio, Tone, indented, one_line, visible};
+use crate::ui::{Stdio, Tone, indented, one_line};
 
 /// Prints events on stderr.
 pub(crate) struct Printer<'p, 's> {
@@ -68,6 +72,7 @@ impl Events for Printer<'_, '_> {
         report::print(report, "this run", self.io);
     }
 
+    #[cfg(feature = "layers")]
     fn closed(&mut self, closed: &Closed<'_>) {
         for holder in closed.cut_off {
             let text = format!(

@@ -7,11 +7,12 @@ mod ui;
 mod events;
 mod cmd;
 
+#[cfg(feature = "docker")]
 use std::io::Write;
 use std::process::ExitCode;
 
-use sandbox_bridge::process::Process;
-use sandbox_bridge::shell;
+#[cfg(feature = "docker")]
+use sandbox_bridge::{process::Process, shell};
 
 #[global_allocator]
 static ALLOCATOR: sandbox_linux::memory::Allocator = sandbox_linux::memory::Allocator::new();
@@ -23,18 +24,22 @@ fn main() -> ExitCode {
     if let Some(code) = cmd::multicall::intercept(&args) {
         return code;
     }
+    #[cfg(feature = "docker")]
     if shell::is_called(&args) {
         let _ = writeln!(std::io::stderr(), "{}", shell::run(&args));
         return ExitCode::from(1);
     }
     sandbox_linux::signal::hear_of_children();
     let (host, mut io) = (sandbox_core::Host::read(), ui::Stdio::real());
+    #[cfg(feature = "docker")]
     if let Some(process) = Process::of_args(&args) {
         return cmd::host_command::process::run(&process, &host, &mut io);
     }
+    #[cfg(feature = "sessions")]
     if cmd::sessions::supervise::is_called(&args) {
         return cmd::sessions::supervise::run(&args, &host, &mut io);
     }
+    #[cfg(feature = "layers")]
     if cmd::fs::agentfs::is_called(&args) {
         return cmd::fs::agentfs::run(args, &host, &mut io);
     }

@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use sandbox_core::Host;
+#[cfg(feature = "sessions")]
 use sandbox_linux::escape::tamed;
 pub(crate) use sandbox_linux::escape::{one_line, visible};
 
 use crate::args::When;
 
 /// As many lines of a list are printed on a terminal.
+#[cfg(feature = "layers")]
 const LONGEST_LIST: usize = 40;
 
 /// Says how many lines of a list are left out.
+#[cfg(feature = "layers")]
 pub(crate) fn and_more(count: usize) -> String {
     format!("… and {count} more; a pipe gets all of them")
 }
@@ -45,11 +48,6 @@ pub(crate) enum Tone {
 }
 
 impl Stdio<'_> {
-    /// Returns how many lines of a list are printed: on a terminal the first ones of a long list.
-    pub(crate) fn most(&self, count: usize) -> usize {
-        if self.terminal && count > LONGEST_LIST { LONGEST_LIST } else { count }
-    }
-
     /// The process's own descriptors.
     pub(crate) fn real() -> Self {
         let (out, err) = (io::stdout(), io::stderr());
@@ -79,17 +77,6 @@ impl Stdio<'_> {
     pub(crate) fn data(&mut self, text: &str) {
         let text = if self.terminal { own_tones(self.out_colour, text) } else { text.to_owned() };
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
-    }
-
-    /// What a program said, and when it said it: on a terminal nothing of it is obeyed but its colours.
-    /// Returns whether somebody still reads.
-    pub(crate) fn said(&mut self, bytes: &[u8]) -> bool {
-        if self.terminal { self.bytes(tamed(bytes).as_bytes()) } else { self.bytes(bytes) }
-    }
-
-    /// Data of any bytes. Returns whether somebody still reads.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
-        self.out.write_all(bytes).and_then(|()| self.out.flush()).is_ok()
     }
 
     /// Chatter. Names of files and other text of a sandbox may stand in it: of what a terminal obeys, only our own
@@ -126,6 +113,26 @@ impl Stdio<'_> {
     /// Text for stderr in a tone.
     pub(crate) fn err_tone(&self, tone: Tone, text: &str) -> String {
         paint(self.err_colour, tone, text)
+    }
+}
+
+#[cfg(feature = "layers")]
+impl Stdio<'_> {
+    /// Returns how many lines of a list are printed: on a terminal the first ones of a long list.
+    pub(crate) fn most(&self, count: usize) -> usize {
+        if self.terminal && count > LONGEST_LIST { LONGEST_LIST } else { count }
+    }
+
+    /// What a program said, and when it said it: on a terminal nothing of it is obeyed but its colours.
+    /// Returns whether somebody still reads.
+    #[cfg(feature = "sessions")]
+    pub(crate) fn said(&mut self, bytes: &[u8]) -> bool {
+        if self.terminal { self.bytes(tamed(bytes).as_bytes()) } else { self.bytes(bytes) }
+    }
+
+    /// Data of any bytes. Returns whether somebody still reads.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
+        self.out.write_all(bytes).and_then(|()| self.out.flush()).is_ok()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who carries sessions out. A backend that cannot meet a want refuses; it never weakens it.
 
 pub mod local;
+#[cfg(feature = "docker")]
 pub mod docker;
 
 use std::any::Any;
@@ -14,9 +15,8 @@ use sandbox_core::config::Config;
 use sandbox_linux::process::{Used, used_below};
 use sandbox_linux::pty::Size;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use self::docker::Authorized;
 use crate::data_dir::DataDir;
 pub use crate::error::BackendError;
 use crate::error::ControlError;
@@ -190,8 +190,22 @@ pub enum Form {
 pub fn all(data_dir: &DataDir, host: &Host) -> Vec<Box<dyn Backend>> {
     vec![
         Box::new(local::Local::new(data_dir.clone(), host.clone())),
+        #[cfg(feature = "docker")]
         Box::new(docker::Docker::new(data_dir.clone(), host.clone())),
     ]
+}
+
+/// Line of `authorized_keys` that lets a session's key in on the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authorized {
+    /// The user on the host.
+    pub user: String,
+    /// The line of `authorized_keys`.
+    pub line: String,
+    /// True when the key was made for this session, and ends with it.
+    pub own: bool,
+    /// The file that it was put into.
+    pub place: Option<PathBuf>,
 }
 
 /// How much of a log is wanted.

@@ -60,7 +60,7 @@ pub enum ControlError {
     #[error("the session `{0}` is not up")]
     NotUp(String),
     /// A backend that this program does not have.
-    #[error("this version has no backend `{0}`")]
+    #[error("`backend` needs the feature `{0}`, which this build leaves out")]
     NoBackend(&'static str),
     /// The backend could not do it.
     #[error(transparent)]
@@ -202,9 +202,9 @@ impl Hint for ControlError {
                     .into(),
             ),
             Self::NotUp(name) => Some(format!("start it: agent-sandbox up --name {name}")),
-            Self::NoBackend(_) => {
-                Some("write `backend = \"bwrap\"` for a session without a container".into())
-            }
+            Self::NoBackend(name) => Some(format!(
+                "build with `--features {name}`, or write `backend = \"bwrap\"` for a session without a container"
+            )),
             Self::Backend(error) => error.hint.clone(),
             Self::Layer(error) => error.hint(),
             Self::Shape(error) => error.hint(),

@@ -12,6 +12,7 @@ pub mod relay;
 pub mod listing;
 pub mod removal;
 mod known;
+#[cfg(feature = "docker")]
 pub mod image;
 mod layer;
 pub mod http;

@@ -2,7 +2,41 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+
+/// What can be done with the changes of a session.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep the present state of a session, to go back to
+    Snapshot {
+        /// What to call it; a number when left out
+        name: Option<String>,
+    },
+    /// Go back to a snapshot
+    Restore {
+        /// The snapshot
+        name: String,
+    },
+    /// Make a session that goes on from another
+    Fork {
+        /// What to call it
+        new: String,
+    },
+    /// Tell what happened in a session
+    History {
+        /// The session; the latest one here when left out
+        #[arg(value_name = "SESSION")]
+        name: Option<String>,
+    },
+    /// Show what a session changed
+    Diff(Diff),
+    /// Take a session's changes over
+    Apply(Apply),
+    /// Throw a session's changes away
+    Discard(Discard),
+    /// Take the last apply back
+    Undo(Undo),
+}
 
 /// Show what a session changed.
 #[derive(Debug, Args)]
@@ -62,18 +96,4 @@ pub(crate) struct Undo {
     /// Take the rest back where some files changed since
     #[arg(long)]
     pub partial: bool,
-}
-
-/// Remove sessions that nobody will miss.
-#[derive(Debug, Args)]
-pub(crate) struct Prune {
-    /// Also these, with work that was not applied
-    #[arg(value_name = "SESSION")]
-    pub names: Vec<String>,
-    /// Also those without such work that were not used for so long
-    #[arg(long, value_name = "DAYS", default_value_t = 30)]
-    pub older_than: u64,
-    /// Do not ask
-    #[arg(long)]
-    pub yes: bool,
 }

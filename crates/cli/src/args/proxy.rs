@@ -2,7 +2,23 @@
 
 use std::net::SocketAddr;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+
+use super::secret;
+
+/// Credentials, the proxy that holds them, and what it did.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep secrets, encrypted, for the proxy to use
+    Secret {
+        #[command(subcommand)]
+        command: Option<secret::Secret>,
+    },
+    /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
+    Proxy(Proxy),
+    /// Tell what sandboxes have asked of model providers, and what it cost in tokens
+    Usage(Usage),
+}
 
 /// Run the credential proxy, which holds keys for sandboxes that only hold tokens.
 #[derive(Debug, Args)]

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Prune;
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Bring a session up: a sandbox that stays, for `exec --session`
@@ -101,4 +99,18 @@ pub(crate) struct Serve {
     /// Print the description of the calls, an `OpenAPI` document, and do nothing else
     #[arg(long, conflicts_with_all = ["socket", "listen"])]
     pub openapi: bool,
+}
+
+/// Remove sessions that nobody will miss.
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Also these, with work that was not applied
+    #[arg(value_name = "SESSION")]
+    pub names: Vec<String>,
+    /// Also those without such work that were not used for so long
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    pub older_than: u64,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }

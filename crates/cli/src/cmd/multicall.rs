@@ -3,27 +3,23 @@
 use std::ffi::OsString;
 use std::io::Write;
 
+#[cfg(feature = "docker")]
 use sandbox_bridge::shim;
 use sandbox_core::exec::start;
 use sandbox_core::wrapper::launcher::{self, Launch};
 use sandbox_protocol::ExitCode;
-use sandbox_protocol::multicall::{SERVE, START};
+#[cfg(feature = "sessions")]
+use sandbox_protocol::multicall::SERVE;
+use sandbox_protocol::multicall::START;
+#[cfg(feature = "sessions")]
 use sandbox_sessions::backend::local::server::serve;
 
 /// Does what the name this process was called by asks for; `None` when it was called as itself.
 pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
     let launch = launcher::intercept(args);
-    // A rule that refuses or runs a script comes first; what it would let through may belong to the host.
-    let passes = match &launch {
-        None => true,
-        Some(Launch::Exec(exec)) => !exec.is_script(),
-        Some(_) => false,
-    };
-    if passes && let Some(sent) = shim::intercept(args, launch.is_some()) {
-        return Some(std::process::ExitCode::from(sent.unwrap_or_else(|error| {
-            let _ = writeln!(std::io::stderr(), "agent-sandbox: {error}");
-            error.exit_code()
-        })));
+    #[cfg(feature = "docker")]
+    if let Some(code) = sent(args, launch.as_ref()) {
+        return Some(code);
     }
     let (code, message) = match launch? {
         Launch::Exec(exec) => {
@@ -36,6 +32,7 @@ pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
             let (code, message) = start(&rest, &environment);
             (code, format!("error: {message}"))
         }
+        #[cfg(feature = "sessions")]
         Launch::Internal { name, rest } if name == SERVE => {
             let environment: Vec<_> = std::env::vars_os().collect();
             match serve(&rest, &environment) {
@@ -49,4 +46,22 @@ pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
     };
     let _ = writeln!(std::io::stderr(), "{message}");
     Some(code.into())
+}
+
+/// Sends a command to the host where rules let it through. A rule that refuses it or runs a script comes first.
+#[cfg(feature = "docker")]
+fn sent(args: &[OsString], launch: Option<&Launch>) -> Option<std::process::ExitCode> {
+    let passes = match launch {
+        None => true,
+        Some(Launch::Exec(exec)) => !exec.is_script(),
+        Some(_) => false,
+    };
+    if !passes {
+        return None;
+    }
+    let sent = shim::intercept(args, launch.is_some())?;
+    Some(std::process::ExitCode::from(sent.unwrap_or_else(|error| {
+        let _ = writeln!(std::io::stderr(), "agent-sandbox: {error}");
+        error.exit_code()
+    })))
 }

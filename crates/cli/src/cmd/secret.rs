@@ -161,7 +161,7 @@ fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let now = sandbox_linux::clock::now();
     let rows: Vec<[String; 2]> = secrets
         .into_iter()
-        .map(|kept| [kept.name.to_string(), super::sessions::ago(now.saturating_sub(kept.since))])
+        .map(|kept| [kept.name.to_string(), super::ago(now.saturating_sub(kept.since))])
         .collect();
     let text =
         columns(

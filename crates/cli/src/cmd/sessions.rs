@@ -1,16 +1,27 @@
 //! Sessions from outside: bring up, take down, run something in them; list, remove, keep a point, go
 //! back, branch off, look back.
 
+#[cfg(feature = "sessions")]
 pub(crate) mod service;
+#[cfg(feature = "sessions")]
 pub(crate) mod up;
+#[cfg(feature = "sessions")]
 pub(crate) mod supervise;
+#[cfg(feature = "sessions")]
 pub(crate) mod exec;
+#[cfg(feature = "sessions")]
 pub(crate) mod down;
+#[cfg(feature = "sessions")]
 pub(crate) mod logs;
+#[cfg(feature = "sessions")]
 pub(crate) mod inspect;
+#[cfg(feature = "sessions")]
 pub(crate) mod serve;
+#[cfg(feature = "sessions")]
 pub(crate) mod ps;
+#[cfg(feature = "sessions")]
 pub(crate) mod rm;
+#[cfg(feature = "sessions")]
 pub(crate) mod prune;
 pub(crate) mod snapshot;
 pub(crate) mod history;
@@ -42,6 +53,7 @@ pub(crate) fn here(flags: &Flags, host: &Host) -> std::path::PathBuf {
 }
 
 /// Bytes for people.
+#[cfg(feature = "sessions")]
 pub(crate) fn bytes(count: u64) -> String {
     let (mut rest, mut unit) = (count, 0);
     while rest >= 10_000 && unit < 4 {
@@ -49,14 +61,4 @@ pub(crate) fn bytes(count: u64) -> String {
         unit += 1;
     }
     format!("{rest} {}", ["B", "KiB", "MiB", "GiB", "TiB"][unit])
-}
-
-/// A stretch of time for people.
-pub(crate) fn ago(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        7200..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }

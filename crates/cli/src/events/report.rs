@@ -1,5 +1,6 @@
 //! What the look at the end of a run found, in words.
 
+#[cfg(feature = "layers")]
 use std::path::PathBuf;
 
 use sandbox_core::guard::Report;
@@ -58,6 +59,7 @@ fn runs_later(report: &Report, whose: &str, io: &mut Stdio<'_>) {
 }
 
 /// Lists paths, one on each line.
+#[cfg(feature = "layers")]
 pub(crate) fn list(label: &str, paths: &[PathBuf], io: &mut Stdio<'_>) {
     const MOST: usize = 10;
     for path in paths.iter().take(MOST) {

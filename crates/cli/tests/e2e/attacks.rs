@@ -9,7 +9,9 @@ mod terminal;
 mod processes;
 mod kernel;
 mod planting;
+#[cfg(feature = "sessions")]
 mod layers;
+#[cfg(feature = "sessions")]
 mod changes;
 
 use testkit::{Run, World, need};

@@ -8,7 +8,9 @@ mod filesystem;
 mod commands;
 mod git;
 mod network;
+#[cfg(feature = "proxy")]
 mod egress;
+#[cfg(feature = "proxy")]
 mod secrets;
 mod signals;
 mod nested;
@@ -16,9 +18,13 @@ mod why;
 mod escapes;
 mod doctor;
 mod init;
+#[cfg(feature = "layers")]
 mod fs;
+#[cfg(feature = "sessions")]
 mod cow;
+#[cfg(feature = "sessions")]
 mod sessions;
+#[cfg(feature = "sessions")]
 mod changes;
 mod release;
 mod attacks;

@@ -50,15 +50,13 @@ use self::files::Facts;
 use self::plan::{Binaries, Container, ContainerError};
 use self::process::Target;
 use super::{
-    Backend, BackendError, Capabilities, Connection, Exec, Listen, Observed, Planned, RecordLookup,
-    Recorder, Stray,
+    Authorized, Backend, BackendError, Capabilities, Connection, Exec, Listen, Observed, Planned,
+    RecordLookup, Recorder, Stray,
 };
 use crate::data_dir::DataDir;
 use crate::error::ControlError;
 use crate::session::{BackendKind, Session};
 use crate::store::{Thing, ThingKind};
-
-pub use self::authorized::Authorized;
 
 /// Sessions in containers.
 pub struct Docker {

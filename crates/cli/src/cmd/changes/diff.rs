@@ -11,7 +11,8 @@ use sandbox_layers::review::{
 
 use super::pager::Pager;
 use super::{directory, git, repository, safe, select, session_word, stat, tell_interrupted};
-use crate::args::{Diff, Flags};
+use crate::args::Flags;
+use crate::args::changes::Diff;
 use crate::cmd;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, and_more};

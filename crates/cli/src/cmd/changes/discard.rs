@@ -5,7 +5,8 @@ use sandbox_layers::review::{self, Counted, Shown};
 use sandbox_protocol::ExitCode;
 
 use super::{ask, select, stat};
-use crate::args::{Discard, Flags};
+use crate::args::Flags;
+use crate::args::changes::Discard;
 use crate::failed::Outcome;
 use crate::ui::Stdio;
 

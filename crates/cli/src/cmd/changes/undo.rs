@@ -6,7 +6,8 @@ use sandbox_layers::apply::{Changed, Undone};
 use sandbox_layers::review::Review;
 use sandbox_protocol::ExitCode;
 
-use crate::args::{Flags, Undo};
+use crate::args::Flags;
+use crate::args::changes::Undo;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 use sandbox_linux::escape::name;

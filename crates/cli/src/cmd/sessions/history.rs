@@ -4,8 +4,9 @@ use sandbox_core::Host;
 use sandbox_layers::review::{Event, history};
 use sandbox_linux::clock;
 
-use super::{ago, chosen};
+use super::chosen;
 use crate::args::Flags;
+use crate::cmd::ago;
 use crate::cmd::{columns, json};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, one_line};

@@ -12,8 +12,10 @@ use sandbox_sessions::Service;
 use sandbox_sessions::removal::let_go;
 use sandbox_sessions::session::{Session as Up, Wanted};
 
-use super::{ago, here, rm, service};
-use crate::args::{Flags, Prune};
+use super::{here, rm, service};
+use crate::args::Flags;
+use crate::args::sessions::Prune;
+use crate::cmd::ago;
 use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, visible};

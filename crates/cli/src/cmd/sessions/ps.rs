@@ -4,8 +4,9 @@ use sandbox_core::Host;
 use sandbox_linux::clock;
 use sandbox_sessions::listing::{self, Line};
 
-use super::{ago, bytes, service};
+use super::{bytes, service};
 use crate::args::Flags;
+use crate::cmd::ago;
 use crate::cmd::{columns, cow, json};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};

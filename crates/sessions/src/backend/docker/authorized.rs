@@ -3,18 +3,17 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use sandbox_bridge::session::BridgeKey;
 use sandbox_bridge::ssh::{authorized, key};
 use sandbox_proxy::audit::rfc3339;
 use sandbox_proxy::credential::Secret;
-use serde::{Deserialize, Serialize};
 
 use super::plan::Container;
 use super::{Docker, files};
-use crate::backend::{BackendError, Recorder};
+use crate::backend::{Authorized, BackendError, Recorder};
 use crate::error::ControlError;
 use crate::session::Session;
 use crate::store::ThingKind;
@@ -22,19 +21,6 @@ use crate::store::ThingKind;
 const TOLD: &str = "authorized.json";
 /// How long a key may be used, if nobody takes it out before.
 const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// What lets a session's key in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Authorized {
-    /// The user on the host.
-    pub user: String,
-    /// The line of `authorized_keys`.
-    pub line: String,
-    /// Whether the key was made for this session, and ends with it.
-    pub own: bool,
-    /// The file that it was put into.
-    pub place: Option<PathBuf>,
-}
 
 impl Docker {
     /// What lets a session's key in, if it has one and its public half is known.
