@@ -19,7 +19,7 @@ use sandbox_core::network::PROXY_PORT;
 use sandbox_core::plan::{Decided, Environment, Inputs};
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::credential::{Secret, SourceError};
-use sandbox_proxy::secret::{Place, Sources, Store, StoreError};
+use sandbox_proxy::secret::{Location, Sources, Store, StoreError};
 use sandbox_proxy::session::Registration;
 use thiserror::Error;
 
@@ -101,7 +101,7 @@ pub fn store(host: &Host) -> Result<Store, CredentialError> {
     Ok(Store::at(data.join("secrets")))
 }
 
-/// Opens every place that the user's secrets may lie in.
+/// Opens every location that a secret of the user can have.
 pub fn sources(host: &Host) -> Result<Sources, CredentialError> {
     let home = host.home.clone().ok_or(CredentialError::NoHome)?;
     Ok(Sources::new(store(host)?, home))
@@ -180,7 +180,7 @@ impl Credentials {
                         replace(&mut inputs.environment, name, secret, &address, host)?;
                     registration::close(&mut session, config.network.value != Network::On);
                     let told = agents::Told {
-                        provider: &session.terms.provider,
+                        provider: registration::provider(name, &secret.value)?,
                         address: &address,
                         variable: secret.value.env_var.as_str(),
                     };
@@ -191,7 +191,7 @@ impl Credentials {
                         agent_at,
                         &told,
                     ));
-                    agents::codex(&mut inputs.command, agent_at, &told);
+                    agents::flags(&mut inputs.command, agent_at, &told);
                     made.sessions.push(session);
                 }
             }
@@ -222,11 +222,11 @@ fn inject(
     sources: &Sources,
     host: &Host,
 ) -> Result<(), CredentialError> {
-    let value = match registration::place(name, &secret.value, host)? {
-        Place::Env(variable) => registration::variable_of(name, &variable, host)?,
-        place => {
+    let value = match registration::location(name, &secret.value, host)? {
+        Location::Env(variable) => registration::variable_of(name, &variable, host)?,
+        location => {
             let failed = |error| CredentialError::Source { name: name.to_owned(), error };
-            sources.at(&place).map_err(failed)?.value
+            sources.at(&location).map_err(failed)?.value
         }
     };
     if value.expose().contains('\0') {

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! host      facts about this machine and user, read once
+//! catalog   agents, providers and secrets, one row each
 //! variable  environment variables that a sandbox hides, by name
 //! network   names, addresses, and which of them may be reached
-//! catalog   providers and what belongs to each
 //! config    files and flags → one merged configuration
 //! path      path patterns, resolved against the file system
 //! preset    named sets of rules
@@ -13,9 +13,9 @@
 
 pub mod host;
 pub mod text;
+pub mod catalog;
 pub mod variable;
 pub mod network;
-pub mod provider;
 pub mod config;
 pub mod path;
 pub mod preset;

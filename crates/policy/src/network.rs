@@ -14,7 +14,6 @@
 
 mod host;
 mod pattern;
-mod preset;
 mod address;
 mod policy;
 mod variables;
@@ -28,7 +27,6 @@ pub use address::{AddressClass, class};
 pub use host::{HostError, HostName, HostPort};
 pub use pattern::{HostPattern, PatternError};
 pub use policy::{EgressPolicy, HostRule, Refusal, UploadLimit, Verdict, allow_command};
-pub use preset::{HOST_PRESETS, HostPreset, host_preset};
 pub use variables::proxy_variables;
 
 /// Where the proxy is found in a sandbox that reaches hosts by name.

@@ -1,14 +1,13 @@
 //! Presets: every `@name` becomes lines of rules. The tables are data; this is the only code.
 
 mod base;
-mod secrets;
 mod caches;
-pub mod agents;
 mod lint;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::catalog::{agent, secret};
 use crate::config::{Access, Config, Origin, PathRule, Sourced};
 use crate::host::Host;
 
@@ -88,7 +87,7 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
     let mut rules: Vec<_> = tables()
         .filter(|table| presets.has(table.preset) && (host.uid == 0 || !table.only_root))
         .flat_map(|Table { preset, lines, .. }| {
-            lines.iter().map(move |(access, pattern)| line(preset, *access, pattern))
+            lines.into_iter().map(move |(access, pattern)| line(preset, access, pattern))
         })
         .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
         // Whoever stands in `/` did not mean to open the whole machine.
@@ -102,31 +101,36 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
 }
 
 /// Lines of one preset.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Table {
     /// The preset.
     pub preset: &'static str,
     /// Whether they hold only when root asks: nobody else could read these paths anyway.
     pub only_root: bool,
     /// The lines.
-    pub lines: &'static [Line],
+    pub lines: Vec<Line>,
 }
 
 /// Every preset that is a list of paths, in order. `@git` is none: it goes by the repositories.
 pub fn tables() -> impl Iterator<Item = Table> {
+    let table = |preset, only_root, lines| Table { preset, only_root, lines };
+    let hidden = secret::USER.iter().flat_map(|group| group.paths);
     [
-        ("@base", base::BASE),
-        ("@secrets", secrets::HOME),
-        ("@secrets", secrets::SYSTEM),
-        ("@secrets", secrets::SOCKETS),
-        ("@caches", caches::CACHES),
-        ("@agents", agents::AGENTS),
-        ("@lint/ts", lint::TS),
-        ("@lint/go", lint::GO),
-        ("@lint/python", lint::PYTHON),
+        table("@base", false, base::BASE.to_vec()),
+        table("@secrets", false, lines(Access::Exclude, hidden.copied())),
+        table("@secrets", true, lines(Access::Exclude, secret::SYSTEM.iter().copied())),
+        table("@secrets", false, lines(Access::Exclude, secret::SOCKETS.iter().copied())),
+        table("@caches", false, caches::CACHES.to_vec()),
+        table("@agents", false, lines(Access::Rw, agent::writable())),
+        table("@lint/ts", false, lint::TS.to_vec()),
+        table("@lint/go", false, lint::GO.to_vec()),
+        table("@lint/python", false, lint::PYTHON.to_vec()),
     ]
     .into_iter()
-    .map(|(preset, lines)| Table { preset, only_root: lines == secrets::SYSTEM, lines })
+}
+
+fn lines(access: Access, patterns: impl Iterator<Item = &'static str>) -> Vec<Line> {
+    patterns.map(|pattern| (access, pattern)).collect()
 }
 
 /// The files that a preset of linters protects, by their names in the project.

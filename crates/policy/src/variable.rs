@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+use crate::catalog::{AGENTS, PROVIDERS, provider, secret};
+
 /// Why a variable does not reach the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -15,22 +17,29 @@ pub enum Hidden {
 }
 
 /// The names that `@secrets` hides, by reason; `*` stands for any text at the start or the end.
-pub fn hidden_variables() -> [(Hidden, &'static [&'static str]); 3] {
+pub fn hidden_variables() -> [(Hidden, Vec<&'static str>); 3] {
     [
-        (Hidden::Credential, VARIABLES),
-        (Hidden::Socket, SOCKET_VARIABLES),
-        (Hidden::Injecting, INJECTING_VARIABLES),
+        (Hidden::Credential, credentials().collect()),
+        (Hidden::Socket, SOCKET_VARIABLES.to_vec()),
+        (Hidden::Injecting, INJECTING_VARIABLES.to_vec()),
     ]
 }
 
-/// The names of model providers' variables: they stay, whatever they hold.
-pub fn provider_variables() -> &'static [&'static str] {
-    PROVIDERS
+fn credentials() -> impl Iterator<Item = &'static str> {
+    secret::USER.iter().flat_map(|group| group.variables).copied()
+}
+
+/// Returns the names of the variables by which agents reach their models: they stay, whatever they hold. Rows that share
+/// a name repeat it.
+pub fn provider_variables() -> impl Iterator<Item = &'static str> {
+    let of_providers = PROVIDERS.iter().flat_map(|provider| provider.passed_variables);
+    let of_agents = AGENTS.iter().flat_map(|agent| agent.passed_variables);
+    of_providers.chain(of_agents).chain(provider::OTHER_VARIABLES).copied()
 }
 
 /// Returns true when a variable is called a secret, no matter whose.
 pub fn is_called_a_secret(name: &str) -> bool {
-    VARIABLES.iter().any(|pattern| matches(pattern, name))
+    credentials().any(|pattern| matches(pattern, name))
 }
 
 /// Returns the reason why `@secrets` hides a variable, if it does.
@@ -43,7 +52,8 @@ pub fn hides_variable(name: &OsStr, value: &OsStr) -> Option<Hidden> {
     if listed(INJECTING_VARIABLES) || preloads(name, value) {
         return Some(Hidden::Injecting);
     }
-    (listed(VARIABLES) && !listed(PROVIDERS)).then_some(Hidden::Credential)
+    let passes = || provider_variables().any(|pattern| matches(pattern, name));
+    (is_called_a_secret(name) && !passes()).then_some(Hidden::Credential)
 }
 
 /// `NODE_OPTIONS` is mostly used for memory limits; only loading code with it is not passed on.
@@ -65,124 +75,6 @@ fn matches(pattern: &str, name: &str) -> bool {
         (None, None) => name == pattern,
     }
 }
-
-/// Variables that hold credentials. `*` stands for any text at the start or the end.
-const VARIABLES: &[&str] = &[
-    // Clouds.
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_SECURITY_TOKEN",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_*",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GOOGLE_CREDENTIALS",
-    "GOOGLE_OAUTH_*",
-    "CLOUDSDK_AUTH_*",
-    "GCP_*",
-    "AZURE_CLIENT_*",
-    "AZURE_STORAGE_*",
-    "ARM_CLIENT_*",
-    "ARM_ACCESS_KEY",
-    "KUBECONFIG",
-    "KUBE_TOKEN",
-    // Forges and registries.
-    "GH_TOKEN",
-    "GITHUB_TOKEN",
-    "GITHUB_PAT",
-    "GITLAB_*",
-    "BITBUCKET_*",
-    "CI_JOB_*",
-    "NPM_CONFIG__AUTH*",
-    "npm_config__auth*",
-    "TWINE_*",
-    "DOCKER_AUTH_CONFIG",
-    "DOCKER_CONFIG",
-    "REGISTRY_AUTH_FILE",
-    "GIT_ASKPASS",
-    "SSH_ASKPASS",
-    // Databases.
-    "DATABASE_URL",
-    "*_DATABASE_URL",
-    "PGPASSWORD",
-    "PGPASSFILE",
-    "PGSERVICEFILE",
-    "MYSQL_PWD",
-    "REDIS_URL",
-    "MONGODB_URI",
-    "MONGO_URL",
-    "MONGO_URI",
-    "AMQP_URL",
-    "*_DSN",
-    // Infrastructure.
-    "VAULT_*",
-    "TF_VAR_*",
-    "TF_TOKEN_*",
-    "OP_SESSION_*",
-    "BW_SESSION",
-    "RESTIC_*",
-    "BORG_PASS*",
-    "RCLONE_*",
-    "SOPS_*",
-    "ANSIBLE_VAULT_*",
-    "KRB5CCNAME",
-    // Anything that is called a secret.
-    "*_TOKEN",
-    "*_SECRET",
-    "*_SECRETS",
-    "*_SECRET_KEY",
-    "*_API_KEY",
-    "*_APIKEY",
-    "*_ACCESS_KEY",
-    "*_AUTH_KEY",
-    "*_PRIVATE_KEY",
-    "*_SIGNING_KEY",
-    "*_ENCRYPTION_KEY",
-    "*_PASSWORD",
-    "*_PASSWD",
-    "*_PASSPHRASE",
-    "*_CREDENTIALS",
-    "*_WEBHOOK_URL",
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "API_KEY",
-];
-
-/// Model providers: what an agent needs to do its work stays.
-const PROVIDERS: &[&str] = &[
-    "ANTHROPIC_*",
-    "CLAUDE_*",
-    "OPENAI_*",
-    "CODEX_*",
-    "AZURE_OPENAI_*",
-    "GEMINI_*",
-    "GOOGLE_API_KEY",
-    "GOOGLE_GENERATIVE_AI_API_KEY",
-    "GOOGLE_GENAI_*",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "OPENROUTER_*",
-    "MISTRAL_*",
-    "CODESTRAL_*",
-    "GROQ_*",
-    "XAI_*",
-    "DEEPSEEK_*",
-    "TOGETHER_*",
-    "FIREWORKS_*",
-    "CEREBRAS_*",
-    "COHERE_*",
-    "PERPLEXITY_*",
-    "MOONSHOT_*",
-    "KIMI_*",
-    "DASHSCOPE_*",
-    "ZAI_*",
-    "ZHIPU*",
-    "MINIMAX_*",
-    "OPENCODE_*",
-    "OLLAMA_*",
-    "LITELLM_*",
-    "VOYAGE_*",
-];
 
 /// Variables that lead to a socket of a program on the host.
 const SOCKET_VARIABLES: &[&str] = &[

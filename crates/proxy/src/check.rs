@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use sandbox_core::catalog::provider::TestRequest;
 use sandbox_protocol::{ExitCode, Hint};
 use serde_json::Value;
 use thiserror::Error;
@@ -62,8 +63,12 @@ impl Answer {
     }
 }
 
-/// Asks the provider of a session for a path. The proxy must run.
-pub fn check(client: &Client, session: Registration, path: &str) -> Result<Answer, CheckError> {
+/// Sends a provider its test request, with the secret of a session. The proxy must run.
+pub fn check(
+    client: &Client,
+    session: Registration,
+    test: &TestRequest,
+) -> Result<Answer, CheckError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     let token = session.token.clone();
@@ -79,9 +84,13 @@ pub fn check(client: &Client, session: Registration, path: &str) -> Result<Answe
         let token = token.text();
         write!(
             stream,
-            "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nauthorization: Bearer {}\r\nanthropic-version: 2023-06-01\r\n\r\n",
-            *token
+            "GET {} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nauthorization: Bearer {}\r\n",
+            test.path, *token
         )?;
+        for (name, value) in test.headers {
+            write!(stream, "{name}: {value}\r\n")?;
+        }
+        stream.write_all(b"\r\n")?;
         let mut answer = Vec::new();
         stream.take(1 << 20).read_to_end(&mut answer)?;
         Ok(answer)

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use sandbox_core::catalog::provider::KeyHeader;
+
 use crate::letters;
 use crate::scrub::Pattern;
 
@@ -116,6 +118,17 @@ pub enum Placement {
     },
     /// No key is wanted.
     None,
+}
+
+impl From<KeyHeader> for Placement {
+    fn from(key: KeyHeader) -> Self {
+        match key {
+            KeyHeader::None => Self::None,
+            KeyHeader::Header { name, format } => {
+                Self::Header { name: name.into(), format: format.into() }
+            }
+        }
+    }
 }
 
 fn bare_format() -> String {

@@ -10,7 +10,6 @@
 pub mod token;
 pub mod credential;
 pub mod secret;
-pub mod provider;
 pub mod path;
 pub mod query;
 pub mod route;

@@ -81,7 +81,10 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
+    use sandbox_core::catalog::{PROVIDERS, Provider, UnknownProvider};
+
     use super::*;
+    use crate::credential::Placement;
 
     #[test]
     fn routes_allow_what_a_rule_names_and_nothing_else() {
@@ -115,6 +118,42 @@ mod tests {
     fn rule_is_refused_when_it_is_none() {
         for text in ["", "GET", "get /x", "GET x", "GET /a /b", "GET /[", "v1/messages"] {
             assert!(Routes::parse([text]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_provider_can_be_used_as_it_stands() {
+        for provider in PROVIDERS {
+            assert_eq!(Provider::named(provider.name).unwrap(), provider);
+            assert_eq!(Placement::from(provider.key).check(), Ok(()), "{}", provider.name);
+            Routes::parse(provider.routes.iter().copied()).unwrap();
+        }
+        assert_eq!(Provider::named("antropic"), Err(UnknownProvider("antropic".into())));
+    }
+
+    #[test]
+    fn agents_reach_models_and_not_the_account() {
+        for (provider, method, path, allowed) in [
+            ("anthropic", Method::POST, "/v1/messages", true),
+            ("anthropic", Method::POST, "/v1/messages/count_tokens", true),
+            ("anthropic", Method::GET, "/v1/organizations/users", false),
+            ("anthropic", Method::POST, "/v1/files", false),
+            ("openai", Method::POST, "/v1/responses", true),
+            ("openai", Method::GET, "/v1/responses", true),
+            ("openai", Method::POST, "/v1/files", false),
+            ("openai", Method::GET, "/v1/organization/costs", false),
+            ("openai", Method::DELETE, "/v1/models/mine", false),
+            ("openai-subscription", Method::POST, "/responses", true),
+            ("ollama", Method::POST, "/api/chat", true),
+            ("ollama", Method::DELETE, "/api/delete", false),
+            ("ollama", Method::POST, "/api/pull", false),
+            ("gemini", Method::POST, "/v1beta/models/gemini-pro:streamGenerateContent", true),
+            ("gemini", Method::POST, "/v1beta/files", false),
+            ("custom", Method::DELETE, "/anything", true),
+        ] {
+            let routes =
+                Routes::parse(Provider::named(provider).unwrap().routes.iter().copied()).unwrap();
+            assert_eq!(routes.allow(&method, path), allowed, "{provider} {method} {path}");
         }
     }
 }

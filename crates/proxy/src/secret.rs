@@ -1,9 +1,9 @@
 //! Secrets: where they lie, and how one is had.
 //!
-//! A [`Place`] says where a secret is; [`Sources`] goes there. What is kept by us lies in a [`Store`],
+//! A [`Location`] says where a secret is; [`Sources`] goes there. What is kept by us lies in a [`Store`],
 //! encrypted; its key is in the system's keyring or in a file of its own.
 
-mod place;
+mod location;
 mod seal;
 mod keyring;
 mod store;
@@ -13,6 +13,6 @@ mod renew;
 mod sources;
 
 pub use keyring::KeyPlace;
-pub use place::{Lasting, Login, Place};
+pub use location::{Lasting, Location};
 pub use sources::Sources;
 pub use store::{Kept, Name, Store, StoreError};

@@ -21,7 +21,6 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use crate::credential::Placement;
 use crate::error::Refusal;
-use crate::provider::Provider;
 use crate::route::Routes;
 use crate::server_tools::ServerTools;
 use crate::token::TokenHash;
@@ -29,6 +28,7 @@ use crate::upstream::Target;
 use crate::usage::Tokens;
 use ending::Ending;
 use key::Key;
+use sandbox_core::catalog::Provider;
 
 /// A session as requests meet it. Nothing of it changes but its key and its counts.
 #[derive(Debug)]

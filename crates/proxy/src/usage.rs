@@ -4,10 +4,13 @@
 //! model produces stands inside strings, where quotes are escaped, so it cannot look like such a
 //! name. Counts within one answer grow, so the largest one holds: a made-up count can only be added.
 
+use std::collections::BTreeSet;
 use std::ops::AddAssign;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use sandbox_core::catalog::PROVIDERS;
+use sandbox_core::catalog::provider::Usage;
 use serde::{Deserialize, Serialize};
 
 /// Tokens that were used.
@@ -36,8 +39,39 @@ impl AddAssign for Tokens {
     }
 }
 
-/// The ends of the names, with the quote that closes them.
-const ENDS: [&str; 3] = ["_tokens\"", "eval_count\"", "TokenCount\""];
+/// Names of counts, from the catalog of providers.
+struct Names {
+    input: BTreeSet<&'static [u8]>,
+    output: BTreeSet<&'static [u8]>,
+    /// Each is a sum that grows separately.
+    cached: Vec<&'static [u8]>,
+    /// Their last words, with the quote that closes them.
+    ends: Vec<Finder<'static>>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    let of = |names: fn(&'static Usage) -> &'static [&'static str]| {
+        PROVIDERS.iter().flat_map(move |row| names(&row.usage)).map(|name| name.as_bytes())
+    };
+    let cached: BTreeSet<_> = of(|usage| usage.cached).collect();
+    let mut names = Names {
+        input: of(|usage| usage.input).collect(),
+        output: of(|usage| usage.output).collect(),
+        cached: cached.into_iter().collect(),
+        ends: Vec::new(),
+    };
+    let all = names.input.iter().chain(&names.output).chain(&names.cached);
+    let ends: BTreeSet<Vec<u8>> = all.map(|name| [last_word(name), b"\""].concat()).collect();
+    names.ends = ends.iter().map(|end| Finder::new(end).into_owned()).collect();
+    names
+});
+
+/// Returns `_count` of `eval_count`, and `Count` of `TokenCount`.
+fn last_word(name: &[u8]) -> &[u8] {
+    let begin = name.iter().rposition(|byte| *byte == b'_' || byte.is_ascii_uppercase());
+    &name[begin.unwrap_or(0)..]
+}
+
 /// The longest name, its quotes, a colon, some blanks and a number.
 const WINDOW: usize = 96;
 
@@ -55,7 +89,8 @@ pub(crate) enum Counting {
 pub(crate) struct Counter {
     counting: Counting,
     tokens: Tokens,
-    cache: [u64; 2],
+    /// In the order of the names.
+    cached: Vec<u64>,
     /// The end of what came before, in which a name may have begun.
     tail: Vec<u8>,
     seen: bool,
@@ -63,7 +98,13 @@ pub(crate) struct Counter {
 
 impl Counter {
     pub(crate) fn new(counting: Counting) -> Self {
-        Self { counting, tokens: Tokens::default(), cache: [0; 2], tail: Vec::new(), seen: false }
+        Self {
+            counting,
+            tokens: Tokens::default(),
+            cached: Vec::new(),
+            tail: Vec::new(),
+            seen: false,
+        }
     }
 
     /// Looks at the next piece.
@@ -94,8 +135,7 @@ impl Counter {
 
     /// Notes every entry whose name begins before `end`.
     fn scan(&mut self, bytes: &[u8], end: usize) {
-        static FINDERS: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ENDS.map(Finder::new));
-        for finder in FINDERS.iter() {
+        for finder in &NAMES.ends {
             for at in finder.find_iter(bytes) {
                 let quote = at + finder.needle().len() - 1;
                 if let Some((name, number)) =
@@ -108,23 +148,22 @@ impl Counter {
     }
 
     fn note(&mut self, name: &[u8], number: u64) {
-        let place = match name {
-            b"input_tokens" | b"prompt_tokens" | b"prompt_eval_count" | b"promptTokenCount" => {
-                &mut self.tokens.input
-            }
-            b"output_tokens" | b"completion_tokens" | b"eval_count" | b"candidatesTokenCount" => {
-                &mut self.tokens.output
-            }
-            b"cache_creation_input_tokens" => &mut self.cache[0],
-            b"cache_read_input_tokens" => &mut self.cache[1],
-            _ => return,
+        let sum = if NAMES.input.contains(name) {
+            &mut self.tokens.input
+        } else if NAMES.output.contains(name) {
+            &mut self.tokens.output
+        } else if let Some(at) = NAMES.cached.iter().position(|cached| *cached == name) {
+            self.cached.resize(NAMES.cached.len(), 0);
+            &mut self.cached[at]
+        } else {
+            return;
         };
         self.seen = true;
         match self.counting {
-            Counting::Answer => *place = (*place).max(number),
-            Counting::Conversation => *place = place.saturating_add(number),
+            Counting::Answer => *sum = (*sum).max(number),
+            Counting::Conversation => *sum = sum.saturating_add(number),
         }
-        self.tokens.cached = self.cache[0].saturating_add(self.cache[1]);
+        self.tokens.cached = self.cached.iter().fold(0, |sum, count| sum.saturating_add(*count));
     }
 }
 

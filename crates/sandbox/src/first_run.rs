@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::preset::agents::Beginning;
+use crate::catalog::agent::Initial;
 
 /// What was made for an agent. What is still as it was made is removed when this is dropped.
 #[derive(Debug, Default)]
 #[must_use = "what was made is removed when this is dropped"]
 pub struct FirstRun {
     /// In the order of making, parents first.
-    made: Vec<(PathBuf, Beginning)>,
+    made: Vec<(PathBuf, Initial)>,
 }
 
 /// State that could not be made.
@@ -33,10 +33,10 @@ pub struct FirstRunError {
 
 impl FirstRun {
     /// Makes what is missing, private to the user. What somebody else makes meanwhile is theirs.
-    pub fn prepare(missing: Vec<(PathBuf, Beginning)>) -> Result<Self, FirstRunError> {
+    pub fn prepare(missing: Vec<(PathBuf, Initial)>) -> Result<Self, FirstRunError> {
         let mut run = Self::default();
-        for (path, beginning) in missing {
-            run.with_parents(&path, beginning).map_err(|source| FirstRunError { path, source })?;
+        for (path, initial) in missing {
+            run.with_parents(&path, initial).map_err(|source| FirstRunError { path, source })?;
         }
         Ok(run)
     }
@@ -46,21 +46,21 @@ impl FirstRun {
         self.made.iter().map(|(path, _)| path.as_path())
     }
 
-    fn with_parents(&mut self, path: &Path, beginning: Beginning) -> io::Result<()> {
-        match self.make(path, beginning) {
+    fn with_parents(&mut self, path: &Path, initial: Initial) -> io::Result<()> {
+        match self.make(path, initial) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let parent = path.parent().ok_or(error)?;
-                self.with_parents(parent, Beginning::Dir)?;
-                self.make(path, beginning)
+                self.with_parents(parent, Initial::Dir)?;
+                self.make(path, initial)
             }
             made => made,
         }
     }
 
-    fn make(&mut self, path: &Path, beginning: Beginning) -> io::Result<()> {
-        let made = match beginning {
-            Beginning::Dir => DirBuilder::new().mode(0o700).create(path),
-            Beginning::File(content) => OpenOptions::new()
+    fn make(&mut self, path: &Path, initial: Initial) -> io::Result<()> {
+        let made = match initial {
+            Initial::Dir => DirBuilder::new().mode(0o700).create(path),
+            Initial::File(content) => OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
@@ -68,7 +68,7 @@ impl FirstRun {
                 .and_then(|mut file| file.write_all(content.as_bytes())),
         };
         match made {
-            Ok(()) => self.made.push((path.to_path_buf(), beginning)),
+            Ok(()) => self.made.push((path.to_path_buf(), initial)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -78,12 +78,12 @@ impl FirstRun {
 
 impl Drop for FirstRun {
     fn drop(&mut self) {
-        for (path, beginning) in self.made.iter().rev() {
+        for (path, initial) in self.made.iter().rev() {
             // A directory that is no longer empty cannot be removed, and is not meant to be.
-            let _ = match beginning {
-                Beginning::Dir => fs::remove_dir(path),
-                Beginning::File(content) if holds(path, content) => fs::remove_file(path),
-                Beginning::File(_) => Ok(()),
+            let _ = match initial {
+                Initial::Dir => fs::remove_dir(path),
+                Initial::File(content) if holds(path, content) => fs::remove_file(path),
+                Initial::File(_) => Ok(()),
             };
         }
     }
@@ -99,11 +99,11 @@ mod tests {
 
     use super::*;
 
-    fn missing(home: &Path) -> Vec<(PathBuf, Beginning)> {
+    fn missing(home: &Path) -> Vec<(PathBuf, Initial)> {
         vec![
-            (home.join(".agent"), Beginning::Dir),
-            (home.join(".agent.json"), Beginning::File("{}\n")),
-            (home.join(".local/share/agent"), Beginning::Dir),
+            (home.join(".agent"), Initial::Dir),
+            (home.join(".agent.json"), Initial::File("{}\n")),
+            (home.join(".local/share/agent"), Initial::Dir),
         ]
     }
 

@@ -36,6 +36,7 @@ use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::Host;
+use crate::catalog::agent;
 use kept::{Class, Kept};
 use look::Look;
 use quarantine::Quarantine;
@@ -266,8 +267,8 @@ fn take(host: &Host, input: &GuardInput<'_>) -> Record {
 }
 
 fn settings(home: &Path) -> impl Iterator<Item = (RawPath, Option<Stamp>)> {
-    later::AT_HOME.iter().map(|name| {
-        let path = home.join(name);
+    agent::running_settings().map(|settings| {
+        let path = home.join(settings.file.in_home());
         (RawPath::of(&path), stamp(&path))
     })
 }

@@ -63,4 +63,4 @@ pub mod guard;
 pub mod doctor;
 pub mod describe;
 
-pub use sandbox_policy::{Host, config, host, network, path, preset, provider, starter, variable};
+pub use sandbox_policy::{Host, catalog, config, host, network, path, preset, starter, variable};

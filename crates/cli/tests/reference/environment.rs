@@ -65,11 +65,17 @@ fn environment_page_lists_the_variables() {
             Hidden::Socket => "They lead to a socket on the host",
             Hidden::Injecting => "They make programs run other code",
         };
-        text.extend([format!("\n### {heading}\n\n{}\n", list(names))]);
+        text.extend([format!("\n### {heading}\n\n{}\n", list(&names))]);
+    }
+    let mut passed: Vec<&str> = Vec::new();
+    for name in provider_variables() {
+        if !passed.contains(&name) {
+            passed.push(name);
+        }
     }
     text.extend([format!(
         "\n## Never hidden as credentials\n\nAn agent needs them to reach its model.\n\n{}\n",
-        list(provider_variables())
+        list(&passed)
     )]);
     super::page("environment.md", &text);
 }

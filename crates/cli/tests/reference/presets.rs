@@ -1,6 +1,6 @@
 //! `presets.md`: the tables that the presets are.
 
-use sandbox_core::network::HOST_PRESETS;
+use sandbox_core::catalog::host_presets;
 use sandbox_core::preset::{NAMES, Table, tables};
 
 use super::{code, table};
@@ -49,7 +49,7 @@ fn presets_page_lists_the_tables() {
             text.push_str(GIT);
         }
     }
-    let hosts = HOST_PRESETS.iter().map(|preset| {
+    let hosts = host_presets().map(|preset| {
         let hosts: Vec<_> = preset.hosts.iter().map(|host| code(host)).collect();
         [code(preset.name), preset.about.to_owned(), hosts.join(" ")]
     });

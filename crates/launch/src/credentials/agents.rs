@@ -8,61 +8,56 @@
 //!   settings say that it has a key. Those of the system count only where they belong to root, who is not known inside.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jsonc_parser::ParseOptions;
 use sandbox_core::Host;
+use sandbox_core::catalog::agent::ProxyNaming;
+use sandbox_core::catalog::provider::AgentAddress;
+use sandbox_core::catalog::{Agent, Provider};
 use sandbox_core::config::{self, Sourced};
 use sandbox_core::plan::{Decided, Environment, Inputs};
-use sandbox_proxy::provider::Provider;
 use serde_json::{Value, json};
 
 use super::Holder;
 use super::covered::{Placeholder, Settings};
 
-/// The name that each provider has in the settings of opencode, and the path behind the address there.
-const OPENCODE: &[(&str, &str, &str)] = &[
-    ("anthropic", "anthropic", "/v1"),
-    ("anthropic-subscription", "anthropic", "/v1"),
-    ("openai", "openai", "/v1"),
-    ("gemini", "google", "/v1beta"),
-];
-const OPENCODE_SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
-
-/// The path behind the address, for Codex.
-const CODEX: &[(&str, &str)] = &[("openai", "/v1"), ("openai-subscription", "")];
-
-/// The name that a key in a variable has in the settings of Gemini CLI.
-const GEMINI_KEY: &str = "gemini-api-key";
-
 /// Content that settings which do not exist get on the host, for the time of a run.
-const GEMINI_PLACEHOLDER: &str =
+const JSON_PLACEHOLDER: &str =
     "// made by agent-sandbox for a run, which removes it at its end\n{}\n";
-const CODEX_PLACEHOLDER: &str = "# made by agent-sandbox for a run, which removes it at its end\n";
+const TOML_PLACEHOLDER: &str = "# made by agent-sandbox for a run, which removes it at its end\n";
 
-/// Tells every agent that uses this provider.
+/// Returns the agents whose settings name this provider, each with the row that says how.
+fn agents_of(
+    provider: &'static Provider,
+) -> impl Iterator<Item = (&'static Agent, &'static AgentAddress)> {
+    provider.agents.iter().filter_map(|row| Some((Agent::of_command(row.agent.as_ref())?, row)))
+}
+
+/// Tells every agent that takes settings from a variable.
 pub(super) fn tell(
     holder: &mut impl Holder,
-    provider: &Provider,
+    provider: &'static Provider,
     address: &str,
     secret: &Sourced<config::Secret>,
 ) {
-    if let Some((_, name, behind)) = OPENCODE.iter().find(|row| row.0 == provider.name) {
-        let sent = holder.get(OPENCODE_SETTINGS);
+    for (agent, row) in agents_of(provider) {
+        let ProxyNaming::JsonVariable(variable) = agent.proxy else { continue };
+        let sent = holder.get(variable);
         // Some of its SDKs take the key from another variable than the provider's own tools.
         let options = [
-            ("baseURL", format!("{address}{behind}")),
+            ("baseURL", format!("{address}{}", row.path)),
             ("apiKey", format!("{{env:{}}}", secret.value.env_var.as_str())),
         ];
-        if let Some(settings) = opencode(sent.as_deref(), name, options) {
-            holder.set(OPENCODE_SETTINGS, settings, secret);
+        if let Some(settings) = json_settings(sent.as_deref(), row.name, options) {
+            holder.set(variable, settings, secret);
         }
     }
 }
 
 /// The settings that the user has in the variable, with these of one provider. Settings that cannot be read stay as
 /// they are.
-fn opencode(
+fn json_settings(
     sent: Option<&str>,
     provider: &str,
     options: impl IntoIterator<Item = (&'static str, String)>,
@@ -82,8 +77,8 @@ fn opencode(
 
 /// Facts about the proxy that a secret tells an agent.
 pub(super) struct Told<'t> {
-    /// Name of the provider.
-    pub provider: &'t str,
+    /// The provider.
+    pub provider: &'static Provider,
     /// The proxy's address.
     pub address: &'t str,
     /// The variable that holds the token.
@@ -91,31 +86,38 @@ pub(super) struct Told<'t> {
 }
 
 impl Told<'_> {
-    /// Returns the address for Codex, if it uses the provider.
-    fn codex(&self) -> Option<String> {
-        let (_, behind) = CODEX.iter().find(|row| row.0 == self.provider)?;
-        Some(format!("{}{behind}", self.address))
+    /// Returns the address for one agent.
+    fn address(&self, row: &AgentAddress) -> String {
+        format!("{}{}", self.address, row.path)
     }
 }
 
-/// Describes the proxy to Codex by flags, where it is the command itself or the agent of a session: it takes no key
-/// from a variable for its own provider, but for one that flags or settings describe.
-pub(super) fn codex(command: &mut Vec<OsString>, agent_at: usize, told: &Told<'_>) {
-    let Some(address) = told.codex().filter(|_| is_codex(command, agent_at)) else { return };
-    let provider = format!(
-        "model_providers.agent-sandbox={{name=\"OpenAI\",base_url=\"{address}\",env_key=\"{}\",wire_api=\"responses\"}}",
-        told.variable
-    );
-    let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
-    let after = agent_at + 1;
-    command.splice(after..after, words);
+/// Describes the proxy by flags to an agent that knows them, where it is the command itself or the agent of a session:
+/// Codex takes no key from a variable for its own provider, but for one that flags or settings describe.
+pub(super) fn flags(command: &mut Vec<OsString>, agent_at: usize, told: &Told<'_>) {
+    for (agent, row) in agents_of(told.provider) {
+        if !matches!(agent.proxy, ProxyNaming::FlagsOrToml(_)) || !is(agent, command, agent_at) {
+            continue;
+        }
+        let (name, address) = (row.name, told.address(row));
+        let provider = format!(
+            "model_providers.agent-sandbox={{name=\"{name}\",base_url=\"{address}\",env_key=\"{}\",wire_api=\"responses\"}}",
+            told.variable
+        );
+        let words = ["-c", "model_provider=agent-sandbox", "-c", &provider].map(OsString::from);
+        let after = agent_at + 1;
+        command.splice(after..after, words);
+    }
 }
 
-/// Returns true when the agent is Codex. In a session its words stand behind those of our server.
-fn is_codex(command: &[OsString], agent_at: usize) -> bool {
+/// Returns true when the command is this agent. In a session its words follow those of our server.
+fn is(agent: &Agent, command: &[OsString], agent_at: usize) -> bool {
     let name = command.get(agent_at).and_then(|word| Path::new(word).file_name());
-    name.is_some_and(|name| name == "codex")
+    name.is_some_and(|name| agent.programs.iter().any(|program| name == *program))
 }
+
+/// A change of settings; none where they cannot be read.
+type Change<'c> = dyn Fn(&str) -> Option<String> + 'c;
 
 /// Shows agents of a provider settings by which they use the proxy, where no variable says so.
 pub(super) fn settings(
@@ -124,45 +126,54 @@ pub(super) fn settings(
     inputs: &mut Inputs,
     agent_at: usize,
     told: &Told<'_>,
-) -> Option<Placeholder> {
-    let environment = &inputs.environment;
-    if told.provider == "gemini" {
-        let home = settings_dir(host, decided, environment, "GEMINI_CLI_HOME", None)?;
-        let file = home.join(".gemini/settings.json");
-        let settings = Settings { file, placeholder: GEMINI_PLACEHOLDER };
-        return settings.cover(decided, &mut inputs.covers, with_key);
+) -> Vec<Placeholder> {
+    let mut held = Vec::new();
+    for (agent, row) in agents_of(told.provider) {
+        let change: Box<Change<'_>> = match agent.proxy {
+            ProxyNaming::Variables | ProxyNaming::JsonVariable(_) => continue,
+            // The command itself has flags, and may write its settings.
+            ProxyNaming::FlagsOrToml(_) if agent_at == 0 && is(agent, &inputs.command, 0) => {
+                continue;
+            }
+            ProxyNaming::FlagsOrToml(_) => {
+                let address = told.address(row);
+                Box::new(move |sent| with_provider(sent, row.name, &address, told.variable))
+            }
+            ProxyNaming::JsonKeyKind(_) => Box::new(|sent| with_key(sent, row.name)),
+        };
+        let Some(settings) = shown_settings(agent, host, decided, &inputs.environment) else {
+            continue;
+        };
+        held.extend(settings.cover(decided, &mut inputs.covers, change));
     }
-    let address = told.codex()?;
-    // The command itself has flags, and may write its settings.
-    if agent_at == 0 && is_codex(&inputs.command, agent_at) {
-        return None;
-    }
-    let dir = settings_dir(host, decided, environment, "CODEX_HOME", Some(".codex"))?;
-    let settings = Settings { file: dir.join("config.toml"), placeholder: CODEX_PLACEHOLDER };
-    let change = |sent: &str| with_provider(sent, &address, told.variable);
-    settings.cover(decided, &mut inputs.covers, change)
+    held
 }
 
-/// Returns the directory that a variable of the command names, else the home directory or one in it.
-fn settings_dir(
+/// Returns the settings in which an agent is told of the proxy.
+fn shown_settings(
+    agent: &Agent,
     host: &Host,
     decided: &Decided,
     environment: &Environment,
-    variable: &str,
-    in_home: Option<&str>,
-) -> Option<PathBuf> {
+) -> Option<Settings> {
+    let (file, placeholder) = match &agent.proxy {
+        ProxyNaming::FlagsOrToml(file) => (file, TOML_PLACEHOLDER),
+        ProxyNaming::JsonKeyKind(file) => (file, JSON_PLACEHOLDER),
+        ProxyNaming::Variables | ProxyNaming::JsonVariable(_) => return None,
+    };
     let set = |name: &str| {
         let value = environment.set.get(OsStr::new(name)).filter(|value| !value.is_empty());
         value.map(|value| decided.config().cwd.join(value))
     };
-    set(variable).or_else(|| {
+    let file = file.moved(set).or_else(|| {
         let home = set("HOME").or_else(|| host.home.clone())?;
-        Some(in_home.map_or_else(|| home.clone(), |dir| home.join(dir)))
-    })
+        Some(home.join(file.in_home()))
+    })?;
+    Some(Settings { file, placeholder })
 }
 
 /// The user's settings of Gemini CLI with the one that says that there is a key; none where they cannot be read.
-fn with_key(sent: &str) -> Option<String> {
+fn with_key(sent: &str, kind: &str) -> Option<String> {
     let mut settings = match sent.trim() {
         "" => json!({}),
         sent => jsonc_parser::parse_to_serde_value(sent, &ParseOptions::default()).ok()?,
@@ -171,15 +182,15 @@ fn with_key(sent: &str) -> Option<String> {
     for name in ["security", "auth"] {
         place = place.as_object_mut()?.entry(name).or_insert_with(|| json!({}));
     }
-    place.as_object_mut()?.insert("selectedType".to_owned(), GEMINI_KEY.into());
+    place.as_object_mut()?.insert("selectedType".to_owned(), kind.into());
     Some(settings.to_string())
 }
 
 /// The user's settings of Codex with a provider of ours, by which it uses the proxy. None where they cannot be read, or
 /// where more than that would change.
-fn with_provider(sent: &str, address: &str, variable: &str) -> Option<String> {
+fn with_provider(sent: &str, name: &str, address: &str, variable: &str) -> Option<String> {
     let table = format!(
-        "[model_providers.agent-sandbox]\nname = \"OpenAI\"\nbase_url = \"{address}\"\nenv_key = \"{variable}\"\nwire_api = \"responses\"\n"
+        "[model_providers.agent-sandbox]\nname = \"{name}\"\nbase_url = \"{address}\"\nenv_key = \"{variable}\"\nwire_api = \"responses\"\n"
     );
     let mut in_root = true;
     let mut kept = String::new();
@@ -206,6 +217,8 @@ fn with_provider(sent: &str, address: &str, variable: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    const KIND: &str = "gemini-api-key";
+
     #[test]
     fn settings_of_the_user_keep_everything_but_the_address() {
         let address = "http://127.0.0.1:3128/v1";
@@ -231,7 +244,7 @@ mod tests {
             (Some("[]"), None),
             (Some(r#"{"provider":7}"#), None),
         ] {
-            let got = opencode(sent, "anthropic", [("baseURL", address.to_owned())]);
+            let got = json_settings(sent, "anthropic", [("baseURL", address.to_owned())]);
             let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
             assert_eq!(got, expected, "{sent:?}");
         }
@@ -251,7 +264,7 @@ mod tests {
                 r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#,
                 Some(json!({ "security": { "auth": key } })),
             ),
-            (GEMINI_PLACEHOLDER, Some(json!({ "security": { "auth": key } }))),
+            (JSON_PLACEHOLDER, Some(json!({ "security": { "auth": key } }))),
             (
                 "{ // a comment\n\"ui\": {}, /* and */\n}",
                 Some(json!({ "ui": {}, "security": { "auth": key } })),
@@ -259,7 +272,8 @@ mod tests {
             ("[]", None),
             ("{", None),
         ] {
-            let got = with_key(sent).map(|text| serde_json::from_str::<Value>(&text).unwrap());
+            let got =
+                with_key(sent, KIND).map(|text| serde_json::from_str::<Value>(&text).unwrap());
             assert_eq!(got, expected, "{sent}");
         }
     }
@@ -272,7 +286,7 @@ mod tests {
                 .unwrap();
         for (sent, kept) in [
             ("", Some("")),
-            (CODEX_PLACEHOLDER, Some("")),
+            (TOML_PLACEHOLDER, Some("")),
             ("model = 'm'\nmodel_provider = 'other' # mine\n", Some("model = 'm'")),
             (
                 "model_provider='x'\n[projects.'/p']\ntrust_level = 'trusted'",
@@ -289,7 +303,7 @@ mod tests {
             ("text = \"\"\"\nmodel_provider = 'x'\n\"\"\"", None),
             ("model_provider = ", None),
         ] {
-            let got = with_provider(sent, "http://a/v1", "KEY");
+            let got = with_provider(sent, "OpenAI", "http://a/v1", "KEY");
             let got = got.map(|text| text.parse::<toml::Table>().unwrap());
             let expected = kept.map(|kept| {
                 let mut table: toml::Table = kept.parse().unwrap();

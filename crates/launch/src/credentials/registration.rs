@@ -1,29 +1,20 @@
 //! Sessions of the proxy: a secret of the configuration, as the proxy is told of it.
 
 use sandbox_core::Host;
+use sandbox_core::catalog::Provider;
+use sandbox_core::catalog::provider::{OwnTools, Upstream};
 use sandbox_core::config::{self, ModelText, RouteText, ToolText};
 use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
-use sandbox_proxy::provider::Provider;
-use sandbox_proxy::secret::{Lasting, Login, Name, Place, StoreError};
+use sandbox_proxy::secret::{Lasting, Location, Name, StoreError};
 use sandbox_proxy::session::{Limits, Registration, Terms};
 use sandbox_proxy::token::Token;
 
 use super::{CredentialError, store};
 
-/// Which variable names a provider's address, and what stands behind the address there.
-const ADDRESSES: &[(&str, &[(&str, &str)])] = &[
-    ("anthropic", &[("ANTHROPIC_BASE_URL", "")]),
-    ("anthropic-subscription", &[("ANTHROPIC_BASE_URL", "")]),
-    ("openai", &[("OPENAI_BASE_URL", "/v1"), ("OPENAI_API_BASE", "/v1")]),
-    ("openai-subscription", &[]),
-    ("ollama", &[("OLLAMA_HOST", "")]),
-    ("gemini", &[("GOOGLE_GEMINI_BASE_URL", "")]),
-    ("custom", &[]),
-];
-
 /// Takes a provider's own tools away where the network is closed: they would open it again. A custom provider has none.
 pub(super) fn close(session: &mut Registration, closed: bool) {
-    if closed && session.terms.provider != "custom" {
+    let has_tools = |provider: &Provider| provider.tools.own == OwnTools::Some;
+    if closed && Provider::named(&session.terms.provider).is_ok_and(has_tools) {
         session.terms.server_tools.get_or_insert_default();
     }
 }
@@ -35,10 +26,10 @@ pub fn registration(
     host: &Host,
 ) -> Result<Registration, CredentialError> {
     let provider = provider(name, secret)?;
-    let (api_key, reference) = match place(name, secret, host)? {
+    let (api_key, reference) = match location(name, secret, host)? {
         // What only this process knows is handed over; the rest is asked for where it is.
-        Place::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
-        place => (None, serde_json::to_value(&place).ok().map(SecretRef)),
+        Location::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
+        location => (None, serde_json::to_value(&location).ok().map(SecretRef)),
     };
     let terms = Terms {
         provider: provider.name.to_owned(),
@@ -66,8 +57,7 @@ pub(super) fn provider(
     secret: &config::Secret,
 ) -> Result<&'static Provider, CredentialError> {
     let unknown = || CredentialError::NoProvider(name.to_owned());
-    let provider = secret.provider().ok_or_else(unknown)?;
-    Provider::named(provider.name()).map_err(|_| unknown())
+    secret.provider().ok_or_else(unknown)
 }
 
 pub(super) fn addresses(
@@ -75,12 +65,11 @@ pub(super) fn addresses(
     secret: &config::Secret,
     provider: &Provider,
 ) -> Result<Vec<(String, &'static str)>, CredentialError> {
-    let usual =
-        ADDRESSES.iter().find(|(known, _)| *known == provider.name).map_or(&[][..], |row| row.1);
+    let usual = provider.addresses.iter();
     let mut all: Vec<_> =
-        usual.iter().map(|(variable, behind)| ((*variable).to_owned(), *behind)).collect();
+        usual.map(|(variable, behind)| ((*variable).to_owned(), *behind)).collect();
     all.extend(secret.base_url_var.as_ref().map(|variable| (variable.as_str().to_owned(), "")));
-    if all.is_empty() && provider.name == "custom" {
+    if all.is_empty() && provider.upstream == Upstream::Configured {
         return Err(CredentialError::NoAddress(name.to_owned()));
     }
     Ok(all)
@@ -106,33 +95,30 @@ fn placement(secret: &config::Secret) -> Option<Placement> {
 }
 
 /// Where a secret is: as the configuration says, else in the store, else in the caller's environment.
-pub(super) fn place(
+pub(super) fn location(
     name: &str,
     secret: &config::Secret,
     host: &Host,
-) -> Result<Place, CredentialError> {
+) -> Result<Location, CredentialError> {
     let failed = |error| CredentialError::Store { name: name.to_owned(), error };
     let variable = secret.env_var.as_str().to_owned();
     Ok(match secret {
         config::Secret { from_store: Some(name), .. } => {
-            Place::Store(Name::parse(name.as_str()).map_err(failed)?)
+            Location::Store(Name::parse(name.as_str()).map_err(failed)?)
         }
-        config::Secret { from_env: Some(name), .. } => Place::Env(name.as_str().to_owned()),
-        config::Secret { from_file: Some(path), .. } => Place::File(path.into()),
+        config::Secret { from_env: Some(name), .. } => Location::Env(name.as_str().to_owned()),
+        config::Secret { from_file: Some(path), .. } => Location::File(path.into()),
         config::Secret { from_env_file: Some(path), .. } => {
-            Place::EnvFile { path: path.into(), name: variable }
+            Location::EnvFile { path: path.into(), name: variable }
         }
         config::Secret { from_command: Some(argv), lasting, .. } => {
             let argv = argv.iter().map(|word| word.as_str().to_owned()).collect();
-            Place::Command { argv, lasting: lasting.map(Lasting).unwrap_or_default() }
+            Location::Command { argv, lasting: lasting.map(Lasting).unwrap_or_default() }
         }
-        config::Secret { from_login: Some(login), .. } => Place::Login(match login {
-            config::Login::Claude => Login::Claude,
-            config::Login::Codex => Login::Codex,
-        }),
+        config::Secret { from_login: Some(login), .. } => Location::Login(login),
         _ => match Name::parse(name) {
-            Ok(stored) if is_stored(&stored, host).map_err(failed)? => Place::Store(stored),
-            _ => Place::Env(variable),
+            Ok(stored) if is_stored(&stored, host).map_err(failed)? => Location::Store(stored),
+            _ => Location::Env(variable),
         },
     })
 }

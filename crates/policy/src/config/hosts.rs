@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::layer::{Origin, Sourced};
 use super::merge::unmarked;
-use crate::network::{EgressPolicy, HostPattern, HostRule, host_preset};
+use crate::catalog::host_preset;
+use crate::network::{EgressPolicy, HostPattern, HostRule};
 
 /// Which of the lists a line stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

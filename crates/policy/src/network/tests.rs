@@ -3,6 +3,7 @@ use std::net::IpAddr;
 use proptest::prelude::*;
 
 use super::*;
+use crate::catalog::{host_preset, host_presets};
 
 fn pattern(text: &str) -> HostPattern {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -253,7 +254,7 @@ fn refusal_names_host_rule_and_remedy() {
 
 #[test]
 fn presets_are_patterns_and_name_no_public_place() {
-    for preset in HOST_PRESETS {
+    for preset in host_presets() {
         assert!(preset.name.starts_with('@') && !preset.hosts.is_empty(), "{}", preset.name);
         for host in preset.hosts {
             assert!(pattern(host).single().is_some(), "{host}");

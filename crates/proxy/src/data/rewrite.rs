@@ -4,6 +4,8 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{StatusCode, Uri, Version};
+use sandbox_core::catalog::PROVIDERS;
+use sandbox_core::catalog::provider::Merge;
 
 use super::authenticate::{self, Known};
 use super::tunnel;
@@ -42,8 +44,8 @@ pub(super) fn rewrite(
 
 /// Sets a header; a list that the client sent keeps what it has.
 fn set(headers: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
-    const LISTS: [&str; 1] = ["anthropic-beta"];
-    if !LISTS.contains(&name.as_str()) {
+    let mut rows = PROVIDERS.iter().flat_map(|provider| provider.headers);
+    if !rows.any(|row| row.name == name.as_str() && row.merge == Merge::AddToList) {
         headers.insert(name.clone(), value.clone());
         return;
     }

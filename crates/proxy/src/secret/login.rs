@@ -7,33 +7,21 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::Login;
 use crate::credential::{Resolved, Secret};
+use sandbox_core::catalog::Login;
+use sandbox_core::catalog::agent::LoginFormat;
 
-/// Where an agent keeps its login.
-pub(super) fn file(login: Login, home: &Path) -> PathBuf {
-    match login {
-        Login::Claude => home.join(".claude/.credentials.json"),
-        Login::Codex => home.join(".codex/auth.json"),
-    }
-}
-
-/// What has to be run for a new one.
-pub(super) fn remedy(login: Login) -> &'static str {
-    match login {
-        Login::Claude => {
-            "start `claude` on the host once, outside the sandbox; or `claude setup-token`"
-        }
-        Login::Codex => "run `codex login` on the host, outside the sandbox",
-    }
+/// Returns the file of a login.
+pub(super) fn file(login: &Login, home: &Path) -> PathBuf {
+    home.join(login.file.in_home())
 }
 
 /// The token in the file, what must be said with it, and when it ends.
-pub(super) fn token(login: Login, text: &str) -> Option<Resolved> {
+pub(super) fn token(login: &Login, text: &str) -> Option<Resolved> {
     let content: Value = serde_json::from_str(text).ok()?;
-    match login {
-        Login::Claude => claude(&content["claudeAiOauth"]),
-        Login::Codex => codex(&content["tokens"]),
+    match login.format {
+        LoginFormat::ClaudeCode => claude(&content["claudeAiOauth"]),
+        LoginFormat::Codex => codex(&content["tokens"]),
     }
 }
 
@@ -56,16 +44,16 @@ fn codex(login: &Value) -> Option<Resolved> {
 }
 
 /// The token that gives new ones.
-pub(super) fn refresh(login: Login, content: &Value) -> Option<Zeroizing<String>> {
-    let token = match login {
-        Login::Claude => &content["claudeAiOauth"]["refreshToken"],
-        Login::Codex => &content["tokens"]["refresh_token"],
+pub(super) fn refresh(login: &Login, content: &Value) -> Option<Zeroizing<String>> {
+    let token = match login.format {
+        LoginFormat::ClaudeCode => &content["claudeAiOauth"]["refreshToken"],
+        LoginFormat::Codex => &content["tokens"]["refresh_token"],
     };
     token.as_str().filter(|token| !token.is_empty()).map(|token| Zeroizing::new(token.to_owned()))
 }
 
 /// Puts what a provider answered into the content of the file, all of it or nothing.
-pub(super) fn renewed(login: Login, content: &mut Value, answer: &Value) -> Option<()> {
+pub(super) fn renewed(login: &Login, content: &mut Value, answer: &Value) -> Option<()> {
     let access = answer["access_token"].as_str().filter(|token| is_token(token))?;
     let optional = |name: &str| match &answer[name] {
         Value::Null => Some(None),
@@ -73,8 +61,8 @@ pub(super) fn renewed(login: Login, content: &mut Value, answer: &Value) -> Opti
         _ => None,
     };
     let (refresh, id) = (optional("refresh_token")?, optional("id_token")?);
-    match login {
-        Login::Claude => {
+    match login.format {
+        LoginFormat::ClaudeCode => {
             let seconds = answer["expires_in"].as_u64()?;
             let end = SystemTime::now().checked_add(Duration::from_secs(seconds))?;
             let end = end.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
@@ -84,7 +72,7 @@ pub(super) fn renewed(login: Login, content: &mut Value, answer: &Value) -> Opti
             login.insert("expiresAt".into(), end.into());
             login.extend(refresh.map(|token| ("refreshToken".to_owned(), token.into())));
         }
-        Login::Codex => {
+        LoginFormat::Codex => {
             let tokens = content.get_mut("tokens")?.as_object_mut()?;
             tokens.insert("access_token".into(), access.into());
             tokens.extend(refresh.map(|token| ("refresh_token".to_owned(), token.into())));
@@ -111,13 +99,21 @@ fn ends(token: &str) -> Option<SystemTime> {
 mod tests {
     use super::*;
 
+    fn claude() -> &'static Login {
+        Login::named("claude").unwrap()
+    }
+
+    fn codex() -> &'static Login {
+        Login::named("codex").unwrap()
+    }
+
     #[test]
     fn an_answer_is_taken_over_as_a_whole_or_not_at_all() {
         use serde_json::json;
-        let claude = json!({ "claudeAiOauth": { "accessToken": "a", "refreshToken": "r", "expiresAt": 1, "scopes": ["s"] }, "other": 1 });
-        let mut content = claude.clone();
+        let sent = json!({ "claudeAiOauth": { "accessToken": "a", "refreshToken": "r", "expiresAt": 1, "scopes": ["s"] }, "other": 1 });
+        let mut content = sent.clone();
         let answer = json!({ "access_token": "new-access", "refresh_token": "new-refresh", "expires_in": 3600 });
-        renewed(Login::Claude, &mut content, &answer).unwrap();
+        renewed(claude(), &mut content, &answer).unwrap();
         assert_eq!(content["claudeAiOauth"]["accessToken"], "new-access");
         assert_eq!(content["claudeAiOauth"]["refreshToken"], "new-refresh");
         assert_eq!(
@@ -125,15 +121,15 @@ mod tests {
             (&json!(["s"]), &json!(1))
         );
         assert!(content["claudeAiOauth"]["expiresAt"].as_u64().unwrap() > 1_700_000_000_000);
-        let mut codex = json!({ "OPENAI_API_KEY": null, "tokens": { "access_token": "a", "refresh_token": "r", "account_id": "acc" } });
+        let mut tokens = json!({ "OPENAI_API_KEY": null, "tokens": { "access_token": "a", "refresh_token": "r", "account_id": "acc" } });
         renewed(
-            Login::Codex,
-            &mut codex,
+            codex(),
+            &mut tokens,
             &json!({ "access_token": "new-access", "id_token": "new-identity" }),
         )
         .unwrap();
         let expected = json!({ "access_token": "new-access", "refresh_token": "r", "id_token": "new-identity", "account_id": "acc" });
-        assert_eq!(codex["tokens"], expected);
+        assert_eq!(tokens["tokens"], expected);
         for wrong in [
             json!({}),
             json!([]),
@@ -144,16 +140,16 @@ mod tests {
             json!({ "access_token": "new-access", "refresh_token": "", "expires_in": 1 }),
             json!({ "access_token": "new-access", "expires_in": u64::MAX }),
         ] {
-            let mut content = claude.clone();
-            assert_eq!(renewed(Login::Claude, &mut content, &wrong), None, "{wrong}");
-            assert_eq!(content, claude, "{wrong}");
+            let mut content = sent.clone();
+            assert_eq!(renewed(claude(), &mut content, &wrong), None, "{wrong}");
+            assert_eq!(content, sent, "{wrong}");
         }
     }
 
     #[test]
     fn logins_are_read_as_the_agents_write_them() {
-        let claude = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-x","refreshToken":"r","expiresAt":1700000000500}}"#;
-        let token = token(Login::Claude, claude).unwrap();
+        let text = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-x","refreshToken":"r","expiresAt":1700000000500}}"#;
+        let token = token(claude(), text).unwrap();
         assert_eq!(token.value.expose(), "sk-ant-oat01-x");
         assert_eq!(
             token.expires.unwrap(),
@@ -161,8 +157,8 @@ mod tests {
         );
         // {"alg":"none"}.{"exp":1700000000}
         let jwt = "eyJhbGciOiJub25lIn0.eyJleHAiOjE3MDAwMDAwMDB9.";
-        let codex = format!(r#"{{"tokens":{{"access_token":"{jwt}","account_id":"acc"}}}}"#);
-        let token = super::token(Login::Codex, &codex).unwrap();
+        let text = format!(r#"{{"tokens":{{"access_token":"{jwt}","account_id":"acc"}}}}"#);
+        let token = super::token(codex(), &text).unwrap();
         assert_eq!(
             token.expires.unwrap(),
             SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
@@ -170,8 +166,7 @@ mod tests {
         assert_eq!(token.headers, [("chatgpt-account-id".to_owned(), "acc".to_owned())]);
         for wrong in ["", "{}", r#"{"tokens":{"access_token":7}}"#, "[]"] {
             assert!(
-                super::token(Login::Codex, wrong).is_none()
-                    && super::token(Login::Claude, wrong).is_none()
+                super::token(codex(), wrong).is_none() && super::token(claude(), wrong).is_none()
             );
         }
     }

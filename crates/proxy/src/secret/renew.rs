@@ -16,12 +16,14 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Uri};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use sandbox_core::catalog::Login;
+use sandbox_core::catalog::agent::{Renewal, Scope};
 use sandbox_linux::lock::LockFile;
 use serde_json::{Value, json};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use super::{Login, login};
+use super::login;
 use crate::credential::Resolved;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::token::TokenHash;
@@ -56,35 +58,13 @@ pub(super) enum RenewError {
     Answer(&'static str),
 }
 
-/// Where a login is renewed, and as whom: the agents' own public names.
-struct Place {
-    server: &'static str,
-    path: &'static str,
-    client: &'static str,
-}
-
-const fn place(login: Login) -> Place {
-    match login {
-        Login::Claude => Place {
-            server: "https://platform.claude.com",
-            path: "/v1/oauth/token",
-            client: "9d1c250a-e61b-44d9-88ed-5944d1962f5e",
-        },
-        Login::Codex => Place {
-            server: "https://auth.openai.com",
-            path: "/oauth/token",
-            client: "app_EMoamEEZ73f0CkXaXp7hrann",
-        },
-    }
-}
-
 /// Whether a token can be used for a while.
 pub(super) fn is_good(token: &Resolved) -> bool {
     token.expires.is_none_or(|end| end > SystemTime::now() + MARGIN)
 }
 
 /// Renews the login in a file, unless somebody has meanwhile.
-pub(super) fn renew(login: Login, path: &Path) -> Result<(), RenewError> {
+pub(super) fn renew(login: &Login, path: &Path) -> Result<(), RenewError> {
     // Opened for writing, with room on the disk, before anything is asked for: what cannot be kept must not be used up.
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(RenewError::File)?;
     make_room(&file).map_err(RenewError::File)?;
@@ -104,7 +84,7 @@ pub(super) fn renew(login: Login, path: &Path) -> Result<(), RenewError> {
     let answer = ask(login, &refresh).inspect_err(|_| remember(tried))?;
     login::renewed(login, &mut content, &answer).ok_or_else(|| {
         remember(tried);
-        RenewError::Answer(place(login).server)
+        RenewError::Answer(login.renewal.server)
     })?;
     write(file, &content, text.len()).map_err(RenewError::File)
 }
@@ -152,13 +132,13 @@ fn remember(tried: TokenHash) {
 }
 
 /// Asks the provider for new tokens. The whole answer, or none of it.
-fn ask(login: Login, refresh: &str) -> Result<Value, RenewError> {
-    let Place { server, path, client } = place(login);
+fn ask(login: &Login, refresh: &str) -> Result<Value, RenewError> {
+    let Renewal { server, path, client, scope } = login.renewal;
     let unreachable = |why: String| RenewError::Unreachable(server, why);
     let mut asked =
         json!({ "grant_type": "refresh_token", "refresh_token": refresh, "client_id": client });
-    if login == Login::Codex {
-        asked["scope"] = json!("openid profile email");
+    if let Scope::Requested(scope) = scope {
+        asked["scope"] = json!(scope);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unreachable(error.to_string()))?;

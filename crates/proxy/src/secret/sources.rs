@@ -5,10 +5,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use sandbox_core::catalog::Login;
 use sandbox_protocol::Hint;
 use zeroize::Zeroizing;
 
-use super::{Login, Place, Store, command, login, renew};
+use super::{Location, Store, command, login, renew};
 use crate::credential::{Resolved, Secret, SecretRef, Source, SourceError};
 
 /// No file of a secret is longer.
@@ -16,7 +17,7 @@ const LARGEST: u64 = 64 << 10;
 /// What lies in a file may be replaced there at any time; it is looked at again after this.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The places of one user.
+/// The locations that a user's secrets can have.
 #[derive(Debug, Clone)]
 pub struct Sources {
     store: Store,
@@ -29,49 +30,49 @@ impl Sources {
         Self { store, home: home.into() }
     }
 
-    /// The secret at a place. Variables belong to whoever starts a sandbox, not to a proxy.
-    pub fn at(&self, place: &Place) -> Result<Resolved, SourceError> {
-        match place {
-            Place::Store(name) => {
+    /// The secret at a location. Variables belong to whoever starts a sandbox, not to a proxy.
+    pub fn at(&self, location: &Location) -> Result<Resolved, SourceError> {
+        match location {
+            Location::Store(name) => {
                 let secret = self.store.get(name).map_err(|error| {
                     let hint = error.hint().unwrap_or_default();
                     SourceError { message: sandbox_linux::error::chain(&error), hint }
                 })?;
                 Ok(lasting(secret, Some(AGAIN)))
             }
-            Place::Env(name) => Err(SourceError {
-                message: format!("{place} is not there"),
+            Location::Env(name) => Err(SourceError {
+                message: format!("{location} is not there"),
                 hint: format!("set `{name}`, or store the secret: agent-sandbox secret set"),
             }),
-            Place::File(path) => {
-                let text = read(path).map_err(|error| unreadable(place, &error))?;
-                whole(text.trim_end_matches(['\n', '\r']), place, AGAIN)
+            Location::File(path) => {
+                let text = read(path).map_err(|error| unreadable(location, &error))?;
+                whole(text.trim_end_matches(['\n', '\r']), location, AGAIN)
             }
-            Place::EnvFile { path, name } => {
-                let text = read(path).map_err(|error| unreadable(place, &error))?;
+            Location::EnvFile { path, name } => {
+                let text = read(path).map_err(|error| unreadable(location, &error))?;
                 whole(
                     &Zeroizing::new(
                         sandbox_core::config::env_file::value(&text, name).unwrap_or_default(),
                     ),
-                    place,
+                    location,
                     AGAIN,
                 )
             }
-            Place::Command { argv, lasting } => {
-                let text = command::ask(argv).map_err(|error| unreadable(place, &error))?;
-                whole(&text, place, (*lasting).into())
+            Location::Command { argv, lasting } => {
+                let text = command::ask(argv).map_err(|error| unreadable(location, &error))?;
+                whole(&text, location, (*lasting).into())
             }
-            Place::Login(which) => self.login(*which, place),
+            Location::Login(which) => self.login(which, location),
         }
     }
 
-    fn login(&self, which: Login, place: &Place) -> Result<Resolved, SourceError> {
+    fn login(&self, which: &Login, location: &Location) -> Result<Resolved, SourceError> {
         let file = login::file(which, &self.home);
-        let wrong = |message: String| SourceError { message, hint: login::remedy(which).into() };
+        let wrong = |message: String| SourceError { message, hint: which.remedy.into() };
         let token = || {
             let text =
-                read(&file).map_err(|error| wrong(format!("{place} is not there: {error}")))?;
-            login::token(which, &text).ok_or_else(|| wrong(format!("{place} has no token")))
+                read(&file).map_err(|error| wrong(format!("{location} is not there: {error}")))?;
+            login::token(which, &text).ok_or_else(|| wrong(format!("{location} has no token")))
         };
         let found = token()?;
         if renew::is_good(&found) {
@@ -82,7 +83,7 @@ impl Sources {
             // The rest of its time is still good.
             Err(_) if found.expires.is_some_and(|end| end > SystemTime::now()) => Ok(found),
             Err(error) => Err(wrong(format!(
-                "{place} has ended, and {}",
+                "{location} has ended, and {}",
                 sandbox_linux::error::chain(&error)
             ))),
         }
@@ -91,15 +92,15 @@ impl Sources {
 
 impl Source for Sources {
     fn check(&self, reference: &SecretRef) -> Result<(), SourceError> {
-        place(reference).map(drop)
+        location(reference).map(drop)
     }
 
     fn resolve(&self, reference: &SecretRef) -> Result<Resolved, SourceError> {
-        self.at(&place(reference)?)
+        self.at(&location(reference)?)
     }
 }
 
-fn place(reference: &SecretRef) -> Result<Place, SourceError> {
+fn location(reference: &SecretRef) -> Result<Location, SourceError> {
     serde_json::from_value(reference.0.clone()).map_err(|error| SourceError {
         message: format!("it is no reference to a secret: {error}"),
         hint: r#"write `{"store": "NAME"}`, `{"file": "PATH"}`, or send the key as `api_key`"#
@@ -118,10 +119,10 @@ fn lasting(value: Secret, lasting: Option<Duration>) -> Resolved {
     Resolved { value, headers: Vec::new(), expires }
 }
 
-fn whole(text: &str, place: &Place, good_for: Duration) -> Result<Resolved, SourceError> {
+fn whole(text: &str, location: &Location, good_for: Duration) -> Result<Resolved, SourceError> {
     if text.is_empty() {
         return Err(SourceError {
-            message: format!("{place} is empty"),
+            message: format!("{location} is empty"),
             hint: "look at it there".into(),
         });
     }
@@ -129,9 +130,9 @@ fn whole(text: &str, place: &Place, good_for: Duration) -> Result<Resolved, Sour
 }
 
 /// What a file or a program says of itself is not repeated: it could be the secret.
-fn unreadable(place: &Place, error: &io::Error) -> SourceError {
+fn unreadable(location: &Location, error: &io::Error) -> SourceError {
     SourceError {
-        message: format!("{place} cannot be read: {error}"),
+        message: format!("{location} cannot be read: {error}"),
         hint: "try it by hand".into(),
     }
 }
@@ -151,14 +152,14 @@ mod tests {
         let lines = dir.path().join(".env");
         std::fs::write(&lines, "A=1\nB=in a line\nC=\n").unwrap();
         let sources = Sources::new(store, dir.path());
-        let line = |name: &str| Place::EnvFile { path: lines.clone(), name: name.into() };
-        let said = |words: &[&str]| Place::Command {
+        let line = |name: &str| Location::EnvFile { path: lines.clone(), name: name.into() };
+        let said = |words: &[&str]| Location::Command {
             argv: words.iter().map(|word| (*word).to_owned()).collect(),
             lasting: super::super::Lasting::default(),
         };
-        for (place, expected) in [
-            (Place::Store(name), Some("stored")),
-            (Place::File(file), Some("in a file")),
+        for (location, expected) in [
+            (Location::Store(name), Some("stored")),
+            (Location::File(file), Some("in a file")),
             (line("B"), Some("in a line")),
             (line("C"), None),
             (line("D"), None),
@@ -167,21 +168,26 @@ mod tests {
             (said(&["/bin/false"]), None),
             (said(&["/no/such/program"]), None),
             (said(&[]), None),
-            (Place::File(dir.path().join("none")), None),
-            (Place::Env("X".into()), None),
-            (Place::Login(Login::Codex), None),
+            (Location::File(dir.path().join("none")), None),
+            (Location::Env("X".into()), None),
+            (Location::Login(Login::named("codex").unwrap()), None),
         ] {
-            let found = sources.at(&place);
-            assert_eq!(found.as_ref().ok().map(|found| found.value.expose()), expected, "{place}");
+            let found = sources.at(&location);
+            assert_eq!(
+                found.as_ref().ok().map(|found| found.value.expose()),
+                expected,
+                "{location}"
+            );
             if let Err(error) = found {
-                assert!(!error.hint.is_empty(), "{place}");
+                assert!(!error.hint.is_empty(), "{location}");
             }
         }
     }
 
     #[test]
     fn references_are_read_as_they_are_written() {
-        let place = |text: &str| super::place(&SecretRef(serde_json::from_str(text).unwrap()));
+        let location =
+            |text: &str| super::location(&SecretRef(serde_json::from_str(text).unwrap()));
         for good in [
             r#"{"store":"one"}"#,
             r#"{"file":"/x"}"#,
@@ -190,11 +196,11 @@ mod tests {
             r#"{"command":{"argv":["a"]}}"#,
             r#"{"login":"codex"}"#,
         ] {
-            let read = place(good).unwrap();
-            assert_eq!(place(&serde_json::to_string(&read).unwrap()).unwrap(), read);
+            let read = location(good).unwrap();
+            assert_eq!(location(&serde_json::to_string(&read).unwrap()).unwrap(), read);
         }
         for wrong in [r#""one""#, r#"{"store":"../x"}"#, r#"{"stor":"x"}"#, "{}", "7"] {
-            assert!(place(wrong).is_err(), "{wrong}");
+            assert!(location(wrong).is_err(), "{wrong}");
         }
     }
 }

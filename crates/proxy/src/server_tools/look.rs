@@ -1,43 +1,34 @@
 //! Where a body asks the provider for something that the provider does, or fetches.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
+
+use sandbox_core::catalog::PROVIDERS;
+use sandbox_core::catalog::provider::Tools;
 
 use crate::json::{Json, is};
 
-/// Tools that the client runs itself, or that reach nothing but the model. A type that is not among them
-/// is the provider's: a new one is kept out until somebody has looked at it.
-const HARMLESS: &[&str] = &[
-    "function",
-    "custom",
-    "bash",
-    "text_editor",
-    "computer",
-    "computer_use_preview",
-    "memory",
-    "local_shell",
-    "apply_patch",
-    "image_generation",
-    "tool_search",
-    "tool_search_tool_regex",
-    "tool_search_tool_bm25",
-];
+/// Tools of all providers. A client may speak the dialect of any of them to a server of its own.
+struct Known {
+    /// Types of tools that the client runs itself, or that reach nothing but the model. A type that is not among them is
+    /// the provider's: a new one is kept out until a row of the catalog names it.
+    client: Vec<&'static str>,
+    /// Tools of that kind that are fields.
+    client_fields: Vec<&'static str>,
+    /// Fields that are tools of the provider, whatever stands beside them.
+    fields: Vec<&'static str>,
+}
 
-/// The same of those that are fields.
-const HARMLESS_FIELDS: &[&str] = &["function_declarations", "computer_use"];
-/// Fields that are tools of the provider's, whatever stands beside them.
-const FIELDS: &[&str] = &[
-    "google_search",
-    "google_search_retrieval",
-    "google_maps",
-    "url_context",
-    "code_execution",
-    "file_search",
-    "enterprise_web_search",
-    "retrieval",
-    "mcp_servers",
-    "parallel_ai_search",
-    "external_api",
-];
+static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    let all = |of: fn(&'static Tools) -> &'static [&'static str]| {
+        PROVIDERS.iter().flat_map(|provider| of(&provider.tools)).copied().collect()
+    };
+    Known {
+        client: all(|tools| tools.client),
+        client_fields: all(|tools| tools.client_fields),
+        fields: all(|tools| tools.fields),
+    }
+});
 
 /// Fields whose value is fetched, or written to, by address.
 const ADDRESSES: &[&str] = &[
@@ -259,7 +250,7 @@ fn of_provider(tool: &Json<'_>) -> Option<String> {
             let here = places.peek().is_some() && places.all(local);
             (!here).then(|| "shell".to_owned())
         }
-        Some(kind) if HARMLESS.iter().any(|name| is(undated(kind), name)) => None,
+        Some(kind) if KNOWN.client.iter().any(|name| is(undated(kind), name)) => None,
         Some(kind) => Some(kind.to_ascii_lowercase()),
         None => Some("unknown".to_owned()),
     })
@@ -269,9 +260,10 @@ fn of_provider(tool: &Json<'_>) -> Option<String> {
 fn untyped<'f>(tool: &Json<'_>, mut fields: impl Iterator<Item = &'f str>) -> Option<String> {
     let among = |field: &str, names: &[&str]| names.iter().any(|name| is(field, name));
     let named = tool.all("name").next().is_some();
-    fields.find(|field| among(field, FIELDS) || !(named || among(field, HARMLESS_FIELDS))).map(
-        |field| FIELDS.iter().find(|name| is(field, name)).map_or(field, |name| *name).to_owned(),
-    )
+    let Known { client_fields, fields: known, .. } = &*KNOWN;
+    let tool =
+        fields.find(|field| among(field, known) || !(named || among(field, client_fields)))?;
+    Some(known.iter().find(|name| is(tool, name)).map_or(tool, |name| *name).to_owned())
 }
 
 /// A type without the date behind it.

@@ -140,8 +140,7 @@ impl Last {
 fn show(session: &Session, key: &Resolved) -> Option<Arc<Shown>> {
     let (placement, headers) = session.shape(key.value.expose());
     let mut key = key.clone();
-    key.headers
-        .extend(headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    key.headers.extend(headers.iter().map(|row| (row.name.to_owned(), row.value.to_owned())));
     Shown::new(&placement, &key).map(Arc::new)
 }
 

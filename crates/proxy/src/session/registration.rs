@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
+use sandbox_core::catalog::provider::{Header, Upstream};
+use sandbox_core::catalog::{Provider, UnknownProvider};
 use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,7 +16,6 @@ use super::key::Key;
 use super::{Limits, Session, State};
 use crate::credential::{Placement, PlacementError, Secret, SecretRef, Source, SourceError};
 use crate::headers;
-use crate::provider::{Provider, UnknownProvider};
 use crate::route::{RouteError, Routes};
 use crate::server_tools::{NoTool, ServerTools};
 use crate::token::{Token, TokenHash};
@@ -105,7 +106,7 @@ pub enum RegistrationError {
 impl Hint for RegistrationError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Provider(UnknownProvider(name)) => sandbox_core::provider::Provider::hint(name),
+            Self::Provider(unknown) => return unknown.hint(),
             Self::NoUpstream(_) => "give an `upstream_url`".into(),
             Self::Upstream(_) => "write the server's address, such as `https://api.example.com`".into(),
             Self::Key => "send the key as `api_key`, or say where it is as `secret`".into(),
@@ -165,7 +166,7 @@ impl Session {
             placement.check()?;
         }
         let needs_key =
-            terms.credential.clone().unwrap_or_else(|| provider.placement()) != Placement::None;
+            terms.credential.clone().unwrap_or_else(|| provider.key.into()) != Placement::None;
         let key = Key::new(key, terms.secret.clone(), needs_key, source)?;
         let routes = match &terms.routes {
             Some(routes) => Routes::parse(routes.iter().map(String::as_str))?,
@@ -197,21 +198,18 @@ impl Session {
     }
 
     /// Where the key goes, and the headers that it needs.
-    pub(super) fn shape(&self, key: &str) -> (Placement, &'static [(&'static str, &'static str)]) {
+    pub(super) fn shape(&self, key: &str) -> (Placement, &'static [Header]) {
         let provider = self.provider.for_key(key);
-        (self.placement.clone().unwrap_or_else(|| provider.placement()), provider.headers)
+        (self.placement.clone().unwrap_or_else(|| provider.key.into()), provider.headers)
     }
 }
 
 fn target(provider: &Provider, terms: &Terms) -> Result<Target, RegistrationError> {
-    match &terms.upstream_url {
-        Some(url) => Ok(Target::named(url)?),
-        None if provider.upstream.is_empty() => {
-            Err(RegistrationError::NoUpstream(provider.name.into()))
-        }
-        // Its usual place is this machine: that is as good as named.
-        None if provider.is_local() => Ok(Target::named(provider.upstream)?),
-        None => Ok(Target::public(provider.upstream)?),
+    match (&terms.upstream_url, provider.upstream) {
+        (Some(url), _) => Ok(Target::named(url)?),
+        (None, Upstream::Configured) => Err(RegistrationError::NoUpstream(provider.name.into())),
+        (None, Upstream::Local(url)) => Ok(Target::named(url)?),
+        (None, Upstream::Public(url)) => Ok(Target::public(url)?),
     }
 }
 
@@ -363,10 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_and_the_proxy_know_the_same_providers() {
-        let here: Vec<_> =
-            crate::provider::PROVIDERS.iter().map(|provider| provider.name).collect();
-        let there = sandbox_core::provider::PROVIDERS.map(sandbox_core::provider::Provider::name);
-        assert_eq!(here, there);
+    fn every_row_of_the_catalog_has_a_server_that_can_be_dialled() {
+        for provider in sandbox_core::catalog::PROVIDERS {
+            let terms = Terms { provider: provider.name.into(), ..Terms::default() };
+            match target(provider, &terms) {
+                Err(RegistrationError::NoUpstream(name)) => assert_eq!(name, "custom"),
+                target => assert!(target.is_ok(), "{}: {target:?}", provider.name),
+            }
+        }
     }
 }

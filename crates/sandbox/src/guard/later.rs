@@ -3,19 +3,21 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use sandbox_linux::tree::Dir;
 
 use sandbox_git::fold::fold;
 use sandbox_git::obeyed::obeyed;
 
-/// Names, and who runs them; in order, because every file of a tree is looked up here.
+use crate::catalog::agent::{self, Obeyed};
+
+/// Names, and who runs them. Those that agents obey are in the catalog.
 const FILES: &[(&str, &str)] = &[
     (".agent-sandbox.json", "the sandbox reads it when started there"),
     (".agent-sandbox.jsonc", "the sandbox reads it when started there"),
     (".bash_profile", "a shell runs it"),
     (".bashrc", "a shell runs it"),
-    (".cursorrules", "agents take instructions from it"),
     (".devcontainer.json", "editors run its commands"),
     (".dir-locals.el", "emacs runs it"),
     (".env", "many tools load their environment from it"),
@@ -29,7 +31,6 @@ const FILES: &[(&str, &str)] = &[
     (".justfile", "just runs it"),
     (".lefthook.yml", "lefthook runs it on commit"),
     (".lldbinit", "lldb runs it"),
-    (".mcp.json", "agents start the servers it names"),
     (".mise.toml", "mise loads it on entering the directory"),
     (".npmrc", "decides what package managers fetch and run"),
     (".nvim.lua", "vim runs it where that is switched on"),
@@ -40,17 +41,12 @@ const FILES: &[(&str, &str)] = &[
     (".tool-versions", "decides which tools mise or asdf run"),
     (".travis.yml", "CI runs it"),
     (".vimrc", "vim runs it where that is switched on"),
-    (".windsurfrules", "agents take instructions from it"),
     (".yarnrc", "decides what package managers fetch and run"),
     (".yarnrc.yml", "decides what package managers fetch and run"),
     (".zshenv", "a shell runs it"),
     (".zshrc", "a shell runs it"),
-    ("AGENTS.md", "agents take instructions from it"),
-    ("CLAUDE.local.md", "agents take instructions from it"),
-    ("CLAUDE.md", "agents take instructions from it"),
     ("CMakeLists.txt", "cmake runs it"),
     ("Dockerfile", "docker runs it on build"),
-    ("GEMINI.md", "agents take instructions from it"),
     ("GNUmakefile", "make runs it"),
     ("Gemfile", "bundler runs it"),
     ("Jenkinsfile", "CI runs it"),
@@ -69,7 +65,6 @@ const FILES: &[(&str, &str)] = &[
     ("compose.yaml", "docker starts what it names"),
     ("compose.yml", "docker starts what it names"),
     ("conftest.py", "pytest runs it"),
-    ("copilot-instructions.md", "agents take instructions from it"),
     ("default.nix", "nix runs it"),
     ("docker-compose.yaml", "docker starts what it names"),
     ("docker-compose.yml", "docker starts what it names"),
@@ -82,8 +77,6 @@ const FILES: &[(&str, &str)] = &[
     ("mise.toml", "mise loads it on entering the directory"),
     ("mvnw", "maven's wrapper is run by hand and by editors"),
     ("noxfile.py", "nox runs it"),
-    ("opencode.json", "agents start the servers it names"),
-    ("opencode.jsonc", "agents start the servers it names"),
     (PACKAGE_JSON, "package managers run its install scripts"),
     ("pyvenv.cfg", "decides which python a virtual environment runs"),
     ("rust-toolchain", "decides which compiler cargo runs"),
@@ -104,15 +97,6 @@ const FOLDERS: &[(&str, &str)] = &[
     (".zed", "editors run its tasks and settings"),
     (".fleet", "editors run its configurations"),
     (".devcontainer", "editors run its commands"),
-    (".claude", "agents run its hooks and commands"),
-    (".codex", "agents run what it configures"),
-    (".cursor", "agents run what it configures"),
-    (".gemini", "agents run what it configures"),
-    (".opencode", "agents run what it configures"),
-    (".windsurf", "agents run what it configures"),
-    (".continue", "agents run what it configures"),
-    (".roo", "agents run what it configures"),
-    (".pi", "agents run what it configures"),
     (".husky", "git runs it through husky"),
     (".githooks", "git runs it where hooks are set to it"),
     (".lefthook", "lefthook runs it on commit"),
@@ -125,17 +109,28 @@ const FOLDERS: &[(&str, &str)] = &[
     (".yarn", "yarn runs what is in it"),
 ];
 
-/// Settings in the home directory that name programs for an agent to run. An agent may write its
-/// own settings, and obeys them outside too.
-pub(super) const AT_HOME: &[&str] = &[
-    ".claude/settings.json",
-    ".codex/config.toml",
-    ".codex/hooks.json",
-    ".gemini/settings.json",
-    ".config/opencode/opencode.json",
-    ".config/opencode/opencode.jsonc",
-];
+/// Why settings of an agent in the home directory are listed. An agent may write its own settings, and obeys them
+/// outside too.
 pub(super) const AT_HOME_WHY: &str = "agents run what it configures, outside a sandbox too";
+
+/// Rows of the tables above and of the catalog of agents.
+struct Names {
+    /// In order, because every file of a tree is looked up here.
+    files: Vec<(&'static str, &'static str)>,
+    folders: Vec<(&'static str, &'static str)>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    let mut names = Names { files: FILES.to_vec(), folders: FOLDERS.to_vec() };
+    for obeyed in agent::obeyed() {
+        match *obeyed {
+            Obeyed::File(name, why) => names.files.push((name, why)),
+            Obeyed::Dir(name, why) => names.folders.push((name, why)),
+        }
+    }
+    names.files.sort_unstable();
+    names
+});
 
 /// Directories that count only inside another one.
 const NESTED_FOLDERS: &[(&str, &str, &str)] =
@@ -182,7 +177,7 @@ impl Above {
                 name == *inner && parent.is_some_and(|parent| parent == *outer)
             })
             .map(|(_, _, why)| *why);
-        let folder = FOLDERS.iter().find(|(folder, _)| name == *folder).map(|(_, why)| *why);
+        let folder = NAMES.folders.iter().find(|(folder, _)| name == *folder).map(|(_, why)| *why);
         let folder = self.folder.or(folder).or(nested).filter(|_| !dependency);
         Self { folder, dependency }
     }
@@ -194,14 +189,15 @@ impl Above {
         if self.dependency && !IN_DEPENDENCIES.iter().any(|file| name == *file) {
             return ending().map(|(_, why)| *why);
         }
-        let file = FILES.binary_search_by(|(file, _)| file.as_bytes().cmp(bytes));
-        let file = file.ok().map(|at| &FILES[at]);
+        let files = &NAMES.files;
+        let file = files.binary_search_by(|(file, _)| file.as_bytes().cmp(bytes));
+        let file = file.ok().map(|at| &files[at]);
         file.or_else(ending).map(|(_, why)| *why).or(self.folder)
     }
 
     /// Who runs a file whose name some filesystem takes for one of ours.
     fn why_folded(self, folded: &str) -> Option<&'static str> {
-        let mut known = FILES.iter().filter(|(file, _)| file.eq_ignore_ascii_case(folded));
+        let mut known = NAMES.files.iter().filter(|(file, _)| file.eq_ignore_ascii_case(folded));
         let known = known.find(|(file, _)| !self.dependency || IN_DEPENDENCIES.contains(file));
         known.or_else(|| ENDINGS.iter().find(|(end, _)| folded.ends_with(end))).map(|(_, why)| *why)
     }
@@ -291,7 +287,7 @@ mod tests {
 
     #[test]
     fn names_are_in_order_for_the_search() {
-        assert!(FILES.is_sorted_by(|(one, _), (two, _)| one.as_bytes() < two.as_bytes()));
+        assert!(NAMES.files.is_sorted_by(|(one, _), (two, _)| one.as_bytes() < two.as_bytes()));
     }
 
     #[test]

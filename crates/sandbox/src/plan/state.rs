@@ -4,21 +4,21 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Draft;
+use crate::catalog::agent::{Initial, created_on_first_run};
 use crate::config::{Access, Config, Origin};
 use crate::path::{Kind, Resolved};
-use crate::preset::agents::{Beginning, beginnings};
 
 impl Draft {
     /// The state that the command, if it is an agent, does not find: only what rules would make
     /// writable, and never at the end of a link.
-    pub fn missing_state(&self, command: &[OsString]) -> Vec<(PathBuf, Beginning)> {
+    pub fn missing_state(&self, command: &[OsString]) -> Vec<(PathBuf, Initial)> {
         let name = command.first().and_then(|word| Path::new(word).file_name());
-        let missing = |(pattern, beginning)| {
+        let missing = |(pattern, initial)| {
             let rule = self.rules.iter().find(|rule| is_missing(rule, pattern))?;
             (!self.is_linked(rule) && !self.is_stricter(&rule.path))
-                .then(|| (rule.path.clone(), beginning))
+                .then(|| (rule.path.clone(), initial))
         };
-        name.into_iter().flat_map(beginnings).filter_map(missing).collect()
+        name.into_iter().flat_map(created_on_first_run).filter_map(missing).collect()
     }
 
     /// The configuration alone, to begin again once [`Draft::missing_state`] has been made.

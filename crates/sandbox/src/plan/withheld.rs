@@ -1,17 +1,17 @@
 //! Credentials that the proxy holds: the variables and files in which they lie stay outside.
 //!
 //! A key in the store helps little while the agent's own login lies beside it. For each provider whose key
-//! goes by the proxy, the catalog of [`crate::provider`] says what else could be used in its place. A rule
+//! goes by the proxy, the [`crate::catalog`] says what else could be used in its place. A rule
 //! that names such a variable or file opens it again, and a note says so.
 
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::catalog::{AgentFile, Provider, agent};
 use crate::config::{Access, Config, Origin, PathRule, Place, Secret, SecretMode, Sourced};
 use crate::host::Host;
 use crate::plan::{Ground, Mount, View};
-use crate::provider::{LoginFile, Provider};
 
 /// The largest file of settings that is searched for keys.
 const LARGEST: u64 = 4 << 20;
@@ -35,10 +35,10 @@ pub fn variable<'c>(host: &Host, config: &'c Config, name: &str) -> Option<&'c O
     proxied(host, config).find(|secret| covers(&secret.value)).map(|secret| &secret.origin)
 }
 
-fn is_of(provider: Provider, called: &[&str]) -> bool {
-    let begins = |name: &str| provider.prefixes().iter().any(|prefix| name.starts_with(prefix));
+fn is_of(provider: &Provider, called: &[&str]) -> bool {
+    let begins = |name: &str| provider.prefixes.iter().any(|prefix| name.starts_with(prefix));
     called.iter().any(|name| {
-        provider.variables().contains(name)
+        provider.key_variables.contains(name)
             || crate::variable::is_called_a_secret(name) && begins(name)
     })
 }
@@ -55,9 +55,9 @@ fn files(host: &Host, config: &Config) -> Vec<Sourced<PathBuf>> {
     let mut all = Vec::new();
     for secret in proxied(host, config) {
         let provider = secret.value.provider();
-        let logins = provider.into_iter().flat_map(Provider::logins);
-        let login = secret.value.from_login.map(LoginFile::of);
-        let paths = logins.copied().chain(login).flat_map(|file| places(&file, host, config));
+        let logins = provider.into_iter().flat_map(|provider| agent::logins(provider.name));
+        let login = secret.value.from_login.map(|login| &login.file);
+        let paths = logins.chain(login).flat_map(|file| places(file, host, config));
         let own = secret.value.from_file.as_ref().map(PathBuf::from);
         all.extend(paths.chain(own).map(|path| Sourced::new(path, secret.origin.clone())));
     }
@@ -67,7 +67,7 @@ fn files(host: &Host, config: &Config) -> Vec<Sourced<PathBuf>> {
 }
 
 /// Where a file of an agent can be, by the home and the variables that the command has.
-fn places(file: &LoginFile, host: &Host, config: &Config) -> Vec<PathBuf> {
+fn places(file: &AgentFile, host: &Host, config: &Config) -> Vec<PathBuf> {
     let set = |name: &str| {
         let rule = config.env.get(name);
         let value = rule.and_then(|rule| rule.value.as_deref()).or_else(|| host.var(name));
@@ -202,12 +202,12 @@ fn shared_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Ve
 /// Settings that an agent needs, with a key in them.
 fn keys_in_settings(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Vec<String> {
     let providers: BTreeSet<_> =
-        proxied(host, config).filter_map(|secret| secret.value.provider()).collect();
+        proxied(host, config).filter_map(|secret| Some(secret.value.provider()?.name)).collect();
     let mut found = Vec::new();
-    for settings in providers.into_iter().flat_map(Provider::settings) {
+    for settings in providers.into_iter().flat_map(agent::settings) {
         for path in places(&settings.file, host, config) {
             let Some(text) = read(&path).filter(|_| is_readable(&path)) else { continue };
-            let word = settings.words.iter().find(|word| text.contains(**word));
+            let word = settings.keys.iter().find(|word| text.contains(**word));
             found.extend(word.map(|word| format!("`{}` (`{word}`)", path.display())));
         }
     }

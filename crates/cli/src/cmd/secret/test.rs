@@ -2,14 +2,15 @@
 //! session of the proxy, so that what works here works there.
 
 use sandbox_core::Host;
+use sandbox_core::catalog::provider::TestRequest;
+use sandbox_core::catalog::{PROVIDERS, Provider, UnknownProvider};
 use sandbox_launch::credentials;
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::check::{Answer, CheckError, check};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::SecretRef;
 use sandbox_proxy::place::Place as Proxy;
-use sandbox_proxy::provider::{Provider, UnknownProvider};
-use sandbox_proxy::secret::{Name, Place};
+use sandbox_proxy::secret::{Location, Name};
 use sandbox_proxy::session::{Limits, Registration, Terms};
 use sandbox_proxy::token::Token;
 use thiserror::Error;
@@ -36,7 +37,7 @@ impl Hint for TestError {
                 Some(format!("agent-sandbox secret test {name} --provider anthropic"))
             }
             Self::Provider(_) => {
-                let known = sandbox_proxy::provider::PROVIDERS.iter().map(|provider| provider.name);
+                let known = PROVIDERS.iter().map(|provider| provider.name);
                 Some(format!("known are {}", known.collect::<Vec<_>>().join(", ")))
             }
         }
@@ -47,22 +48,11 @@ impl Hint for TestError {
     }
 }
 
-/// A path that every account can ask for and that costs nothing.
-fn harmless(provider: &Provider) -> &'static str {
-    match provider.name {
-        "ollama" => "/api/version",
-        "gemini" => "/v1beta/models",
-        "openai-subscription" => "/models",
-        "custom" => "/",
-        _ => "/v1/models",
-    }
-}
-
 pub(super) fn run(flags: &Flags, asked: &Test, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let session = session(flags, asked, host, io)?;
     let provider = Provider::named(&session.terms.provider).map_err(TestError::from)?;
     let name = &asked.name;
-    let answer = ask(session, harmless(provider), host)?;
+    let answer = ask(session, &provider.test, host)?;
     if flags.json {
         let taken = answer.taken();
         json(
@@ -118,16 +108,16 @@ fn stored(asked: &Test, host: &Host) -> Result<Registration, Failed> {
     }
     let terms = Terms {
         provider: provider.to_owned(),
-        secret: serde_json::to_value(Place::Store(name)).ok().map(SecretRef),
+        secret: serde_json::to_value(Location::Store(name)).ok().map(SecretRef),
         ..Terms::default()
     };
     let token = Token::generate().map_err(CheckError::from)?;
     Ok(Registration { token, api_key: None, terms })
 }
 
-fn ask(session: Registration, path: &str, host: &Host) -> Result<Answer, Failed> {
+fn ask(session: Registration, test: &TestRequest, host: &Host) -> Result<Answer, Failed> {
     let place = Proxy::of(host).ok_or(SecretError::NoHome)?;
     let client = Client::new(&place);
     client.ensure(&host.exe).map_err(CheckError::Proxy)?;
-    Ok(check(&client, session, path)?)
+    Ok(check(&client, session, test)?)
 }

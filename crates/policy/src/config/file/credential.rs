@@ -2,10 +2,9 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Deserializer;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::word::{Invalid, word};
-use crate::provider::Provider;
 use crate::text::shown;
 
 /// The server that a secret is sent to: `https://host`, or `http://host:port`, and a path.
@@ -241,23 +240,6 @@ impl ArgumentText {
     }
 }
 
-impl<'de> Deserialize<'de> for Provider {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Self::named(&name).ok_or_else(|| {
-            Invalid::new(format!("unknown provider {}", shown(&name)))
-                .hint(Self::hint(&name))
-                .into_serde()
-        })
-    }
-}
-
-impl Serialize for Provider {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
 /// For the schema each of them is a text.
 macro_rules! text {
     ($($name:ident)*) => {$(
@@ -277,4 +259,4 @@ macro_rules! text {
     )*};
 }
 
-text!(Provider UpstreamUrl RouteText HeaderText FormatText QueryText BasicUser ToolText ModelText StoredName ArgumentText);
+text!(UpstreamUrl RouteText HeaderText FormatText QueryText BasicUser ToolText ModelText StoredName ArgumentText);

@@ -12,7 +12,8 @@ use super::credential::{
 };
 use super::schema::CowEngine;
 use super::word::{EnvName, Invalid, Scalar, scalar};
-use crate::provider::{Login, Provider};
+use crate::catalog::provider::Upstream;
+use crate::catalog::{Login, Provider};
 use crate::text::shown;
 
 /// A credential: never its value, only how it is used.
@@ -26,7 +27,7 @@ pub struct Secret {
     pub env_var: EnvName,
     /// Whose it is: `"anthropic"`, `"openai"`, `"gemini"`, `"ollama"` or `"custom"`. Found by the
     /// variable where it is left out.
-    pub provider: Option<Provider>,
+    pub provider: Option<&'static Provider>,
     /// Where the proxy sends requests that use it.
     pub upstream_url: Option<UpstreamUrl>,
     /// Takes it from the store, under this name. Without any `from_…`: from the store if it has one of
@@ -43,7 +44,7 @@ pub struct Secret {
     /// How many seconds the answer of `from_command` is good for; 300 when left out.
     pub lasting: Option<u64>,
     /// Takes it from the login of an agent on this machine.
-    pub from_login: Option<Login>,
+    pub from_login: Option<&'static Login>,
     /// The variable that gets the proxy's address, for `provider = "custom"`.
     pub base_url_var: Option<EnvName>,
     /// The header that carries it, for `provider = "custom"`.
@@ -72,14 +73,9 @@ pub struct Secret {
 
 impl Secret {
     /// The provider: as it is written, else that of the login, else by the variable.
-    pub fn provider(&self) -> Option<Provider> {
-        let login = || {
-            self.from_login.map(|login| match login {
-                Login::Claude => Provider::AnthropicSubscription,
-                Login::Codex => Provider::OpenaiSubscription,
-            })
-        };
-        let custom = || self.base_url_var.as_ref().map(|_| Provider::Custom);
+    pub fn provider(&self) -> Option<&'static Provider> {
+        let login = || self.from_login.and_then(|login| Provider::named(login.provider).ok());
+        let custom = || self.base_url_var.as_ref().and_then(|_| Provider::custom());
         let variable = || Provider::of_variable(self.env_var.as_str());
         self.provider.or_else(login).or_else(custom).or_else(variable)
     }
@@ -166,7 +162,7 @@ impl Secret {
             return Err(Invalid::new(format!("no provider is known for the variable {variable}"))
                 .hint("add `provider = \"…\"`, such as \"anthropic\""));
         };
-        if provider != Provider::Custom {
+        if provider.upstream != Upstream::Configured {
             return Ok(());
         }
         if self.upstream_url.is_none() {

@@ -8,7 +8,8 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::network::{HOST_PRESETS, HostPattern, host_preset};
+use crate::catalog::{host_preset, host_presets};
+use crate::network::HostPattern;
 use crate::text::{did_you_mean, shown};
 use crate::variable::{Hidden, hides_variable};
 
@@ -129,7 +130,7 @@ impl HostText {
         if host_preset(host).is_some() {
             return Ok(());
         }
-        let known = || HOST_PRESETS.iter().map(|preset| preset.name);
+        let known = || host_presets().map(|preset| preset.name);
         let all = || format!("the presets of hosts are {}", known().collect::<Vec<_>>().join(" "));
         Err(Invalid::new(format!("unknown preset of hosts {}", shown(text)))
             .hint(did_you_mean(host, known()).unwrap_or_else(all)))

@@ -1,32 +1,20 @@
-//! Hosts that are wanted together, as data. Each is on port 443 unless the tool needs another.
+//! Hosts that are used together. Each is on port 443 unless the tool needs another.
 
-/// A name for some hosts.
+/// Hosts with one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostPreset {
     /// The name, with its `@`.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub about: &'static str,
     /// The patterns.
     pub hosts: &'static [&'static str],
-    /// Whether they are there to be read, as packages are.
+    /// True for hosts that are only read from, such as those of packages.
     pub read_only: bool,
 }
 
-/// All of them. What takes uploads from everybody, such as gists, is in none.
-pub const HOST_PRESETS: &[HostPreset] = &[
-    HostPreset {
-        name: "@anthropic",
-        about: "the API of Anthropic",
-        hosts: &["api.anthropic.com:443"],
-        read_only: false,
-    },
-    HostPreset {
-        name: "@openai",
-        about: "the API of OpenAI, and the login of Codex",
-        hosts: &["api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443"],
-        read_only: false,
-    },
+/// Hosts of packages, forges and images. Hosts that accept uploads from every account, such as gists, are in none.
+pub(super) const TOOLS: &[HostPreset] = &[
     HostPreset {
         name: "@npm",
         about: "packages of npm",
@@ -129,8 +117,3 @@ pub const HOST_PRESETS: &[HostPreset] = &[
         read_only: true,
     },
 ];
-
-/// A preset by its name, `@` included.
-pub fn host_preset(name: &str) -> Option<&'static HostPreset> {
-    HOST_PRESETS.iter().find(|preset| preset.name == name)
-}

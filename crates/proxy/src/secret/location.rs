@@ -1,20 +1,21 @@
-//! Where a secret is, as a configuration says it.
+//! The location of a secret, as a configuration names it.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandbox_core::catalog::Login;
 use serde::{Deserialize, Serialize};
 
 use super::store::Name;
 
-/// Where a secret is.
+/// The location of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Place {
+pub enum Location {
     /// In the store, under this name.
     Store(Name),
-    /// In a variable of whoever starts the sandbox.
+    /// In a variable of the caller.
     Env(String),
     /// In a file of lines `NAME=VALUE`.
     EnvFile {
@@ -34,20 +35,10 @@ pub enum Place {
         lasting: Lasting,
     },
     /// The login of an agent on this machine, which that agent renews.
-    Login(Login),
+    Login(&'static Login),
 }
 
-/// An agent whose login can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Login {
-    /// Claude Code: `~/.claude/.credentials.json`.
-    Claude,
-    /// Codex: `~/.codex/auth.json`.
-    Codex,
-}
-
-/// How long a secret that somebody printed is good for, in seconds.
+/// Seconds for which the output of a command is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lasting(pub u64);
@@ -64,8 +55,8 @@ impl From<Lasting> for Duration {
     }
 }
 
-/// For people: never with anything secret in it, since a place is none.
-impl fmt::Display for Place {
+/// For messages: a location holds no secret.
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(name) => write!(f, "the stored secret `{name}`"),
@@ -75,8 +66,7 @@ impl fmt::Display for Place {
             Self::Command { argv, .. } => {
                 write!(f, "the command `{}`", argv.first().map_or("", String::as_str))
             }
-            Self::Login(Login::Claude) => f.write_str("the login of Claude Code"),
-            Self::Login(Login::Codex) => f.write_str("the login of Codex"),
+            Self::Login(login) => write!(f, "the login of {}", login.owner),
         }
     }
 }
