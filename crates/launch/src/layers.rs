@@ -120,7 +120,7 @@ impl OpenLayers {
             Ok(()) => Ok(Some(layers)),
             Err(error) => {
                 // The failure to open is what the user can act on.
-                let _ = layers.remove_if_new();
+                let _ = layers.abandon();
                 Err(error)
             }
         }
@@ -238,6 +238,15 @@ impl OpenLayers {
         if let Err(error) = self.remove_if_new() {
             events.failed(&error);
         }
+    }
+
+    /// Closes a session that could not be opened whole: what was mounted, and the run on its record.
+    fn abandon(mut self) -> Result<(), SessionError> {
+        let has_begun = self.session.record().runs.last().is_some_and(|run| run.ended.is_none());
+        if !self.is_new && has_begun {
+            self.session.finish(&self.lock, None)?;
+        }
+        self.remove_if_new()
     }
 
     fn remove_if_new(self) -> Result<(), SessionError> {

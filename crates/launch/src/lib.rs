@@ -104,18 +104,18 @@ impl OnRefusal {
 
 /// Runs a job to its end. Whatever was opened on the way is closed, also when a later step fails.
 pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, LaunchError> {
-    make_places(host, &job.config)?;
+    make_directories(host, &job.config)?; // of records and sessions: only what exists can be hidden
     let Job { config, command, agent_at, session, on_refusal, started } = job;
     let agent = command.get(agent_at..).unwrap_or_default();
-    let (draft, _state) = first_run(host, Draft::of(host, config)?, agent, events)?;
-    let known = recover(host, &draft, events)?;
-    let decided = draft.decide(host, &known)?;
+    let (draft, _state) = first_run(host, Draft::of(host, config)?, agent, events)?; // removed when dropped, if unused
+    let known = recover(host, &draft, events)?; // what a killed run left behind, before anything is decided
+    let decided = draft.decide(host, &known)?; // every path and rule, resolved
     let inputs = decided.inputs(command);
-    let (credentials, mut inputs) = Credentials::resolve(host, &decided, inputs, agent_at)?;
-    let mut layers = OpenLayers::open(host, &decided, session, &inputs.command, started)?;
+    let (credentials, mut inputs) = Credentials::resolve(host, &decided, inputs, agent_at)?; // the command's, the proxy's
+    let mut layers = OpenLayers::open(host, &decided, session, &inputs.command, started)?; // nothing fails before `close`
     inputs.stores = layers.as_mut().map(OpenLayers::take_stores).unwrap_or_default();
-    let plan = decided.finish(inputs).described();
-    let ended = run(host, &plan, credentials, (started, on_refusal), events);
+    let plan = decided.finish(inputs).described(); // plain data; nothing changes it afterwards
+    let ended = run(host, &plan, credentials, (started, on_refusal), events); // the command, and the scan after it
     if let Some(layers) = layers {
         layers.close(ended.as_ref().ok().map(|ended| ended.code), events);
     }
@@ -124,7 +124,7 @@ pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, L
 
 /// Creates the directories of records and sessions before anything is planned: only what exists can be kept out of a
 /// sandbox.
-fn make_places(host: &Host, config: &Config) -> Result<(), LaunchError> {
+fn make_directories(host: &Host, config: &Config) -> Result<(), LaunchError> {
     if !host.inside {
         guard::make_place(host)?;
         layers::make_room(config, host)?;
@@ -176,10 +176,10 @@ fn run(
     let bwrap = find(host, Some(plan)).map_err(StartError::from)?;
     let mut gateway = ProxyGateway::of(plan, credentials, host, started)?;
     let record = record(host, plan)?;
-    let way = gateway.as_mut().map(|gateway| gateway as &mut dyn Gateway);
+    let attached = gateway.as_mut().map(|gateway| gateway as &mut dyn Gateway);
     let renderings = exec::renderings(host);
     let mut reasons = Vec::new();
-    let ended = exec::run(plan, &bwrap, &renderings, way, |reason| reasons.push(reason));
+    let ended = exec::run(plan, &bwrap, &renderings, attached, |reason| reasons.push(reason));
     for reason in &reasons {
         events.debug("process", reason);
     }
