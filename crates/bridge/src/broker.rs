@@ -23,7 +23,7 @@ use crate::runner::pump::Client;
 use crate::runner::{self, Ends, Input};
 use crate::server::{ServeError, Server};
 use running::Running;
-use socket::SocketPlace;
+use socket::BoundSocket;
 
 pub(crate) use running::end_left_behind;
 
@@ -52,24 +52,24 @@ pub(crate) fn listen(
     serve: Serve<'_>,
 ) -> Result<(), ServeError> {
     let wrong = |source| ServeError::Listen(socket.to_owned(), source);
-    let (listener, place) = socket::bind(socket).map_err(wrong)?;
+    let (listener, bound) = socket::bind(socket).map_err(wrong)?;
     descendants::adopt_orphans().map_err(ServeError::Serve)?;
     // Whoever starts it in the background takes its own terminal away. Whoever leads a session already has none to lose.
     let _ = process::lead_session();
     let child = sandbox_linux::signal::CHILD;
     let signals = Signals::of(ENDING.into_iter().chain([child])).map_err(ServeError::Serve)?;
     listening(socket);
-    let mut broker = Broker { listener, signals, place, running: Vec::new(), limit, serve };
+    let mut broker = Broker { listener, signals, bound, running: Vec::new(), limit, serve };
     let done = broker.accept_until_told();
     let ended = broker.end();
-    broker.place.remove();
+    broker.bound.remove();
     done.and(ended).map_err(ServeError::Serve)
 }
 
 struct Broker<'a> {
     listener: UnixListener,
     signals: Signals,
-    place: SocketPlace,
+    bound: BoundSocket,
     running: Vec<Child>,
     limit: u32,
     serve: Serve<'a>,
@@ -81,10 +81,10 @@ impl Broker<'_> {
             let fds = [
                 (self.listener.as_fd(), Awaited::Data),
                 (self.signals.as_fd(), Awaited::Data),
-                (self.place.changes.as_fd(), Awaited::Data),
+                (self.bound.changes.as_fd(), Awaited::Data),
             ];
             let ready = channel::wait(&fds, None)?;
-            if ready[2] && !self.place.is_ours() {
+            if ready[2] && !self.bound.is_ours() {
                 return Ok(());
             }
             while let Some(arrived) = self.signals.next()? {

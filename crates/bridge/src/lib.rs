@@ -11,7 +11,7 @@
 pub mod list;
 pub mod verdict;
 pub mod check;
-mod place;
+mod shared_dirs;
 mod audit;
 mod server;
 mod request;
@@ -28,7 +28,7 @@ pub mod ssh;
 pub mod process;
 pub mod setup;
 
-pub use place::argument;
+pub use shared_dirs::argument;
 
 #[cfg(test)]
 mod tests;

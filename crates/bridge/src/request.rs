@@ -13,8 +13,8 @@ use sandbox_core::config::command::Paths;
 use sandbox_git::command::{self as git, Env, RealGit, Verdict};
 use sandbox_linux::signal::ENDING;
 
-use crate::place::WorkDir;
 use crate::server::Server;
+use crate::shared_dirs::WorkDir;
 use crate::verdict::{Allowed, Denial, judge};
 
 /// What is to be run.
@@ -110,7 +110,7 @@ fn enter(
     let wrong = |error: std::io::Error| format!("the working directory cannot be entered: {error}");
     if let Some(dir) = fixed {
         // One that is shared is the agent's to fill, whoever named it.
-        if let Some(shared) = server.places.named_dir(dir).map_err(wrong)? {
+        if let Some(shared) = server.shared_dirs.named_dir(dir).map_err(wrong)? {
             shared.dir.enter().map_err(wrong)?;
             return Ok(Some(shared));
         }
@@ -118,9 +118,9 @@ fn enter(
         return Ok(None);
     }
     match asked {
-        Some(asked) if !server.places.is_empty() && !server.is_apart(asked) => {
+        Some(asked) if !server.shared_dirs.is_empty() && !server.is_apart(asked) => {
             let found = server
-                .places
+                .shared_dirs
                 .work_dir(asked)
                 .map_err(|error| format!("the working directory {error}"))?;
             found.dir.enter().map_err(wrong)?;
@@ -144,7 +144,7 @@ fn confine(
         if at < own {
             Ok(word.clone())
         } else {
-            server.places.argument(word, cwd).map_err(|error| error.to_string())
+            server.shared_dirs.argument(word, cwd).map_err(|error| error.to_string())
         }
     };
     allowed.argv.iter().enumerate().map(word).collect()
@@ -170,7 +170,7 @@ fn check_program(server: &Server, program: &Path) -> Result<(), String> {
     if id(&real).is_some() && id(&real) == id(&server.own) {
         return Err("a sandbox does not command its own host".into());
     }
-    if server.places.holds(&real) || server.places.holds(program) {
+    if server.shared_dirs.holds(&real) || server.shared_dirs.holds(program) {
         return Err(format!("`{}` lies where the container can write", program.display()));
     }
     Ok(())
@@ -191,7 +191,7 @@ fn environment(
         env.push((name.into(), value.into()));
     }
     if judged.iter().any(|allowed| allowed.git.is_some()) {
-        let ceiling = cwd.and_then(|cwd| repository::ceiling(&server.places, cwd));
+        let ceiling = cwd.and_then(|cwd| repository::ceiling(&server.shared_dirs, cwd));
         let ceiling = ceiling.or_else(|| server.empty.parent().map(Path::to_owned));
         env.extend(ceiling.map(|dir| ("GIT_CEILING_DIRECTORIES".into(), dir.into_os_string())));
     }
@@ -207,7 +207,7 @@ fn check_git(
 ) -> Result<(), String> {
     if let Some(cwd) = cwd {
         let refused =
-            repository::refusal(&server.places, cwd).map_err(|error| error.to_string())?;
+            repository::refusal(&server.shared_dirs, cwd).map_err(|error| error.to_string())?;
         if let Some(why) = refused {
             return Err(format!("git is not run in this repository: {why}"));
         }

@@ -1,4 +1,4 @@
-//! The container's side: which commands go to the host, and which way.
+//! The container's side: which commands go to the host, and by which route.
 //!
 //! Routing is a convenience, not a wall. Whoever can reach the socket or the key can ask for anything; the host decides.
 
@@ -20,16 +20,17 @@ pub(crate) const CWD: &str = "AGENT_SANDBOX_CWD=";
 /// What a session sends to its host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Routes {
-    /// The way.
-    pub way: Way,
+    /// Route of the requests. The key is older than the name, and read by running containers.
+    #[serde(rename = "way")]
+    pub route: Route,
     /// Commands, each with the words it begins with.
     pub commands: Vec<Vec<String>>,
 }
 
-/// How a request travels.
+/// Route of a request to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Route {
     /// By a socket.
     Unix {
         /// The socket.

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::audit::Audit;
 use crate::list::{HostList, ListError};
-use crate::place::{PlaceError, Places};
+use crate::shared_dirs::{SharedDirError, SharedDirs};
 
 /// Settings of a server of host commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum ServeError {
     List(#[from] ListError),
     /// A shared directory cannot be opened.
     #[error("cannot open the directories that are shared with the container")]
-    Places(#[source] io::Error),
+    SharedDirs(#[source] io::Error),
     /// The state directory cannot be used.
     #[error("cannot use the state directory `{}`", .0.display())]
     State(PathBuf, #[source] io::Error),
@@ -56,7 +56,7 @@ impl Hint for ServeError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::List(error) => error.hint(),
-            Self::Places(_) => Some("each `host` of `mounts` must be a directory".into()),
+            Self::SharedDirs(_) => Some("each `host` of `mounts` must be a directory".into()),
             Self::NoHome | Self::State(..) => Some("name a directory with `--state`".into()),
             Self::Listen(..) | Self::Serve(_) => None,
         }
@@ -72,7 +72,7 @@ impl Hint for ServeError {
 pub(crate) struct Server {
     /// The lists that must allow a request, the enforced one first.
     pub lists: Vec<HostList>,
-    pub places: Places,
+    pub shared_dirs: SharedDirs,
     pub audit: Audit,
     /// Where a command runs that no directory is known for: there is nothing in it.
     pub empty: PathBuf,
@@ -103,7 +103,7 @@ impl Server {
             std::fs::create_dir_all(folder).map_err(wrong)?;
         }
         Ok(Self {
-            places: Places::open(&last.mounts).map_err(ServeError::Places)?,
+            shared_dirs: SharedDirs::open(&last.mounts).map_err(ServeError::SharedDirs)?,
             env: environment(&lists[0].path, host),
             lists,
             audit: Audit::new(log),
@@ -126,7 +126,8 @@ impl Server {
     /// Whether a directory of the container is one whose changes the host does not see, and is not shared.
     pub(crate) fn is_apart(&self, asked: &Path) -> bool {
         let mut apart = self.lists.iter().flat_map(|list| &list.apart);
-        let outside = || matches!(self.places.work_dir(asked), Err(PlaceError::Outside(_)));
+        let outside =
+            || matches!(self.shared_dirs.work_dir(asked), Err(SharedDirError::Outside(_)));
         apart.any(|dir| asked.starts_with(dir)) && outside()
     }
 }

@@ -16,7 +16,7 @@ use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use crate::list::{HostList, HostMount};
-use crate::route::{BRIDGE_DIR, ROUTES, Routes, SHIMS, Way};
+use crate::route::{BRIDGE_DIR, ROUTES, Route, Routes, SHIMS};
 use crate::verdict::{Warning, warnings};
 
 pub use ssh::Relay;
@@ -161,9 +161,9 @@ impl Bridge {
         }
     }
 
-    fn new(config: &HostCommands, way: Way, commands: Vec<Vec<String>>) -> Self {
+    fn new(config: &HostCommands, route: Route, commands: Vec<Vec<String>>) -> Self {
         Self {
-            routes: Routes { way, commands },
+            routes: Routes { route, commands },
             list: None,
             mounts: vec![BridgeMount { source: SEEN.into(), target: BRIDGE_DIR.into() }],
             path: SHIMS.into(),
@@ -179,7 +179,7 @@ impl Bridge {
         let socket = Path::new(BRIDGE_DIR).join("socket");
         let allowed = config.allowed.clone();
         let list = HostList { allowed, mounts: mounts.to_vec(), ..HostList::default() };
-        Self { list: Some(list), ..Self::new(config, Way::Unix { socket }, commands) }
+        Self { list: Some(list), ..Self::new(config, Route::Unix { socket }, commands) }
     }
 
     /// The names of the shims.

@@ -19,7 +19,7 @@ use sandbox_linux::signal::{self, Signals};
 use sandbox_protocol::frame::{self, Kind, LONGEST, Request, WINDOW};
 use thiserror::Error;
 
-use crate::route::{ROUTES, Routes, SHIMS, Ssh, Way, request_line};
+use crate::route::{ROUTES, Route, Routes, SHIMS, Ssh, request_line};
 
 /// Exit code of a bridge that does not work.
 const BROKEN: u8 = 125;
@@ -74,7 +74,7 @@ pub fn intercept(args: &[OsString], ruled: bool) -> Option<Result<u8, ShimError>
     }
     let routes: Routes = serde_json::from_slice(&fs::read(ROUTES).ok()?).ok()?;
     if routes.covers(name, &args[1..]) {
-        return Some(send(&routes.way, name, &args[1..]));
+        return Some(send(&routes.route, name, &args[1..]));
     }
     (routes.knows(name) && !ruled).then(|| Err(run_here(name, args)))
 }
@@ -102,13 +102,13 @@ pub(crate) fn own_program(name: &OsStr) -> Option<PathBuf> {
         })
 }
 
-fn send(way: &Way, name: &OsStr, rest: &[OsString]) -> Result<u8, ShimError> {
+fn send(route: &Route, name: &OsStr, rest: &[OsString]) -> Result<u8, ShimError> {
     let argv: Vec<OsString> = [name.to_owned()].into_iter().chain(rest.iter().cloned()).collect();
     let cwd = Host::read().cwd.unwrap_or_else(|| PathBuf::from("/"));
-    match way {
-        Way::Unix { socket } => by_socket(socket, &Request { cwd, argv })
+    match route {
+        Route::Unix { socket } => by_socket(socket, &Request { cwd, argv })
             .map_err(|source| ShimError::Unreachable { socket: socket.clone(), source }),
-        Way::Ssh(ssh) => Err(by_ssh(ssh, &cwd, &argv)),
+        Route::Ssh(ssh) => Err(by_ssh(ssh, &cwd, &argv)),
     }
 }
 

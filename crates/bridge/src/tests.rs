@@ -11,7 +11,7 @@ use sandbox_core::config::command::{Entry, line};
 
 use crate::check::{Drift, drift};
 use crate::list::{HostList, HostMount, ListError};
-use crate::place::{Places, argument};
+use crate::shared_dirs::{SharedDirs, argument};
 use crate::verdict::{judge, warnings};
 
 fn words(line: &str) -> Vec<OsString> {

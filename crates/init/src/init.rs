@@ -129,7 +129,7 @@ fn start(
     erased.map_err(|error| (error.into(), hold))?;
     let agent = set_up(&settings, supervisor, standing);
     if agent.is_err() && !hold {
-        let _ = home::clear(&settings.places.staging);
+        let _ = home::clear(&settings.paths.staging);
     }
     // It may hold a password.
     settings.workspace = None;
@@ -205,9 +205,9 @@ fn set_up_home(
         standing.mounted = mounted;
         Ok(outcome)
     })?;
-    let places = &settings.places;
-    let target = places.home.join("workspace");
-    timed("the workspace link", supervisor, |_| link::set_up(&places.link, &target))
+    let paths = &settings.paths;
+    let target = paths.home.join("workspace");
+    timed("the workspace link", supervisor, |_| link::set_up(&paths.link, &target))
 }
 
 /// Its failure is said, and no more: unless it is that the end was asked for.

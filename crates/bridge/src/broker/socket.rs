@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sandbox_linux::inotify::Inotify;
 
 /// The folder around the socket decides who reaches it; inside a container ids may differ from the host's.
-pub(super) fn bind(socket: &Path) -> io::Result<(UnixListener, SocketPlace)> {
+pub(super) fn bind(socket: &Path) -> io::Result<(UnixListener, BoundSocket)> {
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -16,18 +16,18 @@ pub(super) fn bind(socket: &Path) -> io::Result<(UnixListener, SocketPlace)> {
     let listener = UnixListener::bind(socket)?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o666))?;
     listener.set_nonblocking(true)?;
-    let place = SocketPlace::watch(socket)?;
-    Ok((listener, place))
+    let bound = BoundSocket::watch(socket)?;
+    Ok((listener, bound))
 }
 
 /// The socket's name, as long as it leads here.
-pub(super) struct SocketPlace {
+pub(super) struct BoundSocket {
     path: PathBuf,
     id: (u64, u64),
     pub(super) changes: Inotify,
 }
 
-impl SocketPlace {
+impl BoundSocket {
     fn watch(socket: &Path) -> io::Result<Self> {
         let changes = Inotify::new()?;
         let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -6,27 +6,30 @@ use std::path::Path;
 
 use sandbox_git::protect::{config, danger};
 
-use crate::place::{PlaceError, Places, WorkDir};
+use crate::shared_dirs::{SharedDirError, SharedDirs, WorkDir};
 
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// Why git must not be run here, if it must not.
-pub(super) fn refusal(places: &Places, cwd: &WorkDir) -> Result<Option<String>, PlaceError> {
+pub(super) fn refusal(
+    shared_dirs: &SharedDirs,
+    cwd: &WorkDir,
+) -> Result<Option<String>, SharedDirError> {
     for dir in cwd.below().ancestors() {
         let below = dir.join(".git");
-        let Some(found) = places.look_below(cwd, &below)? else { continue };
+        let Some(found) = shared_dirs.look_below(cwd, &below)? else { continue };
         let is_dir = found.is_dir().unwrap_or(false);
         if found.below != below || !is_dir {
             return Ok(Some("the repository's own directory lies elsewhere".into()));
         }
         for name in ["commondir", "objects/info/alternates", "objects/info/http-alternates"] {
-            if places.look_below(cwd, &below.join(name))?.is_some() {
+            if shared_dirs.look_below(cwd, &below.join(name))?.is_some() {
                 return Ok(Some(format!("`.git/{name}` leads out of the repository")));
             }
         }
         for name in ["config", "config.worktree"] {
             let file =
-                found.file(name).map_err(|error| PlaceError::Look(below.join(name), error))?;
+                found.file(name).map_err(|error| SharedDirError::Look(below.join(name), error))?;
             let Some(file) = file else { continue };
             if let Some(why) = settings(file, name) {
                 return Ok(Some(why));
@@ -38,8 +41,8 @@ pub(super) fn refusal(places: &Places, cwd: &WorkDir) -> Result<Option<String>, 
 }
 
 /// Where git's search for a repository ends: above the directory that is shared.
-pub(super) fn ceiling(places: &Places, cwd: &WorkDir) -> Option<std::path::PathBuf> {
-    places.root_of(cwd).parent().map(Path::to_owned)
+pub(super) fn ceiling(shared_dirs: &SharedDirs, cwd: &WorkDir) -> Option<std::path::PathBuf> {
+    shared_dirs.root_of(cwd).parent().map(Path::to_owned)
 }
 
 fn settings(file: impl Read, name: &str) -> Option<String> {

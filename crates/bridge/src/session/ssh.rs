@@ -9,7 +9,7 @@ use sandbox_core::host::RUNTIME_BINARY;
 
 use super::{Around, Bridge, BridgeError, BridgeKey};
 use crate::relay;
-use crate::route::{BRIDGE_DIR, Ssh, Way};
+use crate::route::{BRIDGE_DIR, Route, Ssh};
 
 /// Where the session's folder holds keys.
 const KEYS: &str = "keys";
@@ -46,9 +46,9 @@ impl Bridge {
             accept_new: config.host_key == HostKey::AcceptNew,
         };
         let relay = relayed.then(|| Relay::of(&ssh));
-        let way = match &relay {
-            Some(relay) => Way::Unix { socket: relay.socket.clone() },
-            None => Way::Ssh(ssh.clone()),
+        let route = match &relay {
+            Some(relay) => Route::Unix { socket: relay.socket.clone() },
+            None => Route::Ssh(ssh.clone()),
         };
         // By the host's own network, its gateway is a detour.
         let lead = if around.network == "host" { "127.0.0.1" } else { "host-gateway" };
@@ -62,7 +62,7 @@ impl Bridge {
                 source: Path::new(KEYS).join(name),
                 target: ssh.key,
             }),
-            ..Self::new(config, way, commands)
+            ..Self::new(config, route, commands)
         })
     }
 }

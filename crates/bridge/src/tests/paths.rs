@@ -46,8 +46,8 @@ fn h8_paths_become_the_hosts_and_do_not_leave_what_is_shared() {
         std::os::unix::fs::symlink(target, work.join(name)).unwrap();
     }
     let mount = HostMount { container: "/workspace".into(), host: work.clone() };
-    let places = Places::open(&[mount]).unwrap();
-    let cwd = places.work_dir("/workspace/sub".as_ref()).unwrap();
+    let shared_dirs = SharedDirs::open(&[mount]).unwrap();
+    let cwd = shared_dirs.work_dir("/workspace/sub".as_ref()).unwrap();
     let host = |path: &str| format!("{}/{path}", work.display());
     for (word, expected) in [
         ("/workspace/sub/file", Some(host("sub/file"))),
@@ -76,14 +76,14 @@ fn h8_paths_become_the_hosts_and_do_not_leave_what_is_shared() {
         ("file:///etc/passwd", None),
         ("a:/etc", None),
     ] {
-        let found = places
+        let found = shared_dirs
             .argument(OsStr::new(word), Some(&cwd))
             .ok()
             .map(|word| word.to_string_lossy().into_owned());
         assert_eq!(found, expected, "{word}");
     }
     for outside in ["/", "/etc", "/workspace/dirout", "/workspace/none", "/workspace/../"] {
-        assert!(places.work_dir(outside.as_ref()).is_err(), "{outside}");
+        assert!(shared_dirs.work_dir(outside.as_ref()).is_err(), "{outside}");
     }
 }
 
@@ -95,8 +95,8 @@ fn h8_links_are_found_behind_options_and_under_names_that_look_like_them() {
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(name)).unwrap();
     }
     let mount = HostMount { container: "/workspace".into(), host: dir.path().to_owned() };
-    let places = Places::open(&[mount]).unwrap();
-    let cwd = places.work_dir("/workspace".as_ref()).unwrap();
+    let shared_dirs = SharedDirs::open(&[mount]).unwrap();
+    let cwd = shared_dirs.work_dir("/workspace".as_ref()).unwrap();
     for (word, passes) in [
         ("-v", true),
         ("-ffile", true),
@@ -105,6 +105,6 @@ fn h8_links_are_found_behind_options_and_under_names_that_look_like_them() {
         ("-vfout", false),
         ("-out", false),
     ] {
-        assert_eq!(places.argument(OsStr::new(word), Some(&cwd)).is_ok(), passes, "{word}");
+        assert_eq!(shared_dirs.argument(OsStr::new(word), Some(&cwd)).is_ok(), passes, "{word}");
     }
 }

@@ -63,14 +63,14 @@ pub(crate) fn set_up(
 }
 
 fn start(settings: &Settings, program: &Path) -> Result<Daemon, StepError> {
-    let data = settings.places.data.join("docker");
+    let data = settings.paths.data.join("docker");
     // Left by a container that was killed, they name processes that are others by now.
     for stale in ["/var/run/docker.pid", "/run/docker.pid", SOCKET] {
         let _ = fs::remove_file(stale);
     }
     let _ = fs::remove_dir_all("/var/run/docker/containerd");
     give_cgroups();
-    let path = settings.places.data.join("dockerd.log");
+    let path = settings.paths.data.join("dockerd.log");
     let opened = OpenOptions::new().create(true).append(true).open(&path);
     let log: OwnedFd = opened.map_err(file("write", &path))?.into();
     let mut words: Vec<OsString> = vec![program.into(), "--data-root".into(), data.into()];

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use super::copy::copy_tree;
-use super::settings::{Places, Settings};
+use super::settings::{Paths, Settings};
 use super::step::{Outcome, StepError, file};
 use super::supervisor::Supervisor;
 use super::task::aside;
@@ -14,7 +14,7 @@ pub(crate) fn set_up(
     settings: &Settings,
     supervisor: &mut Supervisor,
 ) -> Result<Outcome, StepError> {
-    let Places { data, base, staging, .. } = &settings.places;
+    let Paths { data, base, staging, .. } = &settings.paths;
     clear(staging)?;
     match fs::symlink_metadata(base) {
         Ok(about) if about.is_dir() => return Ok(Outcome::Already),
@@ -28,7 +28,7 @@ pub(crate) fn set_up(
 }
 
 fn copy(settings: &Settings) -> Result<(), StepError> {
-    let Places { data, base, staging, .. } = &settings.places;
+    let Paths { data, base, staging, .. } = &settings.paths;
     make_staging(settings)?;
     let draft = staging.join("home");
     let template =
@@ -50,7 +50,7 @@ fn copy(settings: &Settings) -> Result<(), StepError> {
 
 /// The staging directory, which nobody but root can put names into.
 pub(crate) fn make_staging(settings: &Settings) -> Result<(), StepError> {
-    let staging = &settings.places.staging;
+    let staging = &settings.paths.staging;
     clear(staging)?;
     fs::create_dir(staging).map_err(file("make", staging))
 }

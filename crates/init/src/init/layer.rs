@@ -33,8 +33,8 @@ pub(crate) struct Mounted {
 /// Where layers lie. Root mounts an overlay of what it finds there, so that place is root's alone.
 fn place(settings: &Settings) -> PathBuf {
     match settings.cow {
-        Cow::Overlay => settings.places.data.join(OVERLAYS),
-        Cow::Agentfs | Cow::None => settings.places.data.clone(),
+        Cow::Overlay => settings.paths.data.join(OVERLAYS),
+        Cow::Agentfs | Cow::None => settings.paths.data.clone(),
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn directory(settings: &Settings) -> Result<Outcome, StepError> {
 
 /// What this session has changed must not go out of sight because another engine was chosen.
 fn other_engine(settings: &Settings) -> Result<(), StepError> {
-    let data = &settings.places.data;
+    let data = &settings.paths.data;
     let database = data.join(LAYERS_DIR).join(format!("{}.db", settings.session));
     let overlay =
         data.join(OVERLAYS).join(LAYERS_DIR).join(format!("{}.overlay", settings.session));
@@ -100,7 +100,7 @@ pub(crate) fn init(settings: &Settings, supervisor: &mut Supervisor) -> Result<O
         return Ok(Outcome::Already);
     }
     let words = ["fs", "init", "--engine", settings.cow.word(), "--base"].map(OsString::from);
-    let base = settings.places.base.clone().into_os_string();
+    let base = settings.paths.base.clone().into_os_string();
     let words = words.into_iter().chain([base, settings.session.clone().into()]);
     run(settings, words.collect(), supervisor)?;
     Ok(Outcome::Done)
@@ -114,7 +114,7 @@ pub(crate) fn mount(
     if settings.cow == Cow::None {
         return Ok((Outcome::Skipped("AGENT_COW=none"), None));
     }
-    let home = &settings.places.home;
+    let home = &settings.paths.home;
     fs::create_dir_all(home).map_err(file("make", home))?;
     let mut words: Vec<OsString> = ["--json", "fs", "mount"].map(OsString::from).to_vec();
     if settings.cow == Cow::Agentfs {

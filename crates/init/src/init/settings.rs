@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct Settings {
     pub(crate) session: String,
     pub(crate) user: User,
-    pub(crate) places: Places,
+    pub(crate) paths: Paths,
     /// Whether the home is there already, and nothing is set up.
     pub(crate) at_home: bool,
     pub(crate) rendezvous: Option<RendezvousSettings>,
@@ -51,7 +51,7 @@ pub(crate) struct Settings {
 
 /// Where everything lies; all of it follows from the user's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct Paths {
     pub(crate) data: PathBuf,
     /// The copy of the image's home, which the layer lies on.
     pub(crate) base: PathBuf,
@@ -126,9 +126,9 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsErro
     let cow = cow(environment)?;
     let named = environment.word(AGENT_BINARY).or_else(|| environment.word(AGENT_COMMAND));
     let agent = command_line(environment, named, situation.words)?;
-    let mut places = Places::of(&user, cow);
+    let mut paths = Paths::of(&user, cow);
     let at_home = home.is_some();
-    places.home = home.unwrap_or(places.home);
+    paths.home = home.unwrap_or(paths.home);
     let workdir = environment.word(AGENT_WORKDIR).map(PathBuf::from);
     Ok(Settings {
         session,
@@ -140,10 +140,10 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsErro
         docker_required: environment.set(AGENT_DOCKERD).and_then(Dockerd::of)
             == Some(Dockerd::Required),
         grace: grace(environment)?,
-        environment: agents(situation, &user, &places),
-        workdir: workdir.unwrap_or_else(|| places.home.join("workspace")),
+        environment: agents(situation, &user, &paths),
+        workdir: workdir.unwrap_or_else(|| paths.home.join("workspace")),
         user,
-        places,
+        paths,
         cow,
         agent,
     })
@@ -157,7 +157,7 @@ fn session(environment: &Environment) -> Result<String, SettingsError> {
     text.map(str::to_owned).ok_or(SettingsError::BadSession)
 }
 
-/// A user with a name, for its places are called by it; with a home that is there, a number is enough.
+/// Returns the user. It needs a name, which the paths are made of, unless its home exists already.
 fn user(situation: &Situation<'_>, at_home: bool) -> Result<User, SettingsError> {
     let wanted = situation.environment.word(AGENT_USER).unwrap_or_else(|| USER.into());
     let wanted = wanted.to_string_lossy();
@@ -179,7 +179,7 @@ fn user(situation: &Situation<'_>, at_home: bool) -> Result<User, SettingsError>
     Ok(user)
 }
 
-impl Places {
+impl Paths {
     fn of(user: &User, cow: Cow) -> Self {
         let name = user.name.clone().unwrap_or_default();
         let data = PathBuf::from(DATA);
@@ -251,11 +251,11 @@ fn grace(environment: &Environment) -> Result<Duration, SettingsError> {
 }
 
 /// The agent's environment. It is always its own user's here, for its home is mounted.
-fn agents(situation: &Situation<'_>, user: &User, places: &Places) -> Environment {
+fn agents(situation: &Situation<'_>, user: &User, paths: &Paths) -> Environment {
     let mut environment = situation.environment.stripped();
     let number = OsString::from(user.uid.to_string());
     let name = user.name.clone().unwrap_or(number);
-    environment.put("HOME", places.home.as_os_str().as_bytes());
+    environment.put("HOME", paths.home.as_os_str().as_bytes());
     environment.put("USER", name.as_bytes());
     environment.put("LOGNAME", name.as_bytes());
     follow(&mut environment, user, &user::numbered(situation.passwd, 0));

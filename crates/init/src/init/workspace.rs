@@ -27,12 +27,12 @@ pub(crate) fn set_up(
     settings: &Settings,
     supervisor: &mut Supervisor,
 ) -> Result<Outcome, StepError> {
-    let workspace = settings.places.base.join("workspace");
+    let workspace = settings.paths.base.join("workspace");
     if is_filled(&workspace)? {
         return Ok(Outcome::Already);
     }
     make_staging(settings)?;
-    let draft = settings.places.staging.join("workspace");
+    let draft = settings.paths.staging.join("workspace");
     fs::create_dir(&draft).map_err(file("make", &draft))?;
     let (uid, gid) = (settings.user.uid, settings.user.gid);
     chown(&draft, Some(uid), Some(gid)).map_err(file("give away", &draft))?;
@@ -40,7 +40,7 @@ pub(crate) fn set_up(
         Clone::new(settings, source)?.run(settings, source, &draft, supervisor)?;
     }
     fs::rename(&draft, &workspace).map_err(file("make", &workspace))?;
-    clear(&settings.places.staging)?;
+    clear(&settings.paths.staging)?;
     Ok(if settings.workspace.is_some() {
         Outcome::Done
     } else {
@@ -48,7 +48,7 @@ pub(crate) fn set_up(
     })
 }
 
-/// A search path without the places of ours: the rules that stand there under git's name are the agent's, and some forbid
+/// A search path without our own directories: the rules that stand there under git's name are the agent's, and some forbid
 /// what has to be done here.
 fn without_rules(path: &[u8]) -> Vec<u8> {
     let entries = path.split(|byte| *byte == b':');
@@ -82,12 +82,12 @@ impl Clone {
         let git = crate::lookup::find(OsStr::new("git"), Some(&path))
             .map_err(|_| StepError::NoProgram("git"))?;
         let (url, login) = Login::split(&source.path);
-        let config = settings.places.staging.join("gitconfig");
+        let config = settings.paths.staging.join("gitconfig");
         let text = config_text(settings, &url, login.is_some());
         fs::write(&config, text).map_err(file("write", &config))?;
         let mut environment = settings.environment.clone();
         environment.put("PATH", &path);
-        environment.put("HOME", settings.places.base.as_os_str().as_bytes());
+        environment.put("HOME", settings.paths.base.as_os_str().as_bytes());
         environment.put("GIT_CONFIG_GLOBAL", config.as_os_str().as_bytes());
         environment.put("GIT_TERMINAL_PROMPT", b"0");
         environment.put("GIT_ASKPASS", b"true");
@@ -113,7 +113,7 @@ impl Clone {
         // All branches are fetched either way; the commit may be on any.
         clone.extend(source.commit.as_ref().map(|_| "--no-checkout".into()));
         clone.extend([OsString::from("--"), OsString::from_vec(self.url.to_vec()), draft.into()]);
-        self.git(settings, &settings.places.data, clone, supervisor)?;
+        self.git(settings, &settings.paths.data, clone, supervisor)?;
         match &source.commit {
             Some(commit) => self.check_out(settings, commit, draft, supervisor),
             None => Ok(()),
@@ -164,7 +164,7 @@ impl Clone {
 /// What holds for these calls of git, after what the image has set up for the user.
 fn config_text(settings: &Settings, url: &[u8], login: bool) -> Vec<u8> {
     let mut text = b"[include]\n\tpath = ".to_vec();
-    text.extend(quoted(settings.places.base.join(".gitconfig").as_os_str().as_bytes()));
+    text.extend(quoted(settings.paths.base.join(".gitconfig").as_os_str().as_bytes()));
     text.extend(b"\n[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n[protocol \"ext\"]\n\tallow = never\n");
     text.extend(b"[http]\n\tlowSpeedLimit = 1000\n\tlowSpeedTime = 60\n[safe]\n");
     // A local repository may belong to another user.

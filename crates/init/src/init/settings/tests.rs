@@ -20,8 +20,8 @@ fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Settings, Strin
 #[test]
 fn decide_takes_the_documented_places_when_only_the_session_is_set() {
     let settings = decided(&["SESSION_ID=s1"], &[], 0).unwrap();
-    assert_eq!(settings.places.base, PathBuf::from("/.data/octobot"));
-    assert_eq!(settings.places.home, PathBuf::from("/home/octobot"));
+    assert_eq!(settings.paths.base, PathBuf::from("/.data/octobot"));
+    assert_eq!(settings.paths.home, PathBuf::from("/home/octobot"));
     assert_eq!(settings.workdir, PathBuf::from("/home/octobot/workspace"));
     assert_eq!((settings.cow, settings.docker), (Cow::Agentfs, Docker::Everybody));
     assert_eq!(settings.grace, Duration::from_secs(10));
@@ -71,7 +71,7 @@ fn decide_refuses_users_that_are_unknown_root_or_somebody_else() {
 fn places_follow_the_user_and_the_engine() {
     let settings =
         decided(&["SESSION_ID=s", "AGENT_USER=agent", "AGENT_COW=none"], &[], 0).unwrap();
-    assert_eq!(settings.places.home, PathBuf::from("/.data/agent"), "the copy is the home");
+    assert_eq!(settings.paths.home, PathBuf::from("/.data/agent"), "the copy is the home");
     let entries: Vec<_> = settings.environment.entries().map(String::from_utf8_lossy).collect();
     assert!(entries.contains(&"HOME=/.data/agent".into()), "{entries:?}");
     assert!(!entries.iter().any(|entry| entry.starts_with("SESSION_ID")), "{entries:?}");

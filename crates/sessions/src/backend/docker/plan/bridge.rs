@@ -85,7 +85,7 @@ fn host_keys(asked: &HostCommands) -> Vec<PublicKey> {
 /// The key, and the name by which the host is found.
 fn by_ssh(bridge: &Bridge, key: &BridgeKey, made: &mut Container) -> Result<(), ContainerError> {
     // So that another way makes another container.
-    made.host_commands.push(format!("{:?}", bridge.routes.way));
+    made.host_commands.push(format!("{:?}", bridge.routes.route));
     made.hosts.extend(bridge.host.iter().map(|(name, lead)| format!("{name}:{lead}")));
     if let Some(text) = &bridge.known_hosts {
         let path = bridge.mounts[0].source.join("known_hosts");

@@ -18,7 +18,7 @@ use argument::parts;
 
 /// The directories that both sides see.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct SharedDirs {
     shared: Vec<(PathBuf, Root)>,
 }
 
@@ -42,7 +42,7 @@ impl WorkDir {
 
 /// A path that the host does not share.
 #[derive(Debug, Error)]
-pub(crate) enum PlaceError {
+pub(crate) enum SharedDirError {
     /// No shared directory holds it.
     #[error("`{}` lies in no directory that the container shares with the host", .0.display())]
     Outside(PathBuf),
@@ -54,7 +54,7 @@ pub(crate) enum PlaceError {
     Look(PathBuf, io::Error),
 }
 
-impl Places {
+impl SharedDirs {
     /// Opens the shared directories.
     pub(crate) fn open(mounts: &[HostMount]) -> io::Result<Self> {
         let mut shared = Vec::new();
@@ -80,12 +80,12 @@ impl Places {
     }
 
     /// The directory of the host that a directory of the container is.
-    pub(crate) fn work_dir(&self, asked: &Path) -> Result<WorkDir, PlaceError> {
+    pub(crate) fn work_dir(&self, asked: &Path) -> Result<WorkDir, SharedDirError> {
         let (shared, below) = self.split(asked)?;
         let dir = self.look(shared, &below, asked)?;
         match dir {
             Some(dir) => Ok(WorkDir { shared, below: dir.below.clone(), dir }),
-            None => Err(PlaceError::Look(asked.to_owned(), io::ErrorKind::NotFound.into())),
+            None => Err(SharedDirError::Look(asked.to_owned(), io::ErrorKind::NotFound.into())),
         }
     }
 
@@ -106,7 +106,7 @@ impl Places {
         &self,
         dir: &WorkDir,
         below: &Path,
-    ) -> Result<Option<Found>, PlaceError> {
+    ) -> Result<Option<Found>, SharedDirError> {
         self.look(dir.shared, below, below)
     }
 
@@ -120,7 +120,7 @@ impl Places {
         &self,
         word: &OsStr,
         cwd: Option<&WorkDir>,
-    ) -> Result<OsString, PlaceError> {
+    ) -> Result<OsString, SharedDirError> {
         let bytes = word.as_bytes();
         let mut out = Vec::new();
         let mut done = 0;
@@ -139,7 +139,7 @@ impl Places {
         Ok(OsString::from_vec(out))
     }
 
-    fn on_host(&self, path: &Path) -> Result<PathBuf, PlaceError> {
+    fn on_host(&self, path: &Path) -> Result<PathBuf, SharedDirError> {
         if path == Path::new("/dev/null") {
             return Ok(path.to_owned());
         }
@@ -150,18 +150,18 @@ impl Places {
         }
         // What does not exist yet is made by the command, in a directory that does.
         let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
-            return Err(PlaceError::Escapes(path.to_owned()));
+            return Err(SharedDirError::Escapes(path.to_owned()));
         };
         match self.look(shared, parent, path)? {
             Some(found) => Ok(root.path().join(found.below).join(name)),
             None if is_plain(&below) => Ok(root.path().join(below)),
-            None => Err(PlaceError::Escapes(path.to_owned())),
+            None => Err(SharedDirError::Escapes(path.to_owned())),
         }
     }
 
     /// A relative path is passed on as it is, if it does not lead out.
-    fn check_relative(&self, path: &Path, cwd: Option<&WorkDir>) -> Result<(), PlaceError> {
-        let escapes = || PlaceError::Escapes(path.to_owned());
+    fn check_relative(&self, path: &Path, cwd: Option<&WorkDir>) -> Result<(), SharedDirError> {
+        let escapes = || SharedDirError::Escapes(path.to_owned());
         let Some(cwd) = cwd else {
             return if is_plain(path) { Ok(()) } else { Err(escapes()) };
         };
@@ -172,21 +172,28 @@ impl Places {
         }
     }
 
-    fn split(&self, path: &Path) -> Result<(usize, PathBuf), PlaceError> {
+    fn split(&self, path: &Path) -> Result<(usize, PathBuf), SharedDirError> {
         let below = |(at, (container, _)): (usize, &(PathBuf, Root))| {
             let below = path.strip_prefix(container).ok()?.to_owned();
             Some((container.components().count(), at, below))
         };
         let found =
             self.shared.iter().enumerate().filter_map(below).max_by_key(|(length, ..)| *length);
-        found.map(|(_, at, below)| (at, below)).ok_or_else(|| PlaceError::Outside(path.to_owned()))
+        found
+            .map(|(_, at, below)| (at, below))
+            .ok_or_else(|| SharedDirError::Outside(path.to_owned()))
     }
 
-    fn look(&self, shared: usize, below: &Path, asked: &Path) -> Result<Option<Found>, PlaceError> {
+    fn look(
+        &self,
+        shared: usize,
+        below: &Path,
+        asked: &Path,
+    ) -> Result<Option<Found>, SharedDirError> {
         match self.shared[shared].1.find(below) {
             Ok(found) => Ok(found),
-            Err(error) if Root::is_escape(&error) => Err(PlaceError::Escapes(asked.to_owned())),
-            Err(error) => Err(PlaceError::Look(asked.to_owned(), error)),
+            Err(error) if Root::is_escape(&error) => Err(SharedDirError::Escapes(asked.to_owned())),
+            Err(error) => Err(SharedDirError::Look(asked.to_owned(), error)),
         }
     }
 }
