@@ -32,7 +32,7 @@ pub use crate::text::shown;
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use error::ConfigError;
 pub use file::{
-    Agent, AgentInit, ArgumentText, Backend, BasicUser, CowEngine, Cpus, Dockerd, FormatText,
+    Agent, AgentInit, ArgumentText, BackendKind, BasicUser, CowEngine, Cpus, Dockerd, FormatText,
     HeaderText, Home, HostCommands, HostKey, Memory, ModelText, QueryText, Resources, RouteText,
     Secret, SecretMode, Services, StoredName, ToolText, Transport, UpstreamUrl, Workspace,
 };

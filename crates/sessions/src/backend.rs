@@ -1,4 +1,7 @@
-//! Who carries sessions out. A backend that cannot meet a want refuses; it never weakens it.
+//! Backends carry sessions. One that cannot do what a configuration asks for refuses; it never does less.
+//!
+//! A new backend is a folder here, a line in [`all`], and its word in the configuration:
+//! [`BackendKind`].
 
 pub mod local;
 #[cfg(feature = "docker")]
@@ -23,38 +26,38 @@ use crate::error::ControlError;
 use crate::session::{BackendKind, Session, Settings, State};
 use crate::store::{Store, Thing, ThingKind};
 
-/// Who carries sessions out.
+/// Carrier of sessions: namespaces of this machine, or containers.
 ///
-/// Nothing here is asynchronous. Every call may be made again after a crash at any point of an
-/// earlier one: what is there already is taken as it is, and what is gone already is no error.
+/// Nothing here is asynchronous. Every call may be repeated after a crash at any point of an earlier one:
+/// things that exist already are used, and things that are gone already are not an error.
 pub trait Backend: Send {
-    /// Which one it is.
+    /// Returns the kind of backend.
     fn kind(&self) -> BackendKind;
 
-    /// What it can do.
+    /// Returns what it can do.
     fn capabilities(&self) -> Capabilities;
 
     /// Plans a session of a configuration. Nothing is created.
     fn plan(&self, config: Config) -> Result<Box<dyn Planned>, ControlError>;
 
-    /// Makes what a session needs and waits until it serves. Each thing goes through `record` first.
+    /// Creates what a session needs, and waits until it serves. Each thing is recorded before it is created.
     fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError>;
 
-    /// What became of a session that was made.
+    /// Returns the state of a session that was created.
     fn observe(&self, session: &Session) -> Result<Observed, BackendError>;
 
-    /// The same of many at once, for whoever lists them: what costs time for each is left out, or done for all together.
+    /// Batch version of [`Self::observe`], for listings. May omit fields that need a call per session.
     fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
         sessions.iter().map(|session| self.observe(session)).collect()
     }
 
-    /// Returns what a session uses at this moment; nothing where that is not known.
+    /// Returns the current usage of a session, or `None` where it is not known.
     fn used(&self, session: &Session) -> Result<Option<Used>, BackendError> {
         Ok(Some(self.observe(session)?.pid.map(used_below).unwrap_or_default()))
     }
 
-    /// Joins a session that serves with what serves it from outside, such as the proxy. Also after
-    /// one of the two was started anew.
+    /// Connects a session to the processes that serve it from outside, such as the proxy. Called again after
+    /// either side was restarted.
     fn bind(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
         let _ = (session, record);
         Ok(())
@@ -63,16 +66,15 @@ pub trait Backend: Send {
     /// Starts a command in a session.
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError>;
 
-    /// Joins the terminal of a session's agent. What comes back ends with the agent; when it is
-    /// dropped before, the agent goes on.
+    /// Attaches to the terminal of a session's agent. The connection ends with the agent. When it is dropped
+    /// before, the agent keeps running.
     fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
         let _ = (session, size);
         Err(BackendError::unsupported(self.kind().as_str(), "join the agent's terminal"))
     }
 
-    /// Passes on what a session's programs say, where the backend keeps that itself; else `false`:
-    /// it is in the session's own log. `each` says whether to go on, and is asked now and then with
-    /// nothing.
+    /// Passes the output of a session's programs to `each`, where the backend keeps it. Returns `false` where it
+    /// is in the session's own log. `each` returns whether to continue, and is called now and then with nothing.
     fn logs(
         &self,
         session: &Session,
@@ -83,47 +85,46 @@ pub trait Backend: Send {
         Ok(false)
     }
 
-    /// Holds everything in a session still.
+    /// Pauses every process of a session.
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;
-        Err(BackendError::unsupported(self.kind().as_str(), "hold a session still"))
+        Err(BackendError::unsupported(self.kind().as_str(), "suspend a session"))
     }
 
-    /// Lets it go on.
+    /// Resumes a suspended session.
     fn resume(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;
-        Err(BackendError::unsupported(self.kind().as_str(), "hold a session still"))
+        Err(BackendError::unsupported(self.kind().as_str(), "suspend a session"))
     }
 
-    /// Holds everything in a session still until what is returned is dropped, or this process ends. The
+    /// Pauses every process of a session until the returned guard is dropped, or this process ends. The
     /// caller must be single-threaded.
-    fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
+    fn pause(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
         let _ = session;
-        Err(BackendError::unsupported(self.kind().as_str(), "hold a session still"))
+        Err(BackendError::unsupported(self.kind().as_str(), "suspend a session"))
     }
 
-    /// Keeps what a session's programs said, where that would go with what was made for it. What goes wrong is a
-    /// warning: a session can be taken down without its log.
+    /// Saves the output of a session's programs, where it would be lost when the session is taken down. A failure is
+    /// a warning: a session can be taken down without its log.
     fn keep_log(&self, session: &Session) {
         let _ = session;
     }
 
-    /// Returns what went wrong without keeping anything from being done, once.
+    /// Takes the warnings of the calls so far.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Takes one thing away that was made, or was about to be. The service calls this for the last
-    /// one first.
+    /// Removes one thing that was created, or was about to be. The service removes the last one first.
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError>;
 
-    /// Returns what lets a session's own key in on the host, if it has one.
+    /// Returns the line that lets a session's own key in on the host, if it has one.
     fn authorized(&self, session: &Session) -> Option<Authorized> {
         let _ = session;
         None
     }
 
-    /// Takes away what outlives a session's end, when the session itself goes.
+    /// Removes what outlives `down`, when the session itself is removed.
     fn forget(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;
         Ok(())
@@ -136,14 +137,14 @@ pub trait Backend: Send {
         Ok(())
     }
 
-    /// Lists what carries this program's mark and is not on record. The record is to be asked after a thing was
-    /// found: a session, and each thing of it, is on record before it exists.
+    /// Lists things that carry this program's mark and are not on record. Look a thing up in the record after it
+    /// was found: sessions and their things are recorded before they exist.
     fn strays(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
         let _ = record;
         Ok(Vec::new())
     }
 
-    /// Takes one of those away.
+    /// Removes a stray.
     fn remove_stray(&self, stray: &Stray) -> Result<(), BackendError> {
         let _ = stray;
         Ok(())
@@ -168,6 +169,19 @@ pub trait Planned {
     fn show(&self, form: Form) -> serde_json::Result<String>;
 }
 
+/// Line of `authorized_keys` that lets a session's key in on the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authorized {
+    /// The user on the host.
+    pub user: String,
+    /// The line of `authorized_keys`.
+    pub line: String,
+    /// Whether the key was made for this session, and ends with it.
+    pub own: bool,
+    /// The file that it was put into.
+    pub place: Option<PathBuf>,
+}
+
 /// Remark about a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
@@ -186,7 +200,7 @@ pub enum Form {
     Json,
 }
 
-/// Returns all backends. A new one is a module, and a line here.
+/// Returns all backends.
 pub fn all(data_dir: &DataDir, host: &Host) -> Vec<Box<dyn Backend>> {
     vec![
         Box::new(local::Local::new(data_dir.clone(), host.clone())),
@@ -195,29 +209,16 @@ pub fn all(data_dir: &DataDir, host: &Host) -> Vec<Box<dyn Backend>> {
     ]
 }
 
-/// Line of `authorized_keys` that lets a session's key in on the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Authorized {
-    /// The user on the host.
-    pub user: String,
-    /// The line of `authorized_keys`.
-    pub line: String,
-    /// True when the key was made for this session, and ends with it.
-    pub own: bool,
-    /// The file that it was put into.
-    pub place: Option<PathBuf>,
-}
-
-/// How much of a log is wanted.
+/// Part of a log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listen {
-    /// Only so many lines at the end.
+    /// Number of lines at its end; all of them when left out.
     pub tail: Option<usize>,
-    /// Go on until the session ends.
+    /// Follow until the session ends.
     pub follow: bool,
 }
 
-/// The record, as a backend asks it about what it found.
+/// Lookup in the record, for things that a backend found.
 pub trait RecordLookup {
     /// Returns true when a session of this id is on record.
     fn session(&self, id: &str) -> bool;
@@ -226,20 +227,20 @@ pub trait RecordLookup {
     fn thing(&self, id: &str, kind: ThingKind, identity: &str) -> bool;
 }
 
-/// Something of ours that no record names.
+/// Thing that carries this program's mark and is not on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stray {
-    /// Whose it is.
+    /// The backend that found it.
     pub backend: BackendKind,
-    /// By what it is found: a path, a name, an id.
+    /// Path, name or id by which it is found again.
     pub identity: String,
-    /// The id of the session that it was made for.
+    /// Id of the session that it was created for.
     pub session: String,
-    /// The thing that it would be on record, where the session itself may still be.
+    /// Kind and identity that it would have on record, where the session may still exist.
     pub thing: Option<(ThingKind, String)>,
 }
 
-/// What a backend can do.
+/// Abilities of a backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Capabilities {
@@ -247,42 +248,44 @@ pub struct Capabilities {
     pub images: bool,
     /// Limit memory, processors and processes.
     pub resources: bool,
-    /// Hold a session still.
+    /// Suspend a session.
     pub suspend: bool,
-    /// Outlive the machine's next boot.
+    /// Sessions survive a reboot of the machine.
     pub survives_reboot: bool,
+    /// Keep what programs say while the session is up. Otherwise it is in the session's own log.
+    pub logs: bool,
 }
 
-/// What became of a session.
+/// State of a session, as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// In one word.
+    /// The state.
     pub state: State,
     /// The process or container behind it.
     pub handle: Option<String>,
     /// The process on this machine, if it is one.
     pub pid: Option<i32>,
-    /// What became of the agent, if there is one.
+    /// State of the agent, if there is one.
     pub agent: Option<Agent>,
 }
 
 impl Observed {
-    /// Nothing more than a state.
+    /// A state without details.
     pub fn only(state: State) -> Self {
         Self { state, handle: None, pid: None, agent: None }
     }
 }
 
-/// What became of a session's agent.
+/// State of a session's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Agent {
     /// `"running"` or `"ended"`.
     pub state: AgentState,
     /// True while it runs.
     pub running: bool,
-    /// The code that it ended with, where that is known; 128 and more by a signal.
+    /// Its exit code, where it is known; 128 and more by a signal.
     pub code: Option<u8>,
-    /// How often it was started again after it had ended.
+    /// Number of restarts.
     pub restarts: u64,
 }
 
@@ -308,7 +311,7 @@ impl Agent {
     }
 }
 
-/// Puts things on record while they are made.
+/// Records things while they are created.
 pub struct Recorder<'s> {
     store: &'s Store,
     session: &'s Session,
@@ -319,7 +322,7 @@ impl<'s> Recorder<'s> {
         Self { store, session }
     }
 
-    /// Makes a thing: on record as planned before, and as made after.
+    /// Creates a thing: recorded as planned before, and as made after.
     pub fn make<T>(
         &mut self,
         kind: ThingKind,
@@ -333,17 +336,16 @@ impl<'s> Recorder<'s> {
     }
 }
 
-/// A command for a session.
+/// Command to start in a session.
 #[derive(Debug)]
 pub struct Exec {
     /// The command and its arguments.
     pub argv: Vec<OsString>,
     /// Variables on top of the session's own.
     pub env: Vec<(OsString, OsString)>,
-    /// Where, inside; the session's own directory when left out.
+    /// Working directory inside; the session's own when left out.
     pub cwd: Option<PathBuf>,
-    /// A terminal of its own, of this size. Then all three streams are piped, and there is no
-    /// stream for errors.
+    /// Size of a new terminal. With one, all streams are piped, and there is no stream for errors.
     pub terminal: Option<Size>,
     /// Its input.
     pub stdin: Stream,
@@ -353,31 +355,31 @@ pub struct Exec {
     pub stderr: Stream,
 }
 
-/// Where a command reads or writes.
+/// Stream that a command reads or writes.
 #[derive(Debug)]
 pub enum Stream {
-    /// Here. What is given goes into the sandbox: a pipe or the null device, never a file or a
-    /// terminal of the host's.
+    /// This descriptor, which is passed into the sandbox: a pipe or the null device, never a file or a
+    /// terminal of the host.
     Given(OwnedFd),
-    /// In a pipe whose other end the caller gets.
+    /// A pipe, whose other end the caller gets.
     Piped,
 }
 
-/// A command that runs in a session. When this is dropped before its end, the command is ended.
+/// Running command of a session. Dropping it ends the command.
 pub struct Connection {
-    /// Where its input is written; nothing if that was given.
+    /// Write end of its input, unless it was given.
     pub stdin: Option<OwnedFd>,
-    /// Where its output is read.
+    /// Read end of its output.
     pub stdout: Option<OwnedFd>,
-    /// Where its errors are read.
+    /// Read end of its errors.
     pub stderr: Option<OwnedFd>,
-    /// How it is told that its input has ended.
+    /// End of its input.
     pub end_of_input: EndOfInput,
     /// The command itself.
     pub process: Box<dyn Process>,
 }
 
-/// How a command is told that its input has ended.
+/// Form in which a command's input ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndOfInput {
     /// [`Connection::stdin`] is closed.
@@ -399,12 +401,12 @@ impl EndOfInput {
     }
 }
 
-/// A command that runs in a session.
+/// Running command of a session.
 pub trait Process: Send {
-    /// Can be read when [`Process::poll`] may have something to say.
+    /// Returns a descriptor that is readable when [`Process::poll`] may have news.
     fn awaited(&self) -> BorrowedFd<'_>;
 
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has.
     fn poll(&mut self) -> io::Result<Option<Ended>>;
 
     /// Returns true once after it stopped, as by ^Z on its terminal: `SIGCONT` continues it.
@@ -419,11 +421,11 @@ pub trait Process: Send {
     fn resize(&mut self, size: Size) -> io::Result<()>;
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The code; 128 and more by a signal.
     pub code: u8,
-    /// Why there was no command to end.
+    /// Reason why the command did not start.
     pub why: Option<String>,
 }

@@ -208,9 +208,9 @@ impl Service {
         }
     }
 
-    /// Holds a session still until what is returned is dropped, or this process ends.
-    pub fn hold(&self, session: &Session) -> Result<Box<dyn Any>, ControlError> {
-        Ok(self.backend(session.backend)?.hold(session)?)
+    /// Pauses a session until the returned guard is dropped, or this process ends.
+    pub fn pause(&self, session: &Session) -> Result<Box<dyn Any>, ControlError> {
+        Ok(self.backend(session.backend)?.pause(session)?)
     }
 
     /// Joins the terminal of a session's agent.
@@ -219,6 +219,11 @@ impl Service {
             return Err(ControlError::NotUp(session.name.as_str().to_owned()));
         }
         Ok(self.backend(session.backend)?.attach(session, size)?)
+    }
+
+    /// Returns true when a session's backend keeps what its programs say while it is up.
+    pub fn backend_keeps_log(&self, session: &Session) -> bool {
+        self.backend(session.backend).is_ok_and(|backend| backend.capabilities().logs)
     }
 
     /// Passes on what a session's programs say, where its backend keeps that; else `false`: it is in

@@ -4,11 +4,11 @@ mod id;
 mod find;
 mod settings;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+pub use sandbox_core::config::BackendKind;
+use serde::Serialize;
 
 pub(crate) use find::told;
 pub use find::{Matching, choose};
@@ -59,46 +59,15 @@ pub struct NewSession {
     pub cow: bool,
 }
 
-/// Who carries sessions out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackendKind {
-    /// Namespaces of this machine; no daemon of any kind.
-    Bwrap,
-    /// A container.
-    Docker,
-}
-
-impl BackendKind {
-    /// As it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Bwrap => "bwrap",
-            Self::Docker => "docker",
-        }
-    }
-}
-
-impl fmt::Display for BackendKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// A word in the record that this version does not know.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not known here")]
 pub struct UnknownWord(String);
 
-impl FromStr for BackendKind {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::Bwrap, Self::Docker]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-            .ok_or_else(|| UnknownWord(text.to_owned()))
-    }
+/// Returns the backend that a word in the record names.
+pub(crate) fn backend_named(word: &str) -> Result<BackendKind, UnknownWord> {
+    let named = BackendKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    named.ok_or_else(|| UnknownWord(word.to_owned()))
 }
 
 /// Whether a session is meant to be up.

@@ -14,7 +14,7 @@ pub(crate) fn freeze(host: &Host) -> impl Fn(&str) -> io::Result<Frozen> + '_ {
     move |holder| {
         let found = service::open(host).and_then(|service| {
             let session = service.find(holder, Matching::Name)?;
-            Ok(service.hold(&session)?)
+            Ok(service.pause(&session)?)
         });
         found.map_err(|failed| {
             let hint = failed.hint.map(|hint| format!("; {hint}")).unwrap_or_default();

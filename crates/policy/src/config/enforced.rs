@@ -1,6 +1,6 @@
 //! Which keys the local sandbox leaves to sessions.
 
-use super::file::{At, Backend, Dockerd, FileConfig, Position};
+use super::file::{At, BackendKind, Dockerd, FileConfig, Position};
 
 /// A key that the local sandbox does not carry out.
 pub(super) struct SessionKey {
@@ -20,7 +20,7 @@ pub(super) const SESSION_KEYS: &[SessionKey] = &[
     SessionKey {
         key: "backend",
         widens: false,
-        at: |file| at_if(file.backend.as_ref(), |name| *name != Backend::Bwrap),
+        at: |file| at_if(file.backend.as_ref(), |kind: &BackendKind| kind.is_container()),
     },
     SessionKey { key: "image", widens: true, at: |file| at(file.image.as_ref()) },
     SessionKey { key: "runtime", widens: true, at: |file| at(file.runtime.as_ref()) },

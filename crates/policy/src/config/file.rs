@@ -31,7 +31,7 @@ pub use host_commands::{HostCommands, HostKey, Transport};
 pub use mount::{MountMode, MountText, SharedDir, SharedDirs};
 pub use network::{NetworkMode, NetworkTable, NetworkText};
 pub use resources::{Cpus, Memory, Resources};
-pub use schema::{Backend, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
+pub use schema::{BackendKind, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
 pub use session::{
     Agent, AgentInit, Dockerd, Home, Listen, Proxy, Secret, SecretMode, Services, Workspace,
 };

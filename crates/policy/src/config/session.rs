@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::file::{
-    Agent, Backend, Home, HostCommands, NetworkMode, NetworkText, Proxy, Resources, Services,
+    Agent, BackendKind, Home, HostCommands, NetworkMode, NetworkText, Proxy, Resources, Services,
     Workspace,
 };
 use super::layer::Sourced;
@@ -17,7 +17,7 @@ use super::{BindMount, Network};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionConfig {
     /// What enforces a session.
-    pub backend: Option<Sourced<Backend>>,
+    pub backend: Option<Sourced<BackendKind>>,
     /// The image of a container.
     pub image: Option<Sourced<String>>,
     /// The engine's runtime for a container.
@@ -133,7 +133,7 @@ impl SessionConfig {
     }
 
     /// What enforces a session: as it is written, else a container if only that makes sense of the keys.
-    pub fn backend(&self, mounts: &[Sourced<BindMount>]) -> Backend {
+    pub fn backend(&self, mounts: &[Sourced<BindMount>]) -> BackendKind {
         if let Some(backend) = &self.backend {
             return backend.value;
         }
@@ -144,7 +144,7 @@ impl SessionConfig {
             self.nested.is_some(),
             !mounts.is_empty(),
         ];
-        if for_containers.contains(&true) { Backend::Docker } else { Backend::Bwrap }
+        if for_containers.contains(&true) { BackendKind::Docker } else { BackendKind::Bwrap }
     }
 
     /// Puts a later layer on top.

@@ -368,7 +368,7 @@ proptest! {
 
 #[test]
 fn session_tables_merge_by_key_and_single_values_by_layer() {
-    use crate::config::{Backend, ContainerNetwork};
+    use crate::config::{BackendKind, ContainerNetwork};
     let world = World::new()
         .global("image = 'a'\nagent = { user = 'dev', args = ['x'] }\nresources.pids = 5\nnetwork = 'bridge'")
         .project("backend = 'bwrap'\nagent = { command = 'run', args = ['y'] }\nresources.memory = '1m'\nenv_file = 'vars'");
@@ -380,7 +380,7 @@ fn session_tables_merge_by_key_and_single_values_by_layer() {
     let resources = session.resources.as_ref().unwrap().value;
     assert_eq!((resources.pids, resources.memory.map(|memory| memory.0)), (Some(5), Some(1 << 20)));
     assert_eq!(session.image.as_ref().unwrap().value, "a");
-    assert_eq!(session.backend(&[]), Backend::Bwrap);
+    assert_eq!(session.backend(&[]), BackendKind::Bwrap);
     assert_eq!(session.env_file.as_ref().unwrap().value, world.cwd().join("vars"));
     assert_eq!(session.network.as_ref().unwrap().value, ContainerNetwork::Bridge);
     let flag =
@@ -391,7 +391,7 @@ fn session_tables_merge_by_key_and_single_values_by_layer() {
 
 #[test]
 fn backend_follows_from_the_keys_when_it_is_not_given() {
-    use crate::config::Backend::{Bwrap, Docker};
+    use crate::config::BackendKind::{Bwrap, Docker};
     for (text, expected) in [
         ("", Bwrap),
         ("network = false", Bwrap),

@@ -19,7 +19,7 @@ use super::layer::{Origin, Sourced};
 use super::merge::unmarked;
 use super::place::Place;
 use super::values::{Values, written};
-use super::{Access, Backend, Config, ContainerNetwork, HostList, Network, PathRule, Tmp};
+use super::{Access, Config, ContainerNetwork, HostList, Network, PathRule, Tmp};
 use crate::config::command_rule::CommandRule;
 use crate::text::shown;
 
@@ -144,7 +144,7 @@ fn container_network(before: &Config, values: &Values) -> Option<Widening> {
     let mounts: Vec<_> = mounts.cloned().collect();
     let is_new = before.session.network.as_ref().is_none_or(|old| old.value != network.value);
     let opens = network.value == ContainerNetwork::Host && is_new;
-    (opens && session.backend(&mounts) == Backend::Docker)
+    (opens && session.backend(&mounts).is_container())
         .then(|| Widening::new("network", "gives a container the host's network", &network.origin))
 }
 

@@ -89,7 +89,7 @@ impl Docker {
         let image =
             engine.image(config.session.image.as_ref().map(|image| image.value.as_str()))?;
         let binaries = binaries(&self.host);
-        let session = plan::Session { id: "", dir: Path::new(""), binaries: &binaries };
+        let session = plan::SessionPaths { id: "", dir: Path::new(""), binaries: &binaries };
         let facts = engine.facts(config.session.runtime.is_some())?;
         let plan = plan::container(&self.host, config, &session, &facts, &image)
             .map_err(|error| refused(&error))?;
@@ -158,7 +158,13 @@ impl Backend for Docker {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { images: true, resources: true, suspend: true, survives_reboot: true }
+        Capabilities {
+            images: true,
+            resources: true,
+            suspend: true,
+            survives_reboot: true,
+            logs: true,
+        }
     }
 
     fn plan(&self, config: Config) -> Result<Box<dyn Planned>, ControlError> {
@@ -260,21 +266,18 @@ impl Backend for Docker {
 
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        engine.ask(
-            "hold the container still",
-            engine.docker.pause_container(&names::container(session)),
-        )
+        engine.ask("pause the container", engine.docker.pause_container(&names::container(session)))
     }
 
     fn resume(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
         engine.ask(
-            "let the container go on",
+            "unpause the container",
             engine.docker.unpause_container(&names::container(session)),
         )
     }
 
-    fn hold(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
+    fn pause(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
         Ok(Box::new(self.pause_until_dropped(session)?))
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use sandbox_core::Host;
-use sandbox_core::config::{Backend as Wish, Config, Cow, CowEngine, Origin, Request, Sourced};
+use sandbox_core::config::{Config, Cow, CowEngine, Origin, Request, Sourced};
 use sandbox_launch::layers;
 use sandbox_layers::review;
 use sandbox_layers::session::Engine;
@@ -11,7 +11,7 @@ use sandbox_layers::session::Engine;
 use super::Service;
 use crate::backend::{Notice, Planned};
 use crate::error::ControlError;
-use crate::session::{BackendKind, Name, NewSession, Session, Wanted};
+use crate::session::{Name, NewSession, Session, Wanted};
 
 /// Request that was decided.
 pub struct Decision {
@@ -70,7 +70,7 @@ impl Service {
                 format!("the session `{}` continues with the changes in its layer", kept.name);
             notices.push(Notice::Note(text));
         }
-        let (project, backend) = (config.cwd.clone(), kind(&config));
+        let (project, backend) = (config.cwd.clone(), config.session.backend(&config.mounts));
         let planned = self.backend(backend)?.plan(config)?;
         if let Some(kept) = kept.filter(|_| !planned.keeps_changes()) {
             return Err(kept.refused());
@@ -153,14 +153,6 @@ fn named_engine(asked: CowEngine) -> Option<Engine> {
         CowEngine::Overlay => Some(Engine::Overlay),
         CowEngine::Agentfs => Some(Engine::Agentfs),
         CowEngine::On | CowEngine::Off => None,
-    }
-}
-
-/// Returns the backend that a configuration asks for.
-fn kind(config: &Config) -> BackendKind {
-    match config.session.backend(&config.mounts) {
-        Wish::Bwrap => BackendKind::Bwrap,
-        Wish::Docker => BackendKind::Docker,
     }
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 
 use super::Store;
 use crate::error::ControlError;
-use crate::session::{Name, NewSession, Session, SessionId, Wanted};
+use crate::session::{Name, NewSession, Session, SessionId, Wanted, backend_named};
 
 const COLUMNS: &str =
     "id, name, named, project, backend, request, policy, cow, wanted, created, boot";
@@ -160,7 +160,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         name: Name::parse(&text(1)?).map_err(|error| damaged(1, error))?,
         named: row.get(2)?,
         project: PathBuf::from(text(3)?),
-        backend: text(4)?.parse().map_err(|error| damaged(4, error))?,
+        backend: backend_named(&text(4)?).map_err(|error| damaged(4, error))?,
         request: text(5)?,
         policy: text(6)?,
         cow: row.get(7)?,

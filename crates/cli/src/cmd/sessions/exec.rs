@@ -10,7 +10,7 @@ use sandbox_core::config::Cow;
 use sandbox_linux::{pty, socket};
 use sandbox_sessions::backend::{Ended, Exec, Stream};
 use sandbox_sessions::relay;
-use sandbox_sessions::session::{BackendKind, Matching, Session, Wanted};
+use sandbox_sessions::session::{Matching, Session, Wanted};
 use sandbox_sessions::{ControlError, Service, UnknownSession};
 
 use super::{here, service};
@@ -98,7 +98,7 @@ fn meant(flags: &Flags, host: &Host) -> Result<Option<(Service, Session)>, Faile
     let Some(service) = service::open_used(host)? else { return Ok(None) };
     match service.find(name, Matching::Name) {
         Ok(session) if session.wanted == Wanted::Up => Ok(Some((service, session))),
-        Ok(session) if session.cow && session.backend == BackendKind::Bwrap => Ok(None),
+        Ok(session) if session.cow && !session.backend.is_container() => Ok(None),
         Ok(session) => Err(ControlError::NotUp(session.name.as_str().to_owned()).into()),
         Err(ControlError::Unknown(_)) => Ok(None),
         Err(error) => Err(error.into()),

@@ -1,6 +1,7 @@
 //! Every key of the configuration, as types. `serde` reads them, `schemars` describes them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
@@ -48,7 +49,7 @@ pub struct FileConfig {
     /// Credentials that the agent uses without holding them, or holds.
     pub secrets: BTreeMap<String, At<Secret>>,
     /// What enforces a session.
-    pub backend: Option<At<Backend>>,
+    pub backend: Option<At<BackendKind>>,
     /// The image of a container session.
     pub image: Option<At<String>>,
     /// The engine's runtime for a container session, such as `"runsc"`; the engine's own when left out.
@@ -201,11 +202,38 @@ impl JsonSchema for EnvValue {
 }
 
 /// What enforces a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
-pub enum Backend {
+#[schemars(rename = "Backend")]
+pub enum BackendKind {
     /// Namespaces on this machine.
     Bwrap,
     /// A container.
     Docker,
+}
+
+impl BackendKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Bwrap, Self::Docker];
+
+    /// Returns the word for it, in a configuration and in the record of sessions.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bwrap => "bwrap",
+            Self::Docker => "docker",
+        }
+    }
+
+    /// Returns true for the kinds that run an image, not the host's own programs.
+    pub fn is_container(self) -> bool {
+        self != Self::Bwrap
+    }
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

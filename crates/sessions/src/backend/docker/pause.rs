@@ -69,6 +69,6 @@ impl Docker {
         let engine = Engine::connect(&self.host).map_err(io::Error::other)?;
         let name = names::container(session);
         let resumed = engine.docker.unpause_container(&name);
-        engine.ask("let the container go on", resumed).map_err(io::Error::other)
+        engine.ask("unpause the container", resumed).map_err(io::Error::other)
     }
 }

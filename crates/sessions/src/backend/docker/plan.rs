@@ -42,9 +42,9 @@ const MEMORY: u64 = 8 << 30;
 const GRACE: u32 = 10;
 const AFTER_GRACE: u32 = 20;
 
-/// What is known about the session that the container is made for.
+/// Paths of the session that the container is made for.
 #[derive(Debug, Clone)]
-pub struct Session<'a> {
+pub struct SessionPaths<'a> {
     /// Its id.
     pub id: &'a str,
     /// Its directory on the host, where nobody else can look.
@@ -252,7 +252,7 @@ impl Container {
 pub fn container(
     host: &Host,
     config: &Config,
-    session: &Session<'_>,
+    session: &SessionPaths<'_>,
     engine: &Engine,
     image: &Image,
 ) -> Result<Container, ContainerError> {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::mounts::Bind;
 use super::users;
 use super::workspace::{clones, project, sets_up_home};
-use super::{Container, ContainerError, Engine, GRACE, OwnDir, OwnFile, Session};
+use super::{Container, ContainerError, Engine, GRACE, OwnDir, OwnFile, SessionPaths};
 use sandbox_core::config::{Access, AgentInit, Config, CowEngine, Dockerd, Origin};
 use sandbox_core::host::Host;
 use sandbox_core::network::PROXY_PORT;
@@ -139,7 +139,7 @@ fn cow(config: &Config) -> Cow {
 /// The first process, with what it needs and no more.
 pub(super) fn first_process(
     config: &Config,
-    session: &Session<'_>,
+    session: &SessionPaths<'_>,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     made.agent.start = start(config, made)?;
@@ -213,7 +213,7 @@ fn start(config: &Config, made: &Container) -> Result<Start, ContainerError> {
 }
 
 /// Our own programs, from beside this one; else the image has to have the first process.
-fn binaries(session: &Session<'_>, made: &mut Container) -> String {
+fn binaries(session: &SessionPaths<'_>, made: &mut Container) -> String {
     if let Some(sandbox) = &session.binaries.sandbox {
         made.bind(Bind::ours(sandbox, Path::new(RUNTIME_BINARY), Access::Ro));
     }
@@ -285,7 +285,7 @@ fn controlled_by(made: &mut Container, above: &Path, agents: bool) {
 }
 
 /// The way to the proxy: a directory that only root can reach, and the listeners to hand over there.
-fn open_door(_: &Session<'_>, made: &mut Container) {
+fn open_door(_: &SessionPaths<'_>, made: &mut Container) {
     let Some(door) = &made.door else { return };
     let mut ports = vec![Port::Tcp(PROXY_PORT)];
     // The engine lets everybody inside use low ports: it is a network of its own.
@@ -303,7 +303,7 @@ fn open_door(_: &Session<'_>, made: &mut Container) {
 /// A home that outlives the container: a directory of the session's, or what the first process sets up.
 fn home(
     config: &Config,
-    session: &Session<'_>,
+    session: &SessionPaths<'_>,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     if sets_up_home(config)

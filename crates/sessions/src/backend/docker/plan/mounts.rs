@@ -9,7 +9,7 @@ use sandbox_protocol::variable::{WORKSPACE_COMMIT, WORKSPACE_PATH};
 use serde::Serialize;
 
 use super::workspace::{clones, project as workspace};
-use super::{Container, ContainerError, Engine, Session};
+use super::{Container, ContainerError, Engine, SessionPaths};
 use sandbox_core::config::{Access, Config, Origin};
 use sandbox_core::host::Host;
 use sandbox_core::plan::docker_places;
@@ -129,7 +129,7 @@ fn note_ownership(host: &Host, made: &mut Container) {
 /// The home that the first process sets up, from what and where to.
 pub(super) fn home(
     config: &Config,
-    _: &Session<'_>,
+    _: &SessionPaths<'_>,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     if let Some(home) = &config.session.home

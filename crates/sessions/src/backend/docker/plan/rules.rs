@@ -6,7 +6,7 @@ use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
 
 use super::layers::LayeredDir;
 use super::mounts::{Bind, Source};
-use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, Session};
+use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, SessionPaths};
 use sandbox_core::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
 use sandbox_core::host::Host;
 use sandbox_core::network::RESOLVER_CONFIGURATION;
@@ -133,7 +133,7 @@ fn translate(mount: &Mount, root: &Bind, rest: &Path) -> Option<Bind> {
 pub(super) fn commands(
     host: &Host,
     config: &Config,
-    session: &Session<'_>,
+    session: &SessionPaths<'_>,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     if session.binaries.sandbox.is_none() || config.commands.is_empty() {

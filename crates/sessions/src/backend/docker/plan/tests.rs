@@ -52,7 +52,7 @@ impl World {
             init: Some("/opt/agent-sandbox-init".into()),
         };
         let dir = self.path("session");
-        let session = Session { id: "s1", dir: &dir, binaries: &binaries };
+        let session = SessionPaths { id: "s1", dir: &dir, binaries: &binaries };
         container(&self.host, &self.config(), &session, engine, image)
     }
 
