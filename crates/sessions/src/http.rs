@@ -33,9 +33,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::data_dir::DataDir;
 use access::Access;
 use metrics::Metrics;
-pub use openapi::document;
 use operator::Operator;
 pub use operator::{Entry, Log};
+pub use routes::document;
 
 pub use crate::API_TOKEN as TOKEN;
 

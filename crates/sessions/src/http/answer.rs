@@ -1,14 +1,18 @@
-//! Answers: a value, or a problem with its status.
+//! Answers: a value, or a problem with its status. Each describes itself.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, NoContent, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use super::Shared;
+use super::openapi::{Describe, Operation};
 use super::operator::Operator;
-use super::wire::Problem;
+use super::wire::{Failure, Problem};
 use crate::error::ControlError;
 use crate::service::Service;
 use crate::session::{Matching, Session};
@@ -25,7 +29,7 @@ impl IntoResponse for Refused {
 
 /// A problem as an answer.
 pub(super) fn problem(status: StatusCode, problem: &Problem) -> Response {
-    (status, Json(serde_json::json!({ "error": problem }))).into_response()
+    (status, Json(Failure { error: problem.clone() })).into_response()
 }
 
 impl From<ControlError> for Refused {
@@ -54,6 +58,102 @@ impl From<Problem> for Refused {
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, problem)
+    }
+}
+
+/// A handler that may refuse.
+impl<T: Describe> Describe for Result<T, Refused> {
+    fn describe(operation: &mut Operation<'_>) {
+        T::describe(operation);
+    }
+}
+
+impl<T: JsonSchema> Describe for Json<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let content = operation.json::<T>();
+        operation.answer(200, Some(content));
+    }
+}
+
+impl Describe for NoContent {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer(204, None);
+    }
+}
+
+/// A session that was brought up, or was up already.
+pub(super) enum Created<T> {
+    New(T),
+    WasUp(T),
+}
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::New(value) => (StatusCode::CREATED, Json(value)).into_response(),
+            Self::WasUp(value) => Json(value).into_response(),
+        }
+    }
+}
+
+impl<T: JsonSchema> Describe for Created<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let content = operation.json::<T>();
+        operation.answer_as(201, "The session, created or started", Some(content.clone()));
+        operation.answer_as(200, "The session, which was up already", Some(content));
+    }
+}
+
+/// Bytes of any kind.
+pub(super) struct Octets(pub(super) Vec<u8>);
+
+impl IntoResponse for Octets {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/octet-stream")], self.0).into_response()
+    }
+}
+
+impl Describe for Octets {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer(200, Some(json!({ "application/octet-stream": { "schema": {} } })));
+    }
+}
+
+/// Metrics in the text format of Prometheus.
+pub(super) struct Exposition(pub(super) String);
+
+impl IntoResponse for Exposition {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], self.0).into_response()
+    }
+}
+
+impl Describe for Exposition {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer(200, Some(json!({ "text/plain": { "schema": { "type": "string" } } })));
+    }
+}
+
+/// Value in JSON, or a patch for `git apply`.
+pub(super) enum JsonOrPatch<T> {
+    Json(T),
+    Patch(Vec<u8>),
+}
+
+impl<T: Serialize> IntoResponse for JsonOrPatch<T> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Json(value) => Json(value).into_response(),
+            Self::Patch(text) => ([(header::CONTENT_TYPE, "text/x-diff")], text).into_response(),
+        }
+    }
+}
+
+impl<T: JsonSchema> Describe for JsonOrPatch<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let mut content = operation.json::<T>();
+        content["text/x-diff"] = json!({ "schema": { "type": "string" } });
+        operation.answer(200, Some(content));
     }
 }
 

@@ -1,14 +1,15 @@
 //! A command in a session over a WebSocket: what it says, what is typed, signals, sizes, its end.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
 use futures_util::{SinkExt, StreamExt};
 use sandbox_linux::{channel, pty, socket};
 use sandbox_protocol::ExitCode;
@@ -18,7 +19,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
-use super::extract::{Word, word};
+use super::extract::Named;
+use super::openapi::{Describe, Operation};
 use super::websocket::{self, Socket};
 use super::wire::{self, Control, Exit, Problem};
 use crate::backend::{Connection, EndOfInput, Ended, Exec, Process, Stream};
@@ -35,18 +37,54 @@ const KILLED: u8 = 137;
 /// What is read at a time.
 const STEP: usize = 32 << 10;
 
-/// Begins.
+/// Request for a WebSocket, whose messages are described beside it.
+pub(super) struct Handshake(Request);
+
+impl<S: Send + Sync> FromRequest<S> for Handshake {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(request))
+    }
+}
+
+impl Describe for Handshake {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.problems(&[426, 429]);
+        for message in
+            [Operation::json::<wire::Exec>, Operation::json::<Control>, Operation::json::<Exit>]
+        {
+            message(operation);
+        }
+    }
+}
+
+/// Answer that makes the connection a WebSocket.
+pub(super) struct Switch(Response);
+
+impl IntoResponse for Switch {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl Describe for Switch {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer(101, None);
+    }
+}
+
+/// Runs a command over a WebSocket.
 pub(super) async fn open(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    request: Request,
-) -> Result<Response, Refused> {
-    let name = word(name)?;
+    Named(name): Named,
+    Handshake(request): Handshake,
+) -> Result<Switch, Refused> {
     let permit = Arc::clone(&shared.room).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::new("busy", "too many commands at a time"))?;
     // Who names a session that is not there hears so before anything else.
     let session = blocking(&shared, move |operator| Ok(find(operator, &name)?.1)).await?;
-    websocket::upgrade(request, move |mut socket| async move {
+    let answer = websocket::upgrade(request, move |mut socket| async move {
         let id = session.id.as_str().to_owned();
         let exit = match begin(&shared, &mut socket, id).await {
             Ok(connection) => {
@@ -67,7 +105,8 @@ pub(super) async fn open(
         }
         let _ = socket.close(None).await;
         drop(permit);
-    })
+    });
+    answer.map(Switch)
 }
 
 /// The first message says what to run.

@@ -6,18 +6,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::NoContent;
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::socket;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Shared;
-use super::answer::{Refused, blocking, find};
-use super::extract::{Word, word};
+use super::answer::{Octets, Refused, blocking, find};
+use super::extract::{Content, Named, Parameters};
 use super::operator::Operator;
 use super::wire::Problem;
 use crate::backend::{Connection, Exec, Stream};
@@ -27,21 +26,20 @@ const LARGEST: usize = 64 << 20;
 /// How long reading or writing may take. What is inside may be a pipe that nobody ever writes to.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which file.
-#[derive(Debug, Deserialize)]
-pub(super) struct Which {
+/// Parameters of a call about a file.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct FilePath {
+    /// The path, as the session sees it.
     path: String,
 }
 
-type Asked = Result<Query<Which>, QueryRejection>;
-
-/// The content of a file.
+/// Reads a file.
 pub(super) async fn read(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    which: Asked,
-) -> Result<Response, Refused> {
-    let (name, path) = (word(name)?, path(which)?);
+    Named(name): Named,
+    Parameters(file): Parameters<FilePath>,
+) -> Result<Octets, Refused> {
+    let path = file.checked()?;
     let content = blocking(&shared, move |operator| {
         match run(operator, &name, ["cat", "--", &path], Vec::new())? {
             Some(content) => Ok(content),
@@ -49,19 +47,17 @@ pub(super) async fn read(
         }
     })
     .await?;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], content).into_response())
+    Ok(Octets(content))
 }
 
-/// Puts content into a file; a file that is there is overwritten.
+/// Writes a file. An existing one is overwritten.
 pub(super) async fn write(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    which: Asked,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<StatusCode, Refused> {
-    let (name, path) = (word(name)?, path(which)?);
-    let body =
-        body.map_err(|error| Refused(error.status(), Problem::new("invalid", error.body_text())))?;
+    Named(name): Named,
+    Parameters(file): Parameters<FilePath>,
+    Content(body): Content,
+) -> Result<NoContent, Refused> {
+    let path = file.checked()?;
     blocking(&shared, move |operator| {
         match run(operator, &name, ["sh", "-c", "cat > \"$0\"", &path], body.to_vec())? {
             Some(_) => Ok(()),
@@ -69,27 +65,29 @@ pub(super) async fn write(
         }
     })
     .await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }
 
 const NAME_MAX: usize = 255;
 const PATH_MAX: usize = 4096;
 
-fn path(which: Asked) -> Result<String, Refused> {
-    let invalid = |why: String| Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", why));
-    let Query(which) = which.map_err(|error| invalid(error.body_text()))?;
-    if which.path.is_empty() || which.path.contains('\0') {
-        return Err(invalid("`path` is empty or contains NUL".into()));
+impl FilePath {
+    /// Returns the path, as a program takes it for one.
+    fn checked(self) -> Result<String, Refused> {
+        let invalid = |problem: Problem| Err(Refused(StatusCode::BAD_REQUEST, problem));
+        let Self { path } = self;
+        if path.is_empty() || path.contains('\0') {
+            return invalid(Problem::new("invalid", "`path` is empty or contains NUL"));
+        }
+        // The limits of `path_resolution(7)`, which every file system here has.
+        if path.len() >= PATH_MAX || path.split('/').any(|name| name.len() > NAME_MAX) {
+            let hint = format!("a name has at most {NAME_MAX} bytes, a path fewer than {PATH_MAX}");
+            let hint = Some(hint);
+            return invalid(Problem { hint, ..Problem::new("invalid", "`path` is too long") });
+        }
+        // A name that begins with `-` is a name.
+        Ok(if path.starts_with('-') { format!("./{path}") } else { path })
     }
-    // The limits of `path_resolution(7)`, which every file system here has.
-    if which.path.len() >= PATH_MAX || which.path.split('/').any(|name| name.len() > NAME_MAX) {
-        let hint = format!("a name has at most {NAME_MAX} bytes, a path fewer than {PATH_MAX}");
-        let long = Problem { hint: Some(hint), ..Problem::new("invalid", "`path` is too long") };
-        return Err(Refused(StatusCode::BAD_REQUEST, long));
-    }
-    // A name that begins with `-` is a name.
-    let plain = which.path.starts_with('-');
-    Ok(if plain { format!("./{}", which.path) } else { which.path })
 }
 
 /// Prints why a file could not be read or written. It runs inside, where the same permissions hold.

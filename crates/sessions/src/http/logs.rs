@@ -6,22 +6,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::extract::State;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::Shared;
 use super::answer::{Refused, blocking, find};
-use super::extract::{Word, word};
+use super::extract::{Named, Parameters};
+use super::openapi::{Describe, Operation};
 use super::wire::Problem;
 use crate::backend::Listen;
 use crate::service::Service;
-use crate::session::{BackendKind, Session, State as SessionState};
+use crate::session::{Session, State as SessionState};
 
 /// How often a log that is followed is looked at.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -34,10 +35,10 @@ const QUEUE: usize = 16;
 /// How often it is looked whether there is room for one more.
 const ROOM: Duration = Duration::from_millis(5);
 
-/// How.
-#[derive(Debug, Deserialize)]
-pub(super) struct How {
-    /// Whether to go on until the session ends.
+/// Parameters of a log.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct LogOptions {
+    /// Go on until the session ends.
     #[serde(default)]
     follow: bool,
 }
@@ -57,30 +58,43 @@ enum Source {
     Engine(mpsc::Receiver<Vec<u8>>),
 }
 
+/// Events of a server.
+pub(super) struct EventStream(Response);
+
+impl IntoResponse for EventStream {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl Describe for EventStream {
+    fn describe(operation: &mut Operation<'_>) {
+        let content = json!({ "text/event-stream": { "schema": { "type": "string" } } });
+        operation.answer(200, Some(content));
+        operation.problems(&[429]);
+    }
+}
+
 /// Streams the log.
 pub(super) async fn stream(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    how: Result<Query<How>, QueryRejection>,
-) -> Result<Response, Refused> {
-    let name = word(name)?;
-    let Query(how) = how.map_err(|error| {
-        Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
-    })?;
+    Named(name): Named,
+    Parameters(LogOptions { follow }): Parameters<LogOptions>,
+) -> Result<EventStream, Refused> {
     let permit = Arc::clone(&shared.room).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::new("busy", "too many streams at a time"))?;
     let found = blocking(&shared, move |operator| find(operator, &name)).await;
-    let source = source(found?, how.follow, &shared);
+    let source = source(found?, follow, &shared);
     let reader = Reader { source, rest: Vec::new(), lines: VecDeque::new(), _permit: permit };
     let events = unfold(reader, |mut reader| async {
         let line = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(Event::default().data(line)), reader))
     });
-    Ok(Sse::new(events).into_response())
+    Ok(EventStream(Sse::new(events).into_response()))
 }
 
 fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Shared>) -> Source {
-    if session.backend != BackendKind::Docker {
+    if !service.backend_keeps_log(&session) {
         let path = service.data_dir().log(&session.id);
         let (name, shared) = (session.id.as_str().to_owned(), Arc::clone(shared));
         return Source::File(Followed { shared, name, path, at: 0, follow });

@@ -1,335 +1,198 @@
-//! The description of the calls, as `OpenAPI` 3.1.
+//! The description of the calls, as `OpenAPI` 3.1. It is derived: a call's parameters, bodies and answers come from
+//! the types in its handler's signature, and their schemas from the types that are read and written.
 
-use sandbox_layers::review::DiffReport;
+use std::collections::BTreeSet;
+
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::wire;
 
-/// One call.
-struct Call {
-    method: &'static str,
-    path: &'static str,
+/// Statuses that every call may answer with.
+const ALWAYS: &[u16] = &[400, 401, 403, 405, 408, 413, 421, 500];
+
+/// Part of a handler's signature: what it reads of a request, or what it answers.
+pub(super) trait Describe {
+    /// Adds it to the description of the call.
+    fn describe(operation: &mut Operation<'_>);
+}
+
+/// Handler of a call, whose signature describes the call. `P` are its parts.
+pub(super) trait Signature<P> {
+    /// Describes the call.
+    fn describe(operation: &mut Operation<'_>);
+}
+
+macro_rules! signature {
+    ($($part:ident),*) => {
+        impl<F, A, $($part),*> Signature<($($part,)*)> for F
+        where
+            F: FnOnce($($part),*) -> A,
+            A: Future<Output: Describe>,
+            $($part: Describe),*
+        {
+            fn describe(operation: &mut Operation<'_>) {
+                $($part::describe(operation);)*
+                A::Output::describe(operation);
+            }
+        }
+    };
+}
+
+signature!();
+signature!(P1);
+signature!(P1, P2);
+signature!(P1, P2, P3);
+signature!(P1, P2, P3, P4);
+
+/// Words about a call that its signature does not say.
+#[derive(Clone, Copy)]
+pub(super) struct Doc {
     id: &'static str,
     summary: &'static str,
-    /// Parameters of the query: name, type, whether it must be there, meaning.
-    query: &'static [(&'static str, &'static str, bool, &'static str)],
-    body: Body,
-    /// Status and schema of success.
-    answers: &'static [(&'static str, &'static str, Body)],
-    /// Other statuses that it may end with, beside those of every call.
-    problems: &'static [&'static str],
+    answer: &'static str,
+    problems: &'static [u16],
 }
 
-/// What a body is.
-#[derive(Clone, Copy)]
-enum Body {
-    None,
-    Json(&'static str),
-    /// JSON that may be left out.
-    Optional(&'static str),
-    /// JSON, or text of this type.
-    JsonOrText(&'static str, &'static str),
-    Bytes,
-    Text(&'static str),
-}
-
-const SESSION: Body = Body::Json("Session");
-
-const CALLS: &[Call] = &[
-    Call {
-        method: "get",
-        path: "/v1/health",
-        id: "health",
-        summary: "Who serves",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "It serves", Body::Json("Health"))],
-        problems: &[],
-    },
-    Call {
-        method: "get",
-        path: "/v1/openapi.json",
-        id: "describe",
-        summary: "This description",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "The description", Body::Json(""))],
-        problems: &[],
-    },
-    Call {
-        method: "get",
-        path: "/metrics",
-        id: "metrics",
-        summary: "Numbers in the format of Prometheus",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "The numbers", Body::Text("text/plain"))],
-        problems: &["502", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions",
-        id: "list",
-        summary: "List sessions, the oldest first",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "The sessions", Body::Json("Sessions"))],
-        problems: &["502", "507"],
-    },
-    Call {
-        method: "post",
-        path: "/v1/sessions",
-        id: "create",
-        summary: "Bring a session up; the same again answers with the same session, other settings for one that is up with 409",
-        query: &[],
-        body: Body::Json("Create"),
-        answers: &[("201", "It was brought up", SESSION), ("200", "It was up already", SESSION)],
-        problems: &["400", "409", "415", "422", "429", "502", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions/{session}",
-        id: "show",
-        summary: "One session",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "The session", SESSION)],
-        problems: &["400", "404", "502", "507"],
-    },
-    Call {
-        method: "delete",
-        path: "/v1/sessions/{session}",
-        id: "remove",
-        summary: "Take a session down and forget it, with its log and its changes; 409 when it has work that was not applied",
-        query: &[("discard", "boolean", false, "Remove it with work that was not applied")],
-        body: Body::None,
-        answers: &[("204", "It is gone", Body::None)],
-        problems: &["400", "404", "409", "502", "507"],
-    },
-    Call {
-        method: "post",
-        path: "/v1/sessions/{session}/down",
-        id: "down",
-        summary: "Take a session down; its log and its changes stay",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "It is down", SESSION)],
-        problems: &["400", "404", "502", "507"],
-    },
-    Call {
-        method: "post",
-        path: "/v1/sessions/{session}/restart",
-        id: "restart",
-        summary: "Take a session down and bring it up again",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "It is up", SESSION)],
-        problems: &["400", "404", "422", "502", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions/{session}/usage",
-        id: "usage",
-        summary: "What a session uses at this moment",
-        query: &[],
-        body: Body::None,
-        answers: &[("200", "What it uses", Body::Json("Usage"))],
-        problems: &["400", "404", "422", "502", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions/{session}/logs",
-        id: "logs",
-        summary: "The log, an event for each line",
-        query: &[("follow", "boolean", false, "Go on until the session ends")],
-        body: Body::None,
-        answers: &[("200", "The lines", Body::Text("text/event-stream"))],
-        problems: &["400", "404", "429", "502", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions/{session}/exec",
-        id: "exec",
-        summary: "Run a command over a WebSocket: the first message is an `Exec`, then binary messages are typed and text messages are `Control`; what it says comes as binary messages, 1 or 2 and the text, and its end as an `Exit`",
-        query: &[],
-        body: Body::None,
-        answers: &[("101", "A WebSocket", Body::None)],
-        problems: &["400", "404", "426", "429", "502", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions/{session}/files",
-        id: "readFile",
-        summary: "Read a file inside a session",
-        query: &[("path", "string", true, "The path, as the session sees it")],
-        body: Body::None,
-        answers: &[("200", "Its content", Body::Bytes)],
-        problems: &["400", "404", "409", "502", "504", "507"],
-    },
-    Call {
-        method: "put",
-        path: "/v1/sessions/{session}/files",
-        id: "writeFile",
-        summary: "Write a file inside a session",
-        query: &[("path", "string", true, "The path, as the session sees it")],
-        body: Body::Bytes,
-        answers: &[("204", "It is written", Body::None)],
-        problems: &["400", "404", "409", "502", "504", "507"],
-    },
-    Call {
-        method: "get",
-        path: "/v1/sessions/{session}/diff",
-        id: "diff",
-        summary: "Show what a session changed, as data or as a patch for `git apply`; the session must keep its changes apart",
-        query: &[
-            ("format", "string", false, "`json` or `patch`; `json` when left out"),
-            (
-                "path",
-                "string",
-                false,
-                "Only this path and what is below it; a relative one starts at the project",
-            ),
-        ],
-        body: Body::None,
-        answers: &[("200", "The changes", Body::JsonOrText("DiffReport", "text/x-diff"))],
-        problems: &["400", "404", "409", "422", "502", "507"],
-    },
-    Call {
-        method: "post",
-        path: "/v1/sessions/{session}/apply",
-        id: "apply",
-        summary: "Apply a session's changes to the project; 409 with the list when some run code later or conflict with the host, and when the session is up",
-        query: &[],
-        body: Body::Optional("Apply"),
-        answers: &[("200", "They are applied", Body::Json("Applied"))],
-        problems: &["400", "404", "409", "415", "422", "502", "507"],
-    },
-    Call {
-        method: "post",
-        path: "/v1/sessions/{session}/undo",
-        id: "undo",
-        summary: "Revert the last apply; 409 with the list when files changed since",
-        query: &[],
-        body: Body::Optional("Undo"),
-        answers: &[("200", "It is reverted", Body::Json("Reverted"))],
-        problems: &["400", "404", "409", "415", "422", "502", "507"],
-    },
-    Call {
-        method: "post",
-        path: "/v1/sessions/{session}/discard",
-        id: "discard",
-        summary: "Discard a session's changes",
-        query: &[],
-        body: Body::Optional("Discard"),
-        answers: &[("200", "They are discarded", Body::Json("Discarded"))],
-        problems: &["400", "404", "409", "415", "422", "502", "507"],
-    },
-];
-
-/// What every call may answer with.
-const ALWAYS: &[&str] = &["400", "401", "403", "405", "408", "413", "421", "500"];
-
-/// The whole description.
-pub fn document() -> Value {
-    let mut paths = Map::new();
-    for call in CALLS {
-        let methods = paths.entry(call.path).or_insert_with(|| json!({}));
-        methods[call.method] = operation(call);
+impl Doc {
+    /// Names a call and describes its answer.
+    pub(super) const fn new(id: &'static str, summary: &'static str, answer: &'static str) -> Self {
+        Self { id, summary, answer, problems: &[] }
     }
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "agent-sandbox",
-            "version": env!("CARGO_PKG_VERSION"),
-            "description": "Sessions over HTTP, as `agent-sandbox serve` offers them on a Unix socket, or at a TCP address with a token.",
-            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" }
-        },
-        "servers": [{ "url": "http://localhost" }],
-        "security": [{}, { "token": [] }],
-        "paths": paths,
-        "components": {
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas()
+
+    /// Adds statuses that the call's work may fail with.
+    pub(super) const fn fails(self, problems: &'static [u16]) -> Self {
+        Self { problems, ..self }
+    }
+}
+
+/// Description of one call, while it is made.
+pub(super) struct Operation<'g> {
+    generator: &'g mut SchemaGenerator,
+    answer: &'static str,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    answers: Map<String, Value>,
+    problems: BTreeSet<u16>,
+}
+
+impl Operation<'_> {
+    /// Adds a word of the path.
+    pub(super) fn path(&mut self, name: &str, meaning: &str) {
+        self.parameters.push(json!({ "name": name, "in": "path", "required": true,
+            "description": meaning, "schema": { "type": "string" } }));
+    }
+
+    /// Adds the fields of a type as parameters of the query.
+    pub(super) fn query<T: JsonSchema>(&mut self) {
+        let schema = settings().into_generator().into_root_schema_for::<T>();
+        let required = schema.get("required").and_then(Value::as_array);
+        let fields = schema.get("properties").and_then(Value::as_object);
+        for (name, field) in fields.into_iter().flatten() {
+            let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
+            let meaning = field["description"].as_str().unwrap_or_default();
+            // A parameter that is left out is not null.
+            let kind = field["type"].as_array().map_or(&field["type"], |kinds| &kinds[0]);
+            self.parameters.push(json!({ "name": name, "in": "query", "required": is_required,
+                "description": meaning.trim_end_matches('.'), "schema": { "type": kind } }));
         }
-    })
-}
+    }
 
-fn operation(call: &Call) -> Value {
-    let mut parameters: Vec<Value> = Vec::new();
-    if call.path.contains("{session}") {
-        parameters.push(json!({ "name": "session", "in": "path", "required": true,
-            "description": "The whole name, or the beginning of the id", "schema": { "type": "string" } }));
+    /// Sets the body of the request.
+    pub(super) fn body(&mut self, required: bool, content: &Value) {
+        self.body = Some(json!({ "required": required, "content": content }));
     }
-    for (name, kind, required, meaning) in call.query {
-        parameters.push(json!({ "name": name, "in": "query", "required": required,
-            "description": meaning, "schema": { "type": kind } }));
-    }
-    let mut responses = Map::new();
-    for (status, meaning, body) in call.answers {
-        responses.insert((*status).into(), described(meaning, *body));
-    }
-    for status in call.problems.iter().chain(ALWAYS) {
-        responses.insert((*status).into(), described("What went wrong", Body::Json("Failure")));
-    }
-    let mut operation = json!({ "operationId": call.id, "summary": call.summary, "parameters": parameters,
-        "responses": responses });
-    if let Some(content) = content(call.body) {
-        let required = !matches!(call.body, Body::Optional(_));
-        operation["requestBody"] = json!({ "required": required, "content": content });
-    }
-    operation
-}
 
-fn described(meaning: &str, body: Body) -> Value {
-    let mut answer = json!({ "description": meaning });
-    if let Some(content) = content(body) {
-        answer["content"] = content;
+    /// Adds an answer with the words of the call's [`Doc`].
+    pub(super) fn answer(&mut self, status: u16, content: Option<Value>) {
+        self.answer_as(status, self.answer, content);
     }
-    answer
-}
 
-fn content(body: Body) -> Option<Value> {
-    match body {
-        Body::None => None,
-        Body::Json("") => Some(json!({ "application/json": { "schema": { "type": "object" } } })),
-        Body::Json(name) | Body::Optional(name) => {
-            let reference = format!("#/components/schemas/{name}");
-            Some(json!({ "application/json": { "schema": { "$ref": reference } } }))
+    /// Adds an answer with words of its own.
+    pub(super) fn answer_as(&mut self, status: u16, meaning: &str, content: Option<Value>) {
+        let mut answer = json!({ "description": meaning });
+        if let Some(content) = content {
+            answer["content"] = content;
         }
-        Body::JsonOrText(name, kind) => {
-            let mut both = content(Body::Json(name))?;
-            both[kind] = json!({ "schema": { "type": "string" } });
-            Some(both)
+        self.answers.insert(status.to_string(), answer);
+    }
+
+    /// Adds statuses of failure.
+    pub(super) fn problems(&mut self, statuses: &[u16]) {
+        self.problems.extend(statuses);
+    }
+
+    /// Returns JSON of a type as content.
+    pub(super) fn json<T: JsonSchema>(&mut self) -> Value {
+        json!({ "application/json": { "schema": self.generator.subschema_for::<T>() } })
+    }
+
+    fn finish(mut self, doc: &Doc) -> Value {
+        let failure = self.json::<wire::Failure>();
+        self.problems(doc.problems);
+        self.problems(ALWAYS);
+        for status in std::mem::take(&mut self.problems) {
+            self.answer_as(status, "A problem", Some(failure.clone()));
         }
-        Body::Bytes => Some(json!({ "application/octet-stream": { "schema": {} } })),
-        Body::Text(kind) => Some(json!({ kind: { "schema": { "type": "string" } } })),
+        let mut operation = json!({ "operationId": doc.id, "summary": doc.summary,
+            "parameters": self.parameters, "responses": self.answers });
+        if let Some(body) = self.body {
+            operation["requestBody"] = body;
+        }
+        operation
     }
 }
 
-fn schemas() -> Value {
-    let settings = SchemaSettings::draft2020_12()
-        .with(|settings| settings.definitions_path = "/components/schemas".into());
-    let mut generator = settings.into_generator();
-    generator.subschema_for::<wire::Create>();
-    generator.subschema_for::<wire::Sessions>();
-    generator.subschema_for::<wire::Health>();
-    generator.subschema_for::<wire::Usage>();
-    generator.subschema_for::<wire::Exec>();
-    generator.subschema_for::<wire::Control>();
-    generator.subschema_for::<wire::Exit>();
-    generator.subschema_for::<wire::Problem>();
-    generator.subschema_for::<DiffReport>();
-    generator.subschema_for::<wire::Apply>();
-    generator.subschema_for::<wire::Applied>();
-    generator.subschema_for::<wire::Undo>();
-    generator.subschema_for::<wire::Reverted>();
-    generator.subschema_for::<wire::Discard>();
-    generator.subschema_for::<wire::Discarded>();
-    let mut all = generator.take_definitions(true);
-    let problem = json!({ "$ref": "#/components/schemas/Problem" });
-    let failure =
-        json!({ "type": "object", "required": ["error"], "properties": { "error": problem } });
-    all.insert("Failure".into(), failure);
-    Value::Object(all)
+/// The description, while calls are added.
+pub(super) struct Description {
+    generator: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+impl Description {
+    /// A description without calls.
+    pub(super) fn new() -> Self {
+        Self { generator: settings().into_generator(), paths: Map::new() }
+    }
+
+    /// Adds a call that a handler answers.
+    pub(super) fn add<P, H: Signature<P>>(&mut self, method: &str, path: &str, doc: &Doc, _: &H) {
+        let mut operation = Operation {
+            generator: &mut self.generator,
+            answer: doc.answer,
+            parameters: Vec::new(),
+            body: None,
+            answers: Map::new(),
+            problems: BTreeSet::new(),
+        };
+        H::describe(&mut operation);
+        let operation = operation.finish(doc);
+        self.paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
+    }
+
+    /// Returns the whole description.
+    pub(super) fn document(mut self) -> Value {
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "agent-sandbox",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": "Sessions over HTTP, as `agent-sandbox serve` offers them on a Unix socket, or at a TCP address with a token.",
+                "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" }
+            },
+            "servers": [{ "url": "http://localhost" }],
+            "security": [{}, { "token": [] }],
+            "paths": self.paths,
+            "components": {
+                "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+                "schemas": self.generator.take_definitions(true)
+            }
+        })
+    }
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into())
 }

@@ -8,18 +8,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use sandbox_layers::review::{Review, ReviewError};
+use axum::extract::State;
+use sandbox_layers::review::{DiffReport, Review, ReviewError};
 use sandbox_protocol::Hint;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::Shared;
-use super::answer::{Refused, blocking, find};
-use super::extract::{Word, word};
+use super::answer::{JsonOrPatch, Refused, blocking, find};
+use super::extract::{Named, OptionalBody, Parameters};
 use super::wire::{self, Applied, Discarded, Problem, Reverted};
 use crate::session::Session;
 
@@ -35,36 +32,32 @@ enum Format {
 }
 
 /// Parameters of a diff.
-#[derive(Debug, Deserialize)]
-pub(super) struct Shown {
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct DiffOptions {
+    /// `json` or `patch`; `json` when left out.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     format: Format,
+    /// Only this path and what is below it; a relative one starts at the project.
     path: Option<String>,
 }
-
-/// A body that may be left out.
-type Body<T> = Result<Option<Json<T>>, JsonRejection>;
 
 /// Shows the changes of a session.
 pub(super) async fn diff(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    shown: Result<Query<Shown>, QueryRejection>,
-) -> Result<Response, Refused> {
-    let Query(Shown { format, path }) = shown.map_err(|error| {
-        Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
-    })?;
+    Named(name): Named,
+    Parameters(DiffOptions { format, path }): Parameters<DiffOptions>,
+) -> Result<JsonOrPatch<DiffReport>, Refused> {
     let paths: Vec<String> = path.into_iter().collect();
     wire::check_paths(&paths)?;
     match format {
         Format::Json => {
             let work = move |call: &mut Call<'_>| act::diff(call, &paths);
-            Ok(Json(review(&shared, name, work).await?).into_response())
+            review(&shared, name, work).await.map(JsonOrPatch::Json)
         }
         Format::Patch => {
             let work = move |call: &mut Call<'_>| act::patch(call, &paths);
-            let text = review(&shared, name, work).await?;
-            Ok(([(header::CONTENT_TYPE, "text/x-diff")], text).into_response())
+            review(&shared, name, work).await.map(JsonOrPatch::Patch)
         }
     }
 }
@@ -72,39 +65,30 @@ pub(super) async fn diff(
 /// Applies changes of a session to the project.
 pub(super) async fn apply(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    body: Body<wire::Apply>,
+    Named(name): Named,
+    OptionalBody(options): OptionalBody<wire::Apply>,
 ) -> Result<Json<Applied>, Refused> {
-    let asked = given(body)?;
-    wire::check_paths(&asked.paths)?;
-    review(&shared, name, move |call| act::apply(call, &asked)).await.map(Json)
+    wire::check_paths(&options.paths)?;
+    review(&shared, name, move |call| act::apply(call, &options)).await.map(Json)
 }
 
 /// Reverts the last apply of a session.
 pub(super) async fn undo(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    body: Body<wire::Undo>,
+    Named(name): Named,
+    OptionalBody(options): OptionalBody<wire::Undo>,
 ) -> Result<Json<Reverted>, Refused> {
-    let asked = given(body)?;
-    review(&shared, name, move |call| act::undo(&call.review, &asked)).await.map(Json)
+    review(&shared, name, move |call| act::undo(&call.review, &options)).await.map(Json)
 }
 
 /// Discards changes of a session.
 pub(super) async fn discard(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    body: Body<wire::Discard>,
+    Named(name): Named,
+    OptionalBody(options): OptionalBody<wire::Discard>,
 ) -> Result<Json<Discarded>, Refused> {
-    let asked = given(body)?;
-    wire::check_paths(&asked.paths)?;
-    review(&shared, name, move |call| act::discard(call, &asked)).await.map(Json)
-}
-
-fn given<T: DeserializeOwned + Default>(body: Body<T>) -> Result<T, Refused> {
-    let body =
-        body.map_err(|error| Refused(error.status(), Problem::new("invalid", error.body_text())))?;
-    Ok(body.map(|Json(asked)| asked).unwrap_or_default())
+    wire::check_paths(&options.paths)?;
+    review(&shared, name, move |call| act::discard(call, &options)).await.map(Json)
 }
 
 /// A session that is open for one call.
@@ -119,10 +103,9 @@ struct Call<'c> {
 /// find it locked by each other.
 async fn review<T: Send + 'static>(
     shared: &Arc<Shared>,
-    name: Word,
+    name: String,
     work: impl FnOnce(&mut Call<'_>) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
-    let name = word(name)?;
     let (turn, all) = (Arc::clone(&shared.reviews).lock_owned().await, Arc::clone(shared));
     blocking(shared, move |operator| {
         // Kept until the work is done, even if the caller breaks off.

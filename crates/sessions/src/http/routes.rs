@@ -1,43 +1,107 @@
-//! Which call does what.
+//! The calls: each is registered once, with its handler and its description.
 
 use std::sync::Arc;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Query, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::handler::Handler;
+use axum::http::StatusCode;
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::response::{NoContent, Response};
+use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::access::{self, Access};
-use super::answer::{Refused, blocking, find};
-use super::extract::{Word, word};
+use super::answer::{Created, Exposition, Refused, blocking, find};
+use super::extract::{Body, Named, Parameters};
+use super::openapi::{Description, Doc, Signature};
 use super::wire::{Create, Health, Problem, Session, Sessions, Usage};
-use super::{Shared, exec, files, listen, logs, openapi, review};
+use super::{Shared, exec, files, listen, logs, review};
 use crate::service::{Brought, Differing, Seen, Service};
 use crate::session::State as SessionState;
 
-/// Every call there is, for callers of one kind.
+const GET: MethodFilter = MethodFilter::GET;
+const POST: MethodFilter = MethodFilter::POST;
+const PUT: MethodFilter = MethodFilter::PUT;
+const DELETE: MethodFilter = MethodFilter::DELETE;
+
+/// Every call, without what all calls share.
+#[rustfmt::skip]
+fn calls() -> Calls {
+    Calls::new()
+        .call(GET, "/v1/health", health, Doc::new("health", "Show the server's version", "The version"))
+        .call(GET, "/v1/openapi.json", describe, Doc::new("describe", "Show this description", "The description"))
+        .call(GET, "/metrics", metrics, Doc::new("metrics", "Metrics in the text format of Prometheus", "The metrics"))
+        .call(GET, "/v1/sessions", list, Doc::new("list", "List sessions, the oldest first", "The sessions"))
+        .call(POST, "/v1/sessions", create, Doc::new("create",
+            "Create or start a session. Repeating the request returns the same session; 409 when it is up with other settings", "")
+            .fails(&[409, 422, 429]))
+        .call(GET, "/v1/sessions/{session}", show, Doc::new("show", "Show a session", "The session"))
+        .call(DELETE, "/v1/sessions/{session}", remove, Doc::new("remove",
+            "Remove a session with its log and its changes; 409 when it has work that was not applied",
+            "It was removed").fails(&[409]))
+        .call(POST, "/v1/sessions/{session}/down", down, Doc::new("down",
+            "Stop a session; its log and its changes stay", "The stopped session"))
+        .call(POST, "/v1/sessions/{session}/restart", restart, Doc::new("restart",
+            "Stop a session and start it again", "The session").fails(&[422]))
+        .call(GET, "/v1/sessions/{session}/usage", usage, Doc::new("usage",
+            "Show the current usage of a session", "The usage").fails(&[422]))
+        .call(GET, "/v1/sessions/{session}/logs", logs::stream, Doc::new("logs",
+            "Stream the log, one event per line", "The lines"))
+        .call(GET, "/v1/sessions/{session}/exec", exec::open, Doc::new("exec",
+            "Run a command over a WebSocket: the first message is an `Exec`, then binary messages are input and text messages are `Control`; output comes as binary messages, a byte 1 (stdout) or 2 (stderr) before the data, and the end as an `Exit`",
+            "A WebSocket"))
+        .call(GET, "/v1/sessions/{session}/files", files::read, Doc::new("readFile",
+            "Read a file inside a session", "Its content").fails(&[409, 504]))
+        .call(PUT, "/v1/sessions/{session}/files", files::write, Doc::new("writeFile",
+            "Write a file inside a session", "It was written").fails(&[409, 504]))
+        .call(GET, "/v1/sessions/{session}/diff", review::diff, Doc::new("diff",
+            "Show what a session changed, as data or as a patch for `git apply`; the session must keep its changes apart",
+            "The changes").fails(&[409, 422]))
+        .call(POST, "/v1/sessions/{session}/apply", review::apply, Doc::new("apply",
+            "Apply a session's changes to the project; 409 with the list when some run code later or conflict with the host, and when the session is up",
+            "The changes that were applied").fails(&[409, 422]))
+        .call(POST, "/v1/sessions/{session}/undo", review::undo, Doc::new("undo",
+            "Revert the last apply; 409 with the list when files changed since", "The changes that were reverted").fails(&[409, 422]))
+        .call(POST, "/v1/sessions/{session}/discard", review::discard, Doc::new("discard",
+            "Discard a session's changes", "The changes that were discarded").fails(&[409, 422]))
+}
+
+/// Routes and their description.
+struct Calls {
+    router: Router<Arc<Shared>>,
+    description: Description,
+}
+
+impl Calls {
+    fn new() -> Self {
+        Self { router: Router::new(), description: Description::new() }
+    }
+
+    fn call<H, T, P>(mut self, method: MethodFilter, path: &str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Shared>> + Signature<P>,
+        T: 'static,
+    {
+        let names = [(GET, "get"), (POST, "post"), (PUT, "put"), (DELETE, "delete")];
+        let name = names.iter().find(|(filter, _)| *filter == method).map_or("", |(_, name)| name);
+        self.description.add(name, path, &doc, &handler);
+        self.router = self.router.route(path, on(method, handler));
+        self
+    }
+}
+
+/// Returns the description of all calls.
+pub fn document() -> Value {
+    calls().description.document()
+}
+
+/// Returns every call, for callers of one kind.
 pub(super) fn all(shared: Arc<Shared>, access: Access) -> Router {
-    let one = "/v1/sessions/{session}";
-    Router::new()
-        .route("/v1/health", get(health))
-        .route("/v1/openapi.json", get(async || Json(openapi::document())))
-        .route("/metrics", get(metrics))
-        .route("/v1/sessions", get(list).post(create))
-        .route(one, get(show).delete(remove))
-        .route(&format!("{one}/down"), post(down))
-        .route(&format!("{one}/restart"), post(restart))
-        .route(&format!("{one}/usage"), get(usage))
-        .route(&format!("{one}/logs"), get(logs::stream))
-        .route(&format!("{one}/exec"), get(exec::open))
-        .route(&format!("{one}/files"), get(files::read).put(files::write))
-        .route(&format!("{one}/diff"), get(review::diff))
-        .route(&format!("{one}/apply"), post(review::apply))
-        .route(&format!("{one}/undo"), post(review::undo))
-        .route(&format!("{one}/discard"), post(review::discard))
+    calls()
+        .router
         .fallback(async || no_such("there is no such call"))
         .method_not_allowed_fallback(async || not_allowed())
         .layer(middleware::from_fn(listen::whole))
@@ -66,12 +130,17 @@ async fn health() -> Json<Health> {
     Json(Health { version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Refused> {
+async fn describe() -> Json<Map<String, Value>> {
+    let Value::Object(document) = document() else { return Json(Map::new()) };
+    Json(document)
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Exposition, Refused> {
     let seen = blocking(&shared, |operator| Ok(operator.service()?.list()?)).await?;
     let of = |state| seen.iter().filter(|seen| seen.observed.state == state).count();
     let states = [SessionState::Running, SessionState::Stopped, SessionState::Killed];
     let text = shared.metrics.text(&states.map(|state| (state.as_str(), of(state))));
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+    Ok(Exposition(text))
 }
 
 async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Sessions>, Refused> {
@@ -81,10 +150,8 @@ async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Sessions>, Refus
 
 async fn create(
     State(shared): State<Arc<Shared>>,
-    body: Result<Json<Create>, JsonRejection>,
-) -> Result<(StatusCode, Json<Session>), Refused> {
-    let Json(create) =
-        body.map_err(|error| Refused(error.status(), Problem::new("invalid", error.body_text())))?;
+    Body(create): Body<Create>,
+) -> Result<Created<Session>, Refused> {
     super::wire::check_env(&create.env)?;
     let most = shared.sessions;
     let (seen, brought) = blocking(&shared, move |operator| {
@@ -102,12 +169,14 @@ async fn create(
         Ok((Seen { session, observed }, brought))
     })
     .await?;
-    let status = if brought == Brought::WasUp { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(seen.into())))
+    let session = Session::from(seen);
+    Ok(if brought == Brought::WasUp { Created::WasUp(session) } else { Created::New(session) })
 }
 
-async fn show(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {
-    let name = word(name)?;
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    Named(name): Named,
+) -> Result<Json<Session>, Refused> {
     let seen = blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         let observed = service.observe(&session)?;
@@ -117,23 +186,19 @@ async fn show(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Sess
     Ok(Json(seen.into()))
 }
 
-/// How a session is removed.
-#[derive(Debug, Deserialize)]
+/// Parameters of a removal.
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Removal {
-    /// With work that was not applied.
+    /// Remove it with work that was not applied.
     #[serde(default)]
     discard: bool,
 }
 
 async fn remove(
     State(shared): State<Arc<Shared>>,
-    name: Word,
-    how: Result<Query<Removal>, QueryRejection>,
-) -> Result<StatusCode, Refused> {
-    let name = word(name)?;
-    let Query(Removal { discard }) = how.map_err(|error| {
-        Refused(StatusCode::BAD_REQUEST, Problem::new("invalid", error.body_text()))
-    })?;
+    Named(name): Named,
+    Parameters(Removal { discard }): Parameters<Removal>,
+) -> Result<NoContent, Refused> {
     blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         if !discard {
@@ -146,7 +211,7 @@ async fn remove(
         Ok(service.remove_layer(&session)?)
     })
     .await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }
 
 /// Refuses to lose work that was not applied.
@@ -158,8 +223,10 @@ fn applied(service: &Service, session: &crate::session::Session) -> Result<(), R
     Err(wrong.into())
 }
 
-async fn down(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {
-    let name = word(name)?;
+async fn down(
+    State(shared): State<Arc<Shared>>,
+    Named(name): Named,
+) -> Result<Json<Session>, Refused> {
     let seen = blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         service.down(&session)?;
@@ -172,8 +239,10 @@ async fn down(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Sess
     Ok(Json(seen.into()))
 }
 
-async fn restart(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Session>, Refused> {
-    let name = word(name)?;
+async fn restart(
+    State(shared): State<Arc<Shared>>,
+    Named(name): Named,
+) -> Result<Json<Session>, Refused> {
     let seen = blocking(&shared, move |operator| {
         let (mut service, session) = find(operator, &name)?;
         let new = operator.prepare_again(&session)?;
@@ -187,8 +256,10 @@ async fn restart(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<S
     Ok(Json(seen.into()))
 }
 
-async fn usage(State(shared): State<Arc<Shared>>, name: Word) -> Result<Json<Usage>, Refused> {
-    let name = word(name)?;
+async fn usage(
+    State(shared): State<Arc<Shared>>,
+    Named(name): Named,
+) -> Result<Json<Usage>, Refused> {
     let used = blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         service.used(&session)?.ok_or_else(|| {

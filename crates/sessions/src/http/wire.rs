@@ -1,4 +1,4 @@
-//! What goes over the wire: requests, answers, problems.
+//! Types on the wire: requests, answers, problems.
 
 mod review;
 
@@ -16,12 +16,12 @@ use crate::service::Seen;
 pub(super) use review::check_paths;
 pub use review::{Applied, Apply, Discard, Discarded, Reverted, Undo};
 
-/// A session that is to be brought up. The same request again answers with the same session; a
-/// different one for a session that is up answers with 409 and changes nothing, unless `recreate` is set.
+/// Session to create or start. Repeating the request returns the same session. A different request for a
+/// session that is up is answered with 409 and changes nothing, unless `recreate` is set.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Create {
-    /// What to call it; after the directory when left out.
+    /// Name of the session; made from the directory when left out.
     pub name: Option<String>,
     /// The project's directory on the host, absolute.
     pub cwd: String,
@@ -29,7 +29,7 @@ pub struct Create {
     pub config: Option<String>,
     /// `"host"`, `"none"` or `"allow"`; as the configuration says when left out.
     pub network: Option<String>,
-    /// Whether changes are kept apart; as the configuration says when left out.
+    /// True to keep changes apart; as the configuration says when left out.
     pub cow: Option<bool>,
     /// Paths that are read-only.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Create {
     /// Accept what the project's own configuration opens, with the content that it has now.
     #[serde(default)]
     pub trust: bool,
-    /// Take a session down that is up with other settings, and bring it up with these.
+    /// Recreate a session that is up with other settings.
     #[serde(default)]
     pub recreate: bool,
 }
@@ -54,9 +54,9 @@ pub struct Create {
 /// A session.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Session {
-    /// Made once, for good.
+    /// Id, which never changes.
     pub id: String,
-    /// What the user calls it.
+    /// Name.
     pub name: String,
     /// `"starting"`, `"running"`, `"suspended"`, `"stopped"` or `"killed"`.
     pub state: String,
@@ -64,15 +64,15 @@ pub struct Session {
     pub backend: String,
     /// The project's directory.
     pub project: String,
-    /// Whether its changes are kept apart.
+    /// True when its changes are kept apart.
     pub cow: bool,
-    /// A hash of the policy that it was made by.
+    /// Hash of the policy that it was created by.
     pub policy: String,
     /// Seconds since the epoch.
     pub created: u64,
     /// The process or container behind it.
     pub handle: Option<String>,
-    /// What became of its agent, if it has one.
+    /// State of its agent, if it has one.
     pub agent: Option<Agent>,
 }
 
@@ -101,14 +101,14 @@ pub struct Sessions {
     pub sessions: Vec<Session>,
 }
 
-/// Who serves.
+/// Version of the server.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Health {
-    /// Of this program.
+    /// Version of agent-sandbox.
     pub version: String,
 }
 
-/// What a session uses at this moment.
+/// Current usage of a session.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Usage {
     /// Processes.
@@ -119,7 +119,7 @@ pub struct Usage {
     pub cpu_seconds: f64,
 }
 
-/// The first message of a WebSocket at `exec`: what to run.
+/// First message of a WebSocket at `exec`: the command to run.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exec {
@@ -128,7 +128,7 @@ pub struct Exec {
     /// Variables on top of the session's own.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Where, inside; the project when left out.
+    /// Working directory inside; the project when left out.
     pub cwd: Option<String>,
     /// A terminal of this size.
     pub terminal: Option<Size>,
@@ -144,7 +144,7 @@ pub struct Size {
     pub columns: u16,
 }
 
-/// A later text message of the client. What it types comes as binary messages.
+/// Later text message of the client. Input comes as binary messages.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Control {
@@ -152,28 +152,35 @@ pub enum Control {
     Resize(Size),
     /// Pass a signal on: `"INT"`, `"TERM"`, `"HUP"`, `"QUIT"` or `"KILL"`.
     Signal(String),
-    /// Nothing more will be typed.
+    /// End of input.
     Eof(bool),
 }
 
-/// The last text message of the server. What the command says comes as binary messages before it: a byte
-/// that is 1 for output and 2 for errors, and the text.
+/// Last text message of the server. Output comes as binary messages before it: a byte that is 1 for stdout and
+/// 2 for stderr, and the data.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Exit {
     /// The code; 128 and more by a signal.
     pub code: u8,
-    /// Why there was no command to end.
+    /// Reason why the command did not start.
     pub why: Option<String>,
 }
 
-/// What went wrong.
+/// Answer to a call that failed.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Failure {
+    /// The problem.
+    pub error: Problem,
+}
+
+/// Problem of a call.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Problem {
-    /// One word for programs.
+    /// Word for programs.
     pub code: String,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// What to do about it.
+    /// Next step.
     pub hint: Option<String>,
     /// Changes that stopped an apply or an undo.
     #[serde(skip_serializing_if = "Option::is_none")]
