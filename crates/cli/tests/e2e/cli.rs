@@ -37,6 +37,7 @@ fn an_empty_command_is_not_found() {
 }
 
 #[test]
+#[cfg(feature = "docker")]
 fn reserved_words_name_the_way_to_the_program() {
     let world = World::new().file("project/f", "");
     world.run(["rm", "f"]).code(2).stderr_contains("to run the program: agent-sandbox exec rm …");
@@ -142,6 +143,7 @@ fn manual_pages_have_their_sections() {
 }
 
 /// Command lines that start a sandbox.
+#[cfg(feature = "docker")]
 const STARTING: &[&[&str]] = &[
     &["true"],
     &["exec", "true"],
@@ -155,6 +157,7 @@ const STARTING: &[&[&str]] = &[
 ];
 
 /// Command lines that keep or look for something in the home.
+#[cfg(feature = "docker")]
 const KEEPING: &[&[&str]] = &[
     &["proxy", "--detach"],
     &["serve", "--socket", "s"],
@@ -184,6 +187,7 @@ const KEEPING: &[&[&str]] = &[
 ];
 
 /// Command lines that work without a home.
+#[cfg(feature = "docker")]
 const OTHERS: &[&[&str]] = &[
     &["doctor"],
     &["check"],
@@ -196,6 +200,7 @@ const OTHERS: &[&[&str]] = &[
 ];
 
 #[test]
+#[cfg(feature = "docker")]
 fn a_home_that_does_not_exist_is_an_error_and_is_not_made() {
     const MISSING: &str = "does not exist, or is not a directory";
     let world = World::new().file("file", "");
@@ -233,6 +238,7 @@ fn a_home_that_does_not_exist_is_an_error_and_is_not_made() {
 }
 
 #[test]
+#[cfg(feature = "docker")]
 fn host_command_check_prints_a_line_for_each_entry() {
     let config = "[host_commands]\nenabled = true\nallowed = ['pipo', { cmd = 'git status', args = 'none' },\n\
         { cmd = 'make', args = ['test', 'lint*'], deny = ['-C'], paths = 'any', timeout = 60, cwd = '/srv', env = { A = 'hush' } }]\n";
@@ -254,6 +260,7 @@ fn host_command_check_prints_a_line_for_each_entry() {
 }
 
 #[test]
+#[cfg(feature = "docker")]
 fn commands_that_only_read_make_nothing_in_the_home() {
     let world = World::new();
     let found = || world.host(["find", &world.path("home").display().to_string()]).output();

@@ -26,5 +26,8 @@ mod cow;
 mod sessions;
 #[cfg(feature = "sessions")]
 mod changes;
+#[cfg(feature = "sessions")]
 mod release;
 mod attacks;
+#[cfg(not(feature = "layers"))]
+mod local;

@@ -13,8 +13,6 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 /// Modules whose children still form a cycle.
 const KNOWN: &[&str] = &[
     "cli::cmd",
-    "cli::cmd::fs",
-    "cli::cmd::image",
     "git::protect",
     "layers::",
     "layers::apply",
