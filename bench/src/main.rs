@@ -44,7 +44,7 @@ enum BenchError {
     #[error(transparent)]
     Plan(#[from] sandbox_core::plan::PlanError),
     #[error(transparent)]
-    Bwrap(#[from] sandbox_core::backend::find::FindError),
+    Bwrap(#[from] sandbox_core::render::find::FindError),
     #[error("cannot prepare a measurement")]
     System(#[from] io::Error),
 }

@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_core::backend::bwrap;
-use sandbox_core::backend::find;
 use sandbox_core::config::Request;
 use sandbox_core::plan::{Plan, plan};
+use sandbox_core::render::bwrap;
+use sandbox_core::render::find;
 use testkit::World;
 
 use crate::BenchError;

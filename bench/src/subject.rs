@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sandbox_core::backend::bwrap::{Arguments, Word};
+use sandbox_core::render::bwrap::{Arguments, Word};
 use sandbox_linux::fd;
 
 use crate::BenchError;

@@ -6,10 +6,10 @@ pub(crate) mod report;
 pub(crate) mod summary;
 
 use sandbox_core::Host;
-use sandbox_core::exec::Ended;
-use sandbox_core::guard::Report;
+use sandbox_core::inspect::Report;
 use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
+use sandbox_core::run::Ended;
 #[cfg(feature = "layers")]
 use sandbox_launch::events::Closed;
 use sandbox_launch::events::Events;

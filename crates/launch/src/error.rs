@@ -5,9 +5,9 @@ use std::fmt;
 
 use sandbox_core::Host;
 use sandbox_core::doctor;
-use sandbox_core::exec::StartError;
-use sandbox_core::guard::GuardError;
+use sandbox_core::inspect::InspectError;
 use sandbox_core::plan::{Plan, PlanError};
+use sandbox_core::run::StartError;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
@@ -19,7 +19,7 @@ pub enum LaunchError {
     Plan(#[from] PlanError),
     /// The run cannot be put on record.
     #[error(transparent)]
-    Guard(#[from] GuardError),
+    Guard(#[from] InspectError),
     /// The sandbox did not start.
     #[error(transparent)]
     Start(NotStarted),

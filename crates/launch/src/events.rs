@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use sandbox_core::Host;
-use sandbox_core::exec::Ended;
-use sandbox_core::guard::Report;
+use sandbox_core::inspect::Report;
 use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
+use sandbox_core::run::Ended;
 #[cfg(feature = "layers")]
 use sandbox_layers::session::Session;
 use sandbox_protocol::Hint;

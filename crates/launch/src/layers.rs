@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
 use sandbox_core::config::{Config, CowEngine};
-use sandbox_core::exec::{self, Rendering};
 use sandbox_core::path::Kind;
 use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Decided, Layers, Store};
+use sandbox_core::run::{self, Rendering};
 use sandbox_layers::session::{
     Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, wait_until_after,
 };
@@ -260,7 +260,7 @@ fn no_overlay(cow: &CopyOnWrite, host: &Host) -> bool {
     let refused = |root: &&CowRoot| {
         data.starts_with(&root.source) || plan::mount_below(&root.source).is_some()
     };
-    exec::renderings(host) == [Rendering::Plain] || cow.roots.iter().any(|root| refused(&root))
+    run::renderings(host) == [Rendering::Bubblewrap] || cow.roots.iter().any(|root| refused(&root))
 }
 
 fn root(root: &CowRoot) -> (PathBuf, RootKind) {

@@ -39,12 +39,12 @@ mod without;
 use std::ffi::OsString;
 
 use sandbox_core::Host;
-use sandbox_core::backend::find::find;
 use sandbox_core::config::Config;
-use sandbox_core::exec::{self, Ended, Gateway, StartError};
 use sandbox_core::first_run::FirstRun;
-use sandbox_core::guard::{self, GuardInput, Known};
-use sandbox_core::plan::{Draft, Plan};
+use sandbox_core::inspect::{self, InspectInput, Known};
+use sandbox_core::plan::{Plan, ResolvedPolicy};
+use sandbox_core::render::find::find;
+use sandbox_core::run::{self, Ended, Gateway, StartError};
 
 use sandbox_protocol::ExitCode;
 
@@ -107,9 +107,9 @@ pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, L
     make_directories(host, &job.config)?; // of records and sessions: only what exists can be hidden
     let Job { config, command, agent_at, session, on_refusal, started } = job;
     let agent = command.get(agent_at..).unwrap_or_default();
-    let (draft, _state) = first_run(host, Draft::of(host, config)?, agent, events)?; // removed when dropped, if unused
-    let known = recover(host, &draft, events)?; // what a killed run left behind, before anything is decided
-    let decided = draft.decide(host, &known)?; // every path and rule, resolved
+    let (policy, _state) = first_run(host, ResolvedPolicy::of(host, config)?, agent, events)?; // removed when dropped, if unused
+    let known = recover(host, &policy, events)?; // what a killed run left behind, before anything is decided
+    let decided = policy.decide(host, &known)?; // every path and rule, resolved
     let inputs = decided.inputs(command);
     let (credentials, mut inputs) = Credentials::resolve(host, &decided, inputs, agent_at)?; // the command's, the proxy's
     let mut layers = OpenLayers::open(host, &decided, session, &inputs.command, started)?; // nothing fails before `close`
@@ -126,7 +126,7 @@ pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, L
 /// sandbox.
 fn make_directories(host: &Host, config: &Config) -> Result<(), LaunchError> {
     if !host.inside {
-        guard::make_place(host)?;
+        inspect::make_place(host)?;
         layers::make_room(config, host)?;
     }
     Ok(())
@@ -136,30 +136,34 @@ fn make_directories(host: &Host, config: &Config) -> Result<(), LaunchError> {
 /// what stayed unused.
 fn first_run(
     host: &Host,
-    draft: Draft,
+    policy: ResolvedPolicy,
     agent: &[OsString],
     events: &mut dyn Events,
-) -> Result<(Draft, FirstRun), LaunchError> {
-    let missing = if host.inside { Vec::new() } else { draft.missing_state(agent) };
+) -> Result<(ResolvedPolicy, FirstRun), LaunchError> {
+    let missing = if host.inside { Vec::new() } else { policy.missing_state(agent) };
     let state = FirstRun::prepare(missing).unwrap_or_else(|error| {
         events.note(&error.to_string());
         FirstRun::default()
     });
     if state.made().next().is_none() {
-        return Ok((draft, state));
+        return Ok((policy, state));
     }
     for path in state.made() {
         events.debug("first run", &format!("made {}", path.display()));
     }
-    Ok((Draft::of(host, draft.into_config())?, state))
+    Ok((ResolvedPolicy::of(host, policy.into_config())?, state))
 }
 
 /// Completes the scans of killed runs, before anything is decided by what exists.
-fn recover(host: &Host, draft: &Draft, events: &mut dyn Events) -> Result<Known, LaunchError> {
+fn recover(
+    host: &Host,
+    policy: &ResolvedPolicy,
+    events: &mut dyn Events,
+) -> Result<Known, LaunchError> {
     if host.inside {
-        return Ok(guard::known(host, &draft.roots()));
+        return Ok(inspect::known(host, &policy.roots()));
     }
-    let recalled = guard::recall(host, &draft.roots())?;
+    let recalled = inspect::recall(host, &policy.roots())?;
     events.recovered(&recalled.report);
     Ok(recalled.known)
 }
@@ -177,9 +181,9 @@ fn run(
     let mut gateway = ProxyGateway::of(plan, credentials, host, started)?;
     let record = record(host, plan)?;
     let attached = gateway.as_mut().map(|gateway| gateway as &mut dyn Gateway);
-    let renderings = exec::renderings(host);
+    let renderings = run::renderings(host);
     let mut reasons = Vec::new();
-    let ended = exec::run(plan, &bwrap, &renderings, attached, |reason| reasons.push(reason));
+    let ended = run::run(plan, &bwrap, &renderings, attached, |reason| reasons.push(reason));
     for reason in &reasons {
         events.debug("process", reason);
     }
@@ -196,12 +200,12 @@ fn run(
 }
 
 /// Puts the run on record. Inside a sandbox the outermost run scans the whole tree.
-fn record(host: &Host, plan: &Plan) -> Result<Option<guard::Run>, LaunchError> {
+fn record(host: &Host, plan: &Plan) -> Result<Option<inspect::Run>, LaunchError> {
     if host.inside {
         return Ok(None);
     }
     let guarded = &plan.guard;
     let input =
-        GuardInput { roots: &guarded.roots, git: &guarded.git, config_files: &guarded.files };
-    Ok(Some(guard::begin(host, &input)?))
+        InspectInput { roots: &guarded.roots, git: &guarded.git, config_files: &guarded.files };
+    Ok(Some(inspect::begin(host, &input)?))
 }

@@ -31,8 +31,8 @@ pub(crate) mod egress {
     use std::os::fd::OwnedFd;
 
     use sandbox_core::Host;
-    use sandbox_core::exec::{AttachError, Gateway};
     use sandbox_core::plan::Plan;
+    use sandbox_core::run::{AttachError, Gateway};
 
     use super::credentials::Credentials;
     use crate::{Events, LaunchError};

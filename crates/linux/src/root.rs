@@ -116,7 +116,7 @@ impl Builder {
     fn stage(taken: &Taken) -> io::Result<Self> {
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
         let stage = mount::tmpfs(0o755)?;
-        for name in ["old", "new", "veil", overlay::STAGE] {
+        for name in ["old", "new", "hiding", overlay::STAGE] {
             rustix::fs::mkdirat(&stage, name, Mode::from_raw_mode(0o755))?;
         }
         mount::attach(stage.as_fd(), mount::open_dir(Path::new(STAGE))?.as_fd())?;
@@ -215,7 +215,7 @@ impl Builder {
                 guarded.iter().try_for_each(|path| self.rebind(path, path))
             }
             Step::Rebind { source, target } => self.rebind(source, target),
-            Step::Veil { dir, hidden } => self.veil(dir, hidden),
+            Step::HidingOverlay { dir, hidden } => self.hiding_overlay(dir, hidden),
             Step::Overlay { number, source, target, data, lower, upper, work } => {
                 let staged = overlay::stage(&self.old, *number, source, data)?;
                 let mounted = staged.mount(lower, upper, work)?;
@@ -283,8 +283,8 @@ impl Builder {
         mount::attach(tree.as_fd(), self.target(target)?.as_fd())
     }
 
-    fn veil(&self, dir: &Path, hidden: &[(PathBuf, Hidden)]) -> io::Result<()> {
-        let layer = mount::open_beneath(self.stage.as_fd(), Path::new("veil"))?;
+    fn hiding_overlay(&self, dir: &Path, hidden: &[(PathBuf, Hidden)]) -> io::Result<()> {
+        let layer = mount::open_beneath(self.stage.as_fd(), Path::new("hiding"))?;
         let lower = mount::open_beneath(self.old.as_fd(), dir)?;
         copy_mode(lower.as_fd(), layer.as_fd(), Path::new("."))?;
         lay_whiteout(layer.as_fd())?;
@@ -292,7 +292,7 @@ impl Builder {
             hide(lower.as_fd(), layer.as_fd(), path, kind)?;
         }
         let inside = |root: &str| Path::new(root).join(dir.strip_prefix("/").unwrap_or(dir));
-        mount::read_only_overlay(Path::new("/veil"), &inside("/old"), &inside("/new"))
+        mount::read_only_overlay(Path::new("/hiding"), &inside("/old"), &inside("/new"))
     }
 }
 

@@ -292,7 +292,7 @@ fn steps(top: &Path) -> Vec<Step> {
         Step::EmptyFile { target: top.join("plain-2") },
         Step::EmptyDir { target: top.join("empty") },
         Step::EmptyDir { target: top.join("empty-2") },
-        Step::Veil { dir: top.join("home"), hidden },
+        Step::HidingOverlay { dir: top.join("home"), hidden },
         Step::File { target: tmp.join("made"), mode: 0o400, content: b"made".to_vec() },
         Step::Symlink { target: tmp.join("link"), to: "made".into() },
         Step::Dir { target: "/run".into(), mode: 0o755 },
@@ -321,7 +321,10 @@ fn root_shows_what_the_steps_say() {
         ensure(is_sealed(fs::write(top.join("secret/new"), "")), "sealed")?;
         ensure(is_sealed(fs::create_dir("/new")), "the root is sealed")?;
         ensure(fs::read_dir(top.join("secret"))?.next().is_none(), "hidden directory")?;
-        ensure(fs::read_dir(top.join("home/.ssh"))?.next().is_none(), "veiled directory")?;
+        ensure(
+            fs::read_dir(top.join("home/.ssh"))?.next().is_none(),
+            "directory hidden by the overlay",
+        )?;
         for file in ["plain", "plain-2"] {
             ensure(fs::read(top.join(file))?.is_empty(), "hidden file")?;
             ensure(is_sealed(fs::write(top.join(file), "")), "which stays empty")?;
@@ -330,7 +333,7 @@ fn root_shows_what_the_steps_say() {
             ensure(fs::read_dir(top.join(dir))?.next().is_none(), "masked directory")?;
             ensure(is_sealed(fs::write(top.join(dir).join("new"), "")), "which stays empty")?;
         }
-        ensure(fs::read(top.join("home/.netrc"))?.is_empty(), "veiled file")?;
+        ensure(fs::read(top.join("home/.netrc"))?.is_empty(), "file hidden by the overlay")?;
         ensure(fs::read_to_string("/tmp/link")? == "made", "a file of ours by a link of ours")?;
         ensure(fs::read_to_string(top.join("open/file"))? == "made", "a second place")?;
         ensure(is_sealed(fs::write(top.join("open/file"), "")), "which is read-only")?;

@@ -7,7 +7,7 @@
 
 use sandbox_core::config::Request;
 use sandbox_core::plan::{PlanError, plan};
-use sandbox_core::{Host, backend};
+use sandbox_core::{Host, render};
 
 fn main() -> Result<(), PlanError> {
     let request = Request {
@@ -23,6 +23,6 @@ fn main() -> Result<(), PlanError> {
         println!("hidden variable {} ({})", hidden.name, hidden.origin);
     }
     println!("network {:?} ({})", plan.config.network.value, plan.config.network.origin);
-    println!("{} words for bubblewrap", backend::bwrap::arguments(&plan).words.len());
+    println!("{} words for bubblewrap", render::bwrap::arguments(&plan).words.len());
     Ok(())
 }

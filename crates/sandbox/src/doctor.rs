@@ -13,9 +13,9 @@ mod tests;
 
 use serde::Serialize;
 
-use crate::backend::own::Veiling;
-use crate::exec::Rendering;
 use crate::host::Host;
+use crate::render::own::Hiding;
+use crate::run::Rendering;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -95,9 +95,9 @@ pub fn limits(rendering: Rendering, root: bool) -> Vec<&'static str> {
     const TWICE: &str = "paths are looked up a second time by bubblewrap, so a link swapped in meanwhile is followed";
     const NESTED: &str = "as root, a sandbox cannot be started inside the sandbox";
     match rendering {
-        Rendering::Own(Veiling::Overlay) => Vec::new(),
-        Rendering::Own(Veiling::Binds) => vec![LATER_PATHS, LATER_SOCKETS],
-        Rendering::Plain if root => vec![LATER_PATHS, LATER_SOCKETS, STDIN, TWICE, NESTED],
-        Rendering::Plain => vec![LATER_PATHS, LATER_SOCKETS, STDIN, TWICE],
+        Rendering::Own(Hiding::Overlay) => Vec::new(),
+        Rendering::Own(Hiding::Binds) => vec![LATER_PATHS, LATER_SOCKETS],
+        Rendering::Bubblewrap if root => vec![LATER_PATHS, LATER_SOCKETS, STDIN, TWICE, NESTED],
+        Rendering::Bubblewrap => vec![LATER_PATHS, LATER_SOCKETS, STDIN, TWICE],
     }
 }

@@ -48,7 +48,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`backend`] renders a plan: as namespaces and mounts of our own, or as bubblewrap's arguments. [`exec::run`] makes it true and waits, [`guard`] looks at what was left behind.
+//! [`render`] renders a plan: as namespaces and mounts of our own, or as bubblewrap's arguments. [`run::run`] carries it out and waits.
+//! [`inspect`] records the project before the run and scans it afterwards.
 //! `examples/plan.rs` prints the plan for a directory.
 
 pub mod specificity;
@@ -56,10 +57,9 @@ pub mod wrapper;
 pub mod plan;
 pub mod why;
 pub mod first_run;
-pub mod backend;
-pub mod watch;
-pub mod exec;
-pub mod guard;
+pub mod render;
+pub mod run;
+pub mod inspect;
 pub mod doctor;
 pub mod describe;
 

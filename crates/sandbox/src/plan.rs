@@ -1,9 +1,10 @@
 //! The decision: mounts, environment, network, command. Plain data, comparable, printable.
 
 mod state;
-mod ground;
+mod base_view;
+mod protected;
 mod mounts;
-mod veil;
+mod home_overlay;
 mod cow;
 mod links;
 mod environment;
@@ -24,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::{
     Access, Config, ContainerNetwork, Network, Origin, PathRule, Request, Sourced,
 };
-use crate::guard::Known;
 use crate::host::Host;
+use crate::inspect::Known;
 use crate::network::EgressPolicy;
 use crate::path::resolve::{Place, Resolver};
 use crate::path::{Kind, Resolved, upward};
@@ -34,14 +35,14 @@ use crate::specificity::{Decisions, decide};
 use crate::wrapper::{self, Commands, Cover};
 use sandbox_git::protect::GitProtection;
 
+pub use base_view::BaseView;
 pub use cow::{CopyOnWrite, CowRoot, Layers, Store, Through};
 pub use environment::{Environment, HiddenVariable};
 pub use error::PlanError;
-pub use ground::Ground;
+pub use home_overlay::{HomeOverlay, mount_below};
 pub use identity::{AGENT_ID, Identity};
 pub use proc::Proc;
 pub use sockets::docker_places;
-pub use veil::mount_below;
 
 /// Everything that will be done, before the first of it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,7 +61,8 @@ pub struct Plan {
     pub egress: Option<EgressPolicy>,
     /// The home directory, when hiding in it can be done by one overlay, and what else that
     /// overlay hides: paths that do not exist yet.
-    pub veil: Option<Veil>,
+    #[serde(rename = "veil")]
+    pub home_overlay: Option<HomeOverlay>,
     /// Writable places whose changes are kept apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cow: Option<CopyOnWrite>,
@@ -139,17 +141,6 @@ pub enum View {
     EmptyDir,
 }
 
-/// Hiding by one overlay.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Veil {
-    /// The directory, free of symlinks.
-    pub dir: PathBuf,
-    /// Paths below it that must stay invisible should they appear.
-    pub missing: Vec<PathBuf>,
-    /// Files below it that are writable.
-    pub files: Vec<PathBuf>,
-}
-
 /// What lies under `/run/agent-sandbox`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Runtime {
@@ -189,9 +180,9 @@ pub fn plan(host: &Host, request: &Request) -> Result<Plan, PlanError> {
 
 /// Plans a configuration without credentials and layers. Nothing is created or changed.
 pub fn plan_config(host: &Host, config: Config, command: Vec<OsString>) -> Result<Plan, PlanError> {
-    let draft = Draft::of(host, config)?;
-    let known = crate::guard::known(host, &draft.roots());
-    let decided = draft.decide(host, &known)?;
+    let policy = ResolvedPolicy::of(host, config)?;
+    let known = crate::inspect::known(host, &policy.roots());
+    let decided = policy.decide(host, &known)?;
     let inputs = decided.inputs(command);
     Ok(decided.finish(inputs))
 }
@@ -199,7 +190,7 @@ pub fn plan_config(host: &Host, config: Config, command: Vec<OsString>) -> Resul
 /// A configuration whose path rules are resolved. What an earlier run left in the writable
 /// places is looked at now, before anything is decided by what exists there.
 #[derive(Debug)]
-pub struct Draft {
+pub struct ResolvedPolicy {
     config: Config,
     presets: Presets,
     home: Option<Place>,
@@ -208,7 +199,7 @@ pub struct Draft {
     notes: Vec<String>,
 }
 
-impl Draft {
+impl ResolvedPolicy {
     /// Every `@name` is gone, and every path absolute and real.
     pub fn of(host: &Host, config: Config) -> Result<Self, PlanError> {
         check_network(&config)?;
@@ -234,17 +225,17 @@ impl Draft {
 
     /// The places in which the command may write for its work.
     pub fn roots(&self) -> Vec<PathBuf> {
-        mounts::writable_roots(&self.rules)
+        protected::writable_roots(&self.rules)
     }
 
     /// Decides one view per path and one stand-in per ruled command.
     pub fn decide(self, host: &Host, known: &Known) -> Result<Decided, PlanError> {
         let Self { config, presets, home, mut rules, mut resolver, mut notes } = self;
-        let roots = mounts::writable_roots(&rules);
+        let roots = protected::writable_roots(&rules);
         let commands = wrapper::resolve(host, &config)?;
         let egress = egress(host, &config)?;
-        let git = mounts::git(host, &presets, &roots, known, &mut rules)?;
-        mounts::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
+        let git = protected::git(host, &presets, &roots, known, &mut rules)?;
+        protected::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
         let decisions = decide(rules);
         let mounts = mounts::build(host, &config, &decisions, &commands, &git, &mut resolver)?;
         notes.extend(withheld::note(host, &config, &mounts));
@@ -265,9 +256,16 @@ impl Draft {
             cow,
             egress,
             sockets: sockets::listening(&mounts, &opened),
-            veil: veil::veil(host, &presets, &decisions, &mounts, home.as_ref(), &resolver),
+            home_overlay: home_overlay::decide(
+                host,
+                &presets,
+                &decisions,
+                &mounts,
+                home.as_ref(),
+                &resolver,
+            ),
             root_writable,
-            watched: mounts::watched(&mounts),
+            watched: protected::watched(&mounts),
             top_level: mounts::top_level(&mounts),
             cgroups: cgroup_namespaces(host),
             runtime: Runtime {
@@ -281,7 +279,7 @@ impl Draft {
                 policy: Vec::new(),
             },
             environment: environment::decide(host, &config, &presets, &opened),
-            guard: mounts::guarded(&config, &decisions, roots, git),
+            guard: protected::guarded(&config, &decisions, roots, git),
             mounts,
             command: Vec::new(),
             notes,
@@ -421,7 +419,7 @@ fn resolve_all(
         };
         kept.extend(resolve(rule)?.into_iter().filter(stays));
     }
-    kept.iter().find(|rule| ground::is_reserved(rule)).map_or(Ok(()), |rule| {
+    kept.iter().find(|rule| base_view::is_reserved(rule)).map_or(Ok(()), |rule| {
         Err(PlanError::Reserved { path: rule.path.clone(), origin: rule.origin.clone() })
     })?;
     Ok(kept)

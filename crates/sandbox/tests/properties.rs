@@ -11,9 +11,9 @@ mod rendering;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sandbox_core::backend::own::Veiling;
 use sandbox_core::config::{Access, Layer, Request};
 use sandbox_core::plan::{self, Plan};
+use sandbox_core::render::own::Hiding;
 
 use view::{View, by_arguments, by_mounts, by_plan, by_steps, by_text};
 use world::{
@@ -47,7 +47,7 @@ proptest! {
         for path in World::paths(&world.cwd) {
             let expected = by_text(&world, &rules, &path);
             prop_assert_eq!(by_plan(&plan, &path), expected, "mounts at {}", path.display());
-            prop_assert_eq!(by_steps(&plan, Veiling::Binds, &path), expected, "steps at {}", path.display());
+            prop_assert_eq!(by_steps(&plan, Hiding::Binds, &path), expected, "steps at {}", path.display());
             prop_assert_eq!(by_arguments(&plan, &path), expected, "arguments at {}", path.display());
         }
     }
@@ -143,8 +143,8 @@ proptest! {
         let home = world.host.home.as_deref().unwrap();
         for path in World::paths(home) {
             let expected = by_plan(&plan, &path);
-            prop_assert_eq!(by_steps(&plan, Veiling::Overlay, &path), expected, "overlay at {}", path.display());
-            prop_assert_eq!(by_steps(&plan, Veiling::Binds, &path), expected, "binds at {}", path.display());
+            prop_assert_eq!(by_steps(&plan, Hiding::Overlay, &path), expected, "overlay at {}", path.display());
+            prop_assert_eq!(by_steps(&plan, Hiding::Binds, &path), expected, "binds at {}", path.display());
             prop_assert_eq!(by_arguments(&plan, &path), expected, "bubblewrap at {}", path.display());
         }
     }

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use sandbox_core::Host;
-use sandbox_core::backend::shell;
 use sandbox_core::plan::plan_config;
+use sandbox_core::render::shell;
 use sandbox_launch::{Job, OnRefusal, launch};
 
 use crate::args::Flags;

@@ -5,7 +5,7 @@ use std::io::Write;
 
 #[cfg(feature = "docker")]
 use sandbox_bridge::shim;
-use sandbox_core::exec::start;
+use sandbox_core::run::start;
 use sandbox_core::wrapper::launcher::{self, Launch};
 use sandbox_protocol::ExitCode;
 #[cfg(feature = "sessions")]

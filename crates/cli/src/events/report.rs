@@ -3,7 +3,7 @@
 #[cfg(feature = "layers")]
 use std::path::PathBuf;
 
-use sandbox_core::guard::Report;
+use sandbox_core::inspect::Report;
 use sandbox_linux::escape::name;
 
 use crate::ui::{Stdio, Tone, one_line};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox_core::guard;
+use sandbox_core::inspect;
 pub(crate) use sandbox_layers::review::Summary;
 use sandbox_layers::session::Session;
 
@@ -18,12 +18,12 @@ pub(crate) fn print(summary: &Summary, session: &Session, shifted: &[PathBuf], i
         let files = if count == 1 { "file that runs" } else { "files that run" };
         let text = format!("{count} new or changed {files} code later, once applied:");
         io.labelled(Tone::Warning, "note", &text);
-        for (path, why) in summary.later.iter().take(guard::MAX_LISTED) {
+        for (path, why) in summary.later.iter().take(inspect::MAX_LISTED) {
             let why = io.err_tone(Tone::Quiet, why);
             io.say(&format!("  {}  {why}", name(path)));
         }
-        if count > guard::MAX_LISTED {
-            io.say(&format!("  … and {} more", count - guard::MAX_LISTED));
+        if count > inspect::MAX_LISTED {
+            io.say(&format!("  … and {} more", count - inspect::MAX_LISTED));
         }
     }
     report::list("changed on the host meanwhile", shifted, io);

@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod environment;
 mod exit_codes;
+mod library;
 mod links;
 mod modules;
 mod presets;

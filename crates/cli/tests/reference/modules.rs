@@ -23,7 +23,6 @@ const KNOWN: &[&str] = &[
     "policy::config::file",
     "proxy::session",
     "proxy::upstream",
-    "sandbox::guard",
 ];
 
 /// Paths that each module of a crate names. Tests may use whatever they like and are left out.

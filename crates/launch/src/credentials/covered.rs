@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use sandbox_core::plan::{Decided, Ground, View};
+use sandbox_core::plan::{BaseView, Decided, View};
 use sandbox_core::wrapper::{Cover, CoverBy};
 
 /// Settings of an agent.
@@ -110,7 +110,7 @@ fn is_shown(decided: &Decided, path: &Path) -> bool {
     let above = decided.mounts().iter().filter(|mount| path.starts_with(&mount.target));
     let nearest = above.max_by_key(|mount| mount.target.as_os_str().len());
     nearest.map_or_else(
-        || Ground::of(path, decided.config().tmp.value) == Ground::Host,
+        || BaseView::of(path, decided.config().tmp.value) == BaseView::Host,
         |mount| !matches!(mount.view, View::EmptyDir | View::EmptyFile),
     )
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use sandbox_core::guard;
+use sandbox_core::inspect;
 
 use super::open::OpenRoot;
 use crate::RelPath;
@@ -15,7 +15,7 @@ const MAX_JSON: u64 = 1 << 20;
 impl OpenRoot {
     /// Returns the reason for which a file of this path runs code later, if it does.
     pub(super) fn later(&self, path: &RelPath) -> Option<String> {
-        let why = guard::runs_later(path.as_path()).or_else(|| self.bare(path))?;
+        let why = inspect::runs_later(path.as_path()).or_else(|| self.bare(path))?;
         (!self.is_harmless(path)).then(|| why.to_owned())
     }
 
@@ -39,7 +39,7 @@ impl OpenRoot {
         let Ok(content) = self.layer.open(&change.path) else { return false };
         let mut text = Vec::new();
         let read = content.take(MAX_JSON).read_to_end(&mut text);
-        read.is_ok() && guard::is_harmless(name, &text)
+        read.is_ok() && inspect::is_harmless(name, &text)
     }
 
     /// Finds a file that git obeys because its directory is shaped like a repository, whatever its name.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox_core::guard;
+use sandbox_core::inspect;
 
 use super::error::ReviewError;
 use super::line::Line;
@@ -42,7 +42,7 @@ impl<'l, 'r> Patch<'l, 'r> {
             if line.change.after == Some(Side::Special) {
                 patch.left_out.push(LeftOut::Special(at.clone()));
             }
-            if guard::is_git_path(at.as_path()) {
+            if inspect::is_git_path(at.as_path()) {
                 patch.left_out.push(LeftOut::Git(at.clone()));
             } else {
                 patch.lines.push(line);

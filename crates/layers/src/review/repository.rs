@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandbox_core::guard;
+use sandbox_core::inspect;
 
 use super::error::ReviewError;
 use super::open::{OpenRoot, Review};
@@ -26,7 +26,7 @@ impl Review {
 
 /// Finds the commits of all repositories, and the files in them that run code later.
 pub fn inspect(git: &Asker, roots: &mut [OpenRoot]) -> Result<(), ReviewError> {
-    let judge = Judge { later: &guard::runs_later, harmless: &guard::is_harmless };
+    let judge = Judge { later: &inspect::runs_later, harmless: &inspect::is_harmless };
     for root in roots {
         let mut repositories = std::mem::take(&mut root.repositories);
         for repository in &mut repositories {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::guard;
+use sandbox_core::inspect;
 
 use super::error::ReviewError;
 use super::open::open_base;
@@ -79,7 +79,7 @@ impl Summary {
             self.dirs += 1;
             return Ok(());
         }
-        let why = change.after.as_ref().and_then(|_| guard::runs_later(change.path.as_path()));
+        let why = change.after.as_ref().and_then(|_| inspect::runs_later(change.path.as_path()));
         self.later.extend(why.map(|why| (base.join(change.path.as_path()), why)));
         self.files += 1;
         if self.files > COUNTED {

@@ -66,7 +66,7 @@ pub enum Step {
         target: PathBuf,
     },
     /// A read-only view of a directory in which some paths are missing or empty.
-    Veil {
+    HidingOverlay {
         /// The directory.
         dir: PathBuf,
         /// The paths below it, and what is seen of them.
@@ -165,7 +165,7 @@ impl Step {
             Step::Bind { source, target, .. } => {
                 format!("mount {} at {}", source.display(), target.display())
             }
-            Step::Veil { dir, .. } => format!("mount an overlay on {}", dir.display()),
+            Step::HidingOverlay { dir, .. } => format!("mount an overlay on {}", dir.display()),
             Step::Overlay { target, .. } | Step::Within { target, .. } => {
                 format!("{APART}{}", target.display())
             }

@@ -6,8 +6,8 @@ use super::engine;
 use super::facts::{Facts, Found, Tried};
 use super::trial::Trial;
 use super::{Check, limits, namespaces};
-use crate::backend::own::Veiling;
-use crate::exec::Rendering;
+use crate::render::own::Hiding;
+use crate::run::Rendering;
 use sandbox_protocol::Hint;
 
 /// All rows, what is needed first.
@@ -130,9 +130,9 @@ fn pidfd(facts: &Facts) -> Check {
 
 fn sandbox(facts: &Facts) -> Check {
     let said = |how: Rendering| match how {
-        Rendering::Own(Veiling::Overlay) => "own mounts, with an overlay on the home directory",
-        Rendering::Own(Veiling::Binds) => "own mounts",
-        Rendering::Plain => "plain bubblewrap",
+        Rendering::Own(Hiding::Overlay) => "own mounts, with an overlay on the home directory",
+        Rendering::Own(Hiding::Binds) => "own mounts",
+        Rendering::Bubblewrap => "plain bubblewrap",
     };
     let Some((how, trial)) = facts.trials.last() else {
         return Check::fail("sandbox", "none can be made without bubblewrap")
@@ -194,7 +194,7 @@ fn copy_on_write(facts: &Facts) -> Check {
     if facts.inside {
         return Check::ok(NAME, "is up to the outermost sandbox");
     }
-    let plain = facts.rendering().is_none_or(|rendering| rendering == Rendering::Plain);
+    let plain = facts.rendering().is_none_or(|rendering| rendering == Rendering::Bubblewrap);
     match facts.written_overlay {
         Ok(()) if !plain => Check::ok(NAME, "by the engine overlay, in this directory"),
         Ok(()) if facts.fuse.is_ok() => {

@@ -6,7 +6,7 @@ use super::checks::all;
 use super::facts::{Facts, Found, Settings};
 use super::trial::Trial;
 use super::*;
-use crate::backend::find::{Bwrap, FindError, Version};
+use crate::render::find::{Bwrap, FindError, Version};
 
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
@@ -34,7 +34,7 @@ fn healthy() -> Facts {
         landlock_abi: 7,
         landlock_scope: Ok(()),
         bwrap: Ok(Found { bwrap, version: Some(Version(0, 8, 0)), help: HELP.into() }),
-        trials: vec![(Rendering::Own(Veiling::Overlay), Trial::Works)],
+        trials: vec![(Rendering::Own(Hiding::Overlay), Trial::Works)],
         settings: Settings::default(),
         container: None,
         docker: Some(("/run/docker.sock".into(), Ok(()))),
@@ -54,9 +54,9 @@ fn without_namespaces(errno: i32) -> Facts {
         user_namespace: Err(errno),
         mounts: Err(errno),
         trials: vec![
-            (Rendering::Own(Veiling::Overlay), why()),
-            (Rendering::Own(Veiling::Binds), why()),
-            (Rendering::Plain, refused),
+            (Rendering::Own(Hiding::Overlay), why()),
+            (Rendering::Own(Hiding::Binds), why()),
+            (Rendering::Bubblewrap, refused),
         ],
         ..healthy()
     }
@@ -143,7 +143,7 @@ fn user_namespaces_only_warn_when_bubblewrap_has_a_profile_of_its_own() {
     assert_eq!(row(&facts, "user-namespaces").status, Status::Warn);
     let sandbox = row(&facts, "sandbox");
     assert_eq!(sandbox.status, Status::Warn);
-    assert_eq!(sandbox.limits, limits(Rendering::Plain, false));
+    assert_eq!(sandbox.limits, limits(Rendering::Bubblewrap, false));
     assert_eq!(first_cause(&all(&facts)), None);
 }
 
@@ -192,12 +192,12 @@ fn optional_things_never_fail() {
 #[test]
 fn sandbox_says_what_a_weaker_rendering_cannot_hold() {
     for (root, rendering, count) in [
-        (false, Rendering::Own(Veiling::Binds), 2),
-        (false, Rendering::Plain, 4),
-        (true, Rendering::Plain, 5),
+        (false, Rendering::Own(Hiding::Binds), 2),
+        (false, Rendering::Bubblewrap, 4),
+        (true, Rendering::Bubblewrap, 5),
     ] {
         let first = Trial::NotPrepared("mount an overlay on /home/u: permission denied".into());
-        let trials = vec![(Rendering::Own(Veiling::Overlay), first), (rendering, Trial::Works)];
+        let trials = vec![(Rendering::Own(Hiding::Overlay), first), (rendering, Trial::Works)];
         let check = row(&Facts { trials, root, ..healthy() }, "sandbox");
         assert_eq!(check.status, Status::Warn);
         assert_eq!(check.limits.len(), count, "{rendering:?}");
@@ -211,7 +211,7 @@ fn sandbox_fails_when_a_container_hides_parts_of_proc() {
         Trial::Refused("Can't mount proc on /newroot/proc: Operation not permitted".into());
     let facts = Facts {
         container: Some("/.dockerenv exists"),
-        trials: vec![(Rendering::Own(Veiling::Overlay), refused)],
+        trials: vec![(Rendering::Own(Hiding::Overlay), refused)],
         ..healthy()
     };
     let check = row(&facts, "sandbox");

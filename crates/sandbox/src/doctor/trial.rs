@@ -13,12 +13,12 @@ use sandbox_linux::{enclosure, fd, seccomp};
 use sandbox_protocol::ExitCode;
 use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR};
 
-use crate::backend::bwrap::{self, Arguments};
-use crate::backend::own::{self, Root, Veiling};
-use crate::exec::enclosed::Entry;
-use crate::exec::{Rendering, concrete, confine, follow};
 use crate::host::Host;
 use crate::plan::{AGENT_ID, Proc, cgroup_namespaces};
+use crate::render::bwrap::{self, Arguments};
+use crate::render::own::{self, Hiding, Root};
+use crate::run::first_process::Entry;
+use crate::run::{Rendering, concrete, confine, follow};
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,8 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
     let (mut reader, writer) = io::pipe()?;
     let writer = OwnedFd::from(writer);
     let child = match rendering {
-        Rendering::Own(veiling) => start_own(host, veiling, &null, &writer)?,
-        Rendering::Plain => start_bwrap(host, bwrap, &null, &writer)?,
+        Rendering::Own(hiding) => start_own(host, hiding, &null, &writer)?,
+        Rendering::Bubblewrap => start_bwrap(host, bwrap, &null, &writer)?,
     };
     drop(writer);
     let mut words = String::new();
@@ -61,8 +61,8 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
     })
 }
 
-fn start_own(host: &Host, veiling: Veiling, null: &OwnedFd, writer: &OwnedFd) -> io::Result<Child> {
-    let own = root(host, veiling);
+fn start_own(host: &Host, hiding: Hiding, null: &OwnedFd, writer: &OwnedFd) -> io::Result<Child> {
+    let own = root(host, hiding);
     let entry = Entry::of(&own)?;
     let program = Program::new([RUNTIME_BINARY, "--version"].map(OsString::from), &host.env)?;
     enclosure::start(own.enclosure, || {
@@ -125,7 +125,7 @@ fn arguments(host: &Host) -> Arguments {
 }
 
 /// The root that every plan starts from, with an overlay on the home directory.
-fn root(host: &Host, veiling: Veiling) -> Root {
+fn root(host: &Host, hiding: Hiding) -> Root {
     let dir = |path: &str| Step::Dir { target: path.into(), mode: 0o755 };
     let tmpfs = |path: &str| Step::Tmpfs { target: path.into(), mode: 0o755 };
     let file = |path: &str| Step::File { target: path.into(), mode: 0o644, content: Vec::new() };
@@ -141,8 +141,8 @@ fn root(host: &Host, veiling: Veiling) -> Root {
     steps.push(bind(Path::new("/dev/null"), "/dev/null", true));
     steps.extend([dir("/dev/pts"), Step::Terminals { target: "/dev/pts".into() }]);
     let home = host.home.as_ref().and_then(|home| home.canonicalize().ok());
-    if let Some(home) = home.filter(|home| veiling == Veiling::Overlay && *home != Path::new("/")) {
-        steps.push(Step::Veil { dir: home, hidden: Vec::new() });
+    if let Some(home) = home.filter(|home| hiding == Hiding::Overlay && *home != Path::new("/")) {
+        steps.push(Step::HidingOverlay { dir: home, hidden: Vec::new() });
     }
     steps.extend([dir("/run"), tmpfs("/run"), dir(RUNTIME_DIR), file(RUNTIME_BINARY)]);
     let exe = host.exe.canonicalize().unwrap_or_else(|_| host.exe.clone());

@@ -7,18 +7,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Ground, Guarded, Mount, PlanError, ResolverFile, View, sockets};
-use crate::config::{Access, BindMount, Config, Layer, Network, Origin, Sourced, Tmp};
-use crate::guard::Known;
+use super::{BaseView, Mount, PlanError, ResolverFile, View, sockets};
+use crate::config::{Access, BindMount, Config, Network, Origin, Sourced, Tmp};
 use crate::host::Host;
 use crate::path::pattern::clean;
 use crate::path::resolve::Resolver;
-use crate::path::{Kind, Matched, Resolved, upward};
-use crate::preset::Presets;
-use crate::specificity::{Decision, Decisions};
+use crate::path::{Kind, Resolved, upward};
+use crate::specificity::Decisions;
 use crate::wrapper::Commands;
-use sandbox_git::protect::{self as git, GitError, GitProtection};
-use sandbox_linux::file::{self, BeyondRoot};
+use sandbox_git::protect::GitProtection;
+use sandbox_linux::file::BeyondRoot;
 use sandbox_protocol::layout::RUNTIME_DIR;
 
 /// What a path shows while the list grows.
@@ -33,7 +31,7 @@ enum State {
 /// The mounts so far, by target, and what is seen between them.
 struct Builder {
     tmp: Tmp,
-    ground_writable: bool,
+    root_writable: bool,
     mounts: BTreeMap<OsString, Mount>,
     beyond_root: BeyondRoot,
 }
@@ -48,8 +46,8 @@ pub(super) fn build(
     resolver: &mut Resolver,
 ) -> Result<Vec<Mount>, PlanError> {
     let root = decisions.at(Path::new("/"));
-    let ground_writable = root.is_some_and(|decision| decision.rule.access == Access::Rw);
-    let mut builder = Builder::new(config, ground_writable, BTreeMap::new());
+    let root_writable = root.is_some_and(|decision| decision.rule.access == Access::Rw);
+    let mut builder = Builder::new(config, root_writable, BTreeMap::new());
     if config.tmp.value == Tmp::Host {
         builder.bind(Path::new("/tmp"), Kind::Dir, View::ReadWrite, &config.tmp.origin);
     }
@@ -79,12 +77,12 @@ pub(super) fn build(
 /// Where a lookup of `/etc/resolv.conf` ends, for a file of our own.
 pub(super) fn resolver_file(
     config: &Config,
-    ground_writable: bool,
+    root_writable: bool,
     mounts: &[Mount],
     resolver: &mut Resolver,
 ) -> Option<ResolverFile> {
     let mounts = mounts.iter().map(|mount| (mount.target.clone().into(), mount.clone())).collect();
-    let builder = Builder::new(config, ground_writable, mounts);
+    let builder = Builder::new(config, root_writable, mounts);
     let path = Path::new("/etc/resolv.conf");
     if let Some(target) = builder.first_empty(path) {
         return Some(ResolverFile { target, create: true });
@@ -95,9 +93,9 @@ pub(super) fn resolver_file(
 }
 
 impl Builder {
-    fn new(config: &Config, ground_writable: bool, mounts: BTreeMap<OsString, Mount>) -> Self {
+    fn new(config: &Config, root_writable: bool, mounts: BTreeMap<OsString, Mount>) -> Self {
         let tmp = config.tmp.value;
-        Self { tmp, ground_writable, mounts, beyond_root: BeyondRoot::default() }
+        Self { tmp, root_writable, mounts, beyond_root: BeyondRoot::default() }
     }
 
     fn state(&self, path: &Path) -> State {
@@ -107,11 +105,11 @@ impl Builder {
                 View::ReadOnly => State::ReadOnly,
                 View::EmptyFile | View::EmptyDir => State::Empty,
             },
-            None => match Ground::of(path, self.tmp) {
-                Ground::Host if self.ground_writable => State::Writable,
-                Ground::Host => State::ReadOnly,
-                Ground::Empty => State::Empty,
-                Ground::Own => State::Own,
+            None => match BaseView::of(path, self.tmp) {
+                BaseView::Host if self.root_writable => State::Writable,
+                BaseView::Host => State::ReadOnly,
+                BaseView::Empty => State::Empty,
+                BaseView::Own => State::Own,
             },
         }
     }
@@ -307,126 +305,6 @@ fn is_new_at_top_level(target: &Path) -> bool {
     top.is_some_and(|top| fs::symlink_metadata(top).is_err())
 }
 
-/// Adds the rules of `@git`, which depend on the repositories that are there.
-pub(super) fn git(
-    host: &Host,
-    presets: &Presets,
-    roots: &[PathBuf],
-    known: &Known,
-    rules: &mut Vec<Resolved>,
-) -> Result<GitProtection, GitError> {
-    if !presets.has("@git") {
-        return Ok(GitProtection::default());
-    }
-    let strict = presets.has("@git-strict");
-    let budget = if known.complete { git::SHORT_LOOK } else { git::FIRST_LOOK };
-    let found = git::discover(host, roots, strict, &known.repositories, budget)?;
-    let name = if strict { "@git-strict" } else { "@git" };
-    let with = |access: Access| move |path: &PathBuf| exact(path, access, Origin::Preset(name));
-    rules.extend(found.read_only.iter().filter_map(with(Access::Ro)));
-    rules.extend(found.writable.iter().filter_map(with(Access::Rw)));
-    Ok(found)
-}
-
-/// The places that the user made writable for work: not caches, not the agents' own state.
-pub(super) fn writable_roots(rules: &[Resolved]) -> Vec<PathBuf> {
-    let is_work = |origin: &Origin| !matches!(origin, Origin::Preset(name) if *name != "@base");
-    let mut roots: Vec<PathBuf> = rules
-        .iter()
-        .filter(|rule| rule.access == Access::Rw && rule.kind == Kind::Dir && is_work(&rule.origin))
-        .map(|rule| rule.path.clone())
-        .collect();
-    let mut seen = std::collections::HashSet::new();
-    roots.retain(|root| seen.insert(root.clone()));
-    roots
-}
-
-fn exact(path: &PathBuf, access: Access, origin: Origin) -> Option<Resolved> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
-    let pattern = path.display().to_string();
-    Some(Resolved {
-        path: path.clone(),
-        kind,
-        access,
-        matched: Matched::Exact,
-        origin,
-        pattern,
-        links: Vec::new(),
-    })
-}
-
-/// What decides about sandboxes must not be writable from inside one: configuration, wrapper
-/// scripts, this binary and bubblewrap.
-pub(super) fn protect_ourselves(
-    host: &Host,
-    config: &Config,
-    commands: &Commands,
-    resolver: &mut Resolver,
-    rules: &mut Vec<Resolved>,
-) {
-    let mut paths: Vec<PathBuf> = config.files.clone();
-    paths.extend(commands.scripts.iter().cloned());
-    paths.push(host.exe.clone());
-    paths.extend(host.search_path().iter().map(|dir| dir.join("bwrap")));
-    for path in paths {
-        let place = resolver.place(&path);
-        if place.kind != Kind::Missing {
-            rules.extend(exact(&place.path, Access::Ro, Origin::Default));
-        }
-    }
-    // The state directory holds trust and records; home is read-only, but it may lie elsewhere.
-    if let Some(state) = host.state_dir() {
-        let place = resolver.place(&state);
-        if place.kind == Kind::Dir {
-            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
-        }
-    }
-    // The layers of sessions: what one sandbox changed is no other one's to see.
-    if let Some(data) = host.data_dir() {
-        let place = resolver.place(&data);
-        if place.kind == Kind::Dir {
-            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
-        }
-    }
-}
-
-/// What the look at the end of the run needs to know.
-pub(super) fn guarded(
-    config: &Config,
-    decisions: &Decisions,
-    roots: Vec<PathBuf>,
-    git: GitProtection,
-) -> Guarded {
-    let must_not_appear = |decision: &&Decision| {
-        let rule = &decision.rule;
-        rule.kind == Kind::Missing
-            && rule.access == Access::Ro
-            && rule.origin.layer() > Layer::Builtin
-    };
-    // The user's own configuration directory is among the protected files; where it exists it is
-    // read-only, and where nothing around it is writable it cannot appear.
-    let could_appear = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
-    let mut files: Vec<PathBuf> = config
-        .files
-        .iter()
-        .map(|path| with_real_parent(path))
-        .filter(|path| could_appear(path) && !path.is_dir())
-        .collect();
-    files.extend(
-        decisions.iter().filter(must_not_appear).map(|decision| decision.rule.path.clone()),
-    );
-    Guarded { roots, git, files }
-}
-
-fn with_real_parent(path: &Path) -> PathBuf {
-    let parent = path.parent().and_then(|parent| file::real(parent).ok());
-    match (parent, path.file_name()) {
-        (Some(parent), Some(name)) => parent.join(name),
-        _ => path.to_path_buf(),
-    }
-}
-
 /// The host's top level, name by name, if a mount needs a new directory there.
 pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
     let is_dir = |path: &str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
@@ -437,20 +315,6 @@ pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
     }
     names_at_top()
 }
-
-/// Protected files in writable places: the kernel drops a mount when the host replaces the file
-/// under it, so these are watched and protected again.
-pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
-    let guarded = mounts.iter().filter(|mount| {
-        mount.kind == Kind::File
-            && mount.source == mount.target
-            && matches!(mount.view, View::ReadOnly | View::EmptyFile)
-    });
-    guarded.map(|mount| mount.target.clone()).collect()
-}
-
-#[cfg(test)]
-mod tests;
 
 /// Returns the top-level names of the root and what they link to, for plans that need a root of their own.
 fn names_at_top() -> Vec<(OsString, Option<PathBuf>)> {
@@ -464,3 +328,6 @@ fn names_at_top() -> Vec<(OsString, Option<PathBuf>)> {
     names.sort();
     names
 }
+
+#[cfg(test)]
+mod tests;

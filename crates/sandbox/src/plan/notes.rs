@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::config::{Access, Config, Layer, Origin};
-use crate::guard::Known;
+use crate::inspect::Known;
 use crate::network::EgressPolicy;
 use crate::path::Matched;
 use crate::preset::Presets;

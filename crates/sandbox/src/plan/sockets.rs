@@ -157,7 +157,7 @@ fn is_visible(path: &Path, mounts: &[Mount]) -> bool {
         Some(mount) => {
             mount.source == mount.target && !matches!(mount.view, View::EmptyFile | View::EmptyDir)
         }
-        None => super::Ground::of(path, crate::config::Tmp::Private) == super::Ground::Host,
+        None => super::BaseView::of(path, crate::config::Tmp::Private) == super::BaseView::Host,
     }
 }
 

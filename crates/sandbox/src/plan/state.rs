@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::Draft;
+use super::ResolvedPolicy;
 use crate::catalog::agent::{Initial, created_on_first_run};
 use crate::config::{Access, Config, Origin};
 use crate::path::{Kind, Resolved};
 
-impl Draft {
+impl ResolvedPolicy {
     /// The state that the command, if it is an agent, does not find: only what rules would make
     /// writable, and never at the end of a link.
     pub fn missing_state(&self, command: &[OsString]) -> Vec<(PathBuf, Initial)> {
@@ -21,7 +21,7 @@ impl Draft {
         name.into_iter().flat_map(created_on_first_run).filter_map(missing).collect()
     }
 
-    /// The configuration alone, to begin again once [`Draft::missing_state`] has been made.
+    /// The configuration alone, to begin again once [`ResolvedPolicy::missing_state`] has been made.
     pub fn into_config(self) -> Config {
         self.config
     }
@@ -71,9 +71,9 @@ mod tests {
     fn missing(host: &Host, command: &str, paths: &[(Access, &str)]) -> Vec<String> {
         let paths = paths.iter().map(|(access, path)| (*access, (*path).to_owned())).collect();
         let request = Request { paths, ..Request::default() };
-        let draft = Draft::of(host, config::load(host, &request).unwrap()).unwrap();
+        let policy = ResolvedPolicy::of(host, config::load(host, &request).unwrap()).unwrap();
         let home = host.home.as_deref().unwrap();
-        let names = draft
+        let names = policy
             .missing_state(&[command.into()])
             .into_iter()
             .map(|(path, _)| path.strip_prefix(home).unwrap().to_str().unwrap().to_owned());

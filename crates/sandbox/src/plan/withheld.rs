@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::catalog::{AgentFile, Provider, agent};
 use crate::config::{Access, Config, Origin, PathRule, Place, Secret, SecretMode, Sourced};
 use crate::host::Host;
-use crate::plan::{Ground, Mount, View};
+use crate::plan::{BaseView, Mount, View};
 
 /// The largest file of settings that is searched for keys.
 const LARGEST: u64 = 4 << 20;
@@ -120,7 +120,7 @@ fn is_readable(path: &Path, config: &Config, mounts: &[Mount]) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
     let Some(mount) = above.max_by_key(|mount| mount.target.as_os_str().len()) else {
-        return Ground::of(&path, config.tmp.value) == Ground::Host;
+        return BaseView::of(&path, config.tmp.value) == BaseView::Host;
     };
     let below = path.strip_prefix(&mount.target);
     let is_itself = below.is_ok_and(|below| mount.source.join(below) == path);

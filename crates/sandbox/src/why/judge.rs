@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::policy::{Bind, Line, Policy, bytes};
 use crate::config::command_rule::CommandRule;
 use crate::config::{Access, Tmp};
-use crate::plan::{Ground, View};
+use crate::plan::{BaseView, View};
 
 /// What a command can do at a path. The order is the strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -42,7 +42,8 @@ pub enum By {
         origin: String,
     },
     /// A directory that every sandbox has its own of.
-    Ground {
+    #[serde(rename = "ground")]
+    OwnDir {
         /// The directory.
         dir: &'static str,
     },
@@ -99,7 +100,7 @@ fn through_mounts<'p>(policy: &'p Policy, path: &Path) -> Found<'p> {
 fn special(policy: &Policy, path: &Path) -> Option<(State, By)> {
     let is = |list: &[PathBuf]| list.iter().any(|entry| entry == path);
     if path.starts_with(RUNTIME_DIR) {
-        return Some((State::Own, By::Ground { dir: RUNTIME_DIR }));
+        return Some((State::Own, By::OwnDir { dir: RUNTIME_DIR }));
     }
     if is(&policy.covers) {
         return Some((State::ReadOnly, By::Launcher { commands: covering(policy, path) }));
@@ -123,10 +124,10 @@ fn at<'p>(policy: &'p Policy, path: &Path, above: State) -> Option<Found<'p>> {
         let Bind { source, target, origin, .. } = mount.clone();
         return Some((view_state(mount.view), By::Mount { source, target, origin }, &[]));
     }
-    let ground = ground_at(policy, path);
-    let before = if ground.is_some() { State::Own } else { above };
+    let own_dir = own_dir_at(policy, path);
+    let before = if own_dir.is_some() { State::Own } else { above };
     let lines = policy.at(path);
-    let is_device = before == State::Own && Ground::of(path, policy.tmp.value) == Ground::Own;
+    let is_device = before == State::Own && BaseView::of(path, policy.tmp.value) == BaseView::Own;
     let state = match lines.first().map(|line| line.access) {
         // What is not there needs no hiding.
         Some(Access::Exclude) if before >= State::Hidden => None,
@@ -135,7 +136,7 @@ fn at<'p>(policy: &'p Policy, path: &Path, above: State) -> Option<Found<'p>> {
         access => access.map(access_state),
     };
     let ruled = state.map(|state| (state, By::Rule, lines));
-    ruled.or_else(|| ground.map(|dir| (State::Own, By::Ground { dir }, &[][..])))
+    ruled.or_else(|| own_dir.map(|dir| (State::Own, By::OwnDir { dir }, &[][..])))
 }
 
 fn mount_at<'p>(policy: &'p Policy, path: &Path) -> Option<&'p Bind> {
@@ -159,7 +160,7 @@ fn access_state(access: Access) -> State {
 }
 
 /// The sandbox's own directory that begins at a path.
-fn ground_at(policy: &Policy, path: &Path) -> Option<&'static str> {
+fn own_dir_at(policy: &Policy, path: &Path) -> Option<&'static str> {
     let private = policy.tmp.value == Tmp::Private;
     let own = ["/proc", "/dev", "/run", "/tmp"];
     own.into_iter().find(|dir| path == Path::new(dir) && (*dir != "/tmp" || private))

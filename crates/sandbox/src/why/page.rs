@@ -10,8 +10,8 @@ use super::{
     By, Change, CommandAnswer, CommandVerdict, Explained, Line, NetworkAnswer, PathAnswer, State,
     VariableAnswer, VariableVerdict, Verdict,
 };
-use crate::backend::shell::quote;
 use crate::config::Network;
+use crate::render::shell::quote;
 
 /// How a part of an answer is set apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,10 +196,10 @@ fn decided(answer: &PathAnswer, page: &mut Page<'_>) {
         (By::Mount { source, target, origin }, _) => {
             format!("`{}` is mounted at `{}` ({})", name(source), name(target), one_line(origin))
         }
-        (By::Ground { dir: "/tmp" }, _) => {
+        (By::OwnDir { dir: "/tmp" }, _) => {
             "`/tmp` is private: empty at the start of a run, gone at its end".into()
         }
-        (By::Ground { dir }, _) => format!("every sandbox has its own `{dir}`"),
+        (By::OwnDir { dir }, _) => format!("every sandbox has its own `{dir}`"),
         (By::Launcher { commands }, _) => {
             let commands = one_line(&commands.join("`, `"));
             format!("the launcher stands here, for the rule on the command `{commands}`")

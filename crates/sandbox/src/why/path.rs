@@ -230,9 +230,9 @@ impl Question<'_> {
         let line =
             self.policy.missing.iter().find(|line| self.place.path.starts_with(&line.path))?;
         let by = format!("`{}` ({})", line.pattern, line.origin);
-        let veiled = self.policy.veil.iter().any(|dir| line.path.starts_with(dir));
+        let in_overlay = self.policy.home_overlay.iter().any(|dir| line.path.starts_with(dir));
         match line.access {
-            Access::Exclude if veiled => Some(format!(
+            Access::Exclude if in_overlay => Some(format!(
                 "should it appear during a run, {by} hides it, by an overlay on the home directory; plain bubblewrap cannot hide what does not exist yet"
             )),
             Access::Exclude => Some(format!(
@@ -301,7 +301,7 @@ impl Question<'_> {
         for steps in self.special(judged, access) {
             all.insert(0, (steps, false));
         }
-        if matches!(judged.by, By::Ground { dir: "/tmp" }) {
+        if matches!(judged.by, By::OwnDir { dir: "/tmp" }) {
             let first = self.place.path == Path::new("/tmp") && access == Access::Rw;
             all.insert(if first { 0 } else { all.len() }, (vec![Step::HostTmp], false));
         }

@@ -139,7 +139,8 @@ pub struct Policy {
     pub missing: Vec<Line>,
     /// The directory in which an overlay hides what appears later, where an overlay can be made.
     #[serde(with = "list")]
-    pub veil: Vec<PathBuf>,
+    #[serde(rename = "veil")]
+    pub home_overlay: Vec<PathBuf>,
     /// Places whose changes are kept apart.
     #[serde(with = "list", default)]
     pub apart: Vec<PathBuf>,
@@ -189,7 +190,7 @@ impl Policy {
             cwd: config.cwd.clone(),
             rules: lines(plan),
             missing: Vec::new(),
-            veil: plan.veil.iter().map(|veil| veil.dir.clone()).collect(),
+            home_overlay: plan.home_overlay.iter().map(|overlay| overlay.dir.clone()).collect(),
             apart: plan
                 .cow
                 .iter()

@@ -29,7 +29,7 @@ fn policy(rules: Vec<Line>) -> Policy {
         cwd: "/h/p".into(),
         rules,
         missing: Vec::new(),
-        veil: Vec::new(),
+        home_overlay: Vec::new(),
         apart: Vec::new(),
         mounts: Vec::new(),
         sockets: vec!["/h/p/s.sock".into()],
@@ -101,11 +101,11 @@ fn judge_lets_the_longest_path_decide_and_special_files_before_it() {
         ("/h/p/x", State::Hidden, rule.clone()),
         ("/h/p/s.sock", State::Hidden, By::Socket),
         ("/usr/bin/curl", State::ReadOnly, By::Launcher { commands: vec!["curl".into()] }),
-        ("/tmp/a", State::Own, By::Ground { dir: "/tmp" }),
-        ("/run/docker.sock", State::Own, By::Ground { dir: "/run" }),
-        ("/run/agent-sandbox/bin", State::Own, By::Ground { dir: "/run/agent-sandbox" }),
+        ("/tmp/a", State::Own, By::OwnDir { dir: "/tmp" }),
+        ("/run/docker.sock", State::Own, By::OwnDir { dir: "/run" }),
+        ("/run/agent-sandbox/bin", State::Own, By::OwnDir { dir: "/run/agent-sandbox" }),
         ("/dev/fuse", State::Writable, rule),
-        ("/proc/1/mem", State::Own, By::Ground { dir: "/proc" }),
+        ("/proc/1/mem", State::Own, By::OwnDir { dir: "/proc" }),
     ] {
         let judged = judge(&policy, Path::new(path));
         assert_eq!((judged.state, judged.by), (state, by), "{path}");

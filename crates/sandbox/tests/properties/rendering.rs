@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use sandbox_core::backend::bwrap::{self, Word};
-use sandbox_core::backend::own::{self, Veiling};
 use sandbox_core::config::Access::{Exclude, Ro, Rw};
 use sandbox_core::config::Layer;
 use sandbox_core::plan::Plan;
+use sandbox_core::render::bwrap::{self, Word};
+use sandbox_core::render::own::{self, Hiding};
 use sandbox_linux::root::Step;
 
 use super::world::{Rule, Tree, World};
@@ -118,9 +118,9 @@ fn line(step: &Step) -> String {
         }
         Step::EmptyDir { target } => format!("empty dir {}", target.display()),
         Step::Seal { target } => format!("seal {}", target.display()),
-        Step::Veil { dir, hidden } => {
+        Step::HidingOverlay { dir, hidden } => {
             let ssh: Vec<_> = hidden.iter().filter(|(path, _)| path.starts_with(".ssh")).collect();
-            format!("veil {} {ssh:?} and more", dir.display())
+            format!("overlay {} {ssh:?} and more", dir.display())
         }
         other => format!("{other:?}"),
     }
@@ -129,7 +129,7 @@ fn line(step: &Step) -> String {
 #[test]
 fn steps_are_complete_when_the_mounts_are_our_own() {
     let (world, plan) = small();
-    let root = own::root(&plan, Veiling::Overlay, None);
+    let root = own::root(&plan, Hiding::Overlay, None);
     let lines: Vec<_> =
         root.steps.iter().map(line).filter(|line| !line.contains("/dev/")).collect();
     insta::assert_snapshot!(short(&world, &lines.join("\n")), @r#"
@@ -141,7 +141,7 @@ fn steps_are_complete_when_the_mounts_are_our_own() {
     tmpfs 0755 /run
     dir 0755 /tmp
     tmpfs 1777 /tmp
-    veil ~ [(".ssh", Dir)] and more
+    overlay ~ [(".ssh", Dir)] and more
     bind ~/.cargo at ~/.cargo
     bind ~/.cargo/bin at ~/.cargo/bin read-only
     bind ~/work at ~/work

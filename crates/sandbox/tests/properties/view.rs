@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::backend::bwrap::{self, Word};
-use sandbox_core::backend::own::{self, Veiling};
 use sandbox_core::config::{Access, Tmp};
-use sandbox_core::plan::{self, Ground, Mount, Plan};
+use sandbox_core::plan::{self, BaseView, Mount, Plan};
+use sandbox_core::render::bwrap::{self, Word};
+use sandbox_core::render::own::{self, Hiding};
 use sandbox_linux::root::{Hidden, Step};
 
 use super::world::{Rule, World};
@@ -32,7 +32,7 @@ fn of_view(view: plan::View) -> View {
 pub(crate) fn by_mounts(root_writable: bool, mounts: &[Mount], path: &Path) -> View {
     match plan::nearest(mounts, path) {
         Some(mount) => of_view(mount.view),
-        None if Ground::of(path, Tmp::Private) != Ground::Host => View::Hidden,
+        None if BaseView::of(path, Tmp::Private) != BaseView::Host => View::Hidden,
         None if root_writable => View::Writable,
         None => View::ReadOnly,
     }
@@ -43,8 +43,8 @@ pub(crate) fn by_plan(plan: &Plan, path: &Path) -> View {
 }
 
 /// Through our own mounts: the last one at or above a path is on top of it.
-pub(crate) fn by_steps(plan: &Plan, veiling: Veiling, path: &Path) -> View {
-    let root = own::root(plan, veiling, None);
+pub(crate) fn by_steps(plan: &Plan, hiding: Hiding, path: &Path) -> View {
+    let root = own::root(plan, hiding, None);
     let base = if root.base.writable { View::Writable } else { View::ReadOnly };
     let shows = |step: &Step| match step {
         Step::Bind { target, read_only, .. } if path.starts_with(target) => {
@@ -56,7 +56,7 @@ pub(crate) fn by_steps(plan: &Plan, veiling: Veiling, path: &Path) -> View {
             Some(View::Hidden)
         }
         Step::Rebind { target, .. } if path.starts_with(target) => Some(View::ReadOnly),
-        Step::Veil { dir, hidden } if path.starts_with(dir) => {
+        Step::HidingOverlay { dir, hidden } if path.starts_with(dir) => {
             let found = hidden.iter().find(|(name, _)| path.starts_with(dir.join(name)));
             Some(match found {
                 // A link to where the file is writable.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sandbox_core::Host;
 use sandbox_core::config::{Access, Config, Layer, Origin, PathRule, Request, Sourced};
-use sandbox_core::guard::Known;
-use sandbox_core::plan::{Draft, Plan, PlanError};
+use sandbox_core::inspect::Known;
+use sandbox_core::plan::{Plan, PlanError, ResolvedPolicy};
 use tempfile::TempDir;
 
 /// What is made before a plan is: paths below the working directory.
@@ -105,7 +105,8 @@ impl World {
     }
 
     pub(crate) fn plan_of(&self, config: Config) -> Result<Plan, PlanError> {
-        let decided = Draft::of(&self.host, config)?.decide(&self.host, &Known::default())?;
+        let decided =
+            ResolvedPolicy::of(&self.host, config)?.decide(&self.host, &Known::default())?;
         let inputs = decided.inputs(vec!["true".into()]);
         Ok(decided.finish(inputs))
     }

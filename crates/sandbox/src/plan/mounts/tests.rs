@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Request;
-use crate::plan::veil::first_missing;
+use crate::plan::home_overlay::first_missing;
 use crate::plan::{Plan, plan};
 
 /// A home with these files and a project `home/p` in it.
@@ -49,7 +49,7 @@ impl Home {
     }
 
     fn missing(&self, paths: &[(Access, &str)]) -> Vec<PathBuf> {
-        self.plan(paths).unwrap().veil.unwrap().missing
+        self.plan(paths).unwrap().home_overlay.unwrap().missing
     }
 }
 
@@ -139,7 +139,7 @@ fn exclude_holds_when_another_rule_leads_nowhere_near_it() {
 }
 
 #[test]
-fn veil_keeps_secrets_hidden_that_appear_later() {
+fn home_overlay_keeps_secrets_hidden_that_appear_later() {
     let home = Home::new(&[".aws/credentials", ".config/x", "d/e"]);
     let missing = home.missing(&[(Exclude, "~/later/x"), (Exclude, "~/d/new"), (Ro, "~/read")]);
     for (path, expected) in [
@@ -160,12 +160,12 @@ fn veil_keeps_secrets_hidden_that_appear_later() {
 }
 
 #[test]
-fn veil_is_not_used_when_home_is_writable_or_a_sandbox_is_around() {
+fn home_overlay_is_not_used_when_home_is_writable_or_a_sandbox_is_around() {
     let home = Home::new(&[]);
-    assert!(home.plan(&[]).unwrap().veil.is_some());
-    assert!(home.plan(&[(Ro, "!~"), (Rw, "~")]).unwrap().veil.is_none());
+    assert!(home.plan(&[]).unwrap().home_overlay.is_some());
+    assert!(home.plan(&[(Ro, "!~"), (Rw, "~")]).unwrap().home_overlay.is_none());
     let inside = Host { inside: true, ..home.host.clone() };
-    assert!(plan(&inside, &Request::default()).unwrap().veil.is_none());
+    assert!(plan(&inside, &Request::default()).unwrap().home_overlay.is_none());
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use sandbox_core::Host;
-use sandbox_core::backend::shell;
 use sandbox_core::config::Config;
 use sandbox_core::plan::{Plan, plan_config};
+use sandbox_core::render::shell;
 use sandbox_launch::layers::make_room;
 
 use super::{Agent, policy, shape};

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use sandbox_core::exec::become_command;
+use sandbox_core::run::become_command;
 use sandbox_linux::process::{self, Change};
 use sandbox_linux::{channel, fd, pty, signal, socket};
 use sandbox_protocol::exit::{ExitCode, by_signal};

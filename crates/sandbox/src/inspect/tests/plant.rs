@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::attacks::{ATTACKS, Attack};
 use super::world::{World, moved};
-use crate::guard::{self, Why};
+use crate::inspect::{self, Why};
 
 #[test]
 fn planting_is_undone_when_the_run_ends() {
@@ -35,19 +35,19 @@ fn planting_is_undone_by_the_next_run_when_the_run_was_killed() {
         let run = world.begin(&["work"]);
         plant(&world);
         kill(&world, run);
-        let elsewhere = guard::recall(&world.host, &[world.path("home")]).unwrap();
+        let elsewhere = inspect::recall(&world.host, &[world.path("home")]).unwrap();
         assert!(elsewhere.report.is_empty(), "{id}: a run in another tree leaves it alone");
-        let recalled = guard::recall(&world.host, &[world.work()]).unwrap();
+        let recalled = inspect::recall(&world.host, &[world.work()]).unwrap();
         world.try_git(dir, git);
         assert!(!world.ran(), "{id}");
         assert!(!recalled.report.moved.is_empty(), "{id}");
-        let again = guard::recall(&world.host, &[world.work()]).unwrap();
+        let again = inspect::recall(&world.host, &[world.work()]).unwrap();
         assert!(again.report.is_empty(), "{id}: once is enough");
     }
 }
 
 /// Makes the record look like that of a process that is gone.
-fn kill(world: &World, run: guard::Run) {
+fn kill(world: &World, run: inspect::Run) {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let id = run.id();
@@ -63,7 +63,7 @@ fn recall_leaves_a_run_alone_when_its_process_lives() {
     let world = World::with_repo();
     let run = world.begin(&["work"]);
     world.evil_config("work/.git/config");
-    assert!(guard::recall(&world.host, &[world.work()]).unwrap().report.is_empty());
+    assert!(inspect::recall(&world.host, &[world.work()]).unwrap().report.is_empty());
     assert_eq!(run.finish().moved.len(), 1);
 }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::Host;
-use crate::guard::{self, GuardInput, Report, Run};
+use crate::inspect::{self, InspectInput, Report, Run};
 use sandbox_git::protect::{self as git, Budget, GitProtection};
 
 pub(crate) const WHOLE: Budget =
@@ -136,9 +136,9 @@ impl World {
         let git = self.discover(roots);
         let roots: Vec<_> = roots.iter().map(|root| self.path(root)).collect();
         let config_files = [".agent-sandbox.json", "sandbox.toml"].map(|name| roots[0].join(name));
-        guard::begin(
+        inspect::begin(
             &self.host,
-            &GuardInput { roots: &roots, git: &git, config_files: &config_files },
+            &InspectInput { roots: &roots, git: &git, config_files: &config_files },
         )
         .unwrap()
     }

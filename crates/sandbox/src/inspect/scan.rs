@@ -1,4 +1,6 @@
-//! One look at a tree: compare with the record, undo, then walk for what is new.
+//! Scan of a tree: compare with the record, undo, then walk for what is new.
+
+mod compare;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +12,12 @@ use sandbox_linux::tree::{self, Dir, Instant, Kind, Mounts};
 use sandbox_linux::walk::{self, Budget, Enter, Guide, Place, Verdict};
 
 use super::judge::{self, Finding};
-use super::kept::find_sibling;
 use super::later::{self, Above};
 use super::quarantine::Quarantine;
 use super::record::{Known, Record};
 use super::report::{Moved, Report, Restored, Why};
 use crate::config::PROJECT_NAMES;
+use compare::find_sibling;
 use sandbox_git::protect::{HEAPS, is_dot_git, is_git_shape, pointer_path, settle};
 
 /// What the walk may cost: a tree of 100,000 files is seen whole, a larger one as far as it goes.
@@ -23,8 +25,8 @@ pub(super) const WALK: Budget = Budget { time: Duration::from_millis(100), entri
 
 const UNSEEN: &str = "git runs its hooks or settings; the repository was not seen at the start";
 
-/// The state of a look.
-pub(super) struct Look<'a> {
+/// State of a scan.
+pub(super) struct Scan<'a> {
     record: &'a Record,
     /// What changed since then was changed during the run.
     pub(super) since: Instant,
@@ -36,7 +38,7 @@ pub(super) struct Look<'a> {
     pub(super) repos: BTreeSet<PathBuf>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Scan<'a> {
     pub(super) fn new(record: &'a Record, since: Instant, quarantine: Quarantine) -> Self {
         let dirs =
             record.repos.iter().flat_map(|repo| [&repo.entry, &repo.git_dir, &repo.common_dir]);
@@ -45,7 +47,7 @@ impl<'a> Look<'a> {
         Self { record, since, report: Report::default(), quarantine, known, repos: BTreeSet::new() }
     }
 
-    /// Looks at everything.
+    /// Scans everything.
     pub(super) fn run(&mut self) {
         let record = self.record;
         record.links.iter().for_each(|(link, target)| self.check_link(&link.0, &target.0));

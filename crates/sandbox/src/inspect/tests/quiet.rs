@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use super::world::{WHOLE, World, moved};
-use crate::guard::{self, GuardInput, MAX_LISTED};
+use crate::inspect::{self, InspectInput, MAX_LISTED};
 use sandbox_git::protect as git;
 
 #[test]
@@ -73,8 +73,8 @@ fn hooks_of_the_user_stay_when_the_repository_was_not_seen_at_the_start() {
     let blind = git::Budget { entries: 0, ..WHOLE };
     let git = git::discover(&world.host, &roots, false, &[], blind).unwrap();
     assert!(git.stopped_early);
-    let input = GuardInput { roots: &roots, git: &git, config_files: &[] };
-    let run = guard::begin(&world.host, &input).unwrap();
+    let input = InspectInput { roots: &roots, git: &git, config_files: &[] };
+    let run = inspect::begin(&world.host, &input).unwrap();
     world.git("work/a/b/nested", &["commit", "--allow-empty", "-qm", "x"]);
     world.evil("work/a/b/nested/.git/hooks/pre-commit");
     let report = run.finish();
@@ -84,7 +84,7 @@ fn hooks_of_the_user_stay_when_the_repository_was_not_seen_at_the_start() {
     world.evil("work/c/.git/hooks/pre-push");
     world.git(".", &["init", "-q", "work/c"]);
     std::thread::sleep(std::time::Duration::from_millis(60));
-    let run = guard::begin(&world.host, &input).unwrap();
+    let run = inspect::begin(&world.host, &input).unwrap();
     world.git("work/c", &["commit", "--allow-empty", "-qm", "x"]);
     let report = run.finish();
     assert_eq!(moved(&report, &world.base), [""; 0]);
@@ -145,7 +145,7 @@ fn names_of_any_bytes_survive_the_record_and_the_report() {
     let report = world.run(&["work"], |_| fs::write(odd.join(".git/commondir"), "x").unwrap());
     assert_eq!(report.moved[0].path, odd.join(".git/commondir"));
     assert!(serde_json::to_string(&report).unwrap().contains("255"));
-    let recalled = guard::recall(&world.host, &[world.work()]).unwrap();
+    let recalled = inspect::recall(&world.host, &[world.work()]).unwrap();
     assert_eq!(recalled.known.repositories, [odd.join(".git")]);
     assert!(recalled.known.complete);
 }

@@ -1,14 +1,15 @@
-//! Carrying out a plan: spawn, forward signals, report the exit status.
+//! Carries out a plan: starts the sandbox, forwards signals, reports the exit status.
 //!
 //! The process that started the sandbox stays beside it. What stands around the command, a process
 //! of our own or bubblewrap, is its direct child and dies with it; signals that ask for an end are
 //! blocked there, so that they end the command and nothing else. What becomes the command says its
 //! process number first, and lets the signals through again.
 
-pub(crate) mod enclosed;
-mod exit;
-mod sandbox;
-mod start;
+pub(crate) mod first_process;
+mod egress;
+mod watch;
+mod supervisor;
+mod command;
 
 use std::ffi::OsString;
 use std::io;
@@ -24,30 +25,30 @@ use sandbox_protocol::multicall::{MULTICALL, START};
 use sandbox_protocol::report;
 use thiserror::Error;
 
-use crate::backend::bwrap::{Arguments, Word};
-use crate::backend::find::{Bwrap, FindError};
-use crate::backend::own::Veiling;
 use crate::host::Host;
 use crate::plan::{CopyOnWrite, Plan};
-pub use exit::{AttachError, Gateway};
-use sandbox::{Sandbox, Waited};
-pub use start::{become_command, start};
+use crate::render::bwrap::{Arguments, Word};
+use crate::render::find::{Bwrap, FindError};
+use crate::render::own::Hiding;
+pub use command::{become_command, start};
+pub use egress::{AttachError, Gateway};
+use supervisor::{Sandbox, Waited};
 
 /// By which means the plan is to be made true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendering {
     /// Our own namespaces and mounts, with an overlay on the home directory where the plan has one.
-    Own(Veiling),
-    /// Plain bubblewrap arguments.
-    Plain,
+    Own(Hiding),
+    /// Arguments of bubblewrap.
+    Bubblewrap,
 }
 
 /// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
 pub fn renderings(host: &Host) -> Vec<Rendering> {
     if host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap") {
-        return vec![Rendering::Plain];
+        return vec![Rendering::Bubblewrap];
     }
-    vec![Rendering::Own(Veiling::Overlay), Rendering::Own(Veiling::Binds), Rendering::Plain]
+    vec![Rendering::Own(Hiding::Overlay), Rendering::Own(Hiding::Binds), Rendering::Bubblewrap]
 }
 
 /// How a run ended.
@@ -123,13 +124,14 @@ pub fn run(
     let signals = Signals::open().map_err(cannot("block signals"))?;
     let mut last = StartError::Setup;
     for rendering in renderings.iter().flat_map(|rendering| tries(*rendering)) {
-        if rendering == Rendering::Plain && plan.cow.as_ref().is_some_and(CopyOnWrite::has_overlay)
+        if rendering == Rendering::Bubblewrap
+            && plan.cow.as_ref().is_some_and(CopyOnWrite::has_overlay)
         {
             let why = "bubblewrap alone cannot mount an overlay";
             return Err(StartError::Apart(format!("keep changes apart: {why}")));
         }
         // Our own mounts pass over a socket that has gone since the plan was made; bubblewrap gives up.
-        let current = (rendering == Rendering::Plain).then(|| without_gone_sockets(plan));
+        let current = (rendering == Rendering::Bubblewrap).then(|| without_gone_sockets(plan));
         let plan = current.as_ref().unwrap_or(plan);
         match attempt(plan, bwrap, rendering, gateway.as_deref_mut(), &signals)? {
             Waited::Ended(code, why) => return Ok(Ended { code, why, rendering }),
@@ -157,10 +159,10 @@ fn attempt(
     mut gateway: Option<&mut (dyn Gateway + '_)>,
     signals: &Signals,
 ) -> Result<Waited, StartError> {
-    let shared = gateway.as_deref_mut().map(exit::shared).transpose()?.flatten();
+    let shared = gateway.as_deref_mut().map(egress::shared).transpose()?.flatten();
     match Sandbox::start(plan, bwrap, rendering, shared) {
         Ok(mut sandbox) => sandbox.wait(plan, gateway, signals),
-        Err(error) if rendering != Rendering::Plain && is_impossible(&error) => {
+        Err(error) if rendering != Rendering::Bubblewrap && is_impossible(&error) => {
             Ok(Waited::Impossible(format!("make namespaces: {error}")))
         }
         Err(error) => Err(cannot("start a process")(error)),
@@ -169,7 +171,7 @@ fn attempt(
 
 /// A socket can go away while bubblewrap is at work, too: then it is asked again.
 fn tries(rendering: Rendering) -> impl Iterator<Item = Rendering> {
-    std::iter::repeat_n(rendering, if rendering == Rendering::Plain { 3 } else { 1 })
+    std::iter::repeat_n(rendering, if rendering == Rendering::Bubblewrap { 3 } else { 1 })
 }
 
 fn without_gone_sockets(plan: &Plan) -> Plan {

@@ -41,7 +41,7 @@ impl Quarantine {
             let at = self.dir.join(self.count.to_string());
             super::record::private_dir(&self.dir)?;
             match std::fs::create_dir(&at) {
-                Ok(()) => return Ok((open_real(&at)?, at)),
+                Ok(()) => return Ok((super::record::open_real(&at)?, at)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -57,11 +57,6 @@ impl Quarantine {
         from.rename(name, from, &harmless)?;
         Ok(path.with_file_name(harmless))
     }
-}
-
-/// Opens a directory of our own, which may be reached through the user's links.
-pub(super) fn open_real(path: &Path) -> io::Result<Dir> {
-    Dir::open(&sandbox_linux::file::real(path)?)
 }
 
 fn carry(from: &Dir, name: &OsStr, kind: Kind, to: &Dir) -> io::Result<()> {

@@ -31,18 +31,16 @@ fn file_gets_a_directory_of_its_own_when_home_is_read_only() {
     let plan = plan(&host, &Request { paths: paths.into(), ..Request::default() }).unwrap();
     let place = Path::new("/run/agent-sandbox-files/0/notes");
 
-    let steps = super::root(&plan, Veiling::Overlay, None).steps;
+    let steps = super::root(&plan, Hiding::Overlay, None).steps;
     let linked = (PathBuf::from("notes"), Hidden::Link(place.into()));
-    assert!(
-        steps
-            .iter()
-            .any(|step| matches!(step, Step::Veil { hidden, .. } if hidden.contains(&linked)))
-    );
+    assert!(steps.iter().any(
+        |step| matches!(step, Step::HidingOverlay { hidden, .. } if hidden.contains(&linked))
+    ));
     let mut expected = [base.join("home/open"), base.join("project"), place.into()];
     expected.sort();
     assert_eq!(writable(&steps, &base), expected);
 
-    let steps = super::root(&plan, Veiling::Binds, None).steps;
+    let steps = super::root(&plan, Hiding::Binds, None).steps;
     assert_eq!(
         writable(&steps, &base),
         ["home/notes", "home/open", "project"].map(|name| base.join(name))

@@ -21,10 +21,10 @@ use sandbox_linux::root::{Protection, is_protected, protect_again};
 use crate::plan::{Mount, View, nearest};
 
 /// Device and inode of each file; nothing for one that is not there.
-pub type Identities = Vec<Option<(u64, u64)>>;
+pub(super) type Identities = Vec<Option<(u64, u64)>>;
 
 /// Which files stand at these paths now.
-pub fn identities(paths: &[PathBuf]) -> Identities {
+pub(super) fn identities(paths: &[PathBuf]) -> Identities {
     let identity = |path: &PathBuf| {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some((metadata.dev(), metadata.ino()))
@@ -34,7 +34,7 @@ pub fn identities(paths: &[PathBuf]) -> Identities {
 
 /// Watches over protected files.
 #[derive(Debug)]
-pub struct Watch {
+pub(super) struct Watch {
     inside: Inside,
     protected: Vec<(PathBuf, Protection)>,
     /// Their directories, once a file is gone.
@@ -43,7 +43,7 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to watch over these paths of the sandbox with these mounts.
-    pub fn open(paths: &[PathBuf], mounts: &[Mount], inside: Inside) -> Self {
+    pub(super) fn open(paths: &[PathBuf], mounts: &[Mount], inside: Inside) -> Self {
         let protection = |path: &PathBuf| match nearest(mounts, path).map(|mount| mount.view) {
             Some(View::EmptyFile) => Protection::Hidden,
             _ => Protection::ReadOnly,
@@ -66,13 +66,13 @@ impl Watch {
     }
 
     /// What to wait for before the next [`Watch::look`].
-    pub fn awaited(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Awaited)> {
+    pub(super) fn awaited(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Awaited)> {
         let dirs = self.dirs.as_ref().map(|dirs| (dirs.as_fd(), Awaited::Data));
         [(self.inside.table(), Awaited::Event)].into_iter().chain(dirs)
     }
 
     /// Protects again what was replaced.
-    pub fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         if let Some(dirs) = &self.dirs {
             dirs.drain();
         }

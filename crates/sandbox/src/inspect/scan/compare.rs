@@ -1,128 +1,27 @@
-//! Files that must be at the end what they were at the start, and how to make them so again.
+//! Comparison of recorded files with what is there now, and how to make them what they were.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_linux::tree::{self, Dir, Instant, Kind, Mounts, Stat};
-use serde::{Deserialize, Serialize};
-
-use super::look::Look;
-use super::report::Why;
 use sandbox_git::protect::{danger, is_dot_git};
-use sandbox_linux::raw::{Raw, RawPath};
+use sandbox_linux::raw::RawPath;
+use sandbox_linux::tree::{self, Dir, Kind};
 
-/// Larger files are noticed when they change, but cannot be put back.
-const MAX_COPY: u64 = 64 << 10;
-/// As many hooks are remembered one by one.
-const MAX_HOOKS: usize = 64;
+use super::Scan;
+use crate::inspect::baseline::{Baseline, Class, FileState, Id, MAX_COPY, MAX_HOOKS, Was, is_live};
+use crate::inspect::report::Why;
 
-/// An inode, for as long as it is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Id {
-    dev: u64,
-    ino: u64,
-}
-
-impl From<Stat> for Id {
-    fn from(stat: Stat) -> Self {
-        Self { dev: stat.dev, ino: stat.ino }
-    }
-}
-
-/// Something that must not change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
-    pub(super) path: RawPath,
-    pub(super) class: Class,
-    was: Was,
-}
-
-/// What a change means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Class {
-    /// Git settings. The user may change them on the host meanwhile; what runs programs may not appear.
-    Settings,
-    /// A folder of hooks.
-    Hooks,
-    /// Exactly as it was.
-    Exact,
-    /// Our own configuration: the user may edit it meanwhile, and trust covers what it widens.
-    OurConfig,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Was {
-    File(FileState),
-    Hooks { id: Id, files: Vec<(RawPath, FileState)> },
-    Other { id: Id },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct FileState {
-    id: Id,
-    ctime: Instant,
-    mode: u32,
-    content: Option<Raw>,
-}
-
-impl FileState {
-    fn take(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        let (content, stat) = match dir.read_with_stat(name, MAX_COPY) {
-            Ok((content, stat)) => (Some(Raw(content)), stat),
-            Err(_) => (None, dir.stat(name)?),
-        };
-        Ok(Self { id: stat.into(), ctime: stat.ctime, mode: stat.mode, content })
-    }
-
-    fn is_untouched(&self, stat: Stat) -> bool {
-        stat.kind == Kind::File && self.id == stat.into() && self.ctime == stat.ctime
-    }
-}
-
-impl Kept {
-    /// Remembers a path; `None` if it is gone already.
-    pub(super) fn take(path: &Path, class: Class) -> Option<Self> {
-        let (dir, name) = tree::parent(path).ok()?;
-        let stat = dir.stat(name).ok()?;
-        let was = match stat.kind {
-            Kind::File => Was::File(FileState::take(&dir, name).ok()?),
-            Kind::Dir if class == Class::Hooks => {
-                Was::Hooks { id: stat.into(), files: take_hooks(&dir, name).ok()? }
-            }
-            _ => Was::Other { id: stat.into() },
-        };
-        Some(Self { path: RawPath::of(path), class, was })
-    }
-}
-
-fn take_hooks(dir: &Dir, name: &OsStr) -> io::Result<Vec<(RawPath, FileState)>> {
-    let hooks = dir.dir(Path::new(name), Mounts::Cross)?;
-    let names =
-        hooks.entries()?.into_iter().filter(|(name, kind)| *kind == Kind::File && is_live(name));
-    let states = names.take(MAX_HOOKS).filter_map(|(name, _)| {
-        let state = FileState::take(&hooks, &name).ok()?;
-        Some((RawPath(name.into()), state))
-    });
-    Ok(states.collect())
-}
-
-/// Whether git would run a hook of this name.
-pub(super) fn is_live(name: &OsStr) -> bool {
-    !name.as_encoded_bytes().ends_with(b".sample")
-}
-
-impl Look<'_> {
+impl Scan<'_> {
     /// Compares with the start, and undoes what must not be.
-    pub(super) fn compare(&mut self, kept: &Kept) {
-        let path = &kept.path.0;
+    pub(super) fn compare(&mut self, baseline: &Baseline) {
+        let path = &baseline.path.0;
         if let Some(link) = self.link_on_the_way(path) {
             self.aside(&link, Why::Link);
         }
         // Without its parent there is nothing left that could be obeyed.
         let Ok((dir, name)) = tree::parent(path) else { return };
-        match &kept.was {
-            Was::File(state) => self.compare_file(&dir, path, name, kept.class, state),
+        match &baseline.was {
+            Was::File(state) => self.compare_file(&dir, path, name, baseline.class, state),
             Was::Hooks { id, files } => self.compare_hooks(&dir, path, name, *id, files),
             Was::Other { id } => match dir.stat(name) {
                 Ok(stat) if *id != stat.into() => self.aside(path, Why::Swapped),

@@ -12,14 +12,14 @@ use crate::config::{Network, Tmp};
 use crate::network::RESOLVER_CONFIGURATION;
 use crate::path::Kind;
 use crate::plan::{
-    AGENT_ID, Identity, Layers, Mount, Plan, Proc, ResolverFile, Store, Through, Veil, View,
+    AGENT_ID, HomeOverlay, Identity, Layers, Mount, Plan, Proc, ResolverFile, Store, Through, View,
     has_below, nearest,
 };
 use crate::wrapper::{CoverBy, Package};
 
 /// Whether hiding in the home directory is done by one overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Veiling {
+pub enum Hiding {
     /// Yes, if the plan allows it.
     Overlay,
     /// No: by a mount for each path.
@@ -40,14 +40,14 @@ pub struct Root {
 }
 
 /// The mounts of a plan, in order. `terminal` is the caller's, shown as `/dev/console`.
-pub fn root(plan: &Plan, veiling: Veiling, terminal: Option<&Path>) -> Root {
-    let veil = plan.veil.as_ref().filter(|_| veiling == Veiling::Overlay);
+pub fn root(plan: &Plan, hiding: Hiding, terminal: Option<&Path>) -> Root {
+    let overlay = plan.home_overlay.as_ref().filter(|_| hiding == Hiding::Overlay);
     let mut steps = Steps { list: Vec::new(), made: BTreeSet::new() };
-    steps.grounds(plan, terminal);
-    steps.mounts(plan, veil);
+    steps.system_dirs(plan, terminal);
+    steps.mounts(plan, overlay);
     steps.runtime(plan);
-    steps.files(plan, veil);
-    steps.seals(plan, veil);
+    steps.files(plan, overlay);
+    steps.seals(plan, overlay);
     let network = plan.config.network.value != Network::On;
     Root {
         enclosure: enclosure(&plan.runtime.proc, network),
@@ -131,7 +131,7 @@ impl Steps {
     }
 
     /// `/proc`, `/dev`, `/run` and `/tmp`.
-    fn grounds(&mut self, plan: &Plan, terminal: Option<&Path>) {
+    fn system_dirs(&mut self, plan: &Plan, terminal: Option<&Path>) {
         self.dir(Path::new("/proc"), 0o755);
         self.list.push(processes(&plan.runtime.proc));
         self.devices(terminal);
@@ -166,49 +166,51 @@ impl Steps {
         }
     }
 
-    fn mounts(&mut self, plan: &Plan, veil: Option<&Veil>) {
-        let mut veiled = veil;
+    fn mounts(&mut self, plan: &Plan, overlay: Option<&HomeOverlay>) {
+        let mut pending = overlay;
         for mount in &plan.mounts {
             // The home directory itself may need no mount; the overlay goes before what lies in it.
-            if let Some(veil) = veiled.take_if(|veil| mount.target >= veil.dir) {
-                self.veil(plan, veil);
+            if let Some(overlay) = pending.take_if(|overlay| mount.target >= overlay.dir) {
+                self.home_overlay(plan, overlay);
             }
-            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount) && !is_linked(veil, mount)) {
+            if overlay.is_none_or(|overlay| {
+                !is_hidden_by(plan, overlay, mount) && !is_linked(overlay, mount)
+            }) {
                 self.mount(plan, mount);
             }
         }
-        if let Some(veil) = veiled {
-            self.veil(plan, veil);
+        if let Some(overlay) = pending {
+            self.home_overlay(plan, overlay);
         }
         for socket in plan
             .sockets
             .iter()
-            .filter(|socket| !veil.is_some_and(|veil| is_below(plan, veil, socket)))
+            .filter(|socket| !overlay.is_some_and(|overlay| is_below(plan, overlay, socket)))
         {
             self.list.push(Step::Socket { target: socket.clone() });
         }
     }
 
-    fn veil(&mut self, plan: &Plan, veil: &Veil) {
+    fn home_overlay(&mut self, plan: &Plan, overlay: &HomeOverlay) {
         if let Some(home) =
-            plan.mounts.iter().find(|mount| mount.target == veil.dir && mount.create)
+            plan.mounts.iter().find(|mount| mount.target == overlay.dir && mount.create)
         {
             self.place(home);
         }
-        let relative = |path: &Path| path.strip_prefix(&veil.dir).unwrap_or(path).to_path_buf();
+        let relative = |path: &Path| path.strip_prefix(&overlay.dir).unwrap_or(path).to_path_buf();
         let masks = plan
             .mounts
             .iter()
-            .filter(|mount| mount.target != veil.dir && is_veiled(plan, veil, mount));
+            .filter(|mount| mount.target != overlay.dir && is_hidden_by(plan, overlay, mount));
         let mut hidden: Vec<(PathBuf, Hidden)> = masks
             .map(|mount| {
                 let what = if mount.view == View::EmptyDir { Hidden::Dir } else { Hidden::File };
                 (relative(&mount.target), what)
             })
             .collect();
-        hidden.extend(veil.missing.iter().map(|path| (relative(path), Hidden::Nothing)));
-        hidden.extend(links(veil).map(|(path, place)| (relative(path), Hidden::Link(place))));
-        self.list.push(Step::Veil { dir: veil.dir.clone(), hidden });
+        hidden.extend(overlay.missing.iter().map(|path| (relative(path), Hidden::Nothing)));
+        hidden.extend(links(overlay).map(|(path, place)| (relative(path), Hidden::Link(place))));
+        self.list.push(Step::HidingOverlay { dir: overlay.dir.clone(), hidden });
     }
 
     fn mount(&mut self, plan: &Plan, mount: &Mount) {
@@ -324,12 +326,12 @@ impl Steps {
     /// that a writable file is seen in is read-only. So each gets a directory of its own, and a
     /// link stands in its place. The last step of replacing fails there with EBUSY, at which such
     /// programs write the file itself; at the EROFS of its own directory they give up.
-    fn files(&mut self, plan: &Plan, veil: Option<&Veil>) {
-        let Some(veil) = veil.filter(|veil| !veil.files.is_empty()) else { return };
+    fn files(&mut self, plan: &Plan, overlay: Option<&HomeOverlay>) {
+        let Some(overlay) = overlay.filter(|overlay| !overlay.files.is_empty()) else { return };
         let dir = Path::new(FILES_DIR);
         self.dir(dir, 0o755);
         self.tmpfs(dir, 0o755);
-        for (path, place) in links(veil) {
+        for (path, place) in links(overlay) {
             self.dir(place.parent().unwrap_or(dir), 0o755);
             self.file(&place);
             let stand_in =
@@ -369,10 +371,10 @@ impl Steps {
     }
 
     /// Nothing made here can be changed, apart from `/tmp` and the runtime directory of the user.
-    fn seals(&mut self, plan: &Plan, veil: Option<&Veil>) {
+    fn seals(&mut self, plan: &Plan, overlay: Option<&HomeOverlay>) {
         let empty = plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir);
         for mount in empty.filter(|mount| has_content(plan, mount)) {
-            if veil.is_none_or(|veil| !is_veiled(plan, veil, mount)) {
+            if overlay.is_none_or(|overlay| !is_hidden_by(plan, overlay, mount)) {
                 self.list.push(Step::Seal { target: mount.target.clone() });
             }
         }
@@ -384,8 +386,8 @@ impl Steps {
 }
 
 /// The writable files seen through the overlay, and the places they are linked to.
-fn links(veil: &Veil) -> impl Iterator<Item = (&Path, PathBuf)> {
-    veil.files.iter().enumerate().map(|(index, path)| {
+fn links(overlay: &HomeOverlay) -> impl Iterator<Item = (&Path, PathBuf)> {
+    overlay.files.iter().enumerate().map(|(index, path)| {
         let name = path.file_name().unwrap_or_default();
         (path.as_path(), Path::new(FILES_DIR).join(index.to_string()).join(name))
     })
@@ -398,24 +400,25 @@ fn has_content(plan: &Plan, hidden: &Mount) -> bool {
     has_below(&plan.mounts, &hidden.target) || resolver.is_some_and(is_inside)
 }
 
-fn is_linked(veil: &Veil, mount: &Mount) -> bool {
-    veil.files.contains(&mount.target)
+fn is_linked(overlay: &HomeOverlay, mount: &Mount) -> bool {
+    overlay.files.contains(&mount.target)
 }
 
 /// Whether the overlay does what this mount was for: the home directory itself, and what is
 /// hidden in it, unless something below has to be visible again.
-fn is_veiled(plan: &Plan, veil: &Veil, mount: &Mount) -> bool {
-    if mount.target == veil.dir {
+fn is_hidden_by(plan: &Plan, overlay: &HomeOverlay, mount: &Mount) -> bool {
+    if mount.target == overlay.dir {
         return true;
     }
     let is_mask = matches!(mount.view, View::EmptyDir | View::EmptyFile);
-    is_mask && is_below(plan, veil, &mount.target) && !has_below(&plan.mounts, &mount.target)
+    is_mask && is_below(plan, overlay, &mount.target) && !has_below(&plan.mounts, &mount.target)
 }
 
 /// Whether a path is seen through the overlay, and not through a mount on top of it.
-fn is_below(plan: &Plan, veil: &Veil, path: &Path) -> bool {
+fn is_below(plan: &Plan, overlay: &HomeOverlay, path: &Path) -> bool {
     let above = path.parent().and_then(|parent| nearest(&plan.mounts, parent));
-    path.starts_with(&veil.dir) && above.is_none_or(|mount| veil.dir.starts_with(&mount.target))
+    path.starts_with(&overlay.dir)
+        && above.is_none_or(|mount| overlay.dir.starts_with(&mount.target))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a look found and did. Plain data: whoever prints it escapes the names.
+//! Findings and actions of a scan. Plain data: the caller that prints it escapes the names.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 /// As many files are listed one by one.
 pub const MAX_LISTED: usize = 50;
 
-/// What a look found and did.
+/// Findings and actions of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// What was moved aside, because git would have obeyed it.

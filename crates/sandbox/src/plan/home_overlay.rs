@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::file;
+use serde::Serialize;
 
-use super::{Mount, Veil, View, nearest};
+use super::{Mount, View, nearest};
 use crate::config::Access;
 use crate::host::Host;
 use crate::path::resolve::{Place, Resolver};
@@ -14,16 +15,27 @@ use crate::path::{Kind, upward};
 use crate::preset::Presets;
 use crate::specificity::Decisions;
 
+/// Overlay on the home directory that hides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HomeOverlay {
+    /// The directory, free of symlinks.
+    pub dir: PathBuf,
+    /// Paths below it that must stay invisible should they appear.
+    pub missing: Vec<PathBuf>,
+    /// Files below it that are writable.
+    pub files: Vec<PathBuf>,
+}
+
 /// One overlay can hide everything in the home directory, if home is read-only, has no other
 /// file system mounted in it, and no outer sandbox has an overlay there already.
-pub(super) fn veil(
+pub(super) fn decide(
     host: &Host,
     presets: &Presets,
     decisions: &Decisions,
     mounts: &[Mount],
     home: Option<&Place>,
     resolver: &Resolver,
-) -> Option<Veil> {
+) -> Option<HomeOverlay> {
     let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();
     let decision = decisions.at(&dir)?;
     if decision.rule.access != Access::Ro || has_mounts_below(&dir) {
@@ -42,7 +54,7 @@ pub(super) fn veil(
     let mut missing: Vec<PathBuf> = missing.collect();
     missing.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
     missing.dedup();
-    Some(Veil { files: writable_files(mounts, &dir), dir, missing })
+    Some(HomeOverlay { files: writable_files(mounts, &dir), dir, missing })
 }
 
 /// Files that are writable although the directory they are seen in is not.

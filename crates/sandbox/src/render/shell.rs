@@ -82,8 +82,8 @@ fn beyond(plan: &Plan) -> String {
     text.push_str(
         "# - Landlock keeps abstract sockets and signals inside, where the kernel can (6.12)\n",
     );
-    if let Some(veil) = &plan.veil {
-        let (dir, missing) = (veil.dir.display(), veil.missing.len());
+    if let Some(overlay) = &plan.home_overlay {
+        let (dir, missing) = (overlay.dir.display(), overlay.missing.len());
         let _ = writeln!(
             text,
             "# - an overlay on {dir} hides {missing} more paths that do not exist yet, and every socket in it"

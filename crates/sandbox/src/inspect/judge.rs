@@ -1,4 +1,4 @@
-//! Whether git may be let loose on a repository that a sandbox made.
+//! Verdict on a repository that a sandbox made: may git run in it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::tree::{Dir, Instant, Kind, Mounts};
 
-use super::kept::is_live;
+use super::baseline::is_live;
 use super::report::Why;
 use sandbox_git::protect::{danger, module_dirs, one_path, settle};
 

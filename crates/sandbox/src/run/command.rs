@@ -1,4 +1,4 @@
-//! The step into the command.
+//! The last step: the process becomes the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

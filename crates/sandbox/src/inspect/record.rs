@@ -1,4 +1,4 @@
-//! What a run leaves on record, so that the next one can finish its work if it is killed.
+//! Record of a run, by which the next run can finish its work if it is killed.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use sandbox_linux::tree::{Dir, Instant};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::kept::{Id, Kept};
+use super::baseline::{Baseline, Id};
 
 /// A record that is larger than this is none of ours.
 const MAX_RECORD: u64 = 64 << 20;
@@ -40,7 +40,7 @@ pub(super) struct Record {
     pub(super) repos: Vec<Known>,
     pub(super) absent: Vec<RawPath>,
     pub(super) absent_config: Vec<RawPath>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<Baseline>,
     pub(super) links: Vec<(RawPath, RawPath)>,
     /// Settings of agents in the home directory. Records of earlier versions have none.
     #[serde(default)]
@@ -186,7 +186,7 @@ pub(super) fn write_private<T: Serialize>(path: &Path, value: &T) -> io::Result<
 /// Reads what [`write_private`] wrote.
 pub(super) fn read_private<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Result<T> {
     let (dir, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
-    let bytes = super::quarantine::open_real(dir)?.read(name, MAX_RECORD)?;
+    let bytes = open_real(dir)?.read(name, MAX_RECORD)?;
     Ok(serde_json::from_slice(&bytes)?)
 }
 
@@ -217,6 +217,11 @@ impl Tree {
         let way = Replace { draft: DraftName::PerProcess, ..Replace::private(Durability::Cached) };
         way.write(&file, &serde_json::to_vec(self)?)
     }
+}
+
+/// Opens a directory of our own, which may be reached through the user's links.
+pub(super) fn open_real(path: &Path) -> io::Result<Dir> {
+    Dir::open(&sandbox_linux::file::real(path)?)
 }
 
 #[cfg(test)]

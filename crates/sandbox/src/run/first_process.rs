@@ -1,4 +1,4 @@
-//! A sandbox of our own making: what happens between the new namespaces and the command.
+//! First process of a sandbox that we make: from the new namespaces to the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,10 +14,10 @@ use sandbox_linux::{channel, fd, signal};
 use sandbox_protocol::ExitCode;
 use sandbox_protocol::report;
 
-use super::start::become_command;
-use super::{confine, exit, report_failure};
-use crate::backend::own::Root;
+use super::command::become_command;
+use super::{confine, egress, report_failure};
 use crate::plan::Plan;
+use crate::render::own::Root;
 
 /// Starts the first process of the sandbox that a plan describes.
 pub(super) fn start(plan: &Plan, own: &Root, sender: &OwnedFd) -> io::Result<Child> {
@@ -84,7 +84,7 @@ impl First<'_> {
         entry.build(self.own, &self.plan.config.cwd)?;
         if self.plan.egress.is_some() {
             enclosure::die_with(&entry.parent).map_err(failed("follow the parent process"))?;
-            exit::send(self.sender.as_fd()).map_err(failed("open the way out"))?;
+            egress::send(self.sender.as_fd()).map_err(failed("open the way out"))?;
         }
         let watched = !self.plan.watched.is_empty();
         let inside = watched.then(Inside::own).transpose().map_err(failed("look at the mounts"))?;

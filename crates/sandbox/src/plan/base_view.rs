@@ -1,4 +1,4 @@
-//! What lies at a path before any rule: the host's root, or something of the sandbox's own.
+//! Content of a path before any rule: the host's root, or something of the sandbox's own.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use sandbox_protocol::layout::RUNTIME_DIR;
 use crate::config::{Access, Tmp};
 use crate::path::{Kind, Resolved};
 
-/// What a path shows when no rule speaks of it.
+/// Content of a path that no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ground {
+pub enum BaseView {
     /// The host's files, read-only.
     Host,
     /// An empty directory of the sandbox's own.
@@ -18,8 +18,8 @@ pub enum Ground {
     Own,
 }
 
-impl Ground {
-    /// The ground of a path.
+impl BaseView {
+    /// Returns the base view of a path.
     pub fn of(path: &Path, tmp: Tmp) -> Self {
         // `/dev/shm` has files and no devices: a rule means there what it means anywhere else.
         let is_shm = path.starts_with("/dev/shm");

@@ -1,4 +1,4 @@
-//! Looking at the end of a run: what was planted for the host's next command is undone or named.
+//! Inspection of the project around a run: what was planted for the host's next command is undone or named.
 //!
 //! What exists is protected by mounts. What does not exist yet cannot be, without litter in the
 //! user's tree. So each run leaves a record of what must not appear or change; at its end, or at the
@@ -12,13 +12,13 @@
 //!
 //! The records must be out of the sandbox's reach: [`Host::state_dir`] is never writable inside.
 
-mod judge;
-mod kept;
-mod later;
-mod look;
-mod quarantine;
-mod record;
 mod report;
+mod baseline;
+mod record;
+mod quarantine;
+mod judge;
+mod later;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -37,16 +37,16 @@ use thiserror::Error;
 
 use crate::Host;
 use crate::catalog::agent;
-use kept::{Class, Kept};
-use look::Look;
+use baseline::{Baseline, Class};
 use quarantine::Quarantine;
 use record::{Known as KnownRepo, Record, RunId, Stamp, Started, Tree};
 pub use report::{Failure, Later, MAX_LISTED, Moved, Report, Restored, Why};
 use sandbox_git::protect::{GitProtection, Repo};
+use scan::Scan;
 
 /// Why a run cannot be put on record.
 #[derive(Debug, Error)]
-pub enum GuardError {
+pub enum InspectError {
     /// There is no place for the record.
     #[error("there is no home directory to keep run records in")]
     NoStateDir,
@@ -60,7 +60,7 @@ pub enum GuardError {
     },
 }
 
-impl Hint for GuardError {
+impl Hint for InspectError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoStateDir => Some("set `HOME` or `XDG_STATE_HOME` to an absolute path".into()),
@@ -91,9 +91,9 @@ pub struct Known {
 
 /// Makes the place for records. Before anything is planned: only what is there can be kept out of
 /// a sandbox.
-pub fn make_place(host: &Host) -> Result<(), GuardError> {
-    let path = host.state_dir().ok_or(GuardError::NoStateDir)?;
-    record::private_dir(&path).map_err(|source| GuardError::Record { path, source })
+pub fn make_place(host: &Host) -> Result<(), InspectError> {
+    let path = host.state_dir().ok_or(InspectError::NoStateDir)?;
+    record::private_dir(&path).map_err(|source| InspectError::Record { path, source })
 }
 
 /// Tells what is known about some roots, and changes nothing.
@@ -126,7 +126,7 @@ pub fn is_harmless(name: &OsStr, content: &[u8]) -> bool {
 
 /// What a run is about to do.
 #[derive(Debug)]
-pub struct GuardInput<'a> {
+pub struct InspectInput<'a> {
     /// Where it may write: real paths, the work directory first.
     pub roots: &'a [PathBuf],
     /// The repositories there.
@@ -147,8 +147,8 @@ pub struct Run {
 
 /// Finishes what killed runs in this tree left behind, and tells what is known about it. This comes
 /// first: what a killed run planted must be gone before anything is decided by what exists.
-pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, GuardError> {
-    let state = host.state_dir().ok_or(GuardError::NoStateDir)?;
+pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, InspectError> {
+    let state = host.state_dir().ok_or(InspectError::NoStateDir)?;
     let mut recalled = Recalled::default();
     for (id, file) in dead_runs(&state.join("runs")) {
         match sweep(&state, &id, &file, roots) {
@@ -164,10 +164,10 @@ pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, GuardError> {
 }
 
 /// Puts a run on record.
-pub fn begin(host: &Host, input: &GuardInput<'_>) -> Result<Run, GuardError> {
-    let state = host.state_dir().ok_or(GuardError::NoStateDir)?;
+pub fn begin(host: &Host, input: &InspectInput<'_>) -> Result<Run, InspectError> {
+    let state = host.state_dir().ok_or(InspectError::NoStateDir)?;
     let record = take(host, input);
-    let failed = |path: &Path, source| GuardError::Record { path: path.to_path_buf(), source };
+    let failed = |path: &Path, source| InspectError::Record { path: path.to_path_buf(), source };
     let id = RunId::own().map_err(|source| failed(&state, source))?;
     let runs = state.join("runs");
     // One process may watch over several runs.
@@ -190,7 +190,7 @@ impl Run {
 
     /// Looks at the tree, undoes what git would obey, names what runs code later.
     pub fn finish(self) -> Report {
-        let mut report = look(&self.state, &self.id, &self.record);
+        let mut report = scan(&self.state, &self.id, &self.record);
         if let Err(error) = fs::remove_file(&self.file) {
             report.fail(&self.file, "cannot remove the run record", &error);
         }
@@ -198,11 +198,11 @@ impl Run {
     }
 }
 
-fn look(state: &Path, id: &RunId, record: &Record) -> Report {
+fn scan(state: &Path, id: &RunId, record: &Record) -> Report {
     let since = record.started.stamp(id.same_boot());
-    let mut look = Look::new(record, since, Quarantine::new(state, &id.to_string()));
-    look.run();
-    let Look { mut report, repos, .. } = look;
+    let mut scan = Scan::new(record, since, Quarantine::new(state, &id.to_string()));
+    scan.run();
+    let Scan { mut report, repos, .. } = scan;
     for (path, before) in &record.settings {
         let now = stamp(&path.0);
         if now.is_some() && now != *before {
@@ -235,15 +235,15 @@ fn remember(
     if Some(&tree) == old.as_ref() { Ok(()) } else { tree.save(state, root) }
 }
 
-fn take(host: &Host, input: &GuardInput<'_>) -> Record {
-    let GuardInput { roots, git, config_files } = *input;
+fn take(host: &Host, input: &InspectInput<'_>) -> Record {
+    let InspectInput { roots, git, config_files } = *input;
     let started = Started::now(roots);
     let raw = |paths: &[PathBuf]| paths.iter().map(|path| RawPath::of(path)).collect::<Vec<_>>();
-    let kept = git.watched.iter().filter_map(|path| Kept::take(path, class(git, path)));
+    let kept = git.watched.iter().filter_map(|path| Baseline::take(path, class(git, path)));
     let mut kept: Vec<_> = kept.collect();
     let mut absent_config = Vec::new();
     for file in config_files {
-        match Kept::take(file, Class::OurConfig) {
+        match Baseline::take(file, Class::OurConfig) {
             Some(file) => kept.push(file),
             None => absent_config.push(RawPath::of(file)),
         }
@@ -331,7 +331,7 @@ fn sweep(state: &Path, id: &RunId, file: &Path, roots: &[PathBuf]) -> io::Result
     if !roots.iter().any(meets) {
         return Ok(None);
     }
-    let report = look(state, id, &record);
+    let report = scan(state, id, &record);
     fs::remove_file(file)?;
     Ok(Some(report))
 }

@@ -1,5 +1,5 @@
-//! The way out of a sandbox that reaches hosts by name: sockets that were opened in its own network
-//! and are served from outside. Nothing of ours runs inside, and nobody else can get out.
+//! Egress of a sandbox that reaches hosts by name: sockets that were opened in its own network
+//! and are served from outside. No process of ours runs inside, and there is no other way out.
 
 use std::error::Error;
 use std::io;
@@ -83,15 +83,15 @@ pub(super) fn send(sender: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Attaches the sockets of a command that shares the host's network, before anything is started.
-pub(super) fn shared(gateway: &mut (dyn Gateway + '_)) -> Result<Option<Exit>, AttachError> {
+pub(super) fn shared(gateway: &mut (dyn Gateway + '_)) -> Result<Option<Egress>, AttachError> {
     let sockets = gateway.sockets();
     if sockets.is_empty() {
         return Ok(None);
     }
-    let mut exit = Exit::new(0, sockets);
-    exit.serve(gateway)?;
-    exit.state = State::Begun;
-    Ok(Some(exit))
+    let mut egress = Egress::new(0, sockets);
+    egress.serve(gateway)?;
+    egress.state = State::Begun;
+    Ok(Some(egress))
 }
 
 /// For a rendering that makes no network of its own: moves this process into a new one, and opens
@@ -111,7 +111,7 @@ pub(super) fn make(ids: &Ids, parent: i32, sender: BorrowedFd<'_>) -> Result<(),
 }
 
 /// The sockets, and the connection to the proxy that serves them.
-pub(super) struct Exit {
+pub(super) struct Egress {
     first: i32,
     sockets: Vec<OwnedFd>,
     /// Readable when the proxy has gone.
@@ -134,7 +134,7 @@ enum State {
     Lost,
 }
 
-impl Exit {
+impl Egress {
     pub(super) fn new(first: i32, sockets: Vec<OwnedFd>) -> Self {
         Self { first, sockets, server: None, again: None, state: State::New }
     }

@@ -1,4 +1,4 @@
-//! A running sandbox, seen by the process that waits beside it.
+//! Supervisor of a running sandbox: the process that started it waits beside it.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,14 +16,15 @@ use sandbox_linux::{channel, fd, memory, process};
 use sandbox_protocol::exit::{ExitCode, by_signal};
 use sandbox_protocol::report;
 
-use super::exit::{self, Exit, Gateway};
+use super::egress::{self, Egress, Gateway};
+use super::watch::{self, Identities, Watch};
 use super::{
-    Rendering, StartError, cannot, concrete, confine, enclosed, follow, program, report_failure,
+    Rendering, StartError, cannot, concrete, confine, first_process, follow, program,
+    report_failure,
 };
-use crate::backend::find::Bwrap;
-use crate::backend::{bwrap, own};
 use crate::plan::{Plan, Proc};
-use crate::watch::{self, Identities, Watch};
+use crate::render::find::Bwrap;
+use crate::render::{bwrap, own};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
@@ -64,7 +65,7 @@ pub(super) struct Sandbox {
     first: Option<ProcessHandle>,
     watch: Option<Watch>,
     /// The way out, where hosts are reached by name.
-    exit: Option<Exit>,
+    egress: Option<Egress>,
     /// What the watched files were before the sandbox was made.
     watched: Identities,
     asked: Option<Instant>,
@@ -78,16 +79,16 @@ impl Sandbox {
         plan: &Plan,
         bwrap: &Bwrap,
         rendering: Rendering,
-        shared: Option<Exit>,
+        shared: Option<Egress>,
     ) -> io::Result<Self> {
         let (receiver, sender) = channel::pair()?;
         let watched = watch::identities(&plan.watched);
         let (own, child) = match rendering {
-            Rendering::Own(veiling) => {
-                let root = own::root(plan, veiling, terminal().as_deref());
-                (true, enclosed::start(plan, &root, &sender)?)
+            Rendering::Own(hiding) => {
+                let root = own::root(plan, hiding, terminal().as_deref());
+                (true, first_process::start(plan, &root, &sender)?)
             }
-            Rendering::Plain => (false, start_bwrap(plan, bwrap, &sender)?),
+            Rendering::Bubblewrap => (false, start_bwrap(plan, bwrap, &sender)?),
         };
         Ok(Self {
             child,
@@ -99,7 +100,7 @@ impl Sandbox {
             command: None,
             first: None,
             watch: None,
-            exit: shared,
+            egress: shared,
             watched,
             asked: None,
             settled: false,
@@ -145,13 +146,13 @@ impl Sandbox {
     /// Keeps the sockets of the sandbox served, and lets it begin once they are. Without a gateway they
     /// never are, and it begins all the same.
     fn serve(&mut self, gateway: Option<&mut (dyn Gateway + '_)>) -> Result<(), StartError> {
-        let Some(exit) = &mut self.exit else { return Ok(()) };
-        if let Some(Err(error)) = gateway.map(|gateway| exit.serve(gateway)) {
+        let Some(egress) = &mut self.egress else { return Ok(()) };
+        if let Some(Err(error)) = gateway.map(|gateway| egress.serve(gateway)) {
             // Nothing of the command has run. A failure to end what waits for it does not hide the first one.
             let _ = self.child.kill().and_then(|()| self.child.wait());
             return Err(StartError::Attach(error));
         }
-        let told = exit.let_begin(self.receiver.as_ref().map(AsFd::as_fd));
+        let told = egress.let_begin(self.receiver.as_ref().map(AsFd::as_fd));
         // A sandbox that ended meanwhile is noticed by its end.
         match told {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -165,18 +166,18 @@ impl Sandbox {
     fn pause(&mut self, signals: &Signals) -> Result<bool, StartError> {
         let mut fds = vec![(signals.as_fd(), Awaited::Data)];
         fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
-        let server = self.exit.as_ref().and_then(Exit::awaited);
+        let server = self.egress.as_ref().and_then(Egress::awaited);
         fds.extend(server.map(|server| (server, Awaited::Data)));
         let others = fds.len();
         fds.extend(self.watch.iter().flat_map(Watch::awaited));
         let settled = if self.settled { None } else { Some(SETTLED) };
-        let limits = [self.time_left(), self.exit.as_ref().and_then(Exit::time_left), settled];
+        let limits = [self.time_left(), self.egress.as_ref().and_then(Egress::time_left), settled];
         let limit = limits.into_iter().flatten().min();
         let ready = channel::wait(&fds, limit).map_err(cannot("wait"))?;
         let changed = ready[others..].contains(&true);
         let lost = server.is_some() && ready[others - 1];
-        if let Some(exit) = self.exit.as_mut().filter(|_| lost) {
-            exit.lose();
+        if let Some(egress) = self.egress.as_mut().filter(|_| lost) {
+            egress.lose();
         }
         if !self.settled && !ready.contains(&true) {
             self.settled = true;
@@ -202,7 +203,7 @@ impl Sandbox {
         match message.text.split_first() {
             Some((&report::STARTED, _)) => self.begin(plan, message),
             Some((&report::SOCKETS, _)) => {
-                self.exit = Some(Exit::new(message.pid, message.attached));
+                self.egress = Some(Egress::new(message.pid, message.attached));
             }
             Some((&report::STOPPED, [signal, ..])) => self.stop_too(i32::from(*signal)),
             Some((&report::FAILED, why)) => {
@@ -352,7 +353,7 @@ fn start_bwrap(plan: &Plan, bwrap: &Bwrap, sender: &OwnedFd) -> io::Result<Child
     let parent = process::pid();
     process::fork(|| {
         let prepared = network
-            .map_or(Ok(()), |ids| exit::make(&ids, parent, sender.as_fd()))
+            .map_or(Ok(()), |ids| egress::make(&ids, parent, sender.as_fd()))
             .and_then(|()| follow(parent))
             .and_then(|()| confine(None, data.iter().chain([sender])));
         let failure = match prepared {

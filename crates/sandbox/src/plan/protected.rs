@@ -1,0 +1,148 @@
+//! What must survive the command: repositories, our own files, and what the scan at the end of the run compares.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sandbox_git::protect::{self as git, GitError, GitProtection};
+use sandbox_linux::file;
+
+use super::{Guarded, Mount, View};
+use crate::config::{Access, Config, Layer, Origin};
+use crate::host::Host;
+use crate::inspect::Known;
+use crate::path::resolve::Resolver;
+use crate::path::{Kind, Matched, Resolved};
+use crate::preset::Presets;
+use crate::specificity::{Decision, Decisions};
+use crate::wrapper::Commands;
+
+/// Adds the rules of `@git`, which depend on the repositories that are there.
+pub(super) fn git(
+    host: &Host,
+    presets: &Presets,
+    roots: &[PathBuf],
+    known: &Known,
+    rules: &mut Vec<Resolved>,
+) -> Result<GitProtection, GitError> {
+    if !presets.has("@git") {
+        return Ok(GitProtection::default());
+    }
+    let strict = presets.has("@git-strict");
+    let budget = if known.complete { git::SHORT_LOOK } else { git::FIRST_LOOK };
+    let found = git::discover(host, roots, strict, &known.repositories, budget)?;
+    let name = if strict { "@git-strict" } else { "@git" };
+    let with = |access: Access| move |path: &PathBuf| exact(path, access, Origin::Preset(name));
+    rules.extend(found.read_only.iter().filter_map(with(Access::Ro)));
+    rules.extend(found.writable.iter().filter_map(with(Access::Rw)));
+    Ok(found)
+}
+
+/// The places that the user made writable for work: not caches, not the agents' own state.
+pub(super) fn writable_roots(rules: &[Resolved]) -> Vec<PathBuf> {
+    let is_work = |origin: &Origin| !matches!(origin, Origin::Preset(name) if *name != "@base");
+    let mut roots: Vec<PathBuf> = rules
+        .iter()
+        .filter(|rule| rule.access == Access::Rw && rule.kind == Kind::Dir && is_work(&rule.origin))
+        .map(|rule| rule.path.clone())
+        .collect();
+    let mut seen = std::collections::HashSet::new();
+    roots.retain(|root| seen.insert(root.clone()));
+    roots
+}
+
+fn exact(path: &PathBuf, access: Access, origin: Origin) -> Option<Resolved> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
+    let pattern = path.display().to_string();
+    Some(Resolved {
+        path: path.clone(),
+        kind,
+        access,
+        matched: Matched::Exact,
+        origin,
+        pattern,
+        links: Vec::new(),
+    })
+}
+
+/// What decides about sandboxes must not be writable from inside one: configuration, wrapper
+/// scripts, this binary and bubblewrap.
+pub(super) fn protect_ourselves(
+    host: &Host,
+    config: &Config,
+    commands: &Commands,
+    resolver: &mut Resolver,
+    rules: &mut Vec<Resolved>,
+) {
+    let mut paths: Vec<PathBuf> = config.files.clone();
+    paths.extend(commands.scripts.iter().cloned());
+    paths.push(host.exe.clone());
+    paths.extend(host.search_path().iter().map(|dir| dir.join("bwrap")));
+    for path in paths {
+        let place = resolver.place(&path);
+        if place.kind != Kind::Missing {
+            rules.extend(exact(&place.path, Access::Ro, Origin::Default));
+        }
+    }
+    // The state directory holds trust and records; home is read-only, but it may lie elsewhere.
+    if let Some(state) = host.state_dir() {
+        let place = resolver.place(&state);
+        if place.kind == Kind::Dir {
+            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
+        }
+    }
+    // The layers of sessions: what one sandbox changed is no other one's to see.
+    if let Some(data) = host.data_dir() {
+        let place = resolver.place(&data);
+        if place.kind == Kind::Dir {
+            rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
+        }
+    }
+}
+
+/// Returns what the scan at the end of the run needs to know.
+pub(super) fn guarded(
+    config: &Config,
+    decisions: &Decisions,
+    roots: Vec<PathBuf>,
+    git: GitProtection,
+) -> Guarded {
+    let must_not_appear = |decision: &&Decision| {
+        let rule = &decision.rule;
+        rule.kind == Kind::Missing
+            && rule.access == Access::Ro
+            && rule.origin.layer() > Layer::Builtin
+    };
+    // The user's own configuration directory is among the protected files; where it exists it is
+    // read-only, and where nothing around it is writable it cannot appear.
+    let could_appear = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
+    let mut files: Vec<PathBuf> = config
+        .files
+        .iter()
+        .map(|path| with_real_parent(path))
+        .filter(|path| could_appear(path) && !path.is_dir())
+        .collect();
+    files.extend(
+        decisions.iter().filter(must_not_appear).map(|decision| decision.rule.path.clone()),
+    );
+    Guarded { roots, git, files }
+}
+
+fn with_real_parent(path: &Path) -> PathBuf {
+    let parent = path.parent().and_then(|parent| file::real(parent).ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.to_path_buf(),
+    }
+}
+
+/// Protected files in writable places: the kernel drops a mount when the host replaces the file
+/// under it, so these are watched and protected again.
+pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
+    let guarded = mounts.iter().filter(|mount| {
+        mount.kind == Kind::File
+            && mount.source == mount.target
+            && matches!(mount.view, View::ReadOnly | View::EmptyFile)
+    });
+    guarded.map(|mount| mount.target.clone()).collect()
+}
