@@ -51,6 +51,14 @@ pub struct Change {
     pub odd: Vec<Odd>,
 }
 
+impl Change {
+    /// Returns true when neither side is anything but a directory.
+    pub(crate) fn is_of_directory(&self) -> bool {
+        let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
+        is_dir(&self.before) && is_dir(&self.after)
+    }
+}
+
 /// One side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Side {

@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
-use sandbox_layers::git::Asker;
+use sandbox_git::scratch::ScratchGit;
 use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected, Shown};
 use sandbox_layers::session::Selector;
 use sandbox_protocol::{ExitCode, Hint};
@@ -63,7 +63,7 @@ pub(crate) fn open(name: Option<&str>, flags: &Flags, host: &Host) -> Result<Rev
 }
 
 /// Prepares the host's git for a review.
-fn git(review: &Review, host: &Host) -> Asker {
+fn git(review: &Review, host: &Host) -> ScratchGit {
     review.git(host.var("PATH").unwrap_or_default())
 }
 

@@ -95,8 +95,7 @@ impl<'p> Planner<'p> {
     /// Why a change waits until it is named.
     fn held(&self, change: &Change) -> Option<String> {
         // A directory runs nothing. What goes may have held something back, and counts.
-        let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
-        if is_dir(&change.before) && is_dir(&change.after) {
+        if change.is_of_directory() {
             return None;
         }
         let all_below = |top: &RelPath| {

@@ -7,6 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use sandbox_git::index::Index;
+use sandbox_git::layout::is_object;
+use sandbox_git::refs::{self, NO_OBJECT, RefValue};
+
 use super::batch::Task;
 use super::journal::{Journal, find};
 use super::place::{self, Look};
@@ -15,7 +19,7 @@ use super::{ApplyError, Target};
 use crate::RelPath;
 use crate::diff::Digest;
 use crate::host::{Found, HostTree, Kind};
-use crate::repository::{self, Index, Value};
+use crate::repository::git_dir_of;
 
 /// A git directory, by root and path.
 type Dir = (usize, PathBuf);
@@ -33,7 +37,7 @@ pub(super) struct Units {
 impl Units {
     pub(super) fn of(journal: &Journal, targets: &[Target<'_>]) -> Self {
         let dir = |step: &Step| {
-            let dir = repository::on_host(find(targets, step.root).host, &step.path)?;
+            let dir = git_dir_of(find(targets, step.root).host, &step.path)?;
             Some(((step.root, step.path.clone()), dir))
         };
         let of: BTreeMap<(usize, RelPath), PathBuf> =
@@ -55,15 +59,14 @@ impl Units {
     /// Returns true when undo need not stop at a step that is not as the apply left it: objects stay anyway,
     /// and a log only grows.
     pub(super) fn may_differ(&self, step: &Step) -> bool {
-        self.inner(step)
-            .is_some_and(|(_, inner)| inner.starts_with("logs") || repository::is_object(inner))
+        self.inner(step).is_some_and(|(_, inner)| inner.starts_with("logs") || is_object(inner))
     }
 
     /// Returns true when a step is not undone: objects of a repository that was there before, and logs and
     /// objects that are not as the apply left them.
     pub(super) fn stays(&self, step: &Step, host: &HostTree) -> Result<bool, ApplyError> {
         let Some((dir, inner)) = self.inner(step) else { return Ok(false) };
-        if repository::is_object(inner) && step.before.is_none() && !self.made.contains(&dir) {
+        if is_object(inner) && step.before.is_none() && !self.made.contains(&dir) {
             return Ok(true);
         }
         Ok(self.may_differ(step) && !place::is_after(host, &step.path, step.after.as_ref())?)
@@ -112,8 +115,7 @@ impl Units {
             let failed = |error| ApplyError::at(&step.path, error);
             if inner.starts_with("refs") && matches!(step.after, Some(Goal::File { .. })) {
                 let there = host.stat(&step.path).map_err(failed)?.is_some();
-                let packed =
-                    repository::packed_value(host, &dir.1, inner).map_err(failed)?.is_some();
+                let packed = refs::packed_value(host, &dir.1, inner).map_err(failed)?.is_some();
                 if !there && packed && self.made.contains(&dir) {
                     changed.push((step.root, step.path.clone()));
                 }
@@ -122,7 +124,7 @@ impl Units {
         }
         for (dir, names) in ours.iter().filter(|(dir, _)| self.made.contains(*dir)) {
             let failed = |source| ApplyError::Host { path: dir.1.clone(), source };
-            let refs = repository::of_host(find(targets, dir.0).host, &dir.1).map_err(failed)?;
+            let refs = refs::all(find(targets, dir.0).host, &dir.1).map_err(failed)?;
             let new = refs.keys().find(|name| !names.contains(Path::new(name)));
             let path = new.and_then(|name| RelPath::new(dir.1.join(name)));
             changed.extend(path.map(|path| (dir.0, path)));
@@ -194,7 +196,7 @@ fn same_index(
     read: impl FnOnce() -> Result<Box<dyn Read + Send>, ApplyError>,
 ) -> Result<bool, ApplyError> {
     let is_index = step.path.as_path().file_name().is_some_and(|name| name == "index");
-    if !is_index || repository::on_host(target.host, &step.path).is_none() {
+    if !is_index || git_dir_of(target.host, &step.path).is_none() {
         return Ok(false);
     }
     let Ok((mut file, _)) = target.host.open_file(&step.path) else { return Ok(false) };
@@ -207,18 +209,18 @@ fn same_index(
 }
 
 /// The value of a ref that the host keeps in `packed-refs` alone.
-fn packed(step: &Step, target: &Target<'_>) -> Result<Option<Value>, ApplyError> {
+fn packed(step: &Step, target: &Target<'_>) -> Result<Option<RefValue>, ApplyError> {
     let failed = |error| ApplyError::at(&step.path, error);
-    let Some(dir) = repository::on_host(target.host, &step.path) else { return Ok(None) };
+    let Some(dir) = git_dir_of(target.host, &step.path) else { return Ok(None) };
     let Ok(inner) = step.path.as_path().strip_prefix(&dir) else { return Ok(None) };
     if !inner.starts_with("refs") || target.host.stat(&step.path).map_err(failed)?.is_some() {
         return Ok(None);
     }
-    repository::packed_value(target.host, &dir, inner).map_err(failed)
+    refs::packed_value(target.host, &dir, inner).map_err(failed)
 }
 
 /// The value of a ref that a step writes.
-fn made_value(journal: &Journal, at: usize) -> Result<Option<Value>, ApplyError> {
+fn made_value(journal: &Journal, at: usize) -> Result<Option<RefValue>, ApplyError> {
     let step = &journal.steps[at];
     match &step.after {
         Some(Goal::File { source: Source::Journal, .. }) => parsed(journal.made(at)?, step),
@@ -226,16 +228,16 @@ fn made_value(journal: &Journal, at: usize) -> Result<Option<Value>, ApplyError>
     }
 }
 
-fn parsed(mut from: impl Read, step: &Step) -> Result<Option<Value>, ApplyError> {
+fn parsed(mut from: impl Read, step: &Step) -> Result<Option<RefValue>, ApplyError> {
     let mut text = Vec::new();
     from.read_to_end(&mut text).map_err(|error| ApplyError::at(&step.path, error))?;
-    Ok(Value::parse(&text))
+    Ok(RefValue::parse(&text))
 }
 
 /// The value that a ref had before the apply.
 #[derive(PartialEq, Eq)]
 enum Old {
-    Known(Option<Value>),
+    Known(Option<RefValue>),
     Unknown,
 }
 
@@ -256,11 +258,8 @@ fn old_value(journal: &Journal, step: &Step) -> Result<Old, ApplyError> {
     let mut text = Vec::new();
     let read = journal.made(at)?.read_to_end(&mut text);
     read.map_err(|error| ApplyError::at(&step.path, error))?;
-    let last = text.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty());
-    let id = last.and_then(|line| line.get(..40)).and_then(Value::parse);
-    Ok(id.map_or(Old::Unknown, |id| {
-        Old::Known(Some(id).filter(|id| id.id() != Some(repository::NO_OBJECT)))
-    }))
+    Ok(refs::before_last_change(&text)
+        .map_or(Old::Unknown, |id| Old::Known(Some(id).filter(|id| id.id() != Some(NO_OBJECT)))))
 }
 
 /// Returns the task that takes a packed ref back; nothing where the ref is a file of its own.
@@ -280,9 +279,9 @@ pub(super) fn unpack(
         let digest = Some(Digest::of(&line));
         return Ok(Some(Task::File(Box::new(std::io::Cursor::new(line)), digest, look(None))));
     }
-    let Some(dir) = repository::on_host(target.host, &step.path) else { return Ok(None) };
+    let Some(dir) = git_dir_of(target.host, &step.path) else { return Ok(None) };
     let inner = step.path.as_path().strip_prefix(&dir).unwrap_or(step.path.as_path());
-    let text = repository::packed_without(target.host, &dir, inner).map_err(failed)?;
+    let text = refs::packed_without(target.host, &dir, inner).map_err(failed)?;
     let Some(path) = RelPath::new(dir.join("packed-refs")) else { return Ok(None) };
     let found = target.host.stat(&path).map_err(failed)?;
     Ok(Some(Task::Rewrite(path, text, look(found.as_ref()))))

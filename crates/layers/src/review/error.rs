@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::apply::ApplyError;
 use crate::diff::DiffError;
-use crate::git::GitError;
+use crate::git::InspectError;
 use crate::session::SessionError;
 
 /// Failure to review a session.
@@ -60,9 +60,9 @@ pub enum ReviewError {
     /// An interrupted apply cannot be completed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
-    /// Git cannot answer.
+    /// The commits of the session cannot be inspected.
     #[error(transparent)]
-    Git(#[from] GitError),
+    Git(#[from] InspectError),
 }
 
 impl ReviewError {

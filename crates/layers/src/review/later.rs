@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use sandbox_core::inspect;
+use sandbox_git::layout::is_obeyed_in_bare;
 
 use super::open::OpenRoot;
 use crate::RelPath;
@@ -11,21 +12,19 @@ use crate::diff::{Change, Side};
 
 /// Largest `package.json` that is read.
 const MAX_JSON: u64 = 1 << 20;
+const BARE: &str = "git would take its directory for a repository and obey it";
 
 impl OpenRoot {
     /// Returns the reason for which a file of this path runs code later, if it does.
     pub(super) fn later(&self, path: &RelPath) -> Option<String> {
-        let why = inspect::runs_later(path.as_path()).or_else(|| self.bare(path))?;
+        let bare = || is_obeyed_in_bare(path.as_path(), |path| self.exists(path)).then_some(BARE);
+        let why = inspect::runs_later(path.as_path()).or_else(bare)?;
         (!self.is_harmless(path)).then(|| why.to_owned())
     }
 
     /// Returns the reason for which a change runs code later. Directories run nothing.
     pub fn change_later(&self, change: &Change) -> Option<String> {
-        let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
-        if is_dir(&change.before) && is_dir(&change.after) {
-            return None;
-        }
-        self.later(&change.path)
+        if change.is_of_directory() { None } else { self.later(&change.path) }
     }
 
     /// Returns true for a `package.json` whose content runs nothing.
@@ -42,25 +41,9 @@ impl OpenRoot {
         read.is_ok() && inspect::is_harmless(name, &text)
     }
 
-    /// Finds a file that git obeys because its directory is shaped like a repository, whatever its name.
-    fn bare(&self, path: &RelPath) -> Option<&'static str> {
-        let path = path.as_path();
-        for dir in path.ancestors().skip(1) {
-            let inside = path.strip_prefix(dir).ok()?;
-            let obeyed = inside == "config" || inside.starts_with("hooks") || inside == "commondir";
-            if obeyed
-                && self.has(dir, "HEAD")
-                && (self.has(dir, "refs") || self.has(dir, "commondir"))
-            {
-                return Some("git would take its directory for a repository and obey it");
-            }
-        }
-        None
-    }
-
-    /// Returns true when an apply leaves a name in a directory: from the host or from the layer.
-    fn has(&self, dir: &Path, name: &str) -> bool {
-        let Some(path) = RelPath::new(dir.join(name)) else { return false };
+    /// Returns true when an apply leaves something at a path: from the host or from the layer.
+    fn exists(&self, path: &Path) -> bool {
+        let Some(path) = RelPath::new(path) else { return false };
         match self.changes.get(&path) {
             Some(change) => change.after.is_some(),
             None => self.host.stat(&path).is_ok_and(|found| found.is_some()),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sandbox_git::scratch::ScratchGit;
+
 use super::error::ReviewError;
 use super::line::Status;
 use super::open::{OpenRoot, Review};
@@ -9,7 +11,7 @@ use super::repository::{self, Effect};
 use super::select::Selected;
 use crate::RelPath;
 use crate::apply::{self, ApplyError, Goal, Plan, Step, Wish};
-use crate::git::{Asker, Repository};
+use crate::git::Repository;
 use crate::host::{self, Kind};
 
 /// Deletions up to this number need no confirmation.
@@ -18,7 +20,11 @@ const FEW: usize = 100;
 const A_FEW: usize = 10;
 
 /// Plans an apply of everything that is selected.
-pub fn plan(roots: &[OpenRoot], selected: &Selected, git: &Asker) -> Result<Plan, ReviewError> {
+pub fn plan(
+    roots: &[OpenRoot],
+    selected: &Selected,
+    git: &ScratchGit,
+) -> Result<Plan, ReviewError> {
     let mut plan = Plan::default();
     for root in roots {
         let Some(mut wish) = selected.wish(root.number) else { continue };
@@ -36,7 +42,7 @@ impl Review {
         &self,
         root: &mut OpenRoot,
         wish: Wish,
-        git: &Asker,
+        git: &ScratchGit,
     ) -> Result<Plan, ReviewError> {
         self.compare(root)?;
         repository::inspect(git, std::slice::from_mut(root))?;
@@ -45,7 +51,7 @@ impl Review {
 }
 
 /// Plans files, and each repository as a unit: those that are removed first, the others last.
-fn plan_root(root: &OpenRoot, mut wish: Wish, git: &Asker) -> Result<Plan, ApplyError> {
+fn plan_root(root: &OpenRoot, mut wish: Wish, git: &ScratchGit) -> Result<Plan, ApplyError> {
     let changes = &root.changes;
     let apart = changes.list.iter().map(|change| &change.path);
     wish.apart = apart.filter(|path| !root.is_file(path.as_path())).cloned().collect();

@@ -5,32 +5,32 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sandbox_core::inspect;
+use sandbox_git::scratch::ScratchGit;
 
 use super::error::ReviewError;
 use super::open::{OpenRoot, Review};
-use crate::git::{Asker, Judge, Repository};
+use crate::git::Repository;
 
 /// Reviews of this process so far: two of one session must not share a scratch directory.
 static REVIEWS: AtomicU64 = AtomicU64::new(0);
 
 impl Review {
     /// Finds git in a search path, and prepares it for the repositories of the session.
-    pub fn git(&self, search_path: &OsStr) -> Asker {
+    pub fn git(&self, search_path: &OsStr) -> ScratchGit {
         let (pid, number) = (std::process::id(), REVIEWS.fetch_add(1, Ordering::Relaxed));
         let scratch = self.session.dir().join(format!("git-{pid}-{number}"));
         let dirs = std::env::split_paths(search_path).filter(|dir| dir.is_absolute());
         let program = { dirs }.map(|dir| dir.join("git")).find(|git| git.is_file());
-        Asker::new(program, scratch)
+        ScratchGit::new(program, scratch)
     }
 }
 
 /// Finds the commits of all repositories, and the files in them that run code later.
-pub fn inspect(git: &Asker, roots: &mut [OpenRoot]) -> Result<(), ReviewError> {
-    let judge = Judge { later: &inspect::runs_later, harmless: &inspect::is_harmless };
+pub fn inspect(git: &ScratchGit, roots: &mut [OpenRoot]) -> Result<(), ReviewError> {
     for root in roots {
         let mut repositories = std::mem::take(&mut root.repositories);
         for repository in &mut repositories {
-            git.look(&root.view(), repository, &judge)?;
+            repository.inspect(git, &root.view(), &guard::runs_later, &guard::is_harmless)?;
         }
         repositories.retain(|repository| !repository.is_empty());
         root.repositories = repositories;
@@ -66,8 +66,10 @@ impl OpenRoot {
                 Effect::Internal
             };
         }
-        if let Some(change) = repository.refs.iter().find(|one| Path::new(&one.name) == inner) {
-            return Effect::Visible(Repository::words(change));
+        if let Some(change) =
+            repository.changes.refs.iter().find(|one| Path::new(&one.name) == inner)
+        {
+            return Effect::Visible(change.describe());
         }
         let state = ["HEAD", "index", "packed-refs"].iter().any(|name| inner.ends_with(name));
         if state && !inner.starts_with("logs") && !inner.starts_with("refs") {

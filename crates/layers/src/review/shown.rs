@@ -3,12 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbox_git::changes::{Held, HostChange, RefChange};
+use sandbox_git::refs::{RefValue, short};
 use sandbox_linux::escape::{name, visible};
 
 use super::open::OpenRoot;
 use super::select::Selected;
 use crate::diff::Change;
-use crate::git::{Held, Meanwhile, RefChange, Repository, Value, short};
+use crate::git::Repository;
 
 /// Returns the path of a change as the user would type it: relative below the working directory,
 /// else in full.
@@ -51,11 +53,11 @@ impl<'r> Shown<'r> {
         if !repository.gone.is_empty() {
             return vec![["D".into(), self.name(here), "the repository".into()]];
         }
-        let refs = repository.refs.iter().map(|change| {
-            let words = visible(&Repository::words(change));
+        let refs = repository.changes.refs.iter().map(|change| {
+            let words = visible(&change.describe());
             [letter(change).to_string(), self.path(&change.name, here), words]
         });
-        let checkouts = repository.checkouts.iter().flat_map(|checkout| {
+        let checkouts = repository.changes.checkouts.iter().flat_map(|checkout| {
             let head = checkout.head.as_ref().map(|change| {
                 let words =
                     format!("{} -> {}", value(change.before.as_ref()), value(Some(&change.after)));
@@ -70,6 +72,7 @@ impl<'r> Shown<'r> {
             })
         });
         let invalid = repository
+            .changes
             .invalid
             .iter()
             .map(|(inner, why)| ["!".to_owned(), self.path(inner, here), visible(why)]);
@@ -79,15 +82,15 @@ impl<'r> Shown<'r> {
     /// Returns the refs that bring files that run code later, each with the reason.
     pub fn held(&self, here: &Path) -> Vec<(String, String)> {
         let refs =
-            self.repository.refs.iter().flat_map(|change| {
+            self.repository.changes.refs.iter().flat_map(|change| {
                 change.held.iter().map(|held| (PathBuf::from(&change.name), held))
             });
-        let indexes = self.repository.checkouts.iter().flat_map(|checkout| {
+        let indexes = self.repository.changes.checkouts.iter().flat_map(|checkout| {
             let held = checkout.index.iter().flat_map(|index| &index.held);
             held.map(|held| (checkout.prefix.join("index"), held))
         });
         let words =
-            |(inner, held): (PathBuf, &Held)| (self.path(inner, here), visible(&held.words()));
+            |(inner, held): (PathBuf, &Held)| (self.path(inner, here), visible(&held.describe()));
         refs.chain(indexes).map(words).collect()
     }
 
@@ -96,9 +99,9 @@ impl<'r> Shown<'r> {
         let new = if self.repository.is_new { "new repository" } else { "repository" };
         let mut lines = vec![format!("{new} {}", self.name(here))];
         let mut rows = self.rows(here).into_iter();
-        for change in &self.repository.refs {
+        for change in &self.repository.changes.refs {
             let Some([letter, path, words]) = rows.next() else { break };
-            let meanwhile = if change.host == Meanwhile::Changed {
+            let meanwhile = if change.host == HostChange::Changed {
                 "  (changed on the host meanwhile)"
             } else {
                 ""
@@ -113,7 +116,7 @@ impl<'r> Shown<'r> {
             if more > 0 {
                 lines.push(format!("      … and {more} more; `diff --json` lists up to 1000"));
             }
-            let held = change.held.iter().map(|held| visible(&held.words()));
+            let held = change.held.iter().map(|held| visible(&held.describe()));
             lines.extend(held.map(|held| format!("      runs code later: {held}")));
             lines.extend(
                 change.refused.iter().map(|why| format!("      refused: {}", visible(why))),
@@ -121,7 +124,11 @@ impl<'r> Shown<'r> {
         }
         lines.extend(rows.map(|[letter, path, words]| format!("  {letter} {path}  {words}")));
         lines.extend(
-            self.repository.refused.iter().map(|why| format!("  refused: {}", visible(why))),
+            self.repository
+                .changes
+                .refused
+                .iter()
+                .map(|why| format!("  refused: {}", visible(why))),
         );
         lines
     }
@@ -135,10 +142,6 @@ fn letter(change: &RefChange) -> char {
     }
 }
 
-fn value(value: Option<&Value>) -> &str {
-    match value {
-        None => "nothing",
-        Some(Value::Id(id)) => short(id),
-        Some(Value::Symbolic(name)) => name,
-    }
+fn value(value: Option<&RefValue>) -> &str {
+    value.map_or("nothing", RefValue::short)
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use sandbox_core::Host;
+use sandbox_git::scratch::ScratchGit;
 use sandbox_layers::apply::{Left, Plan, Status};
-use sandbox_layers::git::Asker;
 use sandbox_layers::review::{
     self, OpenRoot, PlanReport, Resumed, Review, ReviewError, Selected, deletions_to_confirm,
 };
@@ -82,7 +82,7 @@ fn decide(
     opened: &Review,
     roots: &mut [OpenRoot],
     selected: &Selected,
-    git: &Asker,
+    git: &ScratchGit,
     asked: &Apply,
     here: &Path,
     io: &mut Stdio<'_>,

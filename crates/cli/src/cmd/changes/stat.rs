@@ -51,7 +51,7 @@ pub(crate) fn table(
         2 if text.ends_with(['+', '-']) => signs(text, io),
         _ => text.to_owned(),
     };
-    let refs: usize = shown.iter().map(|shown| shown.repository.refs.len()).sum();
+    let refs: usize = shown.iter().map(|shown| shown.repository.changes.refs.len()).sum();
     let refs = match refs {
         0 => String::new(),
         1 => ", 1 ref of git".into(),

@@ -1,10 +1,12 @@
 //! The changes of a git repository as data.
 
+use sandbox_git::changes::{Checkout, Held, HostChange, RefChange};
+use sandbox_git::refs::RefValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::PathText;
-use crate::git::{Checkout, Held, Meanwhile, RefChange, Repository, Value};
+use crate::git::Repository;
 use crate::review::line::Status;
 use crate::review::open::OpenRoot;
 
@@ -36,9 +38,9 @@ impl RepositoryReport {
             root: root.host.path().into(),
             path: repository.dir.as_path().into(),
             status,
-            refs: repository.refs.iter().map(RefReport::from).collect(),
-            checkouts: repository.checkouts.iter().map(CheckoutReport::from).collect(),
-            refused: repository.refused.clone(),
+            refs: repository.changes.refs.iter().map(RefReport::from).collect(),
+            checkouts: repository.changes.checkouts.iter().map(CheckoutReport::from).collect(),
+            refused: repository.changes.refused.clone(),
         }
     }
 }
@@ -76,7 +78,7 @@ impl From<&RefChange> for RefReport {
             new_commits: change.count,
             commits: commits.collect(),
             runs_later: change.held.iter().map(HeldReport::from).collect(),
-            host_changed: change.host == Meanwhile::Changed,
+            host_changed: change.host == HostChange::Changed,
             refused: change.refused.clone(),
         }
     }
@@ -140,8 +142,8 @@ pub struct HeadReport {
     pub after: Option<String>,
 }
 
-fn full(value: Option<&Value>) -> Option<String> {
+fn full(value: Option<&RefValue>) -> Option<String> {
     match value? {
-        Value::Id(text) | Value::Symbolic(text) => Some(text.clone()),
+        RefValue::Id(text) | RefValue::Symbolic(text) => Some(text.clone()),
     }
 }

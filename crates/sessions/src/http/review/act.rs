@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use axum::http::StatusCode;
+use sandbox_git::scratch::ScratchGit;
 use sandbox_layers::RelPath;
 use sandbox_layers::apply::{Changed, Plan, Undone};
-use sandbox_layers::git::Asker;
 use sandbox_layers::review::{
     self, Counted, DiffReport, LeftOut, LeftReport, OpenRoot, Patch, PlanReport, Review, Selected,
     deletions_to_confirm,
@@ -19,7 +19,10 @@ use crate::http::wire::{Applied, Apply, Blocking, Discard, Discarded, Problem, R
 const LARGEST: usize = 64 << 20;
 
 /// Returns the roots of a session with their commits, the selected part of them, and git.
-fn open(call: &Call<'_>, paths: &[String]) -> Result<(Vec<OpenRoot>, Selected, Asker), Refused> {
+fn open(
+    call: &Call<'_>,
+    paths: &[String],
+) -> Result<(Vec<OpenRoot>, Selected, ScratchGit), Refused> {
     let mut roots = call.review.roots()?;
     let git = call.review.git(&call.shared.search_path);
     review::inspect(&git, &mut roots)?;

@@ -1,4 +1,4 @@
-//! Git's index: the entries, without what only speeds git up.
+//! Git's index: the entries, without the data that only speeds git up.
 //!
 //! Format: <https://git-scm.com/docs/index-format>. Stat data, the cache tree and the other optional
 //! extensions are left out: two indexes with the same entries are the same for the user.
@@ -18,30 +18,30 @@ const STORED: u16 = 0x6000;
 /// Extensions that change what the entries mean have a name in lower case.
 const OPTIONAL: std::ops::RangeInclusive<u8> = b'A'..=b'Z';
 
-/// One entry, known by its path and stage.
+/// Entry of an index, known by its path and stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct IndexEntry {
     /// Type and permission bits.
-    pub(crate) mode: u32,
+    pub mode: u32,
     /// The object, in hexadecimal.
-    pub(crate) id: String,
+    pub id: String,
     /// Flags of version 3.
     extended: u16,
-    /// True when the user told git not to look at the file.
+    /// The flag `assume-valid`: the user told git not to look at the file.
     assume_valid: bool,
     stat: [u8; STAT],
 }
 
-/// The entries by path and stage.
+/// Entries of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Index {
-    /// All of them.
-    pub(crate) entries: BTreeMap<(Vec<u8>, u8), Entry>,
+pub struct Index {
+    /// Entries by path and stage.
+    pub entries: BTreeMap<(Vec<u8>, u8), IndexEntry>,
 }
 
-impl Entry {
+impl IndexEntry {
     /// Returns true for a commit of another repository.
-    pub(crate) fn is_submodule(&self) -> bool {
+    pub fn is_submodule(&self) -> bool {
         self.mode & 0o170_000 == 0o160_000
     }
 
@@ -51,8 +51,8 @@ impl Entry {
 }
 
 impl Index {
-    /// Reads an index; nothing where it is damaged, or depends on another file.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Parses an index. Returns nothing if it is damaged, or depends on another file.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let body = bytes.get(..bytes.len().checked_sub(ID)?)?;
         let mut from = Reader { bytes: body, at: 0 };
         if from.take(4)? != b"DIRC" {
@@ -81,12 +81,12 @@ impl Index {
     }
 
     /// Returns true while a merge is unfinished.
-    pub(crate) fn is_unmerged(&self) -> bool {
+    pub fn is_unmerged(&self) -> bool {
         self.entries.keys().any(|(_, stage)| *stage != 0)
     }
 
-    /// The paths that differ, with this index's entry where it has one.
-    pub(crate) fn differs<'i>(&'i self, other: &'i Self) -> Vec<(&'i [u8], Option<&'i Entry>)> {
+    /// Returns the paths that differ, with this index's entry if it has one.
+    pub fn differs<'i>(&'i self, other: &'i Self) -> Vec<(&'i [u8], Option<&'i IndexEntry>)> {
         let mut found = Vec::new();
         for (key, entry) in &self.entries {
             if !other.entries.get(key).is_some_and(|theirs| theirs.is(entry)) {
@@ -98,9 +98,9 @@ impl Index {
         found
     }
 
-    /// An index of version 2 or 3 with these entries. Stat data, and the user's wish not to look at
-    /// a file, come from `host` where it has the same entry: those of the session mean nothing here.
-    pub(crate) fn write(&self, host: &Self) -> Vec<u8> {
+    /// Writes an index of version 2 or 3 with these entries. Stat data and the flag `assume-valid` come
+    /// from `host` where it has the same entry: those of the session mean nothing there.
+    pub fn write(&self, host: &Self) -> Vec<u8> {
         let extended = self.entries.values().any(|entry| entry.extended != 0);
         let mut bytes = b"DIRC".to_vec();
         bytes.extend(if extended { 3_u32 } else { 2 }.to_be_bytes());
@@ -117,8 +117,8 @@ impl Index {
 
 fn write_entry(
     (path, stage): &(Vec<u8>, u8),
-    entry: &Entry,
-    known: Option<&Entry>,
+    entry: &IndexEntry,
+    known: Option<&IndexEntry>,
     bytes: &mut Vec<u8>,
 ) {
     let start = bytes.len();
@@ -165,7 +165,7 @@ impl<'b> Reader<'b> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    fn entry(&mut self, version: u32, last: &[u8]) -> Option<((Vec<u8>, u8), Entry)> {
+    fn entry(&mut self, version: u32, last: &[u8]) -> Option<((Vec<u8>, u8), IndexEntry)> {
         let begin = self.at;
         let stat: [u8; STAT] = self.take(STAT)?.try_into().ok()?;
         let mode = u32::from_be_bytes(stat[24..28].try_into().ok()?);
@@ -175,10 +175,10 @@ impl<'b> Reader<'b> {
         let path = if version == 4 { self.shared_name(last)? } else { self.name(begin)? };
         let stage = u8::try_from((flags & STAGE) >> 12).ok()?;
         let assume_valid = flags & ASSUME_VALID != 0;
-        Some(((path, stage), Entry { mode, id, extended, assume_valid, stat }))
+        Some(((path, stage), IndexEntry { mode, id, extended, assume_valid, stat }))
     }
 
-    /// A name that ends with one to eight zero bytes, so that entries are multiples of eight.
+    /// Reads a name that ends with one to eight zero bytes, so that entries are multiples of eight.
     fn name(&mut self, start: usize) -> Option<Vec<u8>> {
         let length = self.bytes.get(self.at..)?.iter().position(|byte| *byte == 0)?;
         let name = self.take(length)?.to_vec();
@@ -187,7 +187,7 @@ impl<'b> Reader<'b> {
         Some(name)
     }
 
-    /// A name of version 4: how much of the last name goes, then the rest.
+    /// Reads a name of version 4: how much of the last name goes, then the rest.
     fn shared_name(&mut self, last: &[u8]) -> Option<Vec<u8>> {
         let mut byte = *self.take(1)?.first()?;
         let mut strip = usize::from(byte & 0x7f);

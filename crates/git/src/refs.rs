@@ -1,29 +1,35 @@
-//! Refs as git stores them in files: loose ones, `packed-refs`, and what a valid name is.
+//! Refs as git stores them in files: loose ones, `packed-refs` and their logs, and the rules for names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::RelPath;
-use crate::host::{HostTree, Kind, is_absent};
+use sandbox_linux::tree::Kind;
+
+use crate::files::{Files, ListFiles};
 
 /// Larger files hold no refs.
-pub(crate) const MAX_REFS: u64 = 64 << 20;
+pub const MAX_REFS: u64 = 64 << 20;
 /// A loose ref or `HEAD` is one line.
-const MAX_LINE: u64 = 8192;
+pub(crate) const MAX_LINE: u64 = 8192;
+/// Identity of the lines that are added to logs.
+const LOG_IDENTITY: &str = "agent-sandbox <agent-sandbox>";
+/// Length of an object name.
+pub(crate) const ID_LENGTH: usize = 40;
+/// The object name that logs use for "no object".
+pub const NO_OBJECT: &str = "0000000000000000000000000000000000000000";
 
-/// Target of a ref.
+/// Value of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum RefValue {
     /// An object, in hexadecimal.
     Id(String),
     /// Another ref.
     Symbolic(String),
 }
 
-impl Value {
-    /// Reads the content of a loose ref; nothing where git would not take it.
+impl RefValue {
+    /// Parses the content of a loose ref. Returns nothing if git would not accept it.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?.trim_end_matches(['\n', '\r', ' ', '\t']);
         if let Some(name) = text.strip_prefix("ref:") {
@@ -33,7 +39,7 @@ impl Value {
         is_id(text).then(|| Self::Id(text.to_owned()))
     }
 
-    /// The content of a loose ref.
+    /// Returns the content of a loose ref.
     pub fn line(&self) -> String {
         match self {
             Self::Id(id) => format!("{id}\n"),
@@ -41,21 +47,34 @@ impl Value {
         }
     }
 
-    /// The object that it names itself.
+    /// Returns the object, unless the ref is symbolic.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Id(id) => Some(id),
             Self::Symbolic(_) => None,
         }
     }
+
+    /// Returns the value for display: the first characters of an object name, or the name of a ref.
+    pub fn short(&self) -> &str {
+        match self {
+            Self::Id(id) => short(id),
+            Self::Symbolic(name) => name,
+        }
+    }
+}
+
+/// Returns the first characters of an object name.
+pub fn short(id: &str) -> &str {
+    id.get(..10).unwrap_or(id)
 }
 
 /// Returns true for the name of an object, as git writes it.
 pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == ID_LENGTH && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns true when git takes a name for a ref: `git check-ref-format`.
+/// Returns true when git accepts a name for a ref: `git check-ref-format`.
 pub(crate) fn is_name(name: &str) -> bool {
     let lock = |part: &str| part.as_bytes().ends_with(b".lock");
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !lock(part);
@@ -69,17 +88,17 @@ pub(crate) fn is_name(name: &str) -> bool {
         && !name.ends_with('.')
 }
 
-/// The refs of a `packed-refs` file. Lines that git would not take are left out.
-pub(crate) fn packed(text: &[u8]) -> BTreeMap<String, Value> {
+/// Parses a `packed-refs` file. Lines that git would not accept are left out.
+pub fn packed(text: &[u8]) -> BTreeMap<String, RefValue> {
     let line = |line: &[u8]| {
         let (id, name) = std::str::from_utf8(line).ok()?.split_once(' ')?;
-        (is_id(id) && is_name(name)).then(|| (name.to_owned(), Value::Id(id.to_owned())))
+        (is_id(id) && is_name(name)).then(|| (name.to_owned(), RefValue::Id(id.to_owned())))
     };
     text.split(|byte| *byte == b'\n').filter_map(line).collect()
 }
 
-/// A `packed-refs` file without some refs.
-pub(crate) fn without(text: &[u8], gone: &dyn Fn(&str) -> bool) -> Vec<u8> {
+/// Removes some refs from a `packed-refs` file.
+pub fn without(text: &[u8], gone: &dyn Fn(&str) -> bool) -> Vec<u8> {
     let (mut kept, mut skip) = (Vec::new(), false);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         // The line after a tag says what it points to.
@@ -94,27 +113,22 @@ pub(crate) fn without(text: &[u8], gone: &dyn Fn(&str) -> bool) -> Vec<u8> {
     kept
 }
 
-/// All refs of a repository of the host.
-pub(crate) fn of_host(host: &HostTree, dir: &Path) -> io::Result<BTreeMap<String, Value>> {
-    let mut refs = match host_file(host, &dir.join("packed-refs"), MAX_REFS)? {
+/// Returns all refs of the git directory at `dir`.
+pub fn all<F: ListFiles>(files: &F, dir: &Path) -> Result<BTreeMap<String, RefValue>, F::Error> {
+    let mut refs = match files.read(&dir.join("packed-refs"), MAX_REFS)? {
         Some(text) => packed(&text),
         None => BTreeMap::new(),
     };
     let mut todo = vec![PathBuf::from("refs")];
     while let Some(below) = todo.pop() {
-        let Some(path) = RelPath::new(dir.join(&below)) else { continue };
-        let names = match host.list(&path) {
-            Err(error) if is_absent(&error) => continue,
-            names => names?,
-        };
-        for name in names {
+        for name in files.list(&dir.join(&below))? {
             let inner = below.join(&name);
-            let Some(path) = RelPath::new(dir.join(&inner)) else { continue };
-            match host.stat(&path)?.map(|found| found.kind) {
+            let path = dir.join(&inner);
+            match files.kind(&path)? {
                 Some(Kind::Dir) => todo.push(inner),
                 Some(Kind::File) => {
-                    let value = host_file(host, &dir.join(&inner), MAX_LINE)?;
-                    let value = value.and_then(|text| Value::parse(&text));
+                    let value = files.read(&path, MAX_LINE)?;
+                    let value = value.and_then(|text| RefValue::parse(&text));
                     if let (Some(name), Some(value)) = (as_name(&inner), value) {
                         refs.insert(name, value);
                     }
@@ -126,32 +140,66 @@ pub(crate) fn of_host(host: &HostTree, dir: &Path) -> io::Result<BTreeMap<String
     Ok(refs)
 }
 
-/// The value of a ref in the host's `packed-refs`.
-pub(crate) fn packed_value(host: &HostTree, dir: &Path, name: &Path) -> io::Result<Option<Value>> {
+/// Returns the refs and `HEAD` of the git directory at `dir`.
+pub fn all_with_head<F: ListFiles>(
+    files: &F,
+    dir: &Path,
+) -> Result<BTreeMap<String, RefValue>, F::Error> {
+    let mut refs = all(files, dir)?;
+    let head = files.read(&dir.join("HEAD"), MAX_LINE)?;
+    refs.extend(head.and_then(|text| RefValue::parse(&text)).map(|value| ("HEAD".into(), value)));
+    Ok(refs)
+}
+
+/// Returns the value of a ref in the `packed-refs` of the git directory at `dir`.
+pub fn packed_value<F: Files>(
+    files: &F,
+    dir: &Path,
+    name: &Path,
+) -> Result<Option<RefValue>, F::Error> {
     let Some(name) = as_name(name) else { return Ok(None) };
-    let text = host_file(host, &dir.join("packed-refs"), MAX_REFS)?;
+    let text = files.read(&dir.join("packed-refs"), MAX_REFS)?;
     Ok(text.and_then(|text| packed(&text).remove(&name)))
 }
 
-/// The host's `packed-refs` without one ref.
-pub(crate) fn packed_without(host: &HostTree, dir: &Path, name: &Path) -> io::Result<Vec<u8>> {
-    let text = host_file(host, &dir.join("packed-refs"), MAX_REFS)?.unwrap_or_default();
+/// Returns the `packed-refs` of the git directory at `dir` without one ref.
+pub fn packed_without<F: Files>(files: &F, dir: &Path, name: &Path) -> Result<Vec<u8>, F::Error> {
+    let text = files.read(&dir.join("packed-refs"), MAX_REFS)?.unwrap_or_default();
     Ok(without(&text, &|one| Path::new(one) == name))
 }
 
-/// A file of the host up to a size; nothing where there is none.
-pub(crate) fn host_file(host: &HostTree, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let Some(path) = RelPath::new(path) else { return Ok(None) };
-    match host.stat(&path)? {
-        Some(found) if found.kind == Kind::File && found.stamp.size <= limit => {}
-        _ => return Ok(None),
+/// Returns the object that a value leads to, given all refs.
+pub fn resolve<'r>(
+    value: Option<&'r RefValue>,
+    refs: &'r BTreeMap<String, RefValue>,
+) -> Option<&'r str> {
+    match value? {
+        RefValue::Symbolic(name) => refs.get(name).and_then(RefValue::id),
+        RefValue::Id(id) => Some(id),
     }
-    let mut text = Vec::new();
-    host.open_file(&path)?.0.take(limit).read_to_end(&mut text)?;
-    Ok(Some(text))
 }
 
-/// The name of a ref that lies at this path of a repository.
+/// Returns the line that git adds to the log of a ref when its value changes.
+pub fn log_line(before: Option<&str>, after: Option<&str>, time: u64, message: &str) -> String {
+    let [before, after] = [before, after].map(|id| id.unwrap_or(NO_OBJECT));
+    format!("{before} {after} {LOG_IDENTITY} {time} +0000\t{message}\n")
+}
+
+/// Returns the value that a ref had before the last change in its log.
+pub fn before_last_change(log: &[u8]) -> Option<RefValue> {
+    last_line(log)?.get(..ID_LENGTH).and_then(RefValue::parse)
+}
+
+/// Returns the value that a ref had after the last change in its log.
+pub(crate) fn after_last_change(log: &[u8]) -> Option<RefValue> {
+    last_line(log)?.get(ID_LENGTH + 1..2 * ID_LENGTH + 1).and_then(RefValue::parse)
+}
+
+fn last_line(log: &[u8]) -> Option<&[u8]> {
+    log.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty())
+}
+
+/// Returns the name of the ref that lies at this path of a git directory.
 pub(crate) fn as_name(path: &Path) -> Option<String> {
     path.to_str().filter(|name| is_name(name)).map(str::to_owned)
 }

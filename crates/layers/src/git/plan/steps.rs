@@ -5,19 +5,22 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::super::{RefChange, Value};
-use super::{Packed, Taken, Taker, WHO};
+use sandbox_git::changes::{RefChange, with_changes};
+use sandbox_git::files::Files;
+use sandbox_git::refs::{MAX_REFS, RefValue, log_line, packed, resolve, without};
+use sandbox_git::scratch::Pack;
+
+use super::{Taken, Taker};
 use crate::RelPath;
 use crate::apply::{ApplyError, Goal, Made, Source, Step, was};
 use crate::diff::Digest;
 use crate::host::{HostTree, Kind};
-use crate::repository::{MAX_REFS, NO_OBJECT, host_file, packed, without};
 
 /// Makes the steps of one repository.
 pub(super) struct Maker<'m, 't> {
     pub(super) taker: &'m mut Taker<'t>,
     /// The host's refs.
-    pub(super) host: BTreeMap<String, Value>,
+    pub(super) host: BTreeMap<String, RefValue>,
     pub(super) steps: Vec<Step>,
     /// Directories that will be there.
     pub(super) dirs: BTreeSet<RelPath>,
@@ -31,14 +34,14 @@ pub(super) type Clash = Option<(PathBuf, String)>;
 impl Maker<'_, '_> {
     pub(super) fn all(
         &mut self,
-        pack: Option<Packed>,
+        pack: Option<Pack>,
         taken: &Taken<'_>,
     ) -> Result<Clash, ApplyError> {
         if self.taker.repository.is_new {
             for dir in ["objects/pack", "refs/heads"] {
                 self.parents(&Path::new(dir).join("x"))?;
             }
-            if let Some(text) = &self.taker.repository.shallow {
+            if let Some(text) = &self.taker.repository.changes.shallow {
                 self.write("shallow", text.clone())?;
             }
         }
@@ -122,7 +125,7 @@ impl Maker<'_, '_> {
         Ok(true)
     }
 
-    fn copy(&mut self, pack: &Packed, end: &str) -> Result<(), ApplyError> {
+    fn copy(&mut self, pack: &Pack, end: &str) -> Result<(), ApplyError> {
         let name = format!("pack-{}.{end}", pack.name);
         let (inner, from) = (Path::new("objects/pack").join(&name), pack.dir.join(&name));
         let Some(path) = self.path(&inner) else { return Ok(()) };
@@ -157,7 +160,7 @@ impl Maker<'_, '_> {
             .map(|change| change.name.as_str())
             .collect();
         let packed_refs = self.taker.repository.dir.join("packed-refs");
-        let text = host_file(self.host(), &packed_refs, MAX_REFS)
+        let text = Files::read(self.host(), &packed_refs, MAX_REFS)
             .map_err(|source| ApplyError::Host { path: packed_refs, source })?;
         if let Some(text) =
             text.filter(|text| packed(text).keys().any(|name| gone.contains(name.as_str())))
@@ -206,58 +209,45 @@ impl Maker<'_, '_> {
             self.write("logs/refs/stash", lines)?;
             return Ok(());
         }
-        let id = |value: &Option<Value>| value.as_ref().and_then(Value::id).map(str::to_owned);
-        self.log_line(Path::new("logs").join(&change.name), id(&change.before), id(&change.after))
+        let [before, after] =
+            [&change.before, &change.after].map(|value| value.as_ref().and_then(RefValue::id));
+        self.log_line(Path::new("logs").join(&change.name), before, after)
     }
 
     fn log_line(
         &mut self,
         inner: PathBuf,
-        before: Option<String>,
-        after: Option<String>,
+        before: Option<&str>,
+        after: Option<&str>,
     ) -> Result<(), ApplyError> {
         let Some(path) = self.path(&inner) else { return Ok(()) };
         let failed = |source| ApplyError::at(&path, source);
-        let old = host_file(self.host(), path.as_path(), u64::MAX).map_err(failed)?;
+        let old = Files::read(self.host(), path.as_path(), u64::MAX).map_err(failed)?;
         let is_work_tree = self.taker.repository.dir.ends_with(".git");
         if before == after || (old.is_none() && !is_work_tree) {
             return Ok(());
         }
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let [before, after] = [before, after].map(|id| id.unwrap_or_else(|| NO_OBJECT.to_owned()));
+        let line = log_line(before, after, time, "apply: from the session");
         let mut text = old.unwrap_or_default();
-        text.extend(
-            format!("{before} {after} {WHO} {time} +0000\tapply: from the session\n").bytes(),
-        );
+        text.extend(line.bytes());
         // A log is not worth a conflict.
         self.write(inner, text).map(drop)
     }
 
     /// Moves `HEAD` of each checkout, and tells its log.
     fn heads(&mut self, taken: &Taken<'_>) -> Result<(), ApplyError> {
-        let mut refs = self.host.clone();
-        for change in &taken.refs {
-            match &change.after {
-                Some(after) => drop(refs.insert(change.name.clone(), after.clone())),
-                None => drop(refs.remove(&change.name)),
-            }
-        }
+        let host = std::mem::take(&mut self.host);
+        let refs = with_changes(&host, taken.refs.iter().copied());
         for (checkout, head, _) in &taken.checkouts {
             let name = checkout.prefix.join("HEAD");
             let detached = taken.refs.iter().find(|change| Path::new(&change.name) == name);
             let moved = checkout.head.as_ref().filter(|_| *head).map(|change| &change.after);
             let after = detached.and_then(|change| change.after.as_ref()).or(moved);
-            let id = |value: Option<&Value>, refs: &BTreeMap<String, Value>| match value {
-                Some(Value::Symbolic(name)) => {
-                    refs.get(name).and_then(Value::id).map(str::to_owned)
-                }
-                value => value.and_then(Value::id).map(str::to_owned),
-            };
-            let before_id = id(checkout.on_host.as_ref(), &self.host);
-            let after_id = id(after.or(checkout.on_host.as_ref()), &refs);
-            let log = checkout.prefix.join("logs/HEAD");
+            let before_id = resolve(checkout.on_host.as_ref(), &host);
+            let after_id = resolve(after.or(checkout.on_host.as_ref()), &refs);
             if after_id.is_some() {
-                self.log_line(log, before_id, after_id)?;
+                self.log_line(checkout.prefix.join("logs/HEAD"), before_id, after_id)?;
             }
             if let Some(after) = after {
                 self.write(&name, after.line().into())?;

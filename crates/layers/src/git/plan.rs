@@ -7,18 +7,18 @@ mod steps;
 mod symbolic;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::ask::{Asker, GitError, Input, Scratch};
-use super::{Checkout, Held, Meanwhile, RefChange, Repository, Value, short};
+use sandbox_git::changes::{Checkout, Held, HostChange, RefChange};
+use sandbox_git::refs::{NO_OBJECT, RefValue};
+use sandbox_git::scratch::{Pack, ScratchError, ScratchGit};
+
+use super::repository::{InspectError, Repository};
 use crate::RelPath;
 use crate::apply::{ApplyError, Goal, Left, Plan, Step, Target, was};
 use crate::diff::View;
-use crate::repository::{NO_OBJECT, is_id};
 use steps::Maker;
 
-const WHO: &str = "agent-sandbox <agent-sandbox>";
 const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "packed-refs.lock"];
 
 impl Repository {
@@ -26,16 +26,16 @@ impl Repository {
     /// path was named, so that what is held there is taken too.
     pub fn plan(
         &self,
-        asker: &Asker,
+        git: &ScratchGit,
         target: &Target<'_>,
         names: &dyn Fn(&RelPath) -> bool,
         meant: &dyn Fn(&RelPath) -> bool,
     ) -> Result<Plan, ApplyError> {
         let mut taker = Taker { repository: self, target, names, meant, plan: Plan::default() };
-        if let Some(why) = &self.refused {
+        if let Some(why) = &self.changes.refused {
             taker.refuse(Path::new(""), why.clone());
         } else if self.gone.is_empty() {
-            taker.decide(asker)?;
+            taker.decide(git)?;
         } else {
             taker.remove()?;
         }
@@ -73,7 +73,7 @@ impl<'t> Taker<'t> {
         let Some(first) = held.first() else { return };
         let more = held.len() - 1;
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let left = self.left(inner, first.words() + &more);
+        let left = self.left(inner, first.describe() + &more);
         self.plan.held.extend(left);
     }
 
@@ -99,16 +99,16 @@ impl<'t> Taker<'t> {
         self.repository.is_new || path.is_none_or(|path| (self.meant)(&path))
     }
 
-    fn decide(&mut self, asker: &Asker) -> Result<(), ApplyError> {
+    fn decide(&mut self, git: &ScratchGit) -> Result<(), ApplyError> {
         let repository = self.repository;
-        for (inner, why) in &repository.invalid {
+        for (inner, why) in &repository.changes.invalid {
             if self.is_meant(inner) {
                 self.refuse(inner, why.clone());
             }
         }
         let mut taken = Taken::default();
         let mut waiting = BTreeSet::new();
-        for change in &repository.refs {
+        for change in &repository.changes.refs {
             let inner = Path::new(&change.name);
             if !self.is_meant(inner) {
                 waiting.insert(change.name.as_str());
@@ -120,7 +120,7 @@ impl<'t> Taker<'t> {
             } else if !change.held.is_empty() && !self.named(inner) {
                 self.hold(inner, &change.held);
                 waiting.insert(change.name.as_str());
-            } else if change.host == Meanwhile::Changed {
+            } else if change.host == HostChange::Changed {
                 self.conflict(inner, clash(change));
                 waiting.insert(change.name.as_str());
             } else {
@@ -128,7 +128,7 @@ impl<'t> Taker<'t> {
             }
         }
         self.leave_dangling(&mut taken, &mut waiting)?;
-        for checkout in &repository.checkouts {
+        for checkout in &repository.changes.checkouts {
             if !self.is_checkout_meant(checkout) {
                 continue;
             }
@@ -147,14 +147,15 @@ impl<'t> Taker<'t> {
             return Ok(());
         }
         if self.is_free(&taken)? {
-            self.make(asker, &taken)?;
+            self.make(git, &taken)?;
         }
         Ok(())
     }
 
     /// Returns true when `HEAD` or the index of a checkout is to be applied, or the branch that it is on.
     fn is_checkout_meant(&self, checkout: &Checkout) -> bool {
-        let branch = matches!(&checkout.inside, Some(Value::Symbolic(name)) if self.is_meant(name));
+        let branch =
+            matches!(&checkout.in_session, Some(RefValue::Symbolic(name)) if self.is_meant(name));
         branch || ["HEAD", "index"].iter().any(|name| self.is_meant(checkout.prefix.join(name)))
     }
 
@@ -163,8 +164,8 @@ impl<'t> Taker<'t> {
         let head = checkout.prefix.join("HEAD");
         let index = checkout.prefix.join("index");
         let detached = head.to_str().filter(|name| waiting.contains(name));
-        let branch = match &checkout.inside {
-            Some(Value::Symbolic(name)) => waiting.get(name.as_str()).copied(),
+        let branch = match &checkout.in_session {
+            Some(RefValue::Symbolic(name)) => waiting.get(name.as_str()).copied(),
             _ => None,
         };
         if let Some(name) = branch.or(detached) {
@@ -186,7 +187,8 @@ impl<'t> Taker<'t> {
             takes_head = true;
         }
         let Some(change) = &checkout.index else { return (takes_head, false) };
-        let on_branch = matches!(&checkout.inside, Some(Value::Symbolic(name)) if self.named(name));
+        let on_branch =
+            matches!(&checkout.in_session, Some(RefValue::Symbolic(name)) if self.named(name));
         if let Some(why) = &change.stays {
             self.note(
                 &index,
@@ -219,21 +221,21 @@ impl<'t> Taker<'t> {
         Ok(true)
     }
 
-    fn make(&mut self, asker: &Asker, taken: &Taken<'t>) -> Result<(), ApplyError> {
+    fn make(&mut self, git: &ScratchGit, taken: &Taken<'t>) -> Result<(), ApplyError> {
         let moves = taken.checkouts.iter().any(|(_, head, index)| *head || *index);
         if taken.refs.is_empty() && !moves {
             return Ok(());
         }
         let view =
             View { layer: self.target.layer, host: self.target.host, record: self.target.record };
-        let (pack, host) = match pack(asker, &view, self.repository, taken) {
-            Err(error @ (GitError::Refused { .. } | GitError::Missing)) => {
+        let (pack, host) = match pack(git, &view, self.repository, taken) {
+            Err(InspectError::Diff(error)) => return Err(error.into()),
+            Err(InspectError::Git(ScratchError::Write { path, source })) => {
+                return Err(ApplyError::Host { path, source });
+            }
+            Err(InspectError::Git(error)) => {
                 self.refuse(Path::new(""), self.repository.refusal(&error));
                 return Ok(());
-            }
-            Err(GitError::Diff(error)) => return Err(error.into()),
-            Err(GitError::Scratch { path, source }) => {
-                return Err(ApplyError::Host { path, source });
             }
             Ok(made) => made,
         };
@@ -296,65 +298,35 @@ impl<'t> Taker<'t> {
 }
 
 fn clash(change: &RefChange) -> String {
-    let shown = |value: &Option<Value>| match value {
-        None => "nothing".to_owned(),
-        Some(Value::Id(id)) => short(id).to_owned(),
-        Some(Value::Symbolic(name)) => name.clone(),
+    let shown = |value: &Option<RefValue>| {
+        value.as_ref().map_or_else(|| "nothing".to_owned(), |value| value.short().to_owned())
     };
-    format!(
-        "the host changed it meanwhile: the host has {}, the session {}",
-        shown(&change.before),
-        shown(&change.after)
-    )
+    let (host, session) = (shown(&change.before), shown(&change.after));
+    format!("the host changed it meanwhile: the host has {host}, the session {session}")
 }
 
-/// A pack and its index, which git checked.
-struct Packed {
-    name: String,
-    dir: PathBuf,
-}
-
-/// Packs the objects that the host lacks, and has git check that nothing is missing or broken.
+/// Packs the objects that the host lacks, and has git check that nothing is missing or broken. Returns
+/// the host's refs, too.
 fn pack(
-    asker: &Asker,
+    git: &ScratchGit,
     view: &View<'_>,
     repository: &Repository,
     taken: &Taken<'_>,
-) -> Result<(Option<Packed>, BTreeMap<String, Value>), GitError> {
-    let tips = tips(taken);
-    let from = Scratch::make(asker, view, repository)?;
-    let input = from.revisions(tips.iter().map(String::as_str));
-    let args = ["pack-objects", "--revs", "--non-empty", "--delta-base-offset", "-q", "new"];
-    let name = from.git(&args, &input)?;
-    let name = String::from_utf8_lossy(&name).trim().to_owned();
-    let to = Scratch::empty(asker, view, repository)?;
-    let mut made = None;
-    if !name.is_empty() {
-        let path = from.dir.join(format!("new-{name}.pack"));
-        let file = File::open(&path).map_err(|source| GitError::Scratch { path, source })?;
-        let args = ["index-pack", "--strict", "--no-rev-index", "--stdin"];
-        let (output, text) = to.run(&args, Input::File(file))?;
-        let refused = || GitError::Refused { command: "index-pack --strict".into(), text };
-        let output = String::from_utf8_lossy(&output.ok_or_else(refused)?).trim().to_owned();
-        let name = output.rsplit('\t').next().unwrap_or_default().to_owned();
-        made = Some(Packed { name, dir: to.dir.join("objects/pack") });
-    }
-    let known = to.types(tips.iter().map(String::as_str))?;
-    if let Some(missing) = tips.iter().find(|tip| !known.contains_key(*tip)) {
-        let text = format!("object {missing} is missing");
-        return Err(GitError::Refused { command: "cat-file".into(), text });
-    }
-    Ok((made, to.host))
+) -> Result<(Option<Pack>, BTreeMap<String, RefValue>), InspectError> {
+    let from = repository.scratch(git, view)?;
+    let to = repository.scratch_of_host(git, view)?;
+    let pack = from.pack_into(&to, &tips(taken))?;
+    Ok((pack, to.into_refs()))
 }
 
 /// Every object that is named by what is taken.
 fn tips(taken: &Taken<'_>) -> BTreeSet<String> {
-    let refs = taken.refs.iter().filter_map(|change| change.after.as_ref().and_then(Value::id));
+    let refs = taken.refs.iter().filter_map(|change| change.after.as_ref().and_then(RefValue::id));
     let mut tips: BTreeSet<String> = refs.map(str::to_owned).collect();
     for change in &taken.refs {
         for (line, id) in change.stashes() {
             // Git checks both objects of each line.
-            let old = String::from_utf8_lossy(&line[..40]).into_owned();
+            let old = String::from_utf8_lossy(&line[..NO_OBJECT.len()]).into_owned();
             tips.extend([old, id].into_iter().filter(|id| id != NO_OBJECT));
         }
     }
@@ -365,17 +337,4 @@ fn tips(taken: &Taken<'_>) -> BTreeSet<String> {
         tips.extend(blobs.filter(|entry| !entry.is_submodule()).map(|entry| entry.id.clone()));
     }
     tips
-}
-
-impl RefChange {
-    /// The lines of the stash's log, each with the stash that it added.
-    pub(super) fn stashes(&self) -> Vec<(&[u8], String)> {
-        let log = self.stash.as_deref().filter(|_| self.after.is_some()).unwrap_or_default();
-        let lines = log.split_inclusive(|byte| *byte == b'\n');
-        let id = |line: &[u8], at: std::ops::Range<usize>| {
-            let text = std::str::from_utf8(line.get(at)?).ok()?;
-            is_id(text).then(|| text.to_owned())
-        };
-        lines.filter_map(|line| Some((line, id(line, 0..40).and(id(line, 41..81))?))).collect()
-    }
 }

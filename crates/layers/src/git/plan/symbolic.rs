@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::super::{RefChange, Value};
+use sandbox_git::changes::{RefChange, with_changes};
+use sandbox_git::refs::{self, RefValue};
+
 use super::{Taken, Taker};
 use crate::apply::ApplyError;
-use crate::repository::of_host;
 
 /// Git follows as many.
 const MAX_DEPTH: usize = 5;
 
-type Refs = BTreeMap<String, Value>;
+type Refs = BTreeMap<String, RefValue>;
 
 impl<'t> Taker<'t> {
     /// Leaves out symbolic refs whose target would be missing, and deletions of a target that is
@@ -21,12 +22,12 @@ impl<'t> Taker<'t> {
         taken: &mut Taken<'t>,
         waiting: &mut BTreeSet<&'t str>,
     ) -> Result<(), ApplyError> {
-        if !taken.refs.iter().any(|change| !matches!(change.after, Some(Value::Id(_)))) {
+        if !taken.refs.iter().any(|change| !matches!(change.after, Some(RefValue::Id(_)))) {
             return Ok(());
         }
         let dir = &self.repository.dir;
         let failed = |source| ApplyError::Host { path: dir.clone(), source };
-        let host = of_host(self.target.host, dir).map_err(failed)?;
+        let host = refs::all(self.target.host, dir).map_err(failed)?;
         // Leaving one out can take the target of another one away.
         while let Some((change, target)) = dangling(&host, &taken.refs) {
             let inner = Path::new(&change.name);
@@ -47,13 +48,8 @@ impl<'t> Taker<'t> {
 /// Finds a change that leaves a symbolic ref without a target: the ref itself and its target, or a
 /// deleted target and the ref of the host.
 fn dangling<'t>(host: &Refs, taken: &[&'t RefChange]) -> Option<(&'t RefChange, String)> {
-    let mut refs = host.clone();
-    for change in taken.iter().filter(|change| change.name.starts_with("refs/")) {
-        match &change.after {
-            Some(after) => drop(refs.insert(change.name.clone(), after.clone())),
-            None => drop(refs.remove(&change.name)),
-        }
-    }
+    let changed = taken.iter().copied().filter(|change| change.name.starts_with("refs/"));
+    let refs = with_changes(host, changed);
     let change = |name: &str| taken.iter().copied().find(|change| change.name == name);
     refs.keys().find_map(|name| {
         let missing = missing(&refs, name)?;
@@ -70,8 +66,8 @@ fn missing(refs: &Refs, name: &str) -> Option<String> {
     let mut name = name;
     for _ in 0..=MAX_DEPTH {
         match refs.get(name) {
-            Some(Value::Id(_)) => return None,
-            Some(Value::Symbolic(next)) => name = next,
+            Some(RefValue::Id(_)) => return None,
+            Some(RefValue::Symbolic(next)) => name = next,
             None => return Some(name.to_owned()),
         }
     }

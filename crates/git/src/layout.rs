@@ -1,0 +1,121 @@
+//! Meaning of the paths of a git directory, and of the paths that lead to one.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::tree::Kind;
+
+const DOT_GIT: &str = ".git";
+/// Files at the top of a git directory that say where the repository stands.
+const STATE: [&str; 16] = [
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "COMMIT_EDITMSG",
+    "FETCH_HEAD",
+    "HEAD",
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "ORIG_HEAD",
+    "REBASE_HEAD",
+    "REVERT_HEAD",
+    "SQUASH_MSG",
+    "gc.log",
+    "gc.pid",
+    "index",
+    "packed-refs",
+];
+/// Top-level names of a bare repository.
+pub(crate) const BARE: [&str; 5] = ["HEAD", "objects", "refs", "packed-refs", "logs"];
+
+/// Returns the part of a path up to its first `.git`.
+pub fn dot_git(path: &Path) -> Option<&Path> {
+    let at = path.iter().position(|name| name == DOT_GIT)?;
+    path.ancestors().nth(path.iter().count() - at - 1)
+}
+
+/// Returns true when a path may lie in a git directory, by its names alone.
+pub fn may_lie_in_git_dir(path: &Path) -> bool {
+    path.iter().any(|part| part == DOT_GIT || BARE.iter().any(|name| part == *name))
+}
+
+/// Returns the git directory that a path lies in. `kind` returns the type of a path.
+pub fn git_dir_of(path: &Path, kind: impl Fn(&Path) -> Option<Kind>) -> Option<PathBuf> {
+    if let Some(dir) = dot_git(path) {
+        return (dir != path).then(|| dir.to_path_buf());
+    }
+    let shaped = |dir: &Path| {
+        kind(&dir.join("HEAD")) == Some(Kind::File)
+            && kind(&dir.join("objects")) == Some(Kind::Dir)
+            && kind(&dir.join("refs")) == Some(Kind::Dir)
+    };
+    path.ancestors()
+        .skip(1)
+        .find(|dir| {
+            let inner = path.strip_prefix(dir).unwrap_or(path);
+            belongs(inner) && shaped(dir)
+        })
+        .map(Path::to_path_buf)
+}
+
+/// Returns true when git obeys a file because its directory is shaped like a git directory, whatever
+/// that is called. `exists` tells whether a path exists.
+pub fn is_obeyed_in_bare(path: &Path, exists: impl Fn(&Path) -> bool) -> bool {
+    path.ancestors().skip(1).any(|dir| {
+        let Ok(inner) = path.strip_prefix(dir) else { return false };
+        let obeyed = inner == "config" || inner.starts_with("hooks") || inner == "commondir";
+        obeyed
+            && exists(&dir.join("HEAD"))
+            && (exists(&dir.join("refs")) || exists(&dir.join("commondir")))
+    })
+}
+
+/// Returns true for an object, or an index over objects.
+pub fn is_object(inner: &Path) -> bool {
+    inner.starts_with("objects") && !is_obeyed_object(inner)
+}
+
+/// Returns true for files that send git elsewhere for objects.
+fn is_obeyed_object(inner: &Path) -> bool {
+    inner.starts_with("objects/info")
+        && inner.file_name().is_some_and(|name| {
+            let name = name.to_string_lossy().to_lowercase();
+            name.ends_with("alternates")
+        })
+}
+
+/// Splits a path into the checkout that it belongs to, empty for the main one, and the path in its
+/// directory.
+pub(crate) fn checkout(inner: &Path) -> (PathBuf, PathBuf) {
+    let mut names = inner.iter();
+    match (names.next(), names.next()) {
+        (Some(first), Some(name)) if first == "worktrees" => {
+            (Path::new("worktrees").join(name), names.collect())
+        }
+        _ => (PathBuf::new(), inner.to_path_buf()),
+    }
+}
+
+/// Returns true when a path of a git directory is applied with the repository: objects, refs, logs, the
+/// index and the files that say where a checkout stands. The rest is settings and programs.
+pub fn belongs(inner: &Path) -> bool {
+    let (_, inner) = checkout(inner);
+    // `info/refs` is made from the refs.
+    if inner.starts_with("refs") || inner.starts_with("logs") || inner == Path::new("info/refs") {
+        return true;
+    }
+    if inner.starts_with("objects") {
+        return is_object(&inner);
+    }
+    let one = inner.to_str().filter(|name| !name.contains('/'));
+    one.is_some_and(|name| STATE.contains(&name) || name.starts_with("sharedindex."))
+}
+
+/// Returns true for files that `git init` puts into a new repository and git does not need.
+pub fn is_template(inner: &Path) -> bool {
+    let sample = inner.extension().is_some_and(|end| end == "sample");
+    // `shallow` is read, and written with the repository.
+    inner == Path::new("description")
+        || inner == Path::new("shallow")
+        || inner == Path::new("info/exclude")
+        || (inner.starts_with("hooks") && sample && inner.iter().count() == 2)
+}
