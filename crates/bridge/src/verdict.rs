@@ -3,13 +3,13 @@
 //! [`judge`] finds the [`Entry`] that allows a request and passes it through the rules of known tools. No shell ever
 //! reads what the agent sent.
 
-mod git;
 mod tool;
 
 use std::ffi::OsString;
 
 use sandbox_core::config::command::Entry;
 use sandbox_core::config::shown;
+use sandbox_git::host_command as git;
 
 use crate::list::HostList;
 use tool::Kind;

@@ -110,6 +110,12 @@ pub fn belongs(inner: &Path) -> bool {
     one.is_some_and(|name| STATE.contains(&name) || name.starts_with("sharedindex."))
 }
 
+/// Returns true for git's own list of what it saw, by its path below a work tree. The host's `git status`,
+/// and every editor that asks for it, writes it again: that is no reason to hold back all the rest.
+pub fn is_index(path: &Path) -> bool {
+    path.ends_with("index") && path.iter().any(|name| name == DOT_GIT)
+}
+
 /// Returns true for files that `git init` puts into a new repository and git does not need.
 pub fn is_template(inner: &Path) -> bool {
     let sample = inner.extension().is_some_and(|end| end == "sample");

@@ -13,8 +13,6 @@ mod content;
 mod lines;
 mod origin;
 mod patch;
-mod quote;
-mod binary;
 pub mod listing;
 
 use std::ffi::OsString;
@@ -32,7 +30,6 @@ pub use lines::{Hunk, LineDiff};
 pub(crate) use lines::{lines, steps};
 pub use origin::{Digest, Origin, Past, Record};
 pub use patch::write_patch;
-pub use quote::quoted;
 
 /// What differs at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::config::{self, Var};
 use super::files::{lstat, read, settle};
-use super::search::Search;
+use super::search::{Reference, Search};
 use super::{GitError, GitProtection, Link, Repo};
 
 /// What git obeys in the common directory: settings, programs, and where objects come from.
@@ -26,13 +26,6 @@ const MAX_INCLUDES: usize = 10;
 const MAX_CONFIG: u64 = 4 << 20;
 const MAX_PACKED: u64 = 16 << 20;
 const MAX_BRANCHES: usize = 2_000;
-
-/// A path that a setting names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reference {
-    path: PathBuf,
-    hooks: bool,
-}
 
 impl Search<'_> {
     pub(super) fn protect(&mut self, repo: &Repo) -> Result<(), GitError> {

@@ -9,7 +9,6 @@ use sandbox_linux::walk::{self, Budget, Enter, Guide, Place, Verdict};
 
 use super::files::{is_dot_git, is_git_shape, lstat};
 use super::pointer::{self, Followed, Trust};
-use super::repository::Reference;
 use super::{GitError, GitProtection, Repo, RepoKind};
 use sandbox_policy::Host;
 
@@ -28,6 +27,14 @@ pub const HEAPS: [&str; 12] = [
     "build",
     "Pods",
 ];
+
+/// Path that a setting names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub(super) path: PathBuf,
+    /// True for a directory of hooks.
+    pub(super) hooks: bool,
+}
 
 /// The state of a discovery.
 pub(super) struct Search<'a> {

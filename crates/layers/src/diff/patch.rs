@@ -1,26 +1,27 @@
 //! Changes as a patch that `git apply` takes, byte for byte.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use super::binary::{blob_id, literal};
+use sandbox_git::patch::{blob_id, header, literal, quoted};
+
 use super::content::{Content, MAX_BINARY, View};
-use super::quote::{header, quoted};
 use super::{Change, DiffError, LineDiff, Side};
-use crate::RelPath;
 
 /// Writes the patch of one change. Directories have no form in git's patches: what is in them says
 /// that they are there.
 pub fn write_patch(view: &View<'_>, change: &Change, out: &mut dyn Write) -> Result<(), DiffError> {
     let old = half(change.before.as_ref(), view.before(change, MAX_BINARY)?);
     let new = half(change.after.as_ref(), view.after(change, MAX_BINARY)?);
+    let path = change.path.as_path();
     let written = match (&old, &new) {
         (None, None) => Ok(()),
         // Git changes the type of a file by removing the one and making the other.
         (Some(old), Some(new)) if old.is_link != new.is_link => {
-            write_one(&change.path, Some(old), None, out)
-                .and_then(|()| write_one(&change.path, None, Some(new), out))
+            write_one(path, Some(old), None, out)
+                .and_then(|()| write_one(path, None, Some(new), out))
         }
-        (old, new) => write_one(&change.path, old.as_ref(), new.as_ref(), out),
+        (old, new) => write_one(path, old.as_ref(), new.as_ref(), out),
     };
     written.map_err(DiffError::Output)
 }
@@ -42,7 +43,7 @@ fn half(side: Option<&Side>, content: Option<Content>) -> Option<Half> {
 }
 
 fn write_one(
-    path: &RelPath,
+    path: &Path,
     old: Option<&Half>,
     new: Option<&Half>,
     out: &mut dyn Write,
@@ -84,7 +85,7 @@ fn write_one(
 }
 
 fn write_text(
-    path: &RelPath,
+    path: &Path,
     old: Option<&Half>,
     new: Option<&Half>,
     was: &[u8],

@@ -30,7 +30,7 @@ pub fn inspect(git: &ScratchGit, roots: &mut [OpenRoot]) -> Result<(), ReviewErr
     for root in roots {
         let mut repositories = std::mem::take(&mut root.repositories);
         for repository in &mut repositories {
-            repository.inspect(git, &root.view(), &guard::runs_later, &guard::is_harmless)?;
+            repository.inspect(git, &root.view(), &inspect::runs_later, &inspect::is_harmless)?;
         }
         repositories.retain(|repository| !repository.is_empty());
         root.repositories = repositories;

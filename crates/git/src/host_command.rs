@@ -1,13 +1,16 @@
-//! Git on the host, in a repository that the agent can write.
+//! Git on the host, in a repository that the agent can write: rules for its command line, and settings that
+//! outrank the repository's.
 //!
-//! The subcommand stands first, options that name programs or files to write do not pass, and settings that a
-//! repository could bring along are answered by settings of ours, which git ranks higher. What has no fixed name (filters,
-//! drivers, helpers) cannot be answered that way: `guard` knows those, and a repository that has one is refused.
+//! The subcommand comes first, and options that name programs or files to write do not pass. Settings that a
+//! repository could bring along are set to fixed values. Filters, drivers and helpers have no fixed name, so that
+//! this does not work for them: [`refused_setting`] finds those, and a repository that has one is refused.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
-use sandbox_git::command::is_builtin;
+use crate::command::is_builtin;
+use crate::protect::{config, danger};
 
 /// Long options that run programs, read settings or write files, whatever the subcommand. git takes any unambiguous
 /// beginning of a name.
@@ -76,7 +79,7 @@ const SHORT: &[(&str, &[u8])] = &[
     ("show", b"O"),
 ];
 
-/// Subcommands that run what they are told, serve others, or ask: never on behalf of somebody else. `rebase` obeys a
+/// Subcommands that run what they are told, serve a remote, or ask: never on behalf of an agent. `rebase` obeys a
 /// list of commands that lies in the repository while it works.
 const NEVER: &[&str] = &[
     "bisect",
@@ -107,11 +110,11 @@ const NEVER: &[&str] = &[
     "daemon",
 ];
 
-/// Subcommands that show differences, and would ask programs of the repository's choice to do it.
+/// Subcommands that show differences, and would run programs of the repository's choice to do it.
 const SHOWS: &[&str] =
     &["diff", "log", "show", "diff-tree", "diff-index", "diff-files", "format-patch"];
 
-/// Subcommands that look at what is changed in the work tree, and so run git anew in each submodule that is there.
+/// Subcommands that compare the work tree, and so run git again in each submodule.
 const COMPARES: &[&str] = &[
     "add",
     "am",
@@ -173,8 +176,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("safe.directory", "*"),
 ];
 
-/// Variables of a hardened git. The settings of the user and of the machine are not read.
-pub(super) fn environment() -> Vec<(String, String)> {
+/// Returns the variables of a hardened git. The settings of the user and of the machine are not read.
+pub fn environment() -> Vec<(String, String)> {
     let fixed = [
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
@@ -196,8 +199,8 @@ pub(super) fn environment() -> Vec<(String, String)> {
     env
 }
 
-/// Why the words after `git` do not pass, if they do not. `named` says that the entry names the subcommand.
-pub(super) fn refusal(args: &[OsString], named: bool) -> Option<(OsString, &'static str)> {
+/// Returns the first word after `git` that does not pass, and why. `named` says that the host's list names the subcommand.
+pub fn refusal(args: &[OsString], named: bool) -> Option<(OsString, &'static str)> {
     let Some(sub) = args.first() else { return Some(("git".into(), "a subcommand must follow")) };
     if sub.as_bytes().starts_with(b"-") {
         return (sub != "--version")
@@ -236,8 +239,8 @@ fn is_denied(word: &OsStr, letters: &[u8]) -> bool {
     }
 }
 
-/// Words to put after the subcommand. What they say outranks every setting, those of submodules' own names too.
-pub(super) fn extra(sub: &OsStr) -> &'static [&'static str] {
+/// Returns the words to put after the subcommand. They outrank every setting, even those of a single submodule.
+pub fn extra(sub: &OsStr) -> &'static [&'static str] {
     match sub.to_str() {
         Some("status") => &["--ignore-submodules=dirty"],
         Some("fetch" | "push") => &["--no-recurse-submodules"],
@@ -249,7 +252,33 @@ pub(super) fn extra(sub: &OsStr) -> &'static [&'static str] {
     }
 }
 
-/// Whether a subcommand goes into submodules, whose settings nobody has looked at, and cannot be told not to.
-pub(super) fn compares(sub: &OsStr) -> bool {
+/// Returns true for a subcommand that enters submodules, whose settings were not checked, whatever its options.
+pub fn compares(sub: &OsStr) -> bool {
     COMPARES.iter().any(|name| sub == *name)
+}
+
+/// Files of a git directory that lead out of the repository.
+pub const LEADS_OUT: [&str; 3] =
+    ["commondir", "objects/info/alternates", "objects/info/http-alternates"];
+/// Files of a git directory that hold its settings.
+pub const CONFIGS: [&str; 2] = ["config", "config.worktree"];
+/// Larger files of settings are refused.
+const MAX_CONFIG: u64 = 1 << 20;
+
+/// Returns the reason for which git must not read these settings. `name` is one of [`CONFIGS`].
+pub fn refused_setting(settings: impl Read, name: &str) -> Option<String> {
+    let mut text = Vec::new();
+    let read = settings.take(MAX_CONFIG + 1).read_to_end(&mut text);
+    if read.is_err() || text.len() as u64 > MAX_CONFIG {
+        return Some(format!("`.git/{name}` cannot be read"));
+    }
+    let Ok(vars) = config::parse(&text) else {
+        return Some(format!("`.git/{name}` cannot be understood"));
+    };
+    if vars.iter().any(|var| var.is("core", "worktree")) {
+        return Some("its setting `core.worktree` leads out of the repository".into());
+    }
+    let found = danger::in_config(&text).ok()?;
+    let first = found.first()?;
+    Some(format!("its setting `{}` runs a program or reads more settings", danger::name(first)))
 }
