@@ -1,52 +1,42 @@
 //! Doing many steps: prepared together, made durable together, then put in place one by one.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{self as sys, AtFlags};
 use rustix::io::Errno;
 
 use super::journal::{Journal, find};
 use super::place::{self, Look};
+use super::step::Step;
+use super::task::Task;
 use super::tidy::tidy;
 use super::{ApplyError, Target};
 use crate::RelPath;
-use crate::diff::Digest;
-use sandbox_linux::raw::Raw;
 
 /// As many files are prepared before the first of them is put in place.
 const BATCH: usize = 256;
 /// From here on the whole filesystem is made durable at once, instead of file by file.
-pub(super) const MANY: usize = 12;
+const MANY: usize = 12;
 
-/// What a step does on the host.
-pub(super) enum Task {
-    /// Removes an empty directory.
-    RemoveDir,
-    /// Removes a directory; one that is not empty any more is left.
-    RemoveDirIfEmpty,
-    /// Takes a file or a link away.
-    Take,
-    /// Makes a directory.
-    MakeDir(Look),
-    /// Makes a link.
-    Link(Raw, Look),
-    /// Replaces a file elsewhere in the tree.
-    Rewrite(RelPath, Vec<u8>, Look),
-    /// Writes a file that must have this content.
-    File(Box<dyn Read + Send>, Option<Digest>, Look),
-}
-
-/// One direction through a journal.
-pub(super) trait Way {
-    /// The ending of the names of prepared files.
+/// Direction in which the steps of a journal are done: an apply goes forward, an undo backward.
+pub(super) trait Direction {
+    /// Ending of the names of prepared files.
     const MARK: &'static str;
 
-    /// Whether a step needs nothing any more.
-    fn is_done(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError>;
+    /// Returns true when `other`, a step of the path of `at`, is done at the same time as `at` or later.
+    fn is_ahead(at: usize, other: usize) -> bool;
 
-    /// What a step does; an error if the host is not what the step expects.
+    /// Returns true when the path is as it must be before a step is done.
+    fn is_at_start(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError>;
+
+    /// Returns true when the path is as it must be after a step was done.
+    fn is_at_end(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError>;
+
+    /// Returns what a step does on the host.
     fn task(
         journal: &Journal,
         at: usize,
@@ -55,15 +45,42 @@ pub(super) trait Way {
     ) -> Result<Task, ApplyError>;
 }
 
+/// Returns true when a path is where a step, or a later one of the same path, brings it.
+fn is_done<D: Direction>(
+    journal: &Journal,
+    at: usize,
+    target: &Target<'_>,
+) -> Result<bool, ApplyError> {
+    for (other, _) in journal.of_path(&journal.steps[at]) {
+        if D::is_ahead(at, other) && D::is_at_end(journal, other, target)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns what a step does. Fails if the host is not what the step expects.
+fn task<D: Direction>(
+    journal: &Journal,
+    at: usize,
+    target: &Target<'_>,
+    dir: &OwnedFd,
+) -> Result<Task, ApplyError> {
+    if D::is_at_start(journal, at, target)? {
+        return D::task(journal, at, target, dir);
+    }
+    Err(ApplyError::Raced { path: journal.steps[at].path.as_path().to_path_buf() })
+}
+
 /// Does steps in the given order. `done` is called after each.
-pub(super) fn run<W: Way>(
+pub(super) fn run<D: Direction>(
     journal: &Journal,
     order: &[usize],
     targets: &[Target<'_>],
     done: &mut dyn FnMut(usize) -> Result<(), ApplyError>,
 ) -> Result<(), ApplyError> {
     for batch in order.chunks(BATCH) {
-        let result = one_batch::<W>(journal, batch, targets, done);
+        let result = one_batch::<D>(journal, batch, targets, done);
         if result.is_err() {
             for at in batch {
                 tidy(journal, *at, find(targets, journal.steps[*at].root))?;
@@ -74,7 +91,7 @@ pub(super) fn run<W: Way>(
     Ok(())
 }
 
-fn one_batch<W: Way>(
+fn one_batch<D: Direction>(
     journal: &Journal,
     batch: &[usize],
     targets: &[Target<'_>],
@@ -85,9 +102,9 @@ fn one_batch<W: Way>(
     for &at in batch {
         let target = find(targets, journal.steps[at].root);
         tidy(journal, at, target)?;
-        if W::is_done(journal, at, target)? {
+        if is_done::<D>(journal, at, target)? {
             done(at)?;
-        } else if prepare::<W>(journal, at, target, sync)? {
+        } else if prepare::<D>(journal, at, target, sync)? {
             prepared.push(at);
         } else {
             done(at)?;
@@ -97,7 +114,7 @@ fn one_batch<W: Way>(
         sync_all(journal, &prepared, targets)?;
     }
     for at in prepared {
-        put::<W>(journal, at, find(targets, journal.steps[at].root))?;
+        put::<D>(journal, at, find(targets, journal.steps[at].root))?;
         done(at)?;
     }
     Ok(())
@@ -113,10 +130,7 @@ fn sync_all(
 }
 
 /// Makes everything on the filesystems of some roots durable.
-pub(super) fn sync_roots(
-    targets: &[Target<'_>],
-    is_used: impl Fn(usize) -> bool,
-) -> Result<(), ApplyError> {
+fn sync_roots(targets: &[Target<'_>], is_used: impl Fn(usize) -> bool) -> Result<(), ApplyError> {
     for target in targets.iter().filter(|target| is_used(target.number)) {
         sys::syncfs(target.host.root()).map_err(|error| ApplyError::Host {
             path: target.host.path().to_path_buf(),
@@ -126,8 +140,31 @@ pub(super) fn sync_roots(
     Ok(())
 }
 
+/// Makes the new names durable.
+pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), ApplyError> {
+    let parents: BTreeSet<_> = steps
+        .iter()
+        .map(|step| (step.root, step.path.as_path().parent().unwrap_or(Path::new(""))))
+        .collect();
+    if parents.len() >= MANY {
+        return sync_roots(targets, |root| parents.iter().any(|(used, _)| *used == root));
+    }
+    for (root, parent) in parents {
+        let host = find(targets, root).host;
+        let Some(any) = RelPath::new(parent.join("x")) else { continue };
+        match host.parent(&any) {
+            Err(error) if crate::host::is_absent(&error) => {}
+            Err(error) => return Err(ApplyError::at(&any, error)),
+            Ok((dir, _)) => {
+                sys::fsync(&dir).map_err(|error| ApplyError::at(&any, error.into()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Does a step at once, or prepares it. Returns whether it is still to be put in place.
-fn prepare<W: Way>(
+fn prepare<D: Direction>(
     journal: &Journal,
     at: usize,
     target: &Target<'_>,
@@ -136,9 +173,9 @@ fn prepare<W: Way>(
     let path = &journal.steps[at].path;
     let failed = |error: io::Error| ApplyError::at(path, error);
     let (dir, name) = target.host.parent(path).map_err(failed)?;
-    let temp = journal.temp(at, W::MARK);
+    let temp = journal.temp(at, D::MARK);
     let temp = OsStr::new(&temp);
-    match W::task(journal, at, target, &dir)? {
+    match task::<D>(journal, at, target, &dir)? {
         Task::RemoveDir => remove_dir(&dir, name).map(|()| false).map_err(failed),
         Task::RemoveDirIfEmpty => match remove_dir(&dir, name) {
             // Somebody put something there since: it is theirs.
@@ -197,12 +234,12 @@ fn remove_dir(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
 }
 
 /// Puts what was prepared in place, if the host still is what the step expects.
-fn put<W: Way>(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
+fn put<D: Direction>(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
     let path = &journal.steps[at].path;
     let failed = |error: io::Error| ApplyError::at(path, error);
     let (dir, name) = target.host.parent(path).map_err(failed)?;
-    W::task(journal, at, target, &dir).map(drop)?;
+    task::<D>(journal, at, target, &dir).map(drop)?;
     let now = crate::host::stat_at(&dir, name).map_err(failed)?.map(|found| found.stamp);
-    let temp = journal.temp(at, W::MARK);
+    let temp = journal.temp(at, D::MARK);
     place::put(&dir, OsStr::new(&temp), name, now.as_ref()).map_err(failed)
 }

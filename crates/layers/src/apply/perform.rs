@@ -1,16 +1,15 @@
 //! Doing the steps of a journal, from the start or from wherever an earlier try ended.
 
-use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use rustix::fs as sys;
 
-use super::batch::{self, Task, Way};
-use super::journal::{Journal, Status, find};
+use super::batch::{self, Direction};
+use super::journal::{Journal, Status};
 use super::place::Look;
 use super::step::{Goal, Source, Step};
+use super::task::Task;
 use super::{ApplyError, Base, Keep, Remember, Target, undo, unit};
 use crate::RelPath;
 use crate::diff::{Digest, Origin, Past};
@@ -66,29 +65,30 @@ fn steps(
 ) -> Result<(), ApplyError> {
     let order: Vec<usize> = (0..journal.steps.len()).collect();
     let mut count = 0;
-    batch::run::<Forth>(journal, &order, targets, &mut |at| {
+    batch::run::<Forward>(journal, &order, targets, &mut |at| {
         count += 1;
         progress(count, order.len());
         journal.mark(at)
     })?;
-    sync_dirs(&journal.steps, targets)
+    batch::sync_dirs(&journal.steps, targets)
 }
 
 /// From what was to what will be.
-struct Forth;
+struct Forward;
 
-impl Way for Forth {
+impl Direction for Forward {
     const MARK: &'static str = "";
 
-    /// Whether the path is where this step, or a later one of the same path, brings it.
-    fn is_done(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
-        let step = &journal.steps[at];
-        for (later, _) in journal.of_path(step).filter(|(later, _)| *later >= at) {
-            if unit::is_after(journal, later, target)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    fn is_ahead(at: usize, other: usize) -> bool {
+        other >= at
+    }
+
+    fn is_at_start(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
+        unit::is_before(journal, at, target)
+    }
+
+    fn is_at_end(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
+        unit::is_after(journal, at, target)
     }
 
     fn task(
@@ -98,9 +98,6 @@ impl Way for Forth {
         dir: &OwnedFd,
     ) -> Result<Task, ApplyError> {
         let step = &journal.steps[at];
-        if !unit::is_before(journal, at, target)? {
-            return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
-        }
         let look = look(step, dir).map_err(|error| ApplyError::at(&step.path, error))?;
         let is_dir = step.before.as_ref().is_some_and(|was| was.kind == Kind::Dir);
         Ok(match &step.after {
@@ -134,29 +131,6 @@ fn look(step: &Step, dir: &OwnedFd) -> io::Result<Look> {
     let owner = (parent.uid, parent.gid);
     let (limit, xattrs) = (step.mode, Vec::new());
     Ok(Look { mode: None, limit, executable, owner, xattrs, mtime: None })
-}
-
-/// Makes the new names last.
-pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), ApplyError> {
-    let parents: BTreeSet<_> = steps
-        .iter()
-        .map(|step| (step.root, step.path.as_path().parent().unwrap_or(Path::new(""))))
-        .collect();
-    if parents.len() >= batch::MANY {
-        return batch::sync_roots(targets, |root| parents.iter().any(|(used, _)| *used == root));
-    }
-    for (root, parent) in parents {
-        let host = find(targets, root).host;
-        let Some(any) = RelPath::new(parent.join("x")) else { continue };
-        match host.parent(&any) {
-            Err(error) if crate::host::is_absent(&error) => {}
-            Err(error) => return Err(ApplyError::at(&any, error)),
-            Ok((dir, _)) => {
-                sys::fsync(&dir).map_err(|error| ApplyError::at(&any, error.into()))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Tells the session what its base is now: what was applied is no change any more.

@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::planner::Planner;
 use super::step::Step;
-use super::{ApplyError, Target};
 use crate::RelPath;
-use crate::diff::Change;
 use crate::host::Kind;
 
 /// What is to be applied.
@@ -103,34 +100,6 @@ impl Plan {
         self.refused.extend(other.refused);
         self.notes.extend(other.notes);
     }
-}
-
-/// Plans one root.
-///
-/// # Errors
-/// Only where the layer or the host cannot be read; what cannot be applied is part of the plan.
-pub fn plan(
-    target: &Target<'_>,
-    changes: &[Change],
-    truncated: bool,
-    wish: &Wish,
-    later: &dyn Fn(&RelPath) -> Option<String>,
-) -> Result<Plan, ApplyError> {
-    let mut planner = Planner::new(target, wish, later);
-    let by_path: BTreeMap<&RelPath, &Change> =
-        changes.iter().map(|change| (&change.path, change)).collect();
-    let is_meant =
-        |change: &&Change| wish.selects(&change.path) && !wish.apart.contains(&change.path);
-    for change in changes.iter().filter(is_meant) {
-        if truncated && change.after.is_none() {
-            planner.refuse(change, "more files go than can be listed");
-            continue;
-        }
-        planner.change(change)?;
-    }
-    planner.parents(&by_path)?;
-    planner.keep_full_dirs(&by_path);
-    Ok(planner.finish())
 }
 
 impl Wish {

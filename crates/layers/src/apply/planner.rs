@@ -1,21 +1,54 @@
-//! Deciding about one root: change by change, then the directories around them.
+//! The decision about one root: change by change, then the directories around them.
+
+mod merge;
+mod directories;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io::Read;
-use std::path::{Component, Path};
+use std::path::Path;
+
+use sandbox_git::layout::is_index;
 
 use super::expected::Expected;
-use super::merge::{Clash, merge};
+use super::link::leads_out;
 use super::place;
 use super::plan::{Left, Made, Plan, Wish};
 use super::step::{Goal, Source, Step, Was};
 use super::{ApplyError, Target};
 use crate::RelPath;
-use crate::diff::{Change, Content, Digest, MAX_TEXT, Odd, Origin, Side, View};
+use crate::diff::{Change, Digest, Odd, Origin, Side};
 use crate::host::{Kind, is_out_of_reach};
 
-pub(super) struct Planner<'p> {
+/// Plans one root.
+///
+/// # Errors
+/// Only where the layer or the host cannot be read; what cannot be applied is part of the plan.
+pub fn plan(
+    target: &Target<'_>,
+    changes: &[Change],
+    truncated: bool,
+    wish: &Wish,
+    later: &dyn Fn(&RelPath) -> Option<String>,
+) -> Result<Plan, ApplyError> {
+    let mut planner = Planner::new(target, wish, later);
+    let by_path: BTreeMap<&RelPath, &Change> =
+        changes.iter().map(|change| (&change.path, change)).collect();
+    let is_meant =
+        |change: &&Change| wish.selects(&change.path) && !wish.apart.contains(&change.path);
+    for change in changes.iter().filter(is_meant) {
+        if truncated && change.after.is_none() {
+            planner.refuse(change, "more files go than can be listed");
+            continue;
+        }
+        planner.change(change)?;
+    }
+    planner.parents(&by_path)?;
+    planner.keep_full_dirs(&by_path);
+    Ok(planner.finish())
+}
+
+/// State of a decision about one root.
+struct Planner<'p> {
     target: &'p Target<'p>,
     wish: &'p Wish,
     later: &'p dyn Fn(&RelPath) -> Option<String>,
@@ -25,7 +58,7 @@ pub(super) struct Planner<'p> {
 }
 
 impl<'p> Planner<'p> {
-    pub(super) fn new(
+    fn new(
         target: &'p Target<'p>,
         wish: &'p Wish,
         later: &'p dyn Fn(&RelPath) -> Option<String>,
@@ -38,7 +71,7 @@ impl<'p> Planner<'p> {
         Left { root: self.target.number, path: change.path.clone(), why: why.into() }
     }
 
-    pub(super) fn refuse(&mut self, change: &Change, why: impl Into<String>) {
+    fn refuse(&mut self, change: &Change, why: impl Into<String>) {
         let left = self.left(change, why);
         self.plan.refused.push(left);
     }
@@ -48,7 +81,7 @@ impl<'p> Planner<'p> {
         self.plan.conflicts.push(left);
     }
 
-    pub(super) fn change(&mut self, change: &Change) -> Result<(), ApplyError> {
+    fn change(&mut self, change: &Change) -> Result<(), ApplyError> {
         if change.after == Some(Side::Special) {
             self.refuse(change, "a FIFO, a socket or a device is never applied");
             return Ok(());
@@ -63,7 +96,7 @@ impl<'p> Planner<'p> {
             return Ok(());
         }
         if change.meanwhile
-            && is_git_index(&change.path)
+            && is_index(change.path.as_path())
             && !self.wish.names(&change.path, |_| false)
         {
             let why = "stays as the host's git has it; `git reset` brings it up to date";
@@ -176,66 +209,6 @@ impl<'p> Planner<'p> {
         Goal::File { digest, size, executable, source: Source::Journal }
     }
 
-    /// The host changed since the layer was made from it: both changes, or neither.
-    fn merge(&mut self, change: &Change) -> Result<(), ApplyError> {
-        let (Some(Side::File { executable: was, .. }), Some(Side::File { executable, .. })) =
-            (&change.before, &change.after)
-        else {
-            self.conflict(change, "the host changed it meanwhile");
-            return Ok(());
-        };
-        let Some((merged, host)) = self.three_way(change)? else { return Ok(()) };
-        let executable = self.wish.chosen.get(&change.path).map_or(*executable, |it| it.executable);
-        // Whoever changed the bit since has the say.
-        let executable = if *was == executable { host.executable } else { executable };
-        let goal = self.made(change, merged, executable);
-        let left = self.left(change, "merged with what the host changed meanwhile");
-        self.plan.notes.push(left);
-        self.push(change, Some(goal), Expected::Content(Digest::of(&host.text)))
-    }
-
-    /// The merged text, and the host's that went into it.
-    fn three_way(&mut self, change: &Change) -> Result<Option<(Made, OnHost)>, ApplyError> {
-        let Some(ancestor) = self.target.record.ancestor(&change.path)? else {
-            self.conflict(change, "the host changed it meanwhile, and what it was is not known");
-            return Ok(None);
-        };
-        let view =
-            View { layer: self.target.layer, host: self.target.host, record: self.target.record };
-        let layer = match self.wish.chosen.get(&change.path) {
-            Some(chosen) => Some(Content::of(chosen.bytes.clone())),
-            None => view.after(change, MAX_TEXT)?,
-        };
-        let host = self.host_text(change)?;
-        let (Some(Content::Text(layer)), Some((Content::Text(host), executable))) = (layer, host)
-        else {
-            self.conflict(change, "the host changed it meanwhile, and it is no text to merge");
-            return Ok(None);
-        };
-        match merge(&ancestor, &host, &layer) {
-            Ok(bytes) => {
-                let host = OnHost { text: host, executable };
-                Ok(Some((Made { bytes, ancestor: layer }, host)))
-            }
-            Err(clashes) => {
-                self.conflict(change, clash_text(&clashes));
-                Ok(None)
-            }
-        }
-    }
-
-    fn host_text(&self, change: &Change) -> Result<Option<(Content, bool)>, ApplyError> {
-        let Ok((file, found)) = self.target.host.open_file(&change.path) else { return Ok(None) };
-        if found.stamp.size > MAX_TEXT {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        file.take(MAX_TEXT + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| ApplyError::at(&change.path, error))?;
-        Ok(Some((Content::of(bytes), found.is_executable())))
-    }
-
     /// Adds the step, or the two steps where a directory comes or goes. What is on the host now is
     /// looked at once more: it is replaced only if it is what the decision was about.
     fn push(
@@ -303,97 +276,7 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Every new file needs its directory. One that the layer made comes along; one that the host
-    /// lost meanwhile is made again for a file that is named, and else is a conflict, like one that
-    /// the host has as something else.
-    pub(super) fn parents(
-        &mut self,
-        changes: &BTreeMap<&RelPath, &Change>,
-    ) -> Result<(), ApplyError> {
-        let makes = |steps: &Vec<Step>| steps.iter().any(|step| step.after.is_some());
-        let comes: Vec<RelPath> = self
-            .steps
-            .iter()
-            .filter(|(_, steps)| makes(steps))
-            .map(|(path, _)| path.clone())
-            .collect();
-        // Directories that are there or will be: in a deep tree each is asked about once.
-        let mut ready = BTreeSet::new();
-        for path in comes {
-            let above = path.as_path().ancestors().skip(1);
-            let above = above.take_while(|dir| !ready.contains(*dir)).filter_map(RelPath::new);
-            for dir in above.collect::<Vec<_>>().into_iter().rev() {
-                if let Some(why) = self.lacks(&dir, &path, changes)? {
-                    self.steps.remove(&path);
-                    self.plan.conflicts.push(Left { root: self.target.number, path, why });
-                    break;
-                }
-                ready.insert(dir.as_path().to_path_buf());
-            }
-        }
-        Ok(())
-    }
-
-    /// Why a path's directory is not there and will not be; nothing if it is or will be.
-    fn lacks(
-        &mut self,
-        dir: &RelPath,
-        path: &RelPath,
-        changes: &BTreeMap<&RelPath, &Change>,
-    ) -> Result<Option<String>, ApplyError> {
-        let shown = dir.as_path().display();
-        let no_dir = || Some(format!("`{shown}` is not a directory on the host"));
-        if let Some(steps) = self.steps.get(dir) {
-            let made = steps.iter().any(|step| step.after == Some(Goal::Dir));
-            return Ok(if made { None } else { no_dir() });
-        }
-        let there = self.target.host.stat(dir).map_err(|error| ApplyError::at(dir, error))?;
-        let change = changes.get(dir).filter(|change| change.after == Some(Side::Dir));
-        match (there, change) {
-            (Some(found), _) if found.kind == Kind::Dir => return Ok(None),
-            (Some(_), _) => return Ok(no_dir()),
-            (None, Some(change)) if !change.meanwhile => {
-                self.push(change, Some(Goal::Dir), Expected::Nothing)?;
-            }
-            // A file of the layer has directories of the layer above it.
-            (None, _) if self.wish.names(path, |_| true) => {
-                let (path, after, odd) = (dir.clone(), Some(Side::Dir), Vec::new());
-                let again = Change { path, before: None, after, meanwhile: true, mode: None, odd };
-                self.push(&again, Some(Goal::Dir), Expected::Nothing)?;
-            }
-            (None, _) => {
-                let why = "the host removed its directory";
-                return Ok(Some(format!("{why} `{shown}` meanwhile; named, it is made again")));
-            }
-        }
-        Ok(if self.steps.contains_key(dir) { None } else { no_dir() })
-    }
-
-    /// A directory stays when something in it stays.
-    pub(super) fn keep_full_dirs(&mut self, changes: &BTreeMap<&RelPath, &Change>) {
-        let going = |steps: &BTreeMap<RelPath, Vec<Step>>, path: &RelPath| {
-            steps.get(path).is_some_and(|steps| steps[0].is_removal())
-        };
-        let stays: Vec<RelPath> = changes
-            .values()
-            .filter(|change| change.before.is_some() && !going(&self.steps, &change.path))
-            .filter(|change| !self.wish.gone.contains(&change.path))
-            .map(|change| change.path.clone())
-            .collect();
-        for path in stays {
-            for dir in path.as_path().ancestors().skip(1).filter_map(RelPath::new) {
-                if !going(&self.steps, &dir) {
-                    continue;
-                }
-                let replaced = self.steps.remove(&dir).is_some_and(|steps| steps.len() > 1);
-                let why = format!("`{}` in it stays", path.as_path().display());
-                let left = Left { root: self.target.number, path: dir, why };
-                if replaced { self.plan.conflicts.push(left) } else { self.stays.push(left) }
-            }
-        }
-    }
-
-    pub(super) fn finish(mut self) -> Plan {
+    fn finish(mut self) -> Plan {
         let (gone, come): (Vec<_>, Vec<_>) =
             self.steps.into_values().flatten().partition(Step::is_removal);
         self.plan.steps = gone.into_iter().rev().chain(come).collect();
@@ -402,65 +285,5 @@ impl<'p> Planner<'p> {
         self.plan.notes.retain(|note| kept.contains(&note.path));
         self.plan.notes.extend(self.stays);
         self.plan
-    }
-}
-
-/// A text on the host that was merged with.
-struct OnHost {
-    text: Vec<u8>,
-    executable: bool,
-}
-
-fn clash_text(clashes: &[Clash]) -> String {
-    let lines: Vec<_> = clashes.iter().take(5).map(|clash| clash.line.to_string()).collect();
-    let more = if clashes.len() > 5 { " and more" } else { "" };
-    format!("the host changed the same lines meanwhile: around line {}{more}", lines.join(", "))
-}
-
-/// Whether this is git's own list of what it saw. The host's `git status`, and every editor that
-/// asks for it, writes it anew: that is no reason to hold back all the rest.
-fn is_git_index(path: &RelPath) -> bool {
-    path.as_path().ends_with("index") && path.as_path().iter().any(|name| name == ".git")
-}
-
-/// Whether a link leads out of the tree, as far as its text says.
-pub(crate) fn leads_out(link: &RelPath, target: &Path, root: &Path) -> bool {
-    if target.is_absolute() {
-        return !target.starts_with(root)
-            || target.components().any(|part| part == Component::ParentDir);
-    }
-    let mut depth = link.as_path().components().count() - 1;
-    for part in target.components() {
-        match part {
-            Component::ParentDir if depth == 0 => return true,
-            Component::ParentDir => depth -= 1,
-            Component::Normal(_) => depth += 1,
-            _ => {}
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_leads_out_when_its_text_does() {
-        for (link, target, out) in [
-            ("a", "b", false),
-            ("a", "../b", true),
-            ("d/a", "../b", false),
-            ("d/a", "../../b", true),
-            ("a", "/etc/passwd", true),
-            ("a", "/root/tree/x", false),
-            ("a", "/root/tree/../x", true),
-            ("a", "b/../../c", true),
-            ("a", "", false),
-        ] {
-            let path = RelPath::new(link).unwrap();
-            let root = Path::new("/root/tree");
-            assert_eq!(leads_out(&path, Path::new(target), root), out, "{link} -> {target}");
-        }
     }
 }

@@ -36,21 +36,31 @@ pub(super) fn tidy(journal: &Journal, at: usize, target: &Target<'_>) -> Result<
         }
     };
     let (forth, back) = (journal.temp(at, ""), journal.temp(at, "u"));
-    let way = |takes: bool, puts: bool| match (takes, puts) {
-        (true, true) => Way::Exchange,
-        (true, false) => Way::Take,
-        (false, _) => Way::Put,
+    let operation = |takes: bool, puts: bool| match (takes, puts) {
+        (true, true) => Operation::Exchange,
+        (true, false) => Operation::Take,
+        (false, _) => Operation::Put,
     };
     let (was, will) = (before.is_some(), after.is_some());
-    let forth = Beside { temp: &forth, way: way(was, will), is_new: &is_after, is_old: &is_before };
-    let back = Beside { temp: &back, way: way(will, was), is_new: &is_before, is_old: &is_after };
+    let forth = Beside {
+        temp: &forth,
+        operation: operation(was, will),
+        is_new: &is_after,
+        is_old: &is_before,
+    };
+    let back = Beside {
+        temp: &back,
+        operation: operation(will, was),
+        is_new: &is_before,
+        is_old: &is_after,
+    };
     forth.tidy(host, &step.path)?;
     back.tidy(host, &step.path)
 }
 
 /// What a step does with the name beside its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Operation {
     /// Prepares there, and moves it to a path where nothing is.
     Put,
     /// Prepares there, and exchanges it with what is at the path.
@@ -64,7 +74,7 @@ type Test<'t> = &'t dyn Fn(&RelPath) -> Result<bool, ApplyError>;
 /// The name beside a path, and how to tell what lies there.
 struct Beside<'t> {
     temp: &'t str,
-    way: Way,
+    operation: Operation,
     /// Whether a path is what the step puts in place.
     is_new: Test<'t>,
     /// Whether a path is what the step takes out.
@@ -80,17 +90,17 @@ impl Beside<'_> {
         let Some(found) = host.stat(&beside).map_err(failed)? else { return Ok(()) };
         let (dir, name) = host.parent(path).map_err(failed)?;
         let (temp, errno) = (OsStr::new(self.temp), |error: Errno| failed(error.into()));
-        let came_out = match self.way {
-            Way::Put => false,
-            Way::Exchange => (self.is_new)(path)?,
-            Way::Take => true,
+        let came_out = match self.operation {
+            Operation::Put => false,
+            Operation::Exchange => (self.is_new)(path)?,
+            Operation::Take => true,
         };
         // What came out and is not what the journal saved was written in the last moment by
         // somebody else: it goes back.
         if came_out && !(self.is_old)(&beside)? {
             let there = host::stat_at(&dir, name).map_err(failed)?.is_some();
-            let flags = match (self.way, there) {
-                (Way::Exchange, true) => RenameFlags::EXCHANGE,
+            let flags = match (self.operation, there) {
+                (Operation::Exchange, true) => RenameFlags::EXCHANGE,
                 (_, false) => RenameFlags::NOREPLACE,
                 _ => return Err(ApplyError::Raced { path: beside.as_path().to_path_buf() }),
             };

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{self as sys, AtFlags};
 use rustix::io::Errno;
 
-use super::batch::{self, Task, Way};
+use super::batch::{self, Direction};
 use super::journal::{Journal, Status, find};
-use super::perform::sync_dirs;
 use super::place::{self, Look};
 use super::step::{Goal, Step, Was};
+use super::task::Task;
 use super::tidy::tidy;
 use super::unit::{self, Units};
 use super::{ApplyError, Base, Keep, Remember, Target};
@@ -240,28 +240,29 @@ fn backwards(
             order.push(at);
         }
     }
-    batch::run::<Back>(journal, &order, targets, &mut |_| Ok(()))?;
+    batch::run::<Backward>(journal, &order, targets, &mut |_| Ok(()))?;
     for step in &journal.steps {
         restore_time(step, find(targets, step.root).host)?;
     }
-    sync_dirs(&journal.steps, targets)
+    batch::sync_dirs(&journal.steps, targets)
 }
 
 /// From what is to what was.
-struct Back;
+struct Backward;
 
-impl Way for Back {
+impl Direction for Backward {
     const MARK: &'static str = "u";
 
-    /// Whether the path is what it was before this step, or before an earlier one of the same path.
-    fn is_done(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
-        let step = &journal.steps[at];
-        for (earlier, _) in journal.of_path(step).filter(|(earlier, _)| *earlier <= at) {
-            if unit::is_before(journal, earlier, target)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    fn is_ahead(at: usize, other: usize) -> bool {
+        other <= at
+    }
+
+    fn is_at_start(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
+        unit::is_after(journal, at, target)
+    }
+
+    fn is_at_end(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
+        unit::is_before(journal, at, target)
     }
 
     fn task(
@@ -271,9 +272,6 @@ impl Way for Back {
         dir: &OwnedFd,
     ) -> Result<Task, ApplyError> {
         let step = &journal.steps[at];
-        if !unit::is_after(journal, at, target)? {
-            return Err(ApplyError::Raced { path: step.path.as_path().to_path_buf() });
-        }
         if let Some(task) = unit::unpack(journal, at, target, |found| like(found, dir))? {
             return Ok(task);
         }

@@ -11,10 +11,10 @@ use sandbox_git::index::Index;
 use sandbox_git::layout::is_object;
 use sandbox_git::refs::{self, NO_OBJECT, RefValue};
 
-use super::batch::Task;
 use super::journal::{Journal, find};
 use super::place::{self, Look};
 use super::step::{Goal, Source, Step};
+use super::task::Task;
 use super::{ApplyError, Target};
 use crate::RelPath;
 use crate::diff::Digest;

@@ -1,0 +1,27 @@
+//! What a step does on the host, as data.
+
+use std::io::Read;
+
+use sandbox_linux::raw::Raw;
+
+use super::place::Look;
+use crate::RelPath;
+use crate::diff::Digest;
+
+/// Change that a step makes on the host.
+pub(super) enum Task {
+    /// Removes an empty directory.
+    RemoveDir,
+    /// Removes a directory; one that is not empty any more is left.
+    RemoveDirIfEmpty,
+    /// Takes a file or a link away.
+    Take,
+    /// Makes a directory.
+    MakeDir(Look),
+    /// Makes a link.
+    Link(Raw, Look),
+    /// Replaces a file elsewhere in the tree.
+    Rewrite(RelPath, Vec<u8>, Look),
+    /// Writes a file that must have this content.
+    File(Box<dyn Read + Send>, Option<Digest>, Look),
+}
