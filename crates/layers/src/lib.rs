@@ -5,8 +5,9 @@
 //! throwing them away is written once.
 #![cfg(target_os = "linux")]
 
-pub mod change;
+mod path;
 pub mod store;
+pub mod change;
 pub mod tree;
 pub mod fuse;
 pub mod mount;
@@ -22,4 +23,5 @@ pub mod apply;
 pub mod git;
 pub mod review;
 
-pub use change::{Entry, Layer, LayerError, Meta, Node, RelPath};
+pub use change::{Entry, Layer, LayerError, Meta, Node};
+pub use path::RelPath;

@@ -4,10 +4,10 @@
 //! time: every commit is whole, and a mounted database is committed every few milliseconds.
 
 pub mod schema;
-mod open;
 mod statement;
 mod room;
 mod redo;
+mod run;
 mod pieces;
 mod journal;
 mod inode;
@@ -18,6 +18,7 @@ mod loose;
 mod copy;
 mod xattr;
 mod recover;
+mod open;
 #[cfg(test)]
 mod tests;
 

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-use crate::change::{LayerError, RelPath};
+use crate::RelPath;
+use crate::change::LayerError;
 use crate::database::{CreateError, Inode};
 
 pub use from_database::from_database;

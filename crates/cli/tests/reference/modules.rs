@@ -13,12 +13,6 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 /// Modules whose children still form a cycle.
 const KNOWN: &[&str] = &[
     "cli::cmd",
-    "git::protect",
-    "layers::",
-    "layers::apply",
-    "layers::git",
-    "layers::session",
-    "layers::store",
     "policy::config",
     "policy::config::file",
     "proxy::session",

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::view::{Place, Seen, Spot};
 use super::{Database, damaged};
-use crate::change::{Entry, Layer, LayerError, Listing, Node, RelPath};
+use crate::RelPath;
+use crate::change::{Entry, Layer, LayerError, Listing, Node};
 
 impl Layer for Database {
     fn entries(&self) -> Result<Vec<Entry>, LayerError> {

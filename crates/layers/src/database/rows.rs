@@ -9,7 +9,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::damaged;
-use crate::change::{LayerError, Meta, RelPath};
+use crate::RelPath;
+use crate::change::{LayerError, Meta};
 
 /// The root directory's inode.
 pub(crate) const ROOT: i64 = 1;

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 
 use super::stack::Stack;
 use super::upper::Attribute;
-use crate::change::{Entry, Layer, LayerError, Meta, Node, RelPath};
+use crate::RelPath;
+use crate::change::{Entry, Layer, LayerError, Meta, Node};
 
 /// Writes what a stack holds into an empty directory, as one layer. Whiteouts and opaque
 /// directories stay what they are.

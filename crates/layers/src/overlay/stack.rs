@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::upper::{Attribute, Said, Upper};
-use crate::change::{Entry, Layer, LayerError, Listing, Node, RelPath};
+use crate::RelPath;
+use crate::change::{Entry, Layer, LayerError, Listing, Node};
 
 /// Layers over a base, the topmost first.
 #[derive(Debug)]

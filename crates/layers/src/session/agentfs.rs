@@ -3,15 +3,15 @@
 //! Such a session has one database for each root. A snapshot is a copy of it: the file is at rest
 //! when nothing runs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::lock::{self, Lock};
+use super::opened::Session;
 use super::record::{Engine, LayerId, Root, RootKind};
-use super::store::{Session, Sessions};
+use super::store::Sessions;
 use crate::change::LayerError;
 use crate::database;
 use crate::mount::{self, Access, Detach, Holder, MountError, Request, table};
@@ -170,19 +170,4 @@ impl Sessions {
             }
         }
     }
-}
-
-/// Copies the directory of a layer: a database at rest, or a single file.
-pub(super) fn copy_layer(from: &Path, to: &Path) -> Result<(), SessionError> {
-    for entry in fs::read_dir(from).map_err(cannot("list", from))? {
-        let entry = entry.map_err(cannot("list", from))?;
-        let place = to.join(entry.file_name());
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::create_dir(&place).map_err(cannot("make", &place))?;
-            copy_layer(&entry.path(), &place)?;
-        } else {
-            fs::copy(entry.path(), &place).map_err(cannot("copy", &entry.path()))?;
-        }
-    }
-    Ok(())
 }

@@ -13,8 +13,9 @@ use super::dirs::Swaps;
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::text;
+use crate::RelPath;
 use crate::apply::Remember;
-use crate::change::{LayerError, Listing, RelPath};
+use crate::change::{LayerError, Listing};
 use crate::diff::{Digest, MAX_GONE, Origin, Past, Record};
 use crate::host::{Found, HostTree, Kind, is_absent, is_out_of_reach};
 

@@ -9,27 +9,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::fstat;
-use sandbox_linux::replace::Durability;
 use sandbox_linux::tree::{Dir, Kind as Entry};
 use sandbox_linux::walk::{Budget, Enter, Extent, Guide, Place, Verdict, walk};
 use serde::{Deserialize, Serialize};
 
-use super::disk;
 use super::error::{SessionError, cannot};
-use super::record::RootKind;
-use super::shift::HEAPS;
-use super::store::Session;
 use super::text;
-use crate::change::RelPath;
+use crate::RelPath;
 use crate::host::{Found, HostTree, Kind, Stamp};
 
 /// The cost of listing a base. Of the directories beyond it, only those with changes on record are noted.
 const LIST: Budget = Budget { time: Duration::from_millis(30), entries: 500_000 };
+
+/// Directories of generated and installed files come last.
+pub(super) const HEAPS: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
 /// The directories of one base.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -45,7 +42,7 @@ pub(super) struct Dirs {
 
 impl Dirs {
     /// Notes the directories above a path that are not listed.
-    fn note(&mut self, host: &HostTree, path: &Path) {
+    pub(super) fn note(&mut self, host: &HostTree, path: &Path) {
         for dir in path.ancestors().skip(1).filter_map(RelPath::new) {
             let name = text::encode(dir.as_path());
             let parent = text::encode(dir.as_path().parent().unwrap_or(Path::new("")));
@@ -59,41 +56,8 @@ impl Dirs {
     }
 }
 
-impl Session {
-    fn dirs_file(&self, root: usize) -> PathBuf {
-        self.dir().join("dirs").join(format!("{root}.json"))
-    }
-
-    /// Lists the directories of every base. Whatever cannot be listed or written counts as changed
-    /// when its times say so, and no failure here stops a run.
-    pub(super) fn list_dirs(&self) {
-        for (number, root) in self.record().roots.iter().enumerate() {
-            let file = self.dirs_file(number);
-            // The list of an earlier run says nothing about this one.
-            let _ = fs::remove_file(&file);
-            let listed = (root.kind == RootKind::Dir).then(|| list(&root.path)).flatten();
-            let Some((mut dirs, extent)) = listed else { continue };
-            if extent.stopped_early
-                && let Ok(record) = self.base_record(number)
-                && let Ok(host) = HostTree::open(&root.path)
-            {
-                record.iter().for_each(|(path, _)| dirs.note(&host, path));
-            }
-            if let Ok(bytes) = serde_json::to_vec(&dirs)
-                && disk::private_dir(&self.dir().join("dirs")).is_ok()
-            {
-                let _ = disk::replace(&file, &bytes, Durability::Cached);
-            }
-        }
-    }
-
-    /// The directories of root number `root` when the last run began, as far as they are known.
-    pub(super) fn dirs(&self, root: usize) -> Option<Dirs> {
-        serde_json::from_slice(&fs::read(self.dirs_file(root)).ok()?).ok()
-    }
-}
-
-fn list(root: &Path) -> Option<(Dirs, Extent)> {
+/// Lists the directories of a base.
+pub(super) fn list(root: &Path) -> Option<(Dirs, Extent)> {
     let dir = Dir::open(root).ok()?;
     let now = HostTree::open(root).ok().and_then(|tree| stamp(&tree))?;
     let mut list = [Lister { dirs: Dirs { root: now.ino, ..Dirs::default() } }];

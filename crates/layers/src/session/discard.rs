@@ -9,9 +9,10 @@ use rustix::io::Errno;
 
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
+use super::opened::Session;
 use super::record::Engine;
-use super::store::Session;
-use crate::change::{Layer, Node, RelPath};
+use crate::RelPath;
+use crate::change::{Layer, Node};
 use crate::host::HostTree;
 use crate::overlay::Stack;
 

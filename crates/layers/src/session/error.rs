@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
+use super::record::Head;
 use crate::apply::ApplyError;
 use crate::change::LayerError;
 use crate::database::CreateError;
@@ -177,6 +178,15 @@ impl Hint for SessionError {
             _ => ExitCode::Setup,
         }
     }
+}
+
+/// A session whose record this version cannot use.
+#[derive(Debug)]
+pub(super) struct Unusable {
+    pub dir: PathBuf,
+    /// None where not even that can be read.
+    pub head: Option<Head>,
+    pub error: SessionError,
 }
 
 /// Says what was being done to a path when it failed.

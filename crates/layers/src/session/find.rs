@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::SessionError;
-use super::record::Unusable;
-use super::store::Session;
+use super::error::{SessionError, Unusable};
+use super::opened::Session;
 
 /// What the user said about the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use sandbox_linux::freeze;
 
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::store::{Session, State};
+use super::opened::{Session, State};
 
 /// Processes that are held still until this is dropped.
 pub type Frozen = Box<dyn Any>;

@@ -6,7 +6,6 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::agentfs;
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
@@ -80,7 +79,7 @@ impl Layers {
     pub(super) fn copy(&self, id: &LayerId) -> Result<LayerId, SessionError> {
         let copy = LayerId(disk::unique()?);
         disk::private_dir(&self.dir(&copy))?;
-        agentfs::copy_layer(&self.dir(id), &self.dir(&copy))?;
+        copy_dir(&self.dir(id), &self.dir(&copy))?;
         Ok(copy)
     }
 
@@ -106,6 +105,21 @@ fn like(upper: &Path, base: &Path) -> io::Result<()> {
         std::os::unix::fs::lchown(upper, Some(base.uid()), Some(base.gid()))?;
     }
     fs::set_permissions(upper, fs::Permissions::from_mode(base.mode() & 0o7777))
+}
+
+/// Copies the directory of a layer: a database at rest, or a single file.
+fn copy_dir(from: &Path, to: &Path) -> Result<(), SessionError> {
+    for entry in fs::read_dir(from).map_err(cannot("list", from))? {
+        let entry = entry.map_err(cannot("list", from))?;
+        let place = to.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            fs::create_dir(&place).map_err(cannot("make", &place))?;
+            copy_dir(&entry.path(), &place)?;
+        } else {
+            fs::copy(entry.path(), &place).map_err(cannot("copy", &entry.path()))?;
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes a tree takes on the disk, as far as it can be read.

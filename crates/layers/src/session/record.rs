@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::SessionError;
-
 /// The format that this version writes.
 pub(super) const FORMAT: u32 = 1;
 
@@ -70,15 +68,6 @@ impl Head {
     pub(super) fn read(file: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(file).ok()?).ok()
     }
-}
-
-/// A session whose record this version cannot use.
-#[derive(Debug)]
-pub(super) struct Unusable {
-    pub dir: PathBuf,
-    /// None where not even that can be read.
-    pub head: Option<Head>,
-    pub error: SessionError,
 }
 
 /// Who makes a session's layers.

@@ -14,9 +14,10 @@ use super::error::{SessionError, cannot};
 use super::holder::{Freeze, Frozen};
 use super::layers;
 use super::lock::Lock;
+use super::opened::Session;
 use super::record::{Root, RootKind, Run};
-use super::store::Session;
-use crate::change::{Entry, LayerError, Node, RelPath};
+use crate::RelPath;
+use crate::change::{Entry, LayerError, Node};
 use crate::diff::{Digest, Origin, Past, Record as _};
 use crate::host::{HostTree, Kind, is_absent};
 

@@ -8,18 +8,16 @@ use sandbox_linux::tree::{Dir, Kind};
 use sandbox_linux::walk::{Budget, Enter, Guide, Place, Verdict, walk};
 
 use super::base::BaseRecord;
+use super::dirs::HEAPS;
 use super::error::{SessionError, cannot};
+use super::opened::Session;
 use super::record::RootKind;
-use super::store::Session;
-use crate::change::RelPath;
+use crate::RelPath;
 use crate::diff::{Origin, Record as _};
 use crate::host::Found;
 
 /// What the look may cost: as much as the guard's.
 const LOOK: Budget = Budget { time: Duration::from_millis(100), entries: 2_000_000 };
-
-/// Heaps of files that nobody edits by hand come last.
-pub(super) const HEAPS: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
 /// Paths of the host that changed, and whether there was more than could be looked at.
 #[derive(Debug, Default, PartialEq, Eq)]

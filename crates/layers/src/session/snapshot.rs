@@ -12,8 +12,9 @@ use super::error::{SessionError, cannot};
 use super::find;
 use super::holder::Freeze;
 use super::lock::Lock;
+use super::opened::Session;
 use super::record::{Engine, FORMAT, LayerId, Record, Root, RootKind, Snapshot};
-use super::store::{Session, Sessions};
+use super::store::Sessions;
 use crate::overlay::{Stack, flatten};
 
 /// A stack that is higher than this is written down as one layer, but for its upper half.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::base::Hidden;
 use super::dirs::Swaps;
 use super::*;
-use crate::change::RelPath;
+use crate::RelPath;
 use crate::diff::{Origin, Record as _};
 use crate::host::HostTree;
 

@@ -6,7 +6,7 @@
 use super::base::BaseRecord;
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::store::Session;
+use super::opened::Session;
 use crate::apply::{ApplyError, Journal, Status, Target, recover_base, tidy_root};
 use crate::host::{HostTree, is_absent};
 

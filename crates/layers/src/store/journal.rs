@@ -12,7 +12,8 @@ use rusqlite::Connection;
 use super::pieces;
 use super::redo::{Follows, Redo};
 use super::room::hold;
-use super::statement::{Statement, Value, decode, encode};
+use super::run::{execute, last_ino, replay};
+use super::statement::{Statement, Value, encode};
 use super::{StoreError, beside, parent};
 
 /// Writes to the database.
@@ -231,28 +232,4 @@ impl Journal {
     pub(crate) fn wal_size(&self) -> u64 {
         std::fs::metadata(beside(&self.path, "-wal")).map_or(0, |meta| meta.len())
     }
-}
-
-pub(crate) fn execute(
-    conn: &Connection,
-    what: Statement,
-    values: &[Value<'_>],
-) -> rusqlite::Result<()> {
-    let mut prepared = conn.prepare_cached(what.sql())?;
-    prepared.execute(rusqlite::params_from_iter(values)).map(drop)
-}
-
-/// The last inode number that was given out.
-pub(crate) fn last_ino(conn: &Connection) -> rusqlite::Result<u64> {
-    let sql = "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name='fs_inode'), 0),
-        coalesce((SELECT max(ino) FROM fs_inode), 0))";
-    conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
-}
-
-/// Runs the statements of a log.
-pub(crate) fn replay(conn: &Connection, mut log: &[u8]) -> rusqlite::Result<()> {
-    while let Some((statement, values)) = decode(&mut log) {
-        execute(conn, statement, &values)?;
-    }
-    Ok(())
 }

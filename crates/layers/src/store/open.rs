@@ -12,11 +12,12 @@ use rustix::io::Errno;
 use sandbox_linux::lock::LockFile;
 
 use super::copy::Copies;
-use super::journal::{Journal, last_ino};
+use super::journal::Journal;
 use super::loose::Loose;
-use super::pieces::last_ino_before;
+use super::pieces::follows;
 use super::redo::Follows;
 use super::room::Room;
+use super::run::last_ino;
 use super::{Inode, Rare, Store, StoreError, Time, beside, schema, whiteout};
 
 /// The length of chunks in new databases.
@@ -301,13 +302,4 @@ fn root_of(base: Option<&Path>) -> io::Result<(u32, u32, u32, u64, Time)> {
     };
     let nsec = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
     Ok((meta.mode(), meta.uid(), meta.gid(), meta.nlink(), Time { sec: meta.mtime(), nsec }))
-}
-
-/// The state that a redo log would have to follow.
-pub(super) fn follows(conn: &Connection, epoch: u64) -> rusqlite::Result<Follows> {
-    let last_ino = match last_ino_before(conn, epoch)? {
-        Some(before) => before,
-        None => last_ino(conn)?,
-    };
-    Ok(Follows { epoch, last_ino })
 }

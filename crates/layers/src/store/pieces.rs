@@ -4,8 +4,8 @@
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::journal::{execute, last_ino, replay};
 use super::redo::Follows;
+use super::run::{execute, last_ino, replay};
 use super::statement::{Statement, Value, decode};
 
 /// No statement is shorter.
@@ -69,8 +69,8 @@ fn checkpoint(conn: &Connection) -> rusqlite::Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))
 }
 
-/// The last inode number that a redo log follows, of which the database has some pieces.
-pub(super) fn last_ino_before(conn: &Connection, epoch: u64) -> rusqlite::Result<Option<u64>> {
+/// Returns the last inode number that a redo log follows, of which the database has some pieces.
+fn last_ino_before(conn: &Connection, epoch: u64) -> rusqlite::Result<Option<u64>> {
     let sql = "SELECT value FROM fs_config WHERE key='sandbox_part'";
     let part: Option<String> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
     let numbers: Vec<u64> =
@@ -79,6 +79,15 @@ pub(super) fn last_ino_before(conn: &Connection, epoch: u64) -> rusqlite::Result
         [of, before, after] if of == epoch && after == last_ino(conn)? => Some(before),
         _ => None,
     })
+}
+
+/// Returns the state that a redo log would have to follow.
+pub(super) fn follows(conn: &Connection, epoch: u64) -> rusqlite::Result<Follows> {
+    let last_ino = match last_ino_before(conn, epoch)? {
+        Some(before) => before,
+        None => last_ino(conn)?,
+    };
+    Ok(Follows { epoch, last_ino })
 }
 
 pub(super) fn is_full(error: &rusqlite::Error) -> bool {
@@ -91,7 +100,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::store::open::follows;
     use crate::store::{Store, beside, redo};
 
     const NAMES: [&str; 4] = ["one", "two", "three", "four"];

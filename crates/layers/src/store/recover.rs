@@ -7,15 +7,15 @@ use rusqlite::Connection;
 use rustix::io::Errno;
 
 use super::redo::{self, Follows};
-use super::{Store, StoreError, beside, open, pieces};
+use super::{Store, StoreError, beside, pieces};
 
 /// Runs the redo log, if it follows the state that the database is in; gives back the next state.
 pub(super) fn redo(conn: &Connection, path: &Path, epoch: u64) -> Result<Follows, StoreError> {
-    let follows = open::follows(conn, epoch)?;
+    let follows = pieces::follows(conn, epoch)?;
     let log = redo::read(&beside(path, "-redo"), follows)?;
     if !log.is_empty() {
         pieces::commit(conn, &log, follows, &mut 0)?;
-        return Ok(open::follows(conn, epoch + 1)?);
+        return Ok(pieces::follows(conn, epoch + 1)?);
     }
     Ok(follows)
 }

@@ -1,7 +1,7 @@
 //! A database as the source: the tree that it shows, its base included.
 
 use super::{Item, Sink, TransferError, Watch};
-use crate::change::RelPath;
+use crate::RelPath;
 use crate::database::{Database, Spot};
 
 /// Sends the tree that a database shows.

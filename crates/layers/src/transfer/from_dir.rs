@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{self as sys, CWD, Mode, OFlags};
 
 use super::{Item, Sink, TransferError, Watch};
-use crate::change::RelPath;
+use crate::RelPath;
 use crate::database::content::xattrs;
 use crate::database::{stat_at, stat_of};
 

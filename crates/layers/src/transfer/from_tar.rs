@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tar::{Archive, Entry, EntryType};
 
 use super::{Item, Sink, TransferError, Watch};
-use crate::change::RelPath;
+use crate::RelPath;
 use crate::database::Inode;
 
 /// Sends the entries of an archive.

@@ -1,0 +1,221 @@
+//! A session that was opened: its record, its lock and its layers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sandbox_linux::replace::Durability;
+
+use super::base::BaseRecord;
+use super::disk;
+use super::error::{SessionError, cannot};
+use super::layers::{self, Layers};
+use super::lock::{self, Lock};
+use super::record::{Engine, FORMAT, Head, LayerId, Record, Root, RootKind};
+use crate::change::{Layer, LayerError};
+use crate::database::Database;
+use crate::mount::Holder;
+use crate::overlay::Stack;
+
+/// Whether something runs in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// By this process.
+    Running(i32),
+    /// In a container of the session with this id.
+    Held(String),
+    /// Nothing does.
+    Stopped,
+    /// Nothing does, and the last command did not come to an end of its own.
+    Killed,
+}
+
+/// Reads the record of a session. Fails if another version wrote it.
+pub(super) fn read_record(path: &Path) -> Result<Record, SessionError> {
+    let text = fs::read(path).map_err(cannot("read", path))?;
+    let damaged = |source| SessionError::Record { path: path.to_path_buf(), source };
+    if let Ok(Head { name, format, .. }) = serde_json::from_slice(&text)
+        && format != FORMAT
+    {
+        return Err(SessionError::Version { name, found: format, known: FORMAT });
+    }
+    let record: Record = serde_json::from_slice(&text).map_err(damaged)?;
+    if let Some(layer) = record.layers().find(|layer| !layer.is_plain()) {
+        let problem = format!("`{}` is no layer", layer.as_str());
+        return Err(damaged(serde::de::Error::custom(problem)));
+    }
+    Ok(record)
+}
+
+/// One session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    dir: PathBuf,
+    layers: Layers,
+    record: Record,
+    cut_off: Option<Box<CutOff>>,
+}
+
+/// Processes that lost the session's mount at the end of its run; mostly none.
+#[derive(Debug, Clone)]
+struct CutOff(Vec<Holder>);
+
+impl Session {
+    pub(super) fn new(dir: PathBuf, layers: Layers, record: Record) -> Self {
+        Self { dir, layers, record, cut_off: None }
+    }
+
+    /// Processes in other mount namespaces that had the session mounted when its run ended, and have
+    /// it no more.
+    pub fn cut_off(&self) -> &[Holder] {
+        self.cut_off.as_deref().map_or(&[], |cut_off| &cut_off.0)
+    }
+
+    pub(super) fn set_cut_off(&mut self, holders: Vec<Holder>) {
+        self.cut_off = (!holders.is_empty()).then(|| Box::new(CutOff(holders)));
+    }
+
+    /// What was on record when it was opened or last changed through this value.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    pub(super) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// Where it lies.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether something runs in it.
+    pub fn state(&self) -> State {
+        match (lock::holder(&self.dir.join("lock")), &self.record.holder) {
+            (_, Some(holder)) => State::Held(holder.clone()),
+            (Some(pid), None) => State::Running(pid),
+            (None, None) if self.record.runs.last().is_some_and(|run| run.ended.is_none()) => {
+                State::Killed
+            }
+            (None, None) => State::Stopped,
+        }
+    }
+
+    /// Takes the session for oneself: for a run, or to take its changes over.
+    pub fn lock(&self) -> Result<Lock, SessionError> {
+        self.lock_for(None)
+    }
+
+    /// The same for whoever has kept it in use, or nobody.
+    pub(super) fn lock_for(&self, holder: Option<&str>) -> Result<Lock, SessionError> {
+        let path = self.dir.join("lock");
+        let name = || self.record.name.clone();
+        let lock = Lock::try_take(&path)?.ok_or_else(|| SessionError::Busy {
+            name: name(),
+            pid: lock::holder(&path).filter(|pid| *pid > 0),
+        })?;
+        // Since this value was read, somebody may have come and gone.
+        match read_record(&self.dir.join("session.json"))?.holder {
+            Some(other) if Some(other.as_str()) != holder => {
+                Err(SessionError::Held { name: name() })
+            }
+            _ => Ok(lock),
+        }
+    }
+
+    /// Changes the record. Whoever runs in the session and whoever looks after it may both do so.
+    pub fn update(&mut self, change: impl FnOnce(&mut Record)) -> Result<(), SessionError> {
+        let _writing = Lock::take(&self.dir.join("record.lock"))?;
+        self.record = read_record(&self.dir.join("session.json"))?;
+        change(&mut self.record);
+        self.write(Durability::Content)
+    }
+
+    pub(super) fn write(&self, when: Durability) -> Result<(), SessionError> {
+        let path = self.dir.join("session.json");
+        let bytes = serde_json::to_vec_pretty(&self.record)
+            .map_err(|source| SessionError::Record { path: path.clone(), source })?;
+        disk::replace(&path, &bytes, when)
+    }
+
+    pub(super) fn root(&self, root: usize) -> Result<&Root, SessionError> {
+        let name = || self.record.name.clone();
+        self.record.roots.get(root).ok_or_else(|| SessionError::Root { name: name(), root })
+    }
+
+    /// What root number `root` holds on top of its base.
+    pub fn layer(&self, root: usize) -> Result<Box<dyn Layer>, SessionError> {
+        let root = self.root(root)?;
+        if (self.record.engine, root.kind) == (Engine::Agentfs, RootKind::Dir) {
+            return Ok(Box::new(Database::open(&self.top_database(root))?));
+        }
+        let uppers = self.uppers(root);
+        let stack = Stack::open(&uppers, root.base());
+        let path = uppers.last().cloned().unwrap_or_default();
+        Ok(Box::new(stack.map_err(|source| LayerError::Io { path, source })?))
+    }
+
+    /// Whether nothing at all has ever been changed in it.
+    pub fn is_untouched(&self) -> bool {
+        let is_empty = |layer: &LayerId| {
+            fs::read_dir(self.layers.upper(layer)).is_ok_and(|mut entries| entries.next().is_none())
+        };
+        let files = self.record.roots.iter().any(|root| root.kind == RootKind::File);
+        self.record.engine == Engine::Overlay && !files && self.record.layers().all(is_empty)
+    }
+
+    /// Throws all changes away: each root goes on with one empty layer. Snapshots stay.
+    pub fn clear(&mut self, _lock: &Lock) -> Result<(), SessionError> {
+        let _guard = self.layers.guard()?;
+        let mut stacks = Vec::new();
+        for root in &self.record.roots {
+            stacks.push(vec![self.layers.create(&root.path, root.kind, self.record.engine)?]);
+        }
+        self.update(|record| {
+            for (root, stack) in record.roots.iter_mut().zip(stacks) {
+                root.stack = stack;
+            }
+        })?;
+        layers::remove(&self.dir.join("base"))
+    }
+
+    /// The directories of a root's layers, the lowest first.
+    pub(super) fn uppers(&self, root: &Root) -> Vec<PathBuf> {
+        root.stack.iter().map(|layer| self.layers.upper(layer)).collect()
+    }
+
+    /// How many bytes the layers of the session take on the disk, shared ones included.
+    pub fn size(&self) -> u64 {
+        let layers: BTreeSet<&LayerId> = self.record.layers().collect();
+        layers.into_iter().map(|layer| layers::size(&self.layers.dir(layer))).sum()
+    }
+
+    /// The directory on the host that the paths of root number `root` are relative to.
+    pub fn base_dir(&self, root: usize) -> Result<&Path, SessionError> {
+        Ok(self.root(root)?.base())
+    }
+
+    /// What the changed files of root number `root` were when they were first changed.
+    pub fn base_record(&self, root: usize) -> Result<BaseRecord, SessionError> {
+        let mut record = self.recorded(root)?;
+        self.recover(root, &mut record)?;
+        Ok(record)
+    }
+
+    /// The same, as it stands on the disk.
+    pub(super) fn recorded(&self, root: usize) -> Result<BaseRecord, SessionError> {
+        self.root(root)?;
+        BaseRecord::read(&self.dir.join("base"), root)
+    }
+
+    /// Keeps what is known of the base of root number `root`.
+    pub fn save_base_record(&self, root: usize, record: &BaseRecord) -> Result<(), SessionError> {
+        self.root(root)?;
+        record.write(root)
+    }
+
+    /// Where the changes that were taken over are kept, one directory for each time.
+    pub fn applied_dir(&self) -> PathBuf {
+        self.dir.join("applied")
+    }
+}
