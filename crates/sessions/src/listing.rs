@@ -51,7 +51,9 @@ pub struct Line {
 /// Lists the sessions that keep changes, and those that stay up, the latest last.
 pub fn list(layers: &Layers, seen: Vec<Seen>) -> Result<Vec<Line>, ControlError> {
     let mut lines: Vec<Line> = layers.list()?.iter().map(line).collect();
-    seen.into_iter().for_each(|seen| join(&mut lines, seen));
+    for seen in seen {
+        join(&mut lines, seen);
+    }
     Ok(lines)
 }
 

@@ -100,7 +100,7 @@ fn repository(shown: &Shown<'_>, here: &Path, most: Option<usize>, io: &Stdio<'_
     if let Some(first) = lines.first_mut() {
         *first = io.tone(Tone::Strong, first);
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
 /// Takes the first word for a session where there is one of that name.

@@ -19,8 +19,8 @@ pub(crate) fn build(flags: &Flags, build: Build, host: &Host, io: &mut Stdio<'_>
     let image::Build { base, tag, target, .. } = build;
     if flags.json {
         let target = target.name();
-        let built = serde_json::json!({ "image": tag, "id": id, "target": target, "base": base });
-        super::json(&built, io);
+        let report = serde_json::json!({ "image": tag, "id": id, "target": target, "base": base });
+        super::json(&report, io);
     } else {
         io.labelled(Tone::Good, "built", &format!("`{tag}` on `{base}`"));
         io.data(&format!("{tag}\n"));

@@ -53,7 +53,7 @@ pub(crate) fn run(
         let signals = relay::signals().map_err(failed)?;
         let connection = service.connect(&session, exec)?;
         let ended = relay::run(connection, &signals, [interactive, tty]).map_err(failed)?;
-        return Ok(tell(ended, io));
+        return Ok(tell(&ended, io));
     }
     if form != Form::Short {
         must_exist(flags, host)?;
@@ -73,7 +73,7 @@ pub(crate) fn attach(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) 
     let signals = relay::signals().map_err(failed)?;
     let connection = service.attach(&session, terminal_size())?;
     io.say("^P ^Q leaves the agent alone again");
-    Ok(tell(relay::watch(connection, &signals).map_err(failed)?, io))
+    Ok(tell(&relay::watch(connection, &signals).map_err(failed)?, io))
 }
 
 fn failed(error: io::Error) -> Failed {
@@ -81,7 +81,7 @@ fn failed(error: io::Error) -> Failed {
 }
 
 /// Prints why a command ended without a code of its own, and returns the code to pass on.
-fn tell(ended: Ended, io: &mut Stdio<'_>) -> u8 {
+fn tell(ended: &Ended, io: &mut Stdio<'_>) -> u8 {
     if let Some(why) = &ended.why {
         io.labelled(Tone::Bad, "error", &indented(why));
     }
