@@ -1,5 +1,5 @@
-//! Real agents in the sandbox: Claude Code, Codex, opencode and Gemini CLI, which `./dev test agents` installs, talk to a
-//! stand-in for their provider on loopback. It answers with a tool call that does some work and
+//! Real agents in the sandbox: Claude Code, Codex, opencode, Gemini CLI and pi, which `./dev test agents` installs, talk to
+//! a stand-in for their provider on loopback. It answers with a tool call that does some work and
 //! then tries to steal a key, to write to the home directory and to throw work away.
 //!
 //! Every test has its control: the same agent, the same tool call, without the sandbox.
@@ -13,6 +13,7 @@ mod claude;
 mod codex;
 mod opencode;
 mod gemini;
+mod pi;
 mod first_run;
 mod proxied;
 mod boxed;
