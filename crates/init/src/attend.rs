@@ -21,8 +21,8 @@ use sandbox_protocol::attend::{Frame, STOPPED, terminal_size};
 use sandbox_protocol::exit::{ExitCode, by_signal};
 use sandbox_protocol::multicall::Personality;
 
-use crate::credentials;
 use crate::enter::{self, Fatal, LOG};
+use crate::identity;
 use crate::init::{kill, kill_group};
 
 /// Says that a guard watches.
@@ -306,7 +306,7 @@ pub(crate) fn signal(words: &[OsString]) -> std::process::ExitCode {
     let given: Option<Vec<i32>> = words.iter().map(number).collect();
     match given.as_deref() {
         // Never signal the first process: it ends with the container.
-        Some([signal, pid]) if *pid > 1 && credentials::stay().is_ok() => {
+        Some([signal, pid]) if *pid > 1 && identity::stay().is_ok() => {
             if !signal_attended(*pid, *signal) {
                 kill_group(*pid, *signal);
                 kill(*pid, *signal);
@@ -320,7 +320,7 @@ pub(crate) fn signal(words: &[OsString]) -> std::process::ExitCode {
 /// Kills an attended command at the end of standard input; ends with the process that attends it.
 pub(crate) fn guard(words: &[OsString]) -> std::process::ExitCode {
     let pid = words.first().and_then(|word| word.to_str()?.parse().ok());
-    let Some(pid) = pid.filter(|pid| *pid > 1 && credentials::stay().is_ok()) else {
+    let Some(pid) = pid.filter(|pid| *pid > 1 && identity::stay().is_ok()) else {
         return ExitCode::Usage.into();
     };
     match watch(pid) {

@@ -11,8 +11,8 @@ use sandbox_protocol::variable;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
-use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
+use crate::identity::{self, IdentityError};
 use crate::init_uid;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
@@ -30,7 +30,7 @@ pub(crate) enum Fatal {
     #[error("cannot work in `{}`", shown(dir))]
     Workdir { dir: PathBuf, source: io::Error },
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
+    Credentials(#[from] IdentityError),
     #[error(transparent)]
     Lookup(#[from] LookupError),
     #[error("cannot execute `{}`", shown(program))]
@@ -81,7 +81,7 @@ pub(crate) fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     check_place(&environment)?;
     // A group of its own, so that its end is that of all it started; one with a terminal has it already.
     let _ = rustix::process::setsid();
-    credentials::stay()?;
+    identity::stay()?;
     if let Some(dir) = environment.word(variable::AGENT_WORKDIR).map(PathBuf::from) {
         // Only here, as the agent: an engine that changed to it could still have files of the host open.
         std::env::set_current_dir(&dir).map_err(|source| Fatal::Workdir { dir, source })?;

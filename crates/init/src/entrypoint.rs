@@ -12,8 +12,8 @@ use thiserror::Error;
 
 use crate::boot::{self, Boot, BootError, Identity, Reason, Situation};
 use crate::control::{ControlError, ControlFile};
-use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
+use crate::identity::{self, IdentityError};
 use crate::init_uid;
 use crate::log::{Log, shown};
 use crate::lookup::{self, LookupError};
@@ -31,7 +31,7 @@ enum Fatal {
     #[error(transparent)]
     Mounts(#[from] MountError),
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
+    Credentials(#[from] IdentityError),
     #[error(transparent)]
     Lookup(#[from] LookupError),
     #[error("cannot use the working directory `{}`", shown(dir))]
@@ -120,9 +120,9 @@ fn take_control(environment: &mut Environment) -> Result<(), ControlError> {
     }
 }
 
-fn change_identity(identity: &Identity) -> Result<(), CredentialsError> {
+fn change_identity(identity: &Identity) -> Result<(), IdentityError> {
     match identity {
-        Identity::Become(user) => return credentials::become_user(user),
+        Identity::Become(user) => return identity::become_user(user),
         Identity::Stay(Reason::NotRoot(uid)) => {
             LOG.warn(format_args!("not running as root but as user id {uid}: stays this user"));
         }
@@ -139,7 +139,7 @@ fn change_identity(identity: &Identity) -> Result<(), CredentialsError> {
             ));
         }
     }
-    credentials::stay()
+    identity::stay()
 }
 
 /// Root may have entered a directory that the agent cannot use, or the other way round.

@@ -32,8 +32,8 @@ use thiserror::Error;
 
 use crate::boot::Situation;
 use crate::control::{ControlError, ControlFile};
-use crate::credentials;
 use crate::environment::Environment;
+use crate::identity;
 use crate::init_uid;
 use crate::log::Log;
 use crate::mounts::{self, MountError};
@@ -267,7 +267,7 @@ fn reduce(standing: &Standing) {
     if standing.is_machine {
         kept |= CapabilitySet::SYS_BOOT;
     }
-    if let Err(error) = credentials::keep(kept) {
+    if let Err(error) = identity::keep(kept) {
         LOG.warn(format_args!("keeps its capabilities: {}", sandbox_linux::error::chain(&error)));
     }
 }

@@ -14,7 +14,7 @@ mod user;
 mod arguments;
 mod boot;
 mod lookup;
-mod credentials;
+mod identity;
 mod entrypoint;
 mod init;
 mod enter;

@@ -14,7 +14,7 @@ use sandbox_linux::error::chain;
 use sandbox_protocol::Hint;
 use sandbox_proxy::attach::{ATTACHED, Attach, Egress};
 use sandbox_proxy::client::{Attachment, Client, ClientError};
-use sandbox_proxy::place::Place;
+use sandbox_proxy::dirs::ProxyDirs;
 use sandbox_proxy::token::Token;
 use thiserror::Error;
 
@@ -73,7 +73,7 @@ impl ProxyGateway {
         if plan.egress.is_none() && credentials.sessions.is_empty() {
             return Ok(None);
         }
-        let client = Client::new(&Place::of(host).ok_or(ProxyError::NoHome)?);
+        let client = Client::new(&ProxyDirs::of(host).ok_or(ProxyError::NoHome)?);
         client.ensure(&host.exe)?;
         let id = Token::generate().map_err(ProxyError::Journal)?.hash().short();
         let program = plan.command.first().map(|word| word.to_string_lossy().into_owned());

@@ -4,12 +4,13 @@
 //! written, `merge` makes one [`Config`] of them, `trust` stops a project file from widening
 //! what the user did not allow.
 
+mod digest;
 mod discover;
 pub mod command;
 pub mod command_rule;
 pub mod file;
 pub mod layer;
-mod place;
+mod base_dirs;
 mod enforced;
 mod values;
 mod hosts;
@@ -17,6 +18,7 @@ mod session;
 mod merge;
 pub mod env_file;
 pub mod trust;
+mod widening;
 mod error;
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::text::shown;
+pub use base_dirs::BaseDirs;
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use error::ConfigError;
 pub use file::{
@@ -38,7 +41,6 @@ pub use file::{
 };
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
-pub use place::Place;
 pub use session::{Changed, ContainerNetwork, SessionConfig};
 pub use values::Values;
 
@@ -69,14 +71,14 @@ fn load_noting(
     accepted: &mut Vec<Accepted>,
 ) -> Result<Config, ConfigError> {
     let located = locate(host, request)?;
-    let place = Place { cwd: located.cwd.clone(), home: host.home.clone() };
-    let mut config = merge::builtin(&place);
+    let dirs = BaseDirs { cwd: located.cwd.clone(), home: host.home.clone() };
+    let mut config = merge::builtin(&dirs);
     for found in &located.files {
-        let values = read(host, request, found, &config, &place, accepted)?;
-        merge::apply(&mut config, values, &place);
+        let values = read(host, request, found, &config, &dirs, accepted)?;
+        merge::apply(&mut config, values, &dirs);
         config.loaded.push((found.layer, found.path.clone()));
     }
-    merge::apply(&mut config, Values::of_request(request, &place)?, &place);
+    merge::apply(&mut config, Values::of_request(request, &dirs)?, &dirs);
     bind_variables(&mut config, request, accepted);
     merge::check_secrets(&config)?;
     config.files = guarded(host, &located);
@@ -108,13 +110,13 @@ fn read(
     request: &Request,
     found: &Found,
     below: &Config,
-    place: &Place,
+    dirs: &BaseDirs,
     accepted: &mut Vec<Accepted>,
 ) -> Result<Values, ConfigError> {
     let bytes = found.read()?;
     let (text, syntax) = found.decode(&bytes)?;
     let file = file::parse(text, syntax, &found.path)?;
-    let values = Values::of_file(&file, found, place)?;
+    let values = Values::of_file(&file, found, dirs)?;
     if found.layer != Layer::Project {
         return Ok(values);
     }
@@ -127,7 +129,7 @@ fn read(
         if request.narrows_network() && below.network.value == Network::On {
             below.network.value = Network::Allow;
         }
-        let widenings = trust::widenings(&below, &values, place);
+        let widenings = trust::widenings(&below, &values, dirs);
         if !widenings.is_empty() && !trust::is_trusted(host, &found.path, &bytes) {
             return Err(ConfigError::Untrusted { file: found.path.clone(), digest, widenings });
         }

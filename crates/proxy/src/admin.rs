@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 use crate::Proxy;
 use crate::credential::Secret;
 use crate::data::Body;
-use crate::doors::{DoorError, Doors, NewDoor};
 use crate::error::Refusal;
 use crate::limits;
+use crate::rendezvous::{NewRendezvous, RendezvousError, RendezvousSockets};
 use crate::session::{Registration, RegistrationError, StoreError};
 use crate::token::TokenHash;
 
@@ -42,13 +42,13 @@ pub(crate) enum Admission {
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     proxy: Arc<Proxy>,
-    doors: Arc<Doors>,
+    rendezvous: Arc<RendezvousSockets>,
     admission: Admission,
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let (proxy, doors, admission) = (proxy.clone(), doors.clone(), admission.clone());
+        let (proxy, rendezvous, admission) = (proxy.clone(), rendezvous.clone(), admission.clone());
         async move {
-            let answer = answer(&proxy, &doors, &admission, request).await;
+            let answer = answer(&proxy, &rendezvous, &admission, request).await;
             Ok::<_, Infallible>(answer.unwrap_or_else(|refusal| refusal.response().map(Body::from)))
         }
     });
@@ -65,7 +65,7 @@ type Answer = Result<Response<Body>, Refusal>;
 
 async fn answer(
     proxy: &Proxy,
-    doors: &Doors,
+    rendezvous: &RendezvousSockets,
     admission: &Admission,
     request: Request<Incoming>,
 ) -> Answer {
@@ -85,9 +85,9 @@ async fn answer(
         }
         (&Method::DELETE, ["v1", "sessions", token]) => revoke(proxy, token),
         (&Method::DELETE, ["v1", "sandboxes", id, "sessions"]) => revoke_sandbox(proxy, id),
-        (&Method::GET, ["v1", "doors"]) => Ok(reply(StatusCode::OK, &doors.list())),
-        (&Method::PUT, ["v1", "doors", id]) => open_door(doors, id, &read(body).await?),
-        (&Method::DELETE, ["v1", "doors", id]) => close_door(doors, id),
+        (&Method::GET, ["v1", "doors"]) => Ok(reply(StatusCode::OK, &rendezvous.list())),
+        (&Method::PUT, ["v1", "doors", id]) => open_rendezvous(rendezvous, id, &read(body).await?),
+        (&Method::DELETE, ["v1", "doors", id]) => close_rendezvous(rendezvous, id),
         (&Method::POST, ["v1", "secrets", "forget"]) => {
             proxy.registry.forget_keys();
             Ok(reply(StatusCode::OK, &json!({ "status": "forgotten" })))
@@ -170,15 +170,16 @@ fn revoke_sandbox(proxy: &Proxy, id: &str) -> Answer {
     Ok(reply(StatusCode::OK, &json!({ "status": "revoked", "count": count, "sandbox": id })))
 }
 
-fn open_door(doors: &Doors, id: &str, body: &[u8]) -> Answer {
-    let new: NewDoor = serde_json::from_slice(body).map_err(|error| not_understood(&error))?;
-    let failed = |error: DoorError| Refusal::of(StatusCode::BAD_REQUEST, "door", &error);
-    doors.open(id, new).map_err(failed)?;
+fn open_rendezvous(rendezvous: &RendezvousSockets, id: &str, body: &[u8]) -> Answer {
+    let new: NewRendezvous =
+        serde_json::from_slice(body).map_err(|error| not_understood(&error))?;
+    let failed = |error: RendezvousError| Refusal::of(StatusCode::BAD_REQUEST, "door", &error);
+    rendezvous.open(id, new).map_err(failed)?;
     Ok(reply(StatusCode::CREATED, &json!({ "status": "open", "sandbox": id })))
 }
 
-fn close_door(doors: &Doors, id: &str) -> Answer {
-    let was = doors.close(id).map_err(|error| not_saved(&error))?;
+fn close_rendezvous(rendezvous: &RendezvousSockets, id: &str) -> Answer {
+    let was = rendezvous.close(id).map_err(|error| not_saved(&error))?;
     Ok(reply(StatusCode::OK, &json!({ "status": "closed", "was_open": was, "sandbox": id })))
 }
 

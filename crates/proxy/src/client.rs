@@ -13,8 +13,8 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::attach::{Attach, framed};
-use crate::doors::NewDoor;
-use crate::place::Place;
+use crate::dirs::ProxyDirs;
+use crate::rendezvous::NewRendezvous;
 use crate::session::Registration;
 
 /// Why a proxy did not do what was asked.
@@ -60,13 +60,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The admin interface of a user's proxy.
 #[derive(Debug, Clone)]
 pub struct Client {
-    place: Place,
+    dirs: ProxyDirs,
 }
 
 impl Client {
-    /// Of the proxy at this place, which need not run.
-    pub fn new(place: &Place) -> Self {
-        Self { place: place.clone() }
+    /// Returns a client of the proxy with these directories, which need not run.
+    pub fn new(dirs: &ProxyDirs) -> Self {
+        Self { dirs: dirs.clone() }
     }
 
     /// Whether it runs, and which version.
@@ -111,19 +111,19 @@ impl Client {
         self.ask("POST", "/v1/secrets/forget", None).map(drop)
     }
 
-    /// Opens a sandbox's door, or replaces it.
-    pub fn open_door(&self, id: &str, door: &NewDoor) -> Result<(), ClientError> {
-        let message = door.to_json().map_err(|_| ClientError::Answer)?;
+    /// Opens a sandbox's rendezvous socket, or replaces it.
+    pub fn open_rendezvous(&self, id: &str, new: &NewRendezvous) -> Result<(), ClientError> {
+        let message = new.to_json().map_err(|_| ClientError::Answer)?;
         self.ask("PUT", &format!("/v1/doors/{id}"), Some(&message)).map(drop)
     }
 
-    /// Closes a sandbox's door and ends its sessions; one that is not there is closed.
-    pub fn close_door(&self, id: &str) -> Result<(), ClientError> {
+    /// Closes a sandbox's rendezvous socket and ends its sessions; one that is not there is closed.
+    pub fn close_rendezvous(&self, id: &str) -> Result<(), ClientError> {
         self.ask("DELETE", &format!("/v1/doors/{id}"), None).map(drop)
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
-        let socket = self.place.admin();
+        let socket = self.dirs.admin();
         let exchange = || exchange(&socket, method, path, body);
         let (status, answer) =
             exchange().map_err(|error| ClientError::Unreachable(socket.clone(), error))?;
@@ -137,7 +137,7 @@ impl Client {
         attach: &Attach,
         listeners: &[BorrowedFd<'_>],
     ) -> Result<Attachment, ClientError> {
-        let socket = self.place.attach();
+        let socket = self.dirs.attach();
         let failed = |error| ClientError::Unreachable(socket.clone(), error);
         let message = attach.to_json().map_err(|_| ClientError::Answer)?;
         let mut stream = UnixStream::connect(&socket).map_err(failed)?;

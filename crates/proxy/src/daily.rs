@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use crate::audit::{self, Entry};
-use crate::place::Place;
+use crate::dirs::ProxyDirs;
 use crate::usage::Tokens;
 
 /// Day and provider.
@@ -42,11 +42,11 @@ impl Sum {
 }
 
 /// Sums up the last days, of one sandbox if it is named.
-pub fn sums(place: &Place, days: u32, sandbox: Option<&str>) -> io::Result<BTreeMap<Key, Sum>> {
+pub fn sums(dirs: &ProxyDirs, days: u32, sandbox: Option<&str>) -> io::Result<BTreeMap<Key, Sum>> {
     let mut sums = BTreeMap::<Key, Sum>::new();
     let span = Duration::from_secs(u64::from(days) * 86_400);
     let since = SystemTime::now().checked_sub(span).unwrap_or(UNIX_EPOCH);
-    audit::read(&place.audit(), since, |entry| {
+    audit::read(&dirs.audit(), since, |entry| {
         if sandbox.is_none() || sandbox == entry.sandbox.as_deref() {
             let day = entry.time.get(..10).unwrap_or_default().to_owned();
             sums.entry((day, entry.provider.clone())).or_default().add(&entry);

@@ -12,7 +12,7 @@ mod login;
 mod renew;
 mod sources;
 
-pub use keyring::KeyPlace;
+pub use keyring::KeyStorage;
 pub use location::{Lasting, Location};
 pub use sources::Sources;
-pub use store::{Kept, Name, Store, StoreError};
+pub use store::{Name, Store, StoreError, StoredSecret};

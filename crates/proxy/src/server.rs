@@ -20,9 +20,9 @@ use crate::attach;
 use crate::audit::Audit;
 use crate::credential::Source;
 use crate::data::Scope;
-use crate::doors::Doors;
+use crate::dirs::ProxyDirs;
 use crate::listen::{self, Listener};
-use crate::place::Place;
+use crate::rendezvous::RendezvousSockets;
 use crate::session::{Registry, StoreError};
 use crate::telemetry::Telemetry;
 use crate::token::Token;
@@ -32,7 +32,7 @@ use crate::{Proxy, metrics};
 #[derive(Debug)]
 pub struct Settings {
     /// Its sockets and files.
-    pub place: Place,
+    pub dirs: ProxyDirs,
     /// Addresses where clients with tokens come in.
     pub listen: Vec<SocketAddr>,
     /// An address for the admin interface, and the token that it asks for.
@@ -48,9 +48,9 @@ pub struct Settings {
 /// Why a proxy does not run.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// No place for sockets and files.
+    /// The directories of sockets and files cannot be used.
     #[error("cannot make the proxy's directories")]
-    Place(#[source] io::Error),
+    Dirs(#[source] io::Error),
     /// There is one.
     #[error("another proxy runs already")]
     Running,
@@ -76,7 +76,7 @@ impl Hint for ServerError {
             }
             Self::Store(error) => error.hint(),
             Self::Listen(..) => Some("choose another port, or end the program that has it".into()),
-            Self::Place(_) | Self::Audit(..) => {
+            Self::Dirs(_) | Self::Audit(..) => {
                 Some("look at the owner and the mode of that directory".into())
             }
             Self::Start(_) => None,
@@ -103,20 +103,20 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Runs a proxy until a signal ends it, or nobody needs it. `started` is called when it can be used.
 pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), ServerError> {
-    settings.place.prepare().map_err(ServerError::Place)?;
-    let _alone = lock(&settings.place)?;
+    settings.dirs.prepare().map_err(ServerError::Dirs)?;
+    let _alone = lock(&settings.dirs)?;
     if settings.on_demand {
         // The keys of the terminal that it was started from are not for it.
         let _ = rustix::process::setsid();
     }
     guard_memory();
-    let audit = settings.place.audit();
+    let audit = settings.dirs.audit();
     let telemetry = Telemetry::of(variable).unwrap_or_else(|error| {
         (settings.say)(&sandbox_linux::error::chain(&error));
         None
     });
     let proxy = Arc::new(Proxy {
-        registry: Registry::open(settings.place.sessions(), settings.source.clone())?,
+        registry: Registry::open(settings.dirs.sessions(), settings.source.clone())?,
         metrics: metrics::Metrics::default(),
         audit: Audit::open(&audit).map_err(|error| ServerError::Audit(audit, error))?,
         telemetry,
@@ -142,13 +142,14 @@ async fn serve(
     for address in &settings.listen {
         listening.push(open_door(*address, &workers).await?);
     }
-    let doors = Doors::restore(proxy.clone(), workers.clone(), settings.place.doors())?;
+    let rendezvous =
+        RendezvousSockets::restore(proxy.clone(), workers.clone(), settings.dirs.rendezvous())?;
     let admin = match &settings.admin {
-        Some((address, token)) => Some(open_admin(*address, token, &proxy, &doors).await?),
+        Some((address, token)) => Some(open_admin(*address, token, &proxy, &rendezvous).await?),
         None => None,
     };
-    serve_admin(&settings.place.admin(), proxy.clone(), doors)?;
-    serve_attach(&settings.place.attach(), proxy.clone(), workers)?;
+    serve_admin(&settings.dirs.admin(), proxy.clone(), rendezvous)?;
+    serve_attach(&settings.dirs.attach(), proxy.clone(), workers)?;
     if proxy.telemetry.is_some() {
         tokio::spawn(send_spans(proxy.clone(), spans_delay()));
     }
@@ -156,7 +157,7 @@ async fn serve(
     started(&Running { listening, admin });
     until_the_end(&proxy, settings.on_demand).await.map_err(ServerError::Start)?;
     // Nobody new comes in while what there was is written down.
-    for socket in [settings.place.attach(), settings.place.admin()] {
+    for socket in [settings.dirs.attach(), settings.dirs.admin()] {
         let _ = std::fs::remove_file(socket);
     }
     proxy.save();
@@ -207,12 +208,12 @@ async fn open_admin(
     address: SocketAddr,
     token: &Token,
     proxy: &Arc<Proxy>,
-    doors: &Arc<Doors>,
+    rendezvous: &Arc<RendezvousSockets>,
 ) -> Result<SocketAddr, ServerError> {
     let failed = |error| ServerError::Listen(address.to_string(), error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    let (proxy, doors) = (proxy.clone(), doors.clone());
+    let (proxy, rendezvous) = (proxy.clone(), rendezvous.clone());
     let admission = Admission::Bearer(Arc::new(token.hash()));
     tokio::spawn(async move {
         loop {
@@ -222,7 +223,7 @@ async fn open_admin(
                     drop(tokio::spawn(admin::serve(
                         stream,
                         proxy.clone(),
-                        doors.clone(),
+                        rendezvous.clone(),
                         admission,
                     )));
                 }
@@ -233,14 +234,18 @@ async fn open_admin(
     Ok(bound)
 }
 
-fn serve_admin(path: &Path, proxy: Arc<Proxy>, doors: Arc<Doors>) -> Result<(), ServerError> {
+fn serve_admin(
+    path: &Path,
+    proxy: Arc<Proxy>,
+    rendezvous: Arc<RendezvousSockets>,
+) -> Result<(), ServerError> {
     let listener = private_socket(path)?;
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) if is_ours(&stream) => {
-                    let doors = doors.clone();
-                    tokio::spawn(admin::serve(stream, proxy.clone(), doors, Admission::Owner));
+                    let rendezvous = rendezvous.clone();
+                    tokio::spawn(admin::serve(stream, proxy.clone(), rendezvous, Admission::Owner));
                 }
                 Ok(_) => {}
                 Err(_) => sleep(TICK).await,
@@ -331,17 +336,17 @@ impl Watch {
 }
 
 /// Held for as long as the proxy runs.
-fn lock(place: &Place) -> Result<LockFile, ServerError> {
+fn lock(dirs: &ProxyDirs) -> Result<LockFile, ServerError> {
     /// One that is about to end may still hold it.
     const PATIENCE: Duration = Duration::from_secs(3);
-    let lock = LockFile::open(&place.lock()).map_err(ServerError::Place)?;
+    let lock = LockFile::open(&dirs.lock()).map_err(ServerError::Dirs)?;
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
-        if lock.try_exclusive().map_err(ServerError::Place)? {
+        if lock.try_exclusive().map_err(ServerError::Dirs)? {
             return Ok(lock);
         }
         // While it answers, it is not about to end.
-        let answers = || crate::client::Client::new(place).health().is_ok();
+        let answers = || crate::client::Client::new(dirs).health().is_ok();
         if std::time::Instant::now() >= deadline || answers() {
             return Err(ServerError::Running);
         }

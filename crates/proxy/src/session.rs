@@ -2,14 +2,16 @@
 
 mod registration;
 mod limits;
+mod error;
 mod ending;
 mod key;
 mod registry;
 mod store;
 
+pub use error::RegistrationError;
 pub use limits::Limits;
 pub(crate) use limits::Permit;
-pub use registration::{Registration, RegistrationError, Terms};
+pub use registration::{Registration, Terms};
 pub use registry::{Listed, Registry};
 pub use store::StoreError;
 pub(crate) use store::read_file;

@@ -1,5 +1,6 @@
 //! The servers behind the proxy: which one a session talks to, and connections to it.
 
+mod error;
 mod target;
 mod address;
 mod tls;
@@ -9,6 +10,8 @@ mod reply;
 mod pool;
 
 pub(crate) use dial::{DialError, Dialer};
-pub(crate) use pool::{Lease, NotSent, Pool};
-pub(crate) use reply::{CallError, Reply};
+pub use error::Malformed;
+pub(crate) use error::{CallError, NotSent};
+pub(crate) use pool::{Lease, Pool};
+pub(crate) use reply::Reply;
 pub use target::{Target, TargetError};

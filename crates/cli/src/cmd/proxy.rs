@@ -12,7 +12,7 @@ use sandbox_core::Host;
 use sandbox_core::config::{self, Request};
 use sandbox_protocol::Hint;
 use sandbox_proxy::client::Client;
-use sandbox_proxy::place::Place;
+use sandbox_proxy::dirs::ProxyDirs;
 use sandbox_proxy::server::{self, Running, ServerError, Settings};
 use sandbox_proxy::token::{Token, TokenError};
 use thiserror::Error;
@@ -56,7 +56,7 @@ impl Hint for ProxyError {
 
 /// Runs the proxy.
 pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
-    let place = Place::of(host).ok_or(ProxyError::NoHome)?;
+    let place = ProxyDirs::of(host).ok_or(ProxyError::NoHome)?;
     if proxy.detach {
         detach(proxy, &place, host)?;
         return Ok(0);
@@ -67,7 +67,7 @@ pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
         on_demand: proxy.background,
         source: Arc::new(sandbox_launch::credentials::sources(host)?),
         say: complain,
-        place: place.clone(),
+        dirs: place.clone(),
     };
     server::run(&settings, |running| announce(running, &place, io)).map_err(ProxyError::from)?;
     Ok(0)
@@ -90,7 +90,7 @@ fn admin(proxy: &Proxy, host: &Host) -> Result<Option<(SocketAddr, Token)>, Prox
     Ok(Some((address, Token::parse(token).map_err(ProxyError::AdminToken)?)))
 }
 
-fn announce(running: &Running, place: &Place, io: &mut Ui<'_>) {
+fn announce(running: &Running, place: &ProxyDirs, io: &mut Ui<'_>) {
     for address in &running.listening {
         io.say(&format!("listening at http://{address}"));
     }
@@ -106,7 +106,7 @@ fn complain(what: &str) {
 }
 
 /// Starts this program again, and waits until it can be used.
-fn detach(proxy: &Proxy, place: &Place, host: &Host) -> Result<(), ProxyError> {
+fn detach(proxy: &Proxy, place: &ProxyDirs, host: &Host) -> Result<(), ProxyError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let client = Client::new(place);
     if client.health().is_ok() {
@@ -136,7 +136,7 @@ fn detach(proxy: &Proxy, place: &Place, host: &Host) -> Result<(), ProxyError> {
     Err(ProxyError::Ended("it does not answer".into()))
 }
 
-fn background(proxy: &Proxy, place: &Place, host: &Host) -> io::Result<Child> {
+fn background(proxy: &Proxy, place: &ProxyDirs, host: &Host) -> io::Result<Child> {
     // What the caller has open is not for a process that outlives it.
     sandbox_linux::fd::close_all_on_exec()?;
     let log =

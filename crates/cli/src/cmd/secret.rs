@@ -9,8 +9,8 @@ use sandbox_launch::credentials::store;
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::Secret as Value;
-use sandbox_proxy::place::Place as Proxy;
-use sandbox_proxy::secret::{KeyPlace, Name};
+use sandbox_proxy::dirs::ProxyDirs;
+use sandbox_proxy::secret::{KeyStorage, Name};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -107,8 +107,8 @@ fn keep(set: &Set, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let place = store.set(&name, &value)?;
     forget(host);
     let key = match place {
-        KeyPlace::Keyring => "its key is in the system's keyring",
-        KeyPlace::File => "its key is in a file beside it that only you can read",
+        KeyStorage::Keyring => "its key is in the system's keyring",
+        KeyStorage::File => "its key is in a file beside it that only you can read",
     };
     io.labelled(Tone::Good, "stored", &format!("`{name}`, encrypted; {key}"));
     Ok(0)
@@ -141,7 +141,7 @@ fn ask(name: &Name) -> Result<Value, SecretError> {
 
 /// A proxy that runs asks for its keys again.
 fn forget(host: &Host) {
-    if let Some(place) = Proxy::of(host) {
+    if let Some(place) = ProxyDirs::of(host) {
         // Where none runs, there is nothing to forget.
         let _ = Client::new(&place).forget_keys();
     }

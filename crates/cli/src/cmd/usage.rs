@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sandbox_core::Host;
 use sandbox_proxy::daily::{self, Key, Sum};
-use sandbox_proxy::place::Place;
+use sandbox_proxy::dirs::ProxyDirs;
 use sandbox_proxy::usage::Tokens;
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ struct Row<'r> {
 
 /// Prints a line for each provider of each day.
 pub(crate) fn run(flags: &Flags, usage: &Usage, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let sums = Place::of(host)
+    let sums = ProxyDirs::of(host)
         .map_or_else(
             || Ok(BTreeMap::new()),
             |place| daily::sums(&place, usage.days, usage.sandbox.as_deref()),

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use sandbox_proxy::attach::Attach;
 use sandbox_proxy::client::{Attachment, Client, ClientError};
-use sandbox_proxy::place::Place;
+use sandbox_proxy::dirs::ProxyDirs;
 use serde_json::json;
 use testkit::Signal;
 
@@ -31,7 +31,7 @@ fn attach(
 }
 
 fn client(stage: &Stage) -> Client {
-    Client::new(&Place::at(stage.socket("admin").parent().unwrap()))
+    Client::new(&ProxyDirs::at(stage.socket("admin").parent().unwrap()))
 }
 
 fn get(listener: &TcpListener, token: &str) -> Answer {

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use sandbox_proxy::client::Client;
-use sandbox_proxy::doors::{Door, NewDoor};
-use sandbox_proxy::place::Place;
+use sandbox_proxy::dirs::ProxyDirs;
+use sandbox_proxy::rendezvous::{NewRendezvous, Rendezvous};
 use serde_json::json;
 use testkit::Signal;
 
@@ -17,7 +17,7 @@ use crate::stage::{KEY, Stage, new_token, until};
 use crate::wire::{Answer, Connection};
 
 fn client(stage: &Stage) -> Client {
-    Client::new(&Place::at(stage.socket("admin").parent().unwrap()))
+    Client::new(&ProxyDirs::at(stage.socket("admin").parent().unwrap()))
 }
 
 fn us() -> u32 {
@@ -29,9 +29,9 @@ fn open(stage: &Stage, id: &str, peer: u32, session: serde_json::Value) -> PathB
     let dir = stage.world.path(format!("door-{id}"));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("attach.sock");
-    let door = Door { path: path.clone(), peer, policy: None, record: None };
+    let rendezvous = Rendezvous { path: path.clone(), peer, policy: None, record: None };
     let sessions = vec![serde_json::from_value(session).unwrap()];
-    client(stage).open_door(id, &NewDoor { door, sessions }).unwrap();
+    client(stage).open_rendezvous(id, &NewRendezvous { rendezvous, sessions }).unwrap();
     path
 }
 
@@ -77,8 +77,8 @@ fn a_container_comes_and_goes_and_its_sessions_stay() {
     // Nowhere else, and nobody else's.
     assert_eq!(stage.get(&token, "/x").status, 401);
     assert_eq!(get(&inside_of(&stage, "other", &server), &token).status, 401);
-    client(&stage).close_door("box").unwrap();
-    client(&stage).close_door("box").unwrap();
+    client(&stage).close_rendezvous("box").unwrap();
+    client(&stage).close_rendezvous("box").unwrap();
     assert!(!path.try_exists().unwrap(), "its socket is gone");
     let left = stage.admin("GET", "/v1/sessions", None).json();
     assert!(left.as_array().unwrap().iter().all(|session| session["sandbox_id"] != "box"));

@@ -1,7 +1,7 @@
 //! Starting, ending, and starting again.
 
 use sandbox_proxy::client::Client;
-use sandbox_proxy::place::Place;
+use sandbox_proxy::dirs::ProxyDirs;
 use serde_json::{Value, json};
 use testkit::{Signal, World};
 
@@ -49,7 +49,7 @@ fn a_proxy_on_demand_ends_with_its_last_session() {
     let world = World::unseen();
     let (runtime, state) = (world.path("run"), world.path("state"));
     let world = world.dir("run").env("XDG_RUNTIME_DIR", &runtime).env("XDG_STATE_HOME", &state);
-    let client = Client::new(&Place::at(&runtime.join("agent-sandbox/proxy")));
+    let client = Client::new(&ProxyDirs::at(&runtime.join("agent-sandbox/proxy")));
     assert!(client.health().is_err());
     world.run(["proxy", "--detach"]).succeeds().stdout("").stderr("");
     let pid = client.health().unwrap()["pid"].clone();

@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::signals;
 use super::step::{StepError, file};
 use crate::arguments::CommandLine;
-use crate::credentials;
+use crate::identity;
 use crate::lookup;
 use sandbox_linux::error::chain;
 
@@ -59,9 +59,9 @@ fn prepare(
 ) -> Result<(Program, PathBuf), StepError> {
     take_terminal()?;
     if rustix::process::geteuid().as_raw() == settings.user.uid {
-        credentials::stay()?;
+        identity::stay()?;
     } else {
-        credentials::become_user(&settings.user)?;
+        identity::become_user(&settings.user)?;
     }
     // After the change of the user, which takes it back: prctl(2).
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))

@@ -18,8 +18,8 @@ use zeroize::Zeroizing;
 use super::signals;
 use super::step::{StepError, file};
 use super::supervisor::{Event, Supervisor};
-use crate::credentials;
 use crate::environment::Environment;
+use crate::identity;
 use crate::user::User;
 use sandbox_linux::error::chain;
 
@@ -162,7 +162,7 @@ fn prepare(
     rustix::process::setsid().map_err(io::Error::from)?;
     let null: OwnedFd = OpenOptions::new().read(true).open("/dev/null")?.into();
     sandbox_linux::fd::replace(0, &null)?;
-    credentials::become_user(&User {
+    identity::become_user(&User {
         name: None,
         uid: wanted.user,
         gid: wanted.user,

@@ -7,7 +7,7 @@ use sandbox_protocol::Hint;
 use thiserror::Error;
 
 use super::supervisor::{Ending, Interrupted};
-use crate::credentials::CredentialsError;
+use crate::identity::IdentityError;
 use crate::log::shown;
 
 /// What a step came to.
@@ -40,7 +40,7 @@ pub(crate) enum StepError {
     #[error("the session's changes are kept by `{}`, which {wanted} does not open", shown(path))]
     OtherEngine { path: PathBuf, wanted: &'static str },
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
+    Credentials(#[from] IdentityError),
     #[error("signal {0} asked for the end")]
     Asked(i32),
     #[error("the kernel refuses")]

@@ -14,8 +14,8 @@ use sandbox_protocol::{ExitCode, Hint};
 
 use super::step::{StepError, succeeded};
 use super::supervisor::{Ending, Supervisor};
-use crate::credentials::{self, CredentialsError};
 use crate::environment::Environment;
+use crate::identity::{self, IdentityError};
 use crate::user::User;
 use sandbox_linux::error::chain;
 
@@ -44,12 +44,12 @@ pub(crate) enum Rights<'t> {
 }
 
 impl Rights<'_> {
-    fn take(self) -> Result<(), CredentialsError> {
+    fn take(self) -> Result<(), IdentityError> {
         let is_root = rustix::process::geteuid().is_root();
         match self {
-            Self::Of(user) if is_root => credentials::switch(user),
-            Self::Only(user) if is_root => credentials::become_user(user),
-            Self::Only(_) => credentials::stay(),
+            Self::Of(user) if is_root => identity::switch(user),
+            Self::Only(user) if is_root => identity::become_user(user),
+            Self::Only(_) => identity::stay(),
             Self::Ours | Self::Of(_) => Ok(()),
         }
     }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
+use super::digest::Digest;
 use super::file::{FileError, Invalid};
 use super::layer::Origin;
-use super::trust::{Digest, Widening};
+use super::widening::Widening;
 use crate::text::shown;
 
 /// Why there is no configuration.

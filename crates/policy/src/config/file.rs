@@ -3,6 +3,7 @@
 mod at;
 mod de;
 mod node;
+mod cow;
 mod schema;
 mod network;
 mod mount;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 pub use at::{At, Position};
+pub use cow::CowEngine;
 pub use credential::{
     ArgumentText, BasicUser, FormatText, HeaderText, ModelText, QueryText, RouteText, StoredName,
     ToolText, UpstreamUrl,
@@ -31,10 +33,11 @@ pub use host_commands::{HostCommands, HostKey, Transport};
 pub use mount::{MountMode, MountText, SharedDir, SharedDirs};
 pub use network::{NetworkMode, NetworkTable, NetworkText};
 pub use resources::{Cpus, Memory, Resources};
-pub use schema::{BackendKind, CowEngine, EnvValue, FileConfig, Filesystem, Nested, Rule};
+pub use schema::{BackendKind, EnvValue, FileConfig, Filesystem, Nested, Rule};
 pub use session::{
     Agent, AgentInit, Dockerd, Home, Listen, Proxy, Secret, SecretMode, Services, Workspace,
 };
+pub(super) use word::unmarked;
 pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
 
 use crate::text::{did_you_mean, shown};

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::file::unmarked;
 use super::layer::{Origin, Sourced};
-use super::merge::unmarked;
 use crate::catalog::host_preset;
 use crate::network::{EgressPolicy, HostPattern, HostRule};
 

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use super::base_dirs::BaseDirs;
 use super::error::ConfigError;
-use super::file::EnvName;
+use super::file::{EnvName, unmarked};
 use super::layer::{Origin, Sourced};
-use super::place::Place;
 use super::values::Values;
 use super::{Config, Cow, CowEngine, Hosts, Launcher, Network, PathRule, SessionConfig, Tmp};
 use crate::config::command_rule::{Builtin, CommandRule};
 
 /// The layer that is always there.
-pub(super) fn builtin(place: &Place) -> Config {
+pub(super) fn builtin(dirs: &BaseDirs) -> Config {
     fn default<T>(value: T) -> Sourced<T> {
         Sourced::new(value, Origin::Default)
     }
     let git = default(CommandRule::Builtin(Builtin::Git));
     Config {
-        cwd: place.cwd.clone(),
+        cwd: dirs.cwd.clone(),
         presets: vec![default("@all".to_owned())],
         paths: Vec::new(),
         unruled: Vec::new(),
@@ -61,10 +61,10 @@ pub(super) fn check_secrets(config: &Config) -> Result<(), ConfigError> {
 }
 
 /// Puts a later layer on top.
-pub(super) fn apply(config: &mut Config, values: Values, place: &Place) {
+pub(super) fn apply(config: &mut Config, values: Values, dirs: &BaseDirs) {
     config.presets.extend(values.presets);
-    apply_paths(config, values.paths, place);
-    apply_sockets(config, values.sockets, place);
+    apply_paths(config, values.paths, dirs);
+    apply_sockets(config, values.sockets, dirs);
     config.commands.extend(values.commands);
     config.mounts.extend(values.mounts.into_iter().map(|(_, mount)| mount));
     config.env.extend(values.env);
@@ -95,21 +95,16 @@ fn apply_cow(config: &mut Config, later: Option<Sourced<Cow>>) {
     config.cow = later;
 }
 
-/// The path behind `!`.
-pub(super) fn unmarked(pattern: &str) -> &str {
-    pattern.strip_prefix('!').unwrap_or(pattern)
-}
-
 /// `!PATH` takes back what earlier layers say; what its own layer says stays, because the order
 /// within a layer means nothing.
-fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, place: &Place) {
+fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, dirs: &BaseDirs) {
     let (removals, additions): (Vec<_>, Vec<_>) =
         rules.into_iter().partition(|rule| rule.value.pattern.starts_with('!'));
     for Sourced { value: PathRule { access, pattern }, origin } in removals {
         let pattern = unmarked(&pattern).to_owned();
-        let gone = place.spelling(&pattern);
+        let gone = dirs.spelling(&pattern);
         let same = |rule: &Sourced<PathRule>| {
-            rule.value.access == access && place.spelling(&rule.value.pattern) == gone
+            rule.value.access == access && dirs.spelling(&rule.value.pattern) == gone
         };
         config.paths.retain(|rule| !same(rule));
         // It may mean a line of a preset, which is not spelled out here.
@@ -118,12 +113,12 @@ fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, place: &Place
     config.paths.extend(additions);
 }
 
-fn apply_sockets(config: &mut Config, sockets: Vec<Sourced<String>>, place: &Place) {
+fn apply_sockets(config: &mut Config, sockets: Vec<Sourced<String>>, dirs: &BaseDirs) {
     let (removals, additions): (Vec<_>, Vec<_>) =
         sockets.into_iter().partition(|socket| socket.value.starts_with('!'));
     for removal in removals {
-        let gone = place.spelling(unmarked(&removal.value));
-        config.sockets.retain(|socket| place.spelling(&socket.value) != gone);
+        let gone = dirs.spelling(unmarked(&removal.value));
+        config.sockets.retain(|socket| dirs.spelling(&socket.value) != gone);
     }
     config.sockets.extend(additions);
 }

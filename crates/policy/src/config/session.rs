@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::digest::Digest;
 use super::file::{
     Agent, BackendKind, Home, HostCommands, NetworkMode, NetworkText, Proxy, Resources, Services,
     Workspace,
 };
 use super::layer::Sourced;
-use super::trust::Digest;
 use super::{BindMount, Network};
 
 /// The keys of sessions that were written, each with its origin.

@@ -342,20 +342,20 @@ proptest! {
     /// not followed by a layer that takes it back.
     #[test]
     fn merge_keeps_exactly_what_no_later_layer_takes_back(layers in prop::collection::vec(rules(), 1..4)) {
-        let place = Place { cwd: "/p".into(), home: None };
-        let mut config = merge::builtin(&place);
+        let dirs = BaseDirs { cwd: "/p".into(), home: None };
+        let mut config = merge::builtin(&dirs);
         for layer in &layers {
             let rules = layer.iter().map(|(access, pattern)| {
                 Sourced::new(PathRule { access: *access, pattern: pattern.clone() }, Origin::Default)
             });
-            merge::apply(&mut config, Values { paths: rules.collect(), ..Values::default() }, &place);
+            merge::apply(&mut config, Values { paths: rules.collect(), ..Values::default() }, &dirs);
         }
         let mut expected = Vec::new();
         for (index, layer) in layers.iter().enumerate() {
             for (access, pattern) in layer.iter().filter(|(_, pattern)| !pattern.starts_with('!')) {
                 let taken = layers[index + 1..].iter().flatten().any(|(other, removal)| {
-                    let removal = removal.strip_prefix('!').map(|removal| place.spelling(removal));
-                    other == access && removal == Some(place.spelling(pattern))
+                    let removal = removal.strip_prefix('!').map(|removal| dirs.spelling(removal));
+                    other == access && removal == Some(dirs.spelling(pattern))
                 });
                 if !taken {
                     expected.push(format!("{} {pattern}", access.word()));

@@ -9,49 +9,25 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+pub use super::digest::Digest;
+pub use store::{TrustError, TrustRecord, is_trusted, list, record, record_digest, revoke};
 
-use serde::Serialize;
+pub use super::widening::Widening;
 
-pub use store::{Digest, TrustError, TrustRecord, is_trusted, list, record, record_digest, revoke};
-
-use super::layer::{Origin, Sourced};
-use super::merge::unmarked;
-use super::place::Place;
+use super::base_dirs::BaseDirs;
+use super::file::unmarked;
+use super::layer::Sourced;
 use super::values::{Values, written};
 use super::{Access, Config, ContainerNetwork, HostList, Network, PathRule, Tmp};
 use crate::config::command_rule::CommandRule;
 use crate::text::shown;
 
-/// One thing that a file opens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Widening {
-    /// The key, such as `filesystem.rw`.
-    pub key: String,
-    /// What it opens.
-    pub detail: String,
-    /// Where it stands.
-    pub origin: Origin,
-}
-
-impl fmt::Display for Widening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({})", shown(&self.key), self.detail, self.origin)
-    }
-}
-
-impl Widening {
-    fn new(key: impl Into<String>, detail: impl Into<String>, origin: &Origin) -> Self {
-        Self { key: key.into(), detail: detail.into(), origin: origin.clone() }
-    }
-}
-
 /// What `values` would open that `before`, the layers below, keep shut.
-pub fn widenings(before: &Config, values: &Values, place: &Place) -> Vec<Widening> {
+pub fn widenings(before: &Config, values: &Values, dirs: &BaseDirs) -> Vec<Widening> {
     let mut found = presets::widenings(&before.presets, &values.presets);
-    found.extend(values.paths.iter().filter_map(|rule| path(before, rule, place)));
+    found.extend(values.paths.iter().filter_map(|rule| path(before, rule, dirs)));
     found.extend(
-        values.commands.iter().filter_map(|(name, rule)| command(before, name, rule, place)),
+        values.commands.iter().filter_map(|(name, rule)| command(before, name, rule, dirs)),
     );
     found.extend(switches(before, values));
     found.extend(hosts(before, values));
@@ -61,7 +37,7 @@ pub fn widenings(before: &Config, values: &Values, place: &Place) -> Vec<Widenin
     found
 }
 
-fn path(before: &Config, rule: &Sourced<PathRule>, place: &Place) -> Option<Widening> {
+fn path(before: &Config, rule: &Sourced<PathRule>, dirs: &BaseDirs) -> Option<Widening> {
     let PathRule { access, pattern } = &rule.value;
     let key = format!("filesystem.{}", access.word());
     if pattern.starts_with('!') {
@@ -75,7 +51,7 @@ fn path(before: &Config, rule: &Sourced<PathRule>, place: &Place) -> Option<Wide
     if *access == Access::Exclude {
         return None;
     }
-    let why = reach::opens(before, *access, pattern, place)?;
+    let why = reach::opens(before, *access, pattern, dirs)?;
     Some(Widening::new(key, format!("opens {}, {why}", shown(pattern)), &rule.origin))
 }
 
@@ -85,7 +61,7 @@ fn command(
     before: &Config,
     name: &str,
     rule: &Sourced<CommandRule>,
-    place: &Place,
+    dirs: &BaseDirs,
 ) -> Option<Widening> {
     let key = format!("commands.{name}");
     let old = before.commands.get(name).map(|rule| &rule.value);
@@ -94,7 +70,7 @@ fn command(
     match &rule.value {
         CommandRule::Block => None,
         // A script's text can be read inside, so it must not be somebody's key.
-        CommandRule::Script(script) if !same && reach::is_outside(script, place) => {
+        CommandRule::Script(script) if !same && reach::is_outside(script, dirs) => {
             let script = shown(&script.to_string_lossy());
             Some(Widening::new(key, format!("shows {script}, outside the project"), &rule.origin))
         }

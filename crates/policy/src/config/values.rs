@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::base_dirs::BaseDirs;
 use super::discover::Found;
 use super::enforced;
 use super::error::ConfigError;
@@ -12,7 +13,6 @@ use super::file::{
     NetworkText, PathText, Position, PresetToggle, Problem, Secret,
 };
 use super::layer::{Origin, Sourced};
-use super::place::Place;
 use super::{
     Access, BindMount, ContainerNetwork, Cow, CowScope, HostList, Launcher, Network, PathRule,
     Request, SessionConfig, Tmp,
@@ -47,7 +47,7 @@ pub struct Values {
 struct Source<'a> {
     found: &'a Found,
     path: Arc<Path>,
-    place: &'a Place,
+    dirs: &'a BaseDirs,
 }
 
 impl Source<'_> {
@@ -114,7 +114,7 @@ impl Source<'_> {
         file: &FileConfig,
     ) -> Result<Vec<(String, Sourced<CommandRule>)>, FileError> {
         let rules = file.commands.iter().map(|(name, at)| {
-            let rule = command(name, at.value.0.clone(), self.place).map_err(|problem| {
+            let rule = command(name, at.value.0.clone(), self.dirs).map_err(|problem| {
                 self.error(at.position, &format!("commands.{}", name.as_str()), problem)
             })?;
             Ok((name.as_str().to_owned(), Sourced::new(rule, self.origin(at.position))))
@@ -126,7 +126,7 @@ impl Source<'_> {
     fn secrets(&self, file: &FileConfig) -> Result<Vec<(String, Sourced<Secret>)>, FileError> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let expand = |path: &String| {
-            place_of(path, dir, self.place).map(|path| path.to_string_lossy().into_owned())
+            place_of(path, dir, self.dirs).map(|path| path.to_string_lossy().into_owned())
         };
         let secrets = file.secrets.iter().map(|(name, at)| {
             let made = at.value.check().and_then(|()| {
@@ -147,7 +147,7 @@ impl Source<'_> {
     fn session(&self, file: &FileConfig) -> Result<SessionConfig, FileError> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let env_file = file.env_file.as_ref().map(|at| {
-            let path = place_of(at.value.as_str(), dir, self.place)
+            let path = place_of(at.value.as_str(), dir, self.dirs)
                 .map_err(|problem| self.error(at.position, "env_file", problem))?;
             Ok(Sourced::new(path, self.origin(at.position)))
         });
@@ -177,7 +177,7 @@ impl Source<'_> {
         for at in &file.mounts {
             let text = &at.value;
             let access = if text.mode == MountMode::Rw { Access::Rw } else { Access::Ro };
-            let mount = bind(&text.host, &text.container, access, None, self.place)
+            let mount = bind(&text.host, &text.container, access, None, self.dirs)
                 .map_err(|problem| self.error(at.position, "mounts", problem))?;
             mounts.push(("mounts", Sourced::new(mount, self.origin(at.position))));
         }
@@ -186,7 +186,7 @@ impl Source<'_> {
         for at in file.shared_dirs.iter().flat_map(|dirs| dirs.value.all()) {
             let text = &at.value;
             let access = if text.read_only { Access::Ro } else { Access::Rw };
-            let mount = bind(&text.host, &text.guest, access, dir, self.place)
+            let mount = bind(&text.host, &text.guest, access, dir, self.dirs)
                 .map_err(|problem| self.error(at.position, "shared_dirs", problem))?;
             mounts.push(("shared_dirs", Sourced::new(mount, self.origin(at.position))));
         }
@@ -199,9 +199,9 @@ impl Values {
     pub(super) fn of_file(
         file: &FileConfig,
         found: &Found,
-        place: &Place,
+        dirs: &BaseDirs,
     ) -> Result<Self, FileError> {
-        let source = Source { found, path: Arc::from(found.path.as_path()), place };
+        let source = Source { found, path: Arc::from(found.path.as_path()), dirs };
         let preset = |at| source.at(at, |toggle: &PresetToggle| toggle.as_str().to_owned());
         let socket = |at| source.at(at, |path: &PathText| path.as_str().to_owned());
         let env = |(name, at): (&EnvName, &At<EnvValue>)| {
@@ -242,7 +242,7 @@ impl Values {
     }
 
     /// The flags' values.
-    pub(super) fn of_request(request: &Request, place: &Place) -> Result<Self, ConfigError> {
+    pub(super) fn of_request(request: &Request, dirs: &BaseDirs) -> Result<Self, ConfigError> {
         let mut values = Self {
             network: network(request)?,
             docker: request.docker.map(|docker| {
@@ -270,7 +270,7 @@ impl Values {
         for (name, rule) in &request.commands {
             let flag = format!("--cmd {name}={}", written(rule));
             let known = flagged(&flag, CommandName::new(name.as_str()))?;
-            let rule = flagged(&flag, command(&known, rule.clone(), place))?;
+            let rule = flagged(&flag, command(&known, rule.clone(), dirs))?;
             values.commands.push((name.clone(), Sourced::new(rule, Origin::Flag(flag))));
         }
         for (name, value) in &request.env {
@@ -318,7 +318,7 @@ pub(super) fn written(rule: &CommandRule) -> String {
 }
 
 /// A rule that fits its command, with an absolute script.
-fn command(name: &CommandName, rule: CommandRule, place: &Place) -> Result<CommandRule, Invalid> {
+fn command(name: &CommandName, rule: CommandRule, dirs: &BaseDirs) -> Result<CommandRule, Invalid> {
     match rule {
         CommandRule::Builtin(Builtin::Git) if name.as_str() != "git" => {
             Err(Invalid::new(format!("the preset `@git` wraps git, not {}", shown(name.as_str()))))
@@ -327,8 +327,8 @@ fn command(name: &CommandName, rule: CommandRule, place: &Place) -> Result<Comma
             // What comes from a flag may be no UTF-8; then there is no `~` to expand either.
             let script = match path.to_str() {
                 Some("") => return Err(Invalid::new("a script needs a path")),
-                Some(text) => place.expand(text, &place.cwd)?,
-                None => place.cwd.join(&path),
+                Some(text) => dirs.expand(text, &dirs.cwd)?,
+                None => dirs.cwd.join(&path),
             };
             Ok(CommandRule::Script(script))
         }
@@ -336,11 +336,11 @@ fn command(name: &CommandName, rule: CommandRule, place: &Place) -> Result<Comma
     }
 }
 
-fn place_of(path: &str, dir: &Path, place: &Place) -> Result<PathBuf, Invalid> {
+fn place_of(path: &str, dir: &Path, dirs: &BaseDirs) -> Result<PathBuf, Invalid> {
     if path.is_empty() || path.contains('\0') {
         return Err(Invalid::new(format!("{} is no path", shown(path))));
     }
-    place.expand(path, dir)
+    dirs.expand(path, dir)
 }
 
 /// A bind mount; `base` is what a relative host path is relative to, if it may be.
@@ -349,14 +349,14 @@ fn bind(
     target: &str,
     access: Access,
     base: Option<&Path>,
-    place: &Place,
+    dirs: &BaseDirs,
 ) -> Result<BindMount, Invalid> {
     for path in [host, target] {
         if path.is_empty() || path.contains('\0') {
             return Err(Invalid::new(format!("{} is no path", shown(path))));
         }
     }
-    let host = place.expand(host, base.unwrap_or(Path::new("")))?;
+    let host = dirs.expand(host, base.unwrap_or(Path::new("")))?;
     if !host.is_absolute() {
         let host = shown(&host.to_string_lossy());
         return Err(Invalid::new(format!("the host path {host} is not absolute"))

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -111,31 +112,32 @@ async fn run(
     }
 }
 
-/// Each way to speak is in a box of its own: what a connection holds for its whole life is what it uses.
+/// Serves one connection, by what the client begins with.
 async fn serve(stream: Socket, admission: Admission, shared: Arc<Shared>) -> io::Result<()> {
-    match stream {
+    let spoken = match stream {
         Socket::Tcp(stream) => {
             stream.set_nodelay(true)?;
             let stream = TcpStream::from_std(stream)?;
             let peer = stream.peer_addr().ok().map(|peer| peer.port());
             let ends = Ends { here: stream.local_addr().ok(), peer };
             match tokio::time::timeout(limits::HEAD_TIMEOUT, first_bytes(&stream)).await?? {
-                First::Http2 => Box::pin(speak_http2(stream, admission, shared, ends)).await,
+                First::Http2 => speak(Version::HTTP_2, stream, admission, shared, ends),
                 First::Socks if admission.endpoint().exit().is_some() => {
-                    Box::pin(socks(stream, &admission)).await
+                    return Box::pin(socks(stream, &admission)).await;
                 }
                 First::Socks | First::Other => {
-                    Box::pin(speak_http1(stream, admission, shared, ends)).await
+                    speak(Version::HTTP_11, stream, admission, shared, ends)
                 }
-                First::Nothing => Ok(()),
+                First::Nothing => return Ok(()),
             }
         }
         Socket::Unix(stream) => {
             let stream = UnixStream::from_std(stream)?;
             tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
-            Box::pin(speak_http1(stream, admission, shared, Ends::default())).await
+            speak(Version::HTTP_11, stream, admission, shared, Ends::default())
         }
-    }
+    };
+    spoken.await.map_err(io::Error::other)
 }
 
 /// A client that speaks SOCKS wants out, whatever it is.
@@ -197,43 +199,34 @@ async fn first_bytes(stream: &TcpStream) -> io::Result<First> {
     }
 }
 
-async fn speak_http1(
+/// Speaks one version of HTTP on a connection. Each has a box, so that a connection holds only what its version needs.
+fn speak(
+    version: Version,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     admission: Admission,
     shared: Arc<Shared>,
     ends: Ends,
-) -> io::Result<()> {
+) -> Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>> {
+    let stream = TokioIo::new(stream);
     let service = service_fn(move |request: Request<Incoming>| {
         // In a box, which is gone when the answer begins; hyper keeps room for what is not.
         Box::pin(answer(shared.clone(), admission.endpoint().clone(), ends, request))
     });
-    http1::Builder::new()
+    if version == Version::HTTP_2 {
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits::STREAMS)
+            .max_header_list_size(limits::HEADERS_AS_U32)
+            .keep_alive_interval(limits::HEAD_TIMEOUT)
+            .serve_connection(stream, service);
+        return Box::pin(connection);
+    }
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEAD_TIMEOUT)
         .max_header_size(limits::HEADERS)
         .max_buf_size(limits::BUFFER)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await
-        .map_err(io::Error::other)
-}
-
-async fn speak_http2(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    admission: Admission,
-    shared: Arc<Shared>,
-    ends: Ends,
-) -> io::Result<()> {
-    let service = service_fn(move |request: Request<Incoming>| {
-        // In a box, which is gone when the answer begins; hyper keeps room for what is not.
-        Box::pin(answer(shared.clone(), admission.endpoint().clone(), ends, request))
-    });
-    http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits::STREAMS)
-        .max_header_list_size(limits::HEADERS_AS_U32)
-        .keep_alive_interval(limits::HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
-        .map_err(io::Error::other)
+        .serve_connection(stream, service)
+        .with_upgrades();
+    Box::pin(connection)
 }

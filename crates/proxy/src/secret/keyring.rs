@@ -18,7 +18,7 @@ use super::seal::{KEY, random};
 /// Where the key of a store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum KeyPlace {
+pub enum KeyStorage {
     /// In the keyring, which opens with the user's login.
     Keyring,
     /// In a file beside the store.
@@ -29,26 +29,26 @@ pub enum KeyPlace {
 pub(super) type Key = Zeroizing<[u8; KEY]>;
 
 /// Makes a key and puts it where it is safest.
-pub(super) fn make(file: &Path) -> io::Result<(KeyPlace, Key)> {
+pub(super) fn make(file: &Path) -> io::Result<(KeyStorage, Key)> {
     let key = random::<KEY>()?;
     let text = Zeroizing::new(hex::encode(key.as_slice()));
     if is_there()
         && keep_in_keyring(file, &text).is_ok()
         && from_keyring(file).ok() == Some(key.clone())
     {
-        return Ok((KeyPlace::Keyring, key));
+        return Ok((KeyStorage::Keyring, key));
     }
     let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     out.write_all(text.as_bytes())?;
     out.sync_all()?;
-    Ok((KeyPlace::File, key))
+    Ok((KeyStorage::File, key))
 }
 
 /// The key that [`make`] made.
-pub(super) fn read(place: KeyPlace, file: &Path) -> io::Result<Key> {
-    match place {
-        KeyPlace::Keyring => from_keyring(file),
-        KeyPlace::File => from_file(file),
+pub(super) fn read(storage: KeyStorage, file: &Path) -> io::Result<Key> {
+    match storage {
+        KeyStorage::Keyring => from_keyring(file),
+        KeyStorage::File => from_file(file),
     }
 }
 

@@ -14,7 +14,7 @@ use sandbox_protocol::{ExitCode, Hint};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::keyring::{self, KeyPlace};
+use super::keyring::{self, KeyStorage};
 use super::seal::Sealer;
 use crate::credential::Secret;
 
@@ -89,7 +89,7 @@ pub enum StoreError {
     Format(PathBuf),
     /// The key is not to be had.
     #[error("the key of the store cannot be read")]
-    Key(KeyPlace, #[source] io::Error),
+    Key(KeyStorage, #[source] io::Error),
     /// Somebody changed it, or the key is another.
     #[error("the stored secret `{0}` cannot be opened")]
     Sealed(Name),
@@ -104,8 +104,8 @@ impl Hint for StoreError {
             Self::Format(path) => {
                 Some(format!("move `{}` away and store the secrets again", path.display()))
             }
-            Self::Key(KeyPlace::Keyring, _) => Some("unlock the keyring, as a login does".into()),
-            Self::Key(KeyPlace::File, _) => {
+            Self::Key(KeyStorage::Keyring, _) => Some("unlock the keyring, as a login does".into()),
+            Self::Key(KeyStorage::File, _) => {
                 Some("the key lies beside the store, with mode 0600".into())
             }
             Self::Sealed(name) => Some(format!("store it again: agent-sandbox secret set {name}")),
@@ -120,7 +120,7 @@ impl Hint for StoreError {
 
 /// What is kept, without the secrets themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct StoredSecret {
     /// Its name.
     pub name: Name,
     /// When it was stored, in seconds since 1970.
@@ -131,7 +131,7 @@ pub struct Kept {
 #[serde(deny_unknown_fields)]
 struct Content {
     version: u32,
-    key: KeyPlace,
+    key: KeyStorage,
     secrets: BTreeMap<Name, Entry>,
 }
 
@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Keeps a secret, in the place of an older one of that name.
-    pub fn set(&self, name: &Name, secret: &Secret) -> Result<KeyPlace, StoreError> {
+    pub fn set(&self, name: &Name, secret: &Secret) -> Result<KeyStorage, StoreError> {
         if secret.expose().is_empty() {
             return Err(StoreError::Empty);
         }
@@ -214,10 +214,12 @@ impl Store {
     }
 
     /// Everything that is kept, and where the key is; `None` before the first.
-    pub fn list(&self) -> Result<Option<(KeyPlace, Vec<Kept>)>, StoreError> {
+    pub fn list(&self) -> Result<Option<(KeyStorage, Vec<StoredSecret>)>, StoreError> {
         let kept = |content: Content| {
-            let kept =
-                content.secrets.into_iter().map(|(name, entry)| Kept { name, since: entry.since });
+            let kept = content
+                .secrets
+                .into_iter()
+                .map(|(name, entry)| StoredSecret { name, since: entry.since });
             (content.key, kept.collect())
         };
         Ok(self.read()?.map(kept))
@@ -237,9 +239,9 @@ impl Store {
         Ok((Content { version: VERSION, key: place, secrets: BTreeMap::new() }, sealer))
     }
 
-    fn sealer(&self, place: KeyPlace) -> Result<Sealer, StoreError> {
-        let wrong = |error| StoreError::Key(place, error);
-        let key = keyring::read(place, &self.key_file()).map_err(wrong)?;
+    fn sealer(&self, storage: KeyStorage) -> Result<Sealer, StoreError> {
+        let wrong = |error| StoreError::Key(storage, error);
+        let key = keyring::read(storage, &self.key_file()).map_err(wrong)?;
         Sealer::new(&key).map_err(wrong)
     }
 
@@ -326,7 +328,7 @@ mod tests {
             assert!(!bytes.windows(10).any(|part| part == b"clear-text"), "{}", path.display());
         }
         fs::set_permissions(store.key_file(), fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(store.get(&name("a")), Err(StoreError::Key(KeyPlace::File, _))));
+        assert!(matches!(store.get(&name("a")), Err(StoreError::Key(KeyStorage::File, _))));
     }
 
     #[test]

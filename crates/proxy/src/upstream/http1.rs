@@ -27,21 +27,15 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, SizeHint};
 use hyper::{Method, Request, Response};
-use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use super::dial::Stream;
-use super::{CallError, NotSent};
+use super::error::{CallError, Malformed, NotSent};
 use crate::limits;
 use crate::upload::{Upload, UploadError};
 use decode::{Decoder, Step};
 use head::Head;
 use send::Sending;
-
-/// An answer that is not HTTP/1.1, or that could be read in two ways.
-#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
-#[error("the answer is not HTTP/1.1: {0}")]
-pub struct Malformed(pub(crate) &'static str);
 
 /// A connection that no request has.
 #[derive(Debug)]

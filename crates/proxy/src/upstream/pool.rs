@@ -10,8 +10,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::dial::{Dialled, Speak};
+use super::error::NotSent;
 use super::http1::Connection;
-use super::{CallError, DialError, Dialer, Reply, Target};
+use super::{DialError, Dialer, Reply, Target};
 use crate::upload::Upload;
 
 /// Servers close idle connections after a minute or so; one that they are about to close is not used.
@@ -24,13 +25,13 @@ const STREAMS: usize = 90;
 /// Connections of one worker.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    places: Mutex<HashMap<Arc<Target>, Place>>,
+    targets: Mutex<HashMap<Arc<Target>, Connections>>,
     /// How many connections were opened, of all workers.
     opened: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct Connections {
     idle: Vec<(Connection, Instant)>,
     shared: Vec<Shared>,
 }
@@ -53,30 +54,24 @@ pub(crate) enum Lease {
     Alone(http1::SendRequest<Upload>),
 }
 
-/// A request that did not reach the server.
-pub(crate) enum NotSent {
-    /// It was never written: another connection may take it.
-    Unused(Box<Request<Upload>>),
-    /// Some of it may have been read.
-    Failed(CallError),
-}
-
 impl Pool {
     pub(crate) fn new(opened: Arc<AtomicUsize>) -> Self {
-        Self { places: Mutex::default(), opened }
+        Self { targets: Mutex::default(), opened }
     }
 
-    fn with<T>(&self, target: &Arc<Target>, act: impl FnOnce(&mut Place) -> T) -> T {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        match places.get_mut(target) {
-            Some(place) => act(place),
-            None => act(places.entry(target.clone()).or_default()),
+    fn with<T>(&self, target: &Arc<Target>, act: impl FnOnce(&mut Connections) -> T) -> T {
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        match targets.get_mut(target) {
+            Some(connections) => act(connections),
+            None => act(targets.entry(target.clone()).or_default()),
         }
     }
 
     /// A connection that is there already.
     pub(crate) fn reuse(&self, target: &Arc<Target>) -> Option<Lease> {
-        self.with(target, |place| place.shared().or_else(|| place.idle().map(Lease::Http1)))
+        self.with(target, |connections| {
+            connections.shared().or_else(|| connections.idle().map(Lease::Http1))
+        })
     }
 
     /// A new connection.
@@ -131,34 +126,34 @@ impl Pool {
         tokio::spawn(connection);
         let shared = Shared { sender, streams: Arc::new(()) };
         let lease = Lease::Http2(shared.sender.clone(), shared.streams.clone());
-        self.with(target, |place| place.shared.push(shared));
+        self.with(target, |connections| connections.shared.push(shared));
         Ok(lease)
     }
 
     /// Takes a connection back whose answer is complete.
     pub(crate) fn give_back(&self, target: &Arc<Target>, connection: Connection) {
-        self.with(target, |place| {
-            if place.idle.len() < KEPT {
-                place.idle.push((connection, Instant::now()));
+        self.with(target, |connections| {
+            if connections.idle.len() < KEPT {
+                connections.idle.push((connection, Instant::now()));
             }
         });
     }
 
     /// Closes what has not been used for a while. Returns how many connections are left.
     pub(crate) fn sweep(&self) -> usize {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.retain(|_, place| {
-            place
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.retain(|_, connections| {
+            connections
                 .idle
                 .retain_mut(|(connection, since)| since.elapsed() < IDLE && connection.is_quiet());
-            place.shared.retain(|shared| !shared.sender.is_closed());
-            !place.idle.is_empty() || !place.shared.is_empty()
+            connections.shared.retain(|shared| !shared.sender.is_closed());
+            !connections.idle.is_empty() || !connections.shared.is_empty()
         });
-        places.values().map(|place| place.idle.len() + place.shared.len()).sum()
+        targets.values().map(|connections| connections.idle.len() + connections.shared.len()).sum()
     }
 }
 
-impl Place {
+impl Connections {
     fn idle(&mut self) -> Option<Connection> {
         while let Some((mut connection, since)) = self.idle.pop() {
             if since.elapsed() < IDLE && connection.is_quiet() {

@@ -1,31 +1,14 @@
 //! What comes back from a server, in whichever way it is spoken to.
 
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
-use thiserror::Error;
 
+use super::error::CallError;
 use super::http1;
-use crate::upload::UploadError;
-
-/// Why there is no answer, or not all of it.
-#[derive(Debug, Error)]
-pub(crate) enum CallError {
-    #[error("the connection broke")]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Upload(#[from] UploadError),
-    #[error("the connection was closed before the answer was complete")]
-    Closed,
-    #[error(transparent)]
-    Malformed(#[from] http1::Malformed),
-    #[error(transparent)]
-    Hyper(#[from] hyper::Error),
-}
 
 /// The body of an answer.
 #[derive(Debug)]

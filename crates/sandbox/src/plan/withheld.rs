@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{AgentFile, Provider, agent};
-use crate::config::{Access, Config, Origin, PathRule, Place, Secret, SecretMode, Sourced};
+use crate::config::{Access, BaseDirs, Config, Origin, PathRule, Secret, SecretMode, Sourced};
 use crate::host::Host;
 use crate::plan::{BaseView, Mount, View};
 
@@ -92,9 +92,9 @@ pub fn rules(host: &Host, config: &Config) -> Vec<Sourced<PathRule>> {
 
 /// The user's rule that opens a file: one that names it, or that takes its being hidden back.
 fn opened<'c>(file: &Sourced<PathBuf>, host: &Host, config: &'c Config) -> Option<&'c Origin> {
-    let place = Place { cwd: config.cwd.clone(), home: host.home.clone() };
+    let dirs = BaseDirs { cwd: config.cwd.clone(), home: host.home.clone() };
     let path = file.value.to_str()?;
-    let names = |rule: &Sourced<PathRule>| place.is_same(&rule.value.pattern, path);
+    let names = |rule: &Sourced<PathRule>| dirs.is_same(&rule.value.pattern, path);
     let shows = config.paths.iter().filter(|rule| rule.value.access != Access::Exclude);
     let back = config.unruled.iter().filter(|rule| rule.value.access == Access::Exclude);
     shows.chain(back).find(|rule| names(rule)).map(|rule| &rule.origin)

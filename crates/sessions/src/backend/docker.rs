@@ -294,12 +294,12 @@ impl Backend for Docker {
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
         match thing.kind {
             ThingKind::Container => self.remove_container(&names::container(session)),
-            ThingKind::Door => match self.proxy()?.close_door(session.id.as_str()) {
+            ThingKind::Door => match self.proxy()?.close_rendezvous(session.id.as_str()) {
                 // One that does not run has its doors on record: it is started to forget this one.
                 Err(ClientError::Unreachable(..)) => {
                     let client = self.proxy()?;
                     client.ensure(&self.host.exe).map_err(proxy_failed)?;
-                    client.close_door(session.id.as_str()).map_err(proxy_failed)
+                    client.close_rendezvous(session.id.as_str()).map_err(proxy_failed)
                 }
                 other => other.map_err(proxy_failed),
             },

@@ -9,7 +9,7 @@ use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::check::{Answer, CheckError, check};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::SecretRef;
-use sandbox_proxy::place::Place as Proxy;
+use sandbox_proxy::dirs::ProxyDirs;
 use sandbox_proxy::secret::{Location, Name};
 use sandbox_proxy::session::{Limits, Registration, Terms};
 use sandbox_proxy::token::Token;
@@ -116,7 +116,7 @@ fn stored(asked: &Test, host: &Host) -> Result<Registration, Failed> {
 }
 
 fn ask(session: Registration, test: &TestRequest, host: &Host) -> Result<Answer, Failed> {
-    let place = Proxy::of(host).ok_or(SecretError::NoHome)?;
+    let place = ProxyDirs::of(host).ok_or(SecretError::NoHome)?;
     let client = Client::new(&place);
     client.ensure(&host.exe).map_err(CheckError::Proxy)?;
     Ok(check(&client, session, test)?)

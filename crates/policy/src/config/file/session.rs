@@ -6,11 +6,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
+use super::cow::CowEngine;
 use super::credential::{
     ArgumentText, BasicUser, FormatText, HeaderText, ModelText, QueryText, RouteText, StoredName,
     ToolText, UpstreamUrl,
 };
-use super::schema::CowEngine;
 use super::word::{EnvName, Invalid, Scalar, scalar};
 use crate::catalog::provider::Upstream;
 use crate::catalog::{Login, Provider};

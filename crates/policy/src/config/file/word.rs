@@ -28,6 +28,11 @@ pub const PRESETS: [&str; 11] = [
     "@lint/python",
 ];
 
+/// Returns the line behind `!`.
+pub(in crate::config) fn unmarked(line: &str) -> &str {
+    line.strip_prefix('!').unwrap_or(line)
+}
+
 /// A word that its type refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]

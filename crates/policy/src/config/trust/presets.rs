@@ -1,8 +1,8 @@
 //! Which presets a file's toggles turn on or off, and whether that opens something.
 
 use super::Widening;
+use crate::config::file::unmarked;
 use crate::config::layer::Sourced;
-use crate::config::merge::unmarked;
 
 /// The presets that are no group of others, with what they do: a guard shuts, a grant opens.
 /// `@base` does both. The lint presets are not here: a project may toggle its own lint rules.

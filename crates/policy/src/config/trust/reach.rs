@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::config::place::Place;
+use crate::config::base_dirs::BaseDirs;
 use crate::config::{Access, Config};
 
 /// Directory entries that a glob is followed through before the user is asked instead.
@@ -19,36 +19,36 @@ pub(super) fn opens(
     before: &Config,
     access: Access,
     pattern: &str,
-    place: &Place,
+    dirs: &BaseDirs,
 ) -> Option<&'static str> {
-    let Some(path) = place.absolute(pattern, &place.cwd) else {
+    let Some(path) = dirs.absolute(pattern, &dirs.cwd) else {
         return Some("in a home that is not known");
     };
-    if is_outside(&path, place) || is_glob(pattern) && glob_leaves(&path, place) {
+    if is_outside(&path, dirs) || is_glob(pattern) && glob_leaves(&path, dirs) {
         return Some("outside the project");
     }
     // A home has secrets in it, whether or not it is also the project.
-    if place.home.as_ref().is_some_and(|home| home.starts_with(&place.cwd)) {
+    if dirs.home.as_ref().is_some_and(|home| home.starts_with(&dirs.cwd)) {
         return Some("in a project that holds the home");
     }
     let (fixed, _) = split(&path);
-    if access == Access::Rw && in_git(&real(&fixed)?, &place.cwd) {
+    if access == Access::Rw && in_git(&real(&fixed)?, &dirs.cwd) {
         return Some("in the repository's own files");
     }
     let stricter = before.paths.iter().filter(|rule| rule.value.access > access);
     stricter
-        .filter_map(|rule| place.absolute(&rule.value.pattern, &place.cwd))
+        .filter_map(|rule| dirs.absolute(&rule.value.pattern, &dirs.cwd))
         .any(|guarded| may_overrule(&path, &guarded))
         .then_some("below a stricter rule of yours")
 }
 
 /// Whether a path, or where its links lead, lies outside the project.
-pub(in crate::config) fn is_outside(path: &Path, place: &Place) -> bool {
+pub(in crate::config) fn is_outside(path: &Path, dirs: &BaseDirs) -> bool {
     let (fixed, rest) = split(path);
     let climbs = rest.components().any(|part| part == Component::ParentDir);
     // A name with brackets is a literal one where it exists.
-    let literal = real(path).is_none_or(|path| !path.starts_with(&place.cwd));
-    climbs || literal || real(&fixed).is_none_or(|path| !path.starts_with(&place.cwd))
+    let literal = real(path).is_none_or(|path| !path.starts_with(&dirs.cwd));
+    climbs || literal || real(&fixed).is_none_or(|path| !path.starts_with(&dirs.cwd))
 }
 
 /// The part before the first glob, and the rest.
@@ -97,11 +97,11 @@ fn real(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether a glob matches a link that leads out of the project.
-fn glob_leaves(path: &Path, place: &Place) -> bool {
+fn glob_leaves(path: &Path, dirs: &BaseDirs) -> bool {
     let (fixed, rest) = split(path);
     let parts: Option<Vec<_>> = rest.components().map(Part::new).collect();
     let (Some(parts), Some(fixed)) = (parts, real(&fixed)) else { return true };
-    let mut walk = Walk { place, left: MAX_ENTRIES };
+    let mut walk = Walk { dirs, left: MAX_ENTRIES };
     walk.leaves(&fixed, &parts)
 }
 
@@ -131,7 +131,7 @@ impl Part {
 }
 
 struct Walk<'a> {
-    place: &'a Place,
+    dirs: &'a BaseDirs,
     left: usize,
 }
 
@@ -166,7 +166,7 @@ impl Walk<'_> {
     }
 
     fn is_outside(&self, link: &Path) -> bool {
-        real(link).is_none_or(|target| !target.starts_with(&self.place.cwd))
+        real(link).is_none_or(|target| !target.starts_with(&self.dirs.cwd))
     }
 }
 

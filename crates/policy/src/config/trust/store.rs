@@ -3,7 +3,6 @@
 //! A record's name holds the hash of the file's path and the hash of its content; its content is the path.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -12,35 +11,11 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::replace::{DraftName, Durability, Replace};
 use sandbox_protocol::Hint;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::Host;
-
-/// The SHA-256 of a file's bytes. The default value is the hash of no file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Digest(String);
-
-impl Digest {
-    /// Hashes.
-    pub fn of(content: &[u8]) -> Self {
-        let mut text = String::with_capacity(64);
-        for byte in Sha256::digest(content) {
-            for half in [byte >> 4, byte & 15] {
-                text.extend(char::from_digit(u32::from(half), 16));
-            }
-        }
-        Self(text)
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use crate::config::digest::Digest;
 
 /// A file that the user trusts, with this content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

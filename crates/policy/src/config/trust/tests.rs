@@ -194,7 +194,7 @@ fn a_project_needs_trust_when_it_is_the_home() {
 #[test]
 fn session_keys_ask_for_trust_as_soon_as_they_are_enforced() {
     let world = World::new();
-    let place = Place { cwd: world.cwd(), home: world.host.home.clone() };
+    let dirs = BaseDirs { cwd: world.cwd(), home: world.host.home.clone() };
     let found = crate::config::Found {
         layer: crate::config::Layer::Project,
         path: world.cwd().join("sandbox.toml"),
@@ -202,13 +202,13 @@ fn session_keys_ask_for_trust_as_soon_as_they_are_enforced() {
     };
     let text = "image = 'x'\ncow = true\nservices.dockerd = 'auto'\n[secrets.a]\nenv_var = 'A'\n[host_commands]\nenabled = true";
     let file = file::parse(text, file::Syntax::Toml, &found.path).unwrap();
-    let values = Values::of_file(&file, &found, &place).unwrap();
-    let below = crate::config::merge::builtin(&place);
-    let keys: Vec<_> = widenings(&below, &values, &place).into_iter().map(|one| one.key).collect();
+    let values = Values::of_file(&file, &found, &dirs).unwrap();
+    let below = crate::config::merge::builtin(&dirs);
+    let keys: Vec<_> = widenings(&below, &values, &dirs).into_iter().map(|one| one.key).collect();
     assert_eq!(keys, ["image", "services", "secrets.a", "host_commands"]);
     // What is neither refused nor carried out here is skipped, and said.
     let mut config = below;
-    crate::config::merge::apply(&mut config, values, &place);
+    crate::config::merge::apply(&mut config, values, &dirs);
     let skipped: Vec<_> = config.skipped.iter().map(|key| key.value.as_str()).collect();
     assert_eq!(skipped, ["image", "services", "host_commands"]);
 }

@@ -3,8 +3,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Malformed;
 use super::head::Received;
+use crate::upstream::error::Malformed;
 
 /// What follows the last piece: headers that were not known before.
 const MOST_TRAILERS: usize = 32;

@@ -10,8 +10,8 @@ use hyper::header::{
 use hyper::http::{request, response};
 use hyper::{Response, StatusCode, Version};
 
-use super::Malformed;
 use crate::upload::Upload;
+use crate::upstream::error::Malformed;
 
 /// As many as hyper takes from a client.
 const MOST_HEADERS: usize = 100;

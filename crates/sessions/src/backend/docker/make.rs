@@ -20,7 +20,7 @@ use sandbox_protocol::layout::{RUNTIME_DIR, SEARCH_PATH, session};
 use sandbox_protocol::multicall;
 use sandbox_protocol::variable::{AGENT_DOOR_ADDRESS, SESSION_ID, SESSION_TOKEN};
 use sandbox_proxy::client::Client;
-use sandbox_proxy::doors::{Door, NewDoor};
+use sandbox_proxy::rendezvous::{NewRendezvous, Rendezvous};
 use sandbox_proxy::session::Registration;
 
 use super::engine::{AGAIN, Engine, status};
@@ -251,7 +251,7 @@ impl Docker {
     }
 
     pub(super) fn proxy(&self) -> Result<Client, BackendError> {
-        let place = sandbox_proxy::place::Place::of(&self.host)
+        let place = sandbox_proxy::dirs::ProxyDirs::of(&self.host)
             .ok_or_else(|| BackendError::plain("there is no home directory").hint("set `HOME`"))?;
         Ok(Client::new(&place))
     }
@@ -266,8 +266,8 @@ impl Docker {
         let client = self.proxy()?;
         client.ensure(&self.host.exe).map_err(proxy_failed)?;
         let dir = self.dir(session);
-        let new = NewDoor {
-            door: Door {
+        let new = NewRendezvous {
+            rendezvous: Rendezvous {
                 path: dir.join(session::RENDEZVOUS_DIR).join(session::RENDEZVOUS_SOCKET),
                 peer: door.peer,
                 policy: door.policy.clone(),
@@ -275,7 +275,7 @@ impl Docker {
             },
             sessions,
         };
-        client.open_door(session.id.as_str(), &new).map_err(proxy_failed)
+        client.open_rendezvous(session.id.as_str(), &new).map_err(proxy_failed)
     }
 
     /// Where there is no engine, there is nothing of ours in it.

@@ -1,20 +1,20 @@
-//! What `~` and relative paths mean: the effective working directory and the home.
+//! Directories that relative paths and `~` are based on: the effective working directory and the home.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::file::Invalid;
 use crate::text::shown;
 
-/// Where a run takes place.
+/// Directories that relative paths and `~` are based on.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct BaseDirs {
     /// The effective working directory, absolute, symlinks resolved.
     pub cwd: PathBuf,
     /// The home, if there is one.
     pub home: Option<PathBuf>,
 }
 
-impl Place {
+impl BaseDirs {
     /// The absolute path, still spelled as it was written; `None` for `~` without a home.
     pub(super) fn absolute(&self, text: &str, base: &Path) -> Option<PathBuf> {
         match text.strip_prefix('~') {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn spelling_is_one_when_the_paths_are() {
-        let place = Place { cwd: "/home/u/p".into(), home: Some("/home/u".into()) };
+        let dirs = BaseDirs { cwd: "/home/u/p".into(), home: Some("/home/u".into()) };
         for (pattern, expected) in [
             ("src", "/home/u/p/src"),
             ("./src/", "/home/u/p/src"),
@@ -80,11 +80,11 @@ mod tests {
             ("~root/x", "/home/u/p/~root/x"),
             ("**/*.key", "/home/u/p/**/*.key"),
         ] {
-            assert_eq!(place.spelling(pattern), Path::new(expected), "{pattern}");
+            assert_eq!(dirs.spelling(pattern), Path::new(expected), "{pattern}");
         }
-        let shared = place.expand("../shared", Path::new("/home/u/p")).unwrap();
+        let shared = dirs.expand("../shared", Path::new("/home/u/p")).unwrap();
         assert_eq!(shared, Path::new("/home/u/shared"));
-        let homeless = Place { home: None, ..place };
+        let homeless = BaseDirs { home: None, ..dirs };
         assert_eq!(homeless.spelling("~/x"), Path::new("~/x"));
         assert!(homeless.expand("~/x", Path::new("/")).is_err());
     }

@@ -12,7 +12,7 @@ use crate::user::User;
 
 /// A step that failed: nothing may run after it.
 #[derive(Debug, Error)]
-pub(crate) enum CredentialsError {
+pub(crate) enum IdentityError {
     #[error("cannot {what}")]
     Refused { what: &'static str, source: io::Error },
     #[error("cannot give up the groups {groups:?}")]
@@ -21,7 +21,7 @@ pub(crate) enum CredentialsError {
     NotProven(&'static str),
 }
 
-impl Hint for CredentialsError {
+impl Hint for IdentityError {
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Refused { .. } | Self::Groups { .. } => {
@@ -35,12 +35,12 @@ impl Hint for CredentialsError {
     }
 }
 
-fn refused(what: &'static str) -> impl FnOnce(Errno) -> CredentialsError {
-    move |error| CredentialsError::Refused { what, source: error.into() }
+fn refused(what: &'static str) -> impl FnOnce(Errno) -> IdentityError {
+    move |error| IdentityError::Refused { what, source: error.into() }
 }
 
 /// Becomes a user, with its one group, and with nothing to become anybody else again.
-pub(crate) fn become_user(user: &User) -> Result<(), CredentialsError> {
+pub(crate) fn become_user(user: &User) -> Result<(), IdentityError> {
     // First, because it takes a capability that goes with root.
     bound(CapabilitySet::empty());
     switch(user)?;
@@ -49,13 +49,13 @@ pub(crate) fn become_user(user: &User) -> Result<(), CredentialsError> {
 }
 
 /// Stays who it is, without any capability.
-pub(crate) fn stay() -> Result<(), CredentialsError> {
+pub(crate) fn stay() -> Result<(), IdentityError> {
     bound(CapabilitySet::empty());
     drop_rest()
 }
 
 /// Changes the ids alone. `setuid` is last: after it, nothing else would be allowed.
-pub(crate) fn switch(user: &User) -> Result<(), CredentialsError> {
+pub(crate) fn switch(user: &User) -> Result<(), IdentityError> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     set_groups(gid)?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)
@@ -64,18 +64,18 @@ pub(crate) fn switch(user: &User) -> Result<(), CredentialsError> {
 }
 
 /// Exactly the one group. A container may forbid the call; that is no harm where there are no others.
-fn set_groups(gid: Gid) -> Result<(), CredentialsError> {
+fn set_groups(gid: Gid) -> Result<(), IdentityError> {
     let Err(error) = rustix::thread::set_thread_groups(&[gid]) else { return Ok(()) };
     let groups = rustix::process::getgroups().map_err(refused("read the groups"))?;
     if groups.iter().all(|group| *group == gid) {
         return Ok(());
     }
     let groups = groups.iter().map(|group| group.as_raw()).collect();
-    Err(CredentialsError::Groups { groups, source: error.into() })
+    Err(IdentityError::Groups { groups, source: error.into() })
 }
 
 /// Gives up every capability but these, also what later programs could get.
-pub(crate) fn keep(kept: CapabilitySet) -> Result<(), CredentialsError> {
+pub(crate) fn keep(kept: CapabilitySet) -> Result<(), IdentityError> {
     bound(kept);
     capability::reduce(kept).map_err(given_up)
 }
@@ -86,19 +86,19 @@ fn bound(kept: CapabilitySet) {
     let _ = capability::bound(kept);
 }
 
-fn drop_rest() -> Result<(), CredentialsError> {
+fn drop_rest() -> Result<(), IdentityError> {
     capability::reduce(CapabilitySet::empty()).map_err(given_up)?;
     rustix::thread::set_no_new_privs(true).map_err(refused("forbid new privileges"))
 }
 
-fn given_up(source: io::Error) -> CredentialsError {
-    CredentialsError::Refused { what: "give up capabilities", source }
+fn given_up(source: io::Error) -> IdentityError {
+    IdentityError::Refused { what: "give up capabilities", source }
 }
 
 /// Asks the kernel who this is now, and tries to come back.
-fn prove(user: &User) -> Result<(), CredentialsError> {
-    use CredentialsError::NotProven;
-    let unread = |source| CredentialsError::Refused { what: "read the ids", source };
+fn prove(user: &User) -> Result<(), IdentityError> {
+    use IdentityError::NotProven;
+    let unread = |source| IdentityError::Refused { what: "read the ids", source };
     if sandbox_linux::process::user_ids().map_err(unread)? != [user.uid; 3] {
         return Err(NotProven("a user id is another one"));
     }

@@ -1,4 +1,4 @@
-//! Where a user's proxy has its sockets and its files.
+//! Directories of a user's proxy, with its sockets and its files.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -8,13 +8,13 @@ use sandbox_core::Host;
 
 /// The directories of one user's proxy. No sandbox sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ProxyDirs {
     sockets: PathBuf,
     state: PathBuf,
 }
 
-impl Place {
-    /// That of the user: sockets below `$XDG_RUNTIME_DIR` where there is one, files in the state directory.
+impl ProxyDirs {
+    /// Returns those of the user: sockets below `$XDG_RUNTIME_DIR` where there is one, files in the state directory.
     pub fn of(host: &Host) -> Option<Self> {
         let state = host.state_dir()?.join("proxy");
         let runtime =
@@ -23,47 +23,47 @@ impl Place {
         Some(Self { sockets, state })
     }
 
-    /// One in a directory of its own.
+    /// Returns those of a proxy that keeps everything in one directory.
     pub fn at(dir: &Path) -> Self {
         Self { sockets: dir.to_owned(), state: dir.to_owned() }
     }
 
-    /// The socket that sessions are registered at.
+    /// Returns the socket that sessions are registered at.
     pub fn admin(&self) -> PathBuf {
         self.sockets.join("admin")
     }
 
-    /// The socket that sandboxes hand their listeners to.
+    /// Returns the socket that sandboxes hand their listeners to.
     pub fn attach(&self) -> PathBuf {
         self.sockets.join("attach")
     }
 
-    /// Sessions that a restart must not lose.
+    /// Returns the file of sessions that a restart must not lose.
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions.json")
     }
 
-    /// Doors that a restart must not lose.
-    pub fn doors(&self) -> PathBuf {
+    /// Returns the file of rendezvous sockets that a restart must not lose.
+    pub fn rendezvous(&self) -> PathBuf {
         self.state.join("doors.json")
     }
 
-    /// What happened.
+    /// Returns the audit log.
     pub fn audit(&self) -> PathBuf {
         self.state.join("audit.jsonl")
     }
 
-    /// What a proxy in the background says.
+    /// Returns the log of a proxy in the background.
     pub fn log(&self) -> PathBuf {
         self.state.join("log")
     }
 
-    /// Held by the one proxy that runs.
+    /// Returns the lock file, held by the one proxy that runs.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
     }
 
-    /// Makes the directories, for their owner alone.
+    /// Creates the directories, for their owner alone.
     pub fn prepare(&self) -> io::Result<()> {
         private_dir(&self.state)?;
         private_dir(&self.sockets)

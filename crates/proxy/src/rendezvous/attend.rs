@@ -1,4 +1,4 @@
-//! A door that is open: who comes is looked at, and what is handed over.
+//! Serves a rendezvous socket: checks the peer and the sockets that it hands over.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
-use sandbox_protocol::rendezvous;
+use sandbox_protocol::rendezvous::SERVED;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
-use super::Door;
+use super::Rendezvous;
 use crate::accept::{Endpoint, Workers};
 use crate::data::Scope;
 use crate::egress::{Egress, Sockets};
 use crate::listen::{self, Listener};
 
-/// How long somebody who came may take to say something.
+/// Time for a peer to send its sockets.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Listens at a path, which may be longer than the address of a socket can be. Everybody who sees the
-/// directory may knock: nobody but its owner and the sandbox's first process does.
+/// Listens at a path, which may be longer than the address of a socket can be. Any process
+/// that sees the directory may connect: only its owner and the sandbox's first process do.
 pub(super) fn socket(path: &Path) -> io::Result<UnixListener> {
     let (dir, name) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
     let dir = std::fs::File::open(dir)?;
@@ -43,13 +43,18 @@ pub(super) fn socket(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Serves whoever comes, one at a time: a sandbox has one first process.
-pub(super) async fn serve(listener: UnixListener, id: String, door: Door, workers: Arc<Workers>) {
+/// Serves one peer at a time: a sandbox has one first process.
+pub(super) async fn serve(
+    listener: UnixListener,
+    id: String,
+    rendezvous: Rendezvous,
+    workers: Arc<Workers>,
+) {
     loop {
         match listener.accept().await {
             Ok((mut stream, _)) => {
-                // What went wrong is told to whoever came; the door stays open.
-                if let Err(error) = attend(&mut stream, &id, &door, &workers).await {
+                // The peer is told of the error; the socket stays open.
+                if let Err(error) = attend(&mut stream, &id, &rendezvous, &workers).await {
                     let _ = stream.write_all(format!("{error}\n").as_bytes()).await;
                 }
             }
@@ -62,18 +67,18 @@ pub(super) async fn serve(listener: UnixListener, id: String, door: Door, worker
 async fn attend(
     stream: &mut UnixStream,
     id: &str,
-    door: &Door,
+    rendezvous: &Rendezvous,
     workers: &Arc<Workers>,
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?;
-    if peer.uid() != door.peer {
+    if peer.uid() != rendezvous.peer {
         return Err(refused("you are not the first process of this sandbox"));
     }
     let sockets = tokio::time::timeout(PATIENCE, receive(stream)).await??;
-    let egress = door.policy.clone().map(|policy| Egress {
+    let egress = rendezvous.policy.clone().map(|policy| Egress {
         policy,
         first: peer.pid().unwrap_or(0),
-        record: door.record.clone(),
+        record: rendezvous.record.clone(),
     });
     let exit = egress.map(Egress::exit).transpose()?;
     let mut listeners = JoinSet::new();
@@ -85,7 +90,7 @@ async fn attend(
     if let (Some(exit), Ok(others)) = (&exit, others) {
         Sockets::adopt(others)?.serve(exit, &mut listeners);
     }
-    stream.write_all(rendezvous::SERVED).await?;
+    stream.write_all(SERVED).await?;
     // Nothing more is said; the end is what is waited for.
     let mut rest = [0; 64];
     while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
@@ -105,7 +110,7 @@ async fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
 }
 
 /// Listening sockets of the internet's families, and one for packets at the place where names are asked
-/// for: nothing else is taken, whoever sends it.
+/// for: nothing else is accepted.
 fn check(sockets: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     const PACKETS: usize = 2;
     if !matches!(sockets.len(), 1 | 5) {

@@ -1,11 +1,11 @@
-//! Doors: sandboxes that cannot reach the proxy's own sockets, as a container cannot, and hand their
-//! listeners over at a socket that was made for each of them.
+//! Rendezvous sockets: a container, which cannot reach the proxy's own sockets, passes its listening sockets to the proxy
+//! over a Unix socket of its session (`SCM_RIGHTS`).
 //!
-//! A door outlives the connection, the container's restarts, and this process: it is written down, by
-//! references to secrets and hashes of tokens alone, and opened again at the next start.
+//! A rendezvous socket outlives the connection, the container's restarts, and this process: it is saved, with references to
+//! secrets and hashes of tokens alone, and opened again at the next start. On disk and in the API it is a `door`.
 
-mod kept;
-mod open;
+mod saved;
+mod attend;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,15 +22,15 @@ use crate::Proxy;
 use crate::accept::Workers;
 use crate::session::{Registration, RegistrationError, StoreError};
 
-/// One door.
+/// The rendezvous socket of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Door {
-    /// The socket where listeners are handed over. Nobody but the sandbox's first process sees its directory.
+pub struct Rendezvous {
+    /// The socket where listeners are handed over. In the sandbox, only its first process sees its directory.
     pub path: PathBuf,
     /// The user that its first process has, as this machine counts.
     pub peer: u32,
-    /// Where it may go by name.
+    /// The hosts that it may reach by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<EgressPolicy>,
     /// The file that refusals are written to.
@@ -38,29 +38,30 @@ pub struct Door {
     pub record: Option<PathBuf>,
 }
 
-/// A door as it is asked for: with the sessions that work behind it.
+/// A request for a rendezvous socket, with the sessions that it serves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewDoor {
-    /// The door.
-    pub door: Door,
+pub struct NewRendezvous {
+    /// The socket.
+    #[serde(rename = "door")]
+    pub rendezvous: Rendezvous,
     /// Its sessions.
     #[serde(default)]
     pub sessions: Vec<Registration>,
 }
 
-impl NewDoor {
-    /// The message that asks for it. It may have keys in it.
+impl NewRendezvous {
+    /// Returns the message that asks for it. It may have keys in it.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let sessions =
             self.sessions.iter().map(Registration::to_json).collect::<Result<Vec<_>, _>>()?;
-        Ok(json!({ "door": self.door, "sessions": sessions }))
+        Ok(json!({ "door": self.rendezvous, "sessions": sessions }))
     }
 }
 
-/// Why there is no door.
+/// A rendezvous socket that cannot be opened.
 #[derive(Debug, Error)]
-pub(crate) enum DoorError {
+pub(crate) enum RendezvousError {
     #[error("a sandbox's id has 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
     Id,
     #[error("the sandbox `{0}` is attached already")]
@@ -73,7 +74,7 @@ pub(crate) enum DoorError {
     Store(#[from] StoreError),
 }
 
-impl Hint for DoorError {
+impl Hint for RendezvousError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Id => "use the id of the session".into(),
@@ -85,9 +86,9 @@ impl Hint for DoorError {
     }
 }
 
-/// All doors of a proxy.
+/// All rendezvous sockets of a proxy.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct RendezvousSockets {
     proxy: Arc<Proxy>,
     workers: Arc<Workers>,
     file: PathBuf,
@@ -96,11 +97,11 @@ pub(crate) struct Doors {
 
 #[derive(Debug)]
 struct Open {
-    door: Door,
+    rendezvous: Rendezvous,
     task: AbortHandle,
 }
 
-impl Doors {
+impl RendezvousSockets {
     /// Opens those that were open when the last proxy ended. One that cannot be opened is told and
     /// forgotten; its sessions end as those of a sandbox do that does not come back.
     pub(crate) fn restore(
@@ -108,26 +109,26 @@ impl Doors {
         workers: Arc<Workers>,
         file: PathBuf,
     ) -> Result<Arc<Self>, StoreError> {
-        let kept = kept::read(&file)?;
-        let doors = Arc::new(Self { proxy, workers, file, open: Mutex::default() });
-        for (id, door) in kept {
-            match doors.listen(&id, door) {
-                Ok(()) => doors.proxy.registry.keep_bound(&id),
-                Err(error) => (doors.proxy.say)(&sandbox_linux::error::chain(&error)),
+        let saved = saved::read(&file)?;
+        let sockets = Arc::new(Self { proxy, workers, file, open: Mutex::default() });
+        for (id, rendezvous) in saved {
+            match sockets.listen(&id, rendezvous) {
+                Ok(()) => sockets.proxy.registry.keep_bound(&id),
+                Err(error) => (sockets.proxy.say)(&sandbox_linux::error::chain(&error)),
             }
         }
-        Ok(doors)
+        Ok(sockets)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a door, or replaces the one of this sandbox.
-    pub(crate) fn open(&self, id: &str, new: NewDoor) -> Result<(), DoorError> {
+    /// Opens a rendezvous socket, or replaces the one of this sandbox.
+    pub(crate) fn open(&self, id: &str, new: NewRendezvous) -> Result<(), RendezvousError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
         if !(1..=128).contains(&id.len()) || !id.bytes().all(plain) {
-            return Err(DoorError::Id);
+            return Err(RendezvousError::Id);
         }
         self.shut(id);
         for mut session in new.sessions {
@@ -138,54 +139,55 @@ impl Doors {
                 return Err(error.into());
             }
         }
-        let opened = self.listen(id, new.door).and_then(|()| Ok(self.save()?));
+        let opened = self.listen(id, new.rendezvous).and_then(|()| Ok(self.save()?));
         if opened.is_err() {
             self.shut(id);
         }
         opened
     }
 
-    /// Closes a door and ends its sessions. Whether there was one.
+    /// Closes a rendezvous socket and ends its sessions. Returns whether there was one.
     pub(crate) fn close(&self, id: &str) -> Result<bool, StoreError> {
         let was = self.shut(id);
         self.save()?;
         Ok(was)
     }
 
-    /// What is open, without secrets.
+    /// Lists the open ones, without secrets.
     pub(crate) fn list(&self) -> Value {
         let open = self.lock();
         let listed =
-            open.iter().map(|(id, open)| json!({ "sandbox_id": id, "path": open.door.path }));
+            open.iter().map(|(id, open)| json!({ "sandbox_id": id, "path": open.rendezvous.path }));
         listed.collect()
     }
 
-    fn listen(&self, id: &str, door: Door) -> Result<(), DoorError> {
+    fn listen(&self, id: &str, rendezvous: Rendezvous) -> Result<(), RendezvousError> {
         if !self.proxy.admit(id) {
-            return Err(DoorError::Taken(id.to_owned()));
+            return Err(RendezvousError::Taken(id.to_owned()));
         }
-        let listener = open::socket(&door.path).map_err(|error| {
+        let listener = attend::socket(&rendezvous.path).map_err(|error| {
             self.proxy.attached().remove(id);
-            DoorError::Listen(door.path.clone(), error)
+            RendezvousError::Listen(rendezvous.path.clone(), error)
         })?;
         let (id, workers) = (id.to_owned(), self.workers.clone());
-        let task = tokio::spawn(open::serve(listener, id.clone(), door.clone(), workers));
-        self.lock().insert(id, Open { door, task: task.abort_handle() });
+        let task = tokio::spawn(attend::serve(listener, id.clone(), rendezvous.clone(), workers));
+        self.lock().insert(id, Open { rendezvous, task: task.abort_handle() });
         Ok(())
     }
 
     fn shut(&self, id: &str) -> bool {
         let Some(open) = self.lock().remove(id) else { return false };
         open.task.abort();
-        let _ = std::fs::remove_file(&open.door.path);
+        let _ = std::fs::remove_file(&open.rendezvous.path);
         self.proxy.registry.revoke_bound(id);
         self.proxy.attached().remove(id);
         true
     }
 
     fn save(&self) -> Result<(), StoreError> {
-        let doors = self.lock().iter().map(|(id, open)| (id.clone(), open.door.clone())).collect();
-        kept::write(&self.file, &doors)?;
+        let sockets =
+            self.lock().iter().map(|(id, open)| (id.clone(), open.rendezvous.clone())).collect();
+        saved::write(&self.file, &sockets)?;
         self.proxy.registry.save()
     }
 }
