@@ -21,7 +21,7 @@ use sandbox_core::network::dns::{self, Answer};
 use sandbox_core::network::hello::{self, Hello};
 use sandbox_core::network::{EgressPolicy, HostName, HostPattern, HostPort, HostRule};
 use sandbox_core::path::pattern::Pattern;
-use sandbox_git::command::{Asked, Env, Globals, RepoView, Verdict, judge, with_extra};
+use sandbox_git::command::{ConfigScope, Env, Globals, RepoView, Verdict, judge, with_extra};
 use sandbox_git::protect::config;
 use sandbox_protocol::Hint;
 use sandbox_protocol::frame::Request as HostRequest;
@@ -171,10 +171,10 @@ impl Call {
 }
 
 impl RepoView for Call {
-    fn config(&self, _: &Globals, pattern: &str, asked: Asked) -> Vec<(String, Vec<u8>)> {
+    fn config(&self, _: &Globals, pattern: &str, asked: ConfigScope) -> Vec<(String, Vec<u8>)> {
         let section = |key: &str| key.split('.').next().unwrap_or_default().to_ascii_lowercase();
         let wanted = |key: &str| {
-            asked == Asked::Effective && pattern.contains(&format!("{}\\.", section(key)))
+            asked == ConfigScope::Effective && pattern.contains(&format!("{}\\.", section(key)))
         };
         self.settings.iter().filter(|(key, _)| wanted(key)).cloned().collect()
     }

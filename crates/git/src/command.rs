@@ -58,9 +58,9 @@ pub struct Refusal {
     pub instead: &'static str,
 }
 
-/// Whose configuration is asked for.
+/// Part of the configuration that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum ConfigScope {
     /// What the call would see.
     Effective,
     /// What it would see without the settings that the call brings along.
@@ -71,8 +71,13 @@ pub enum Asked {
 pub trait RepoView {
     /// Configuration values whose keys match a regular expression, in git's order. Keys are in lower case up to
     /// their last dot at least where git folds them.
-    fn config(&self, globals: &Globals, pattern: &str, asked: Asked) -> Vec<(String, Vec<u8>)>;
-    /// Whether the repository and its work tree lie in a scratch place, where nothing is worth protecting.
+    fn config(
+        &self,
+        globals: &Globals,
+        pattern: &str,
+        asked: ConfigScope,
+    ) -> Vec<(String, Vec<u8>)>;
+    /// Returns true when the repository and its work tree lie in a scratch place, where nothing is worth protecting.
     fn is_scratch(&self, globals: &Globals) -> bool;
     /// The same of the repositories that a push would go to; `None` is the default remote.
     fn remote_is_scratch(&self, globals: &Globals, remote: Option<&OsStr>) -> bool;
@@ -106,8 +111,8 @@ pub fn judge(argv: &[OsString], env: &Env, repo: &impl RepoView) -> Verdict {
     }
 }
 
-/// Whether git carries this command in itself, so that no alias can take its name.
-pub fn is_builtin(name: &str) -> bool {
+/// Returns true when git carries this command in itself, so that no alias can take its name.
+pub(crate) fn is_builtin(name: &str) -> bool {
     grammar::BUILTINS.contains(&name)
 }
 
@@ -147,7 +152,8 @@ impl<R: RepoView> Call<'_, R> {
         (!self.repo.is_scratch(&self.globals)).then_some(refusal)
     }
 
-    /// A scratch repository is nobody's work; a push, though, changes the other side.
+    /// Returns true when the command may run because no work is lost: in a scratch repository, or for a push to
+    /// one.
     fn excused(&self, command: &Command<'_, R>) -> bool {
         if command.pushes() {
             self.repo.remote_is_scratch(&self.globals, command.remote().as_deref())
@@ -178,11 +184,11 @@ impl<R: RepoView> Call<'_, R> {
         }
     }
 
-    /// Whether the call brings settings along that change which hooks run.
+    /// Returns true when the call brings settings along that change which hooks run.
     fn hooks_differ(&self) -> bool {
         const HOOKS: &str = r"^(core\.hookspath|hook\..*)$";
         let ask = |asked| self.repo.config(&self.globals, HOOKS, asked);
-        self.brings_settings() && ask(Asked::Effective) != ask(Asked::Usual)
+        self.brings_settings() && ask(ConfigScope::Effective) != ask(ConfigScope::Usual)
     }
 
     fn brings_settings(&self) -> bool {

@@ -1,12 +1,12 @@
 //! Names that some filesystem takes for the same name.
 //!
 //! A tree may be applied, copied or checked out to a filesystem where case does not count, or where
-//! marks that nobody sees are ignored (ext4 and f2fs with `casefold`, HFS+, NTFS). There `.GIT` is
+//! invisible marks are ignored (ext4 and f2fs with `casefold`, HFS+, NTFS). There `.GIT` is
 //! `.git`. So protected names are compared in the form that all of them share.
 
 use std::ffi::OsStr;
 
-/// The name as such filesystems compare it: lower case, without what nobody sees. All names in our
+/// Returns the name as such filesystems compare it: lower case, without invisible marks. All names in our
 /// tables are ASCII, and no sequence of combining marks composes to ASCII: besides case, the
 /// canonical forms only matter for two letters, the Kelvin sign and the long s.
 pub fn fold(name: &OsStr) -> String {

@@ -81,7 +81,7 @@ impl Index {
     }
 
     /// Returns true while a merge is unfinished.
-    pub fn is_unmerged(&self) -> bool {
+    pub(crate) fn is_unmerged(&self) -> bool {
         self.entries.keys().any(|(_, stage)| *stage != 0)
     }
 

@@ -36,7 +36,7 @@ pub struct GitProtection {
     pub repos: Vec<Repo>,
     /// Existing files and directories to mount read-only.
     pub read_only: Vec<PathBuf>,
-    /// Directories to mount onto themselves, so that nobody can rename them away from above `read_only`.
+    /// Directories to mount onto themselves, so that they cannot be renamed away from above `read_only`.
     pub pins: Vec<PathBuf>,
     /// Directories outside the roots that must become writable for a worktree or submodule to work.
     pub writable: Vec<PathBuf>,
@@ -128,7 +128,7 @@ pub enum Distrust {
 
 /// Why a repository cannot be protected.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum GitError {
+pub enum ProtectError {
     /// Its settings cannot be known.
     #[error("`{}` is too large to be read as git configuration", path.display())]
     ConfigTooLarge {
@@ -145,7 +145,7 @@ pub enum GitError {
     },
 }
 
-impl Hint for GitError {
+impl Hint for ProtectError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::ConfigTooLarge { path } => {
@@ -168,7 +168,7 @@ pub fn discover(
     strict: bool,
     known: &[PathBuf],
     budget: Budget,
-) -> Result<GitProtection, GitError> {
+) -> Result<GitProtection, ProtectError> {
     let mut search = search::Search::new(host, roots, strict);
     search.users_config()?;
     if let Some(work) = roots.first() {

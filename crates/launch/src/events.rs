@@ -9,7 +9,7 @@ use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
 use sandbox_core::run::Ended;
 #[cfg(feature = "layers")]
-use sandbox_layers::session::Session;
+use sandbox_layers::session::LayerSession;
 use sandbox_protocol::Hint;
 
 #[cfg(feature = "layers")]
@@ -57,7 +57,7 @@ impl Events for () {}
 #[derive(Debug)]
 pub struct Closed<'c> {
     /// The session; `None` when nothing changed and it was removed.
-    pub session: Option<&'c Session>,
+    pub session: Option<&'c LayerSession>,
     /// The session's changes.
     pub summary: &'c Summary,
     /// Paths that both the session and the host changed.

@@ -11,7 +11,8 @@ use sandbox_core::path::Kind;
 use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Decided, Layers, Store};
 use sandbox_core::run::{self, Rendering};
 use sandbox_layers::session::{
-    Engine, Lock, NewSession, RootKind, Session, SessionError, Sessions, wait_until_after,
+    LayerEngine, LayerSession, LayerSessions, Lock, NewSession, RootKind, SessionError,
+    wait_until_after,
 };
 use sandbox_protocol::Hint;
 use thiserror::Error;
@@ -39,9 +40,9 @@ pub enum LayersError {
         /// The session.
         name: String,
         /// Its engine.
-        made: Engine,
+        made: LayerEngine,
         /// The requested engine.
-        asked: Engine,
+        asked: LayerEngine,
     },
     /// The sessions' own data lie in the directory that would get an overlay.
     #[error("`{}` holds the sessions' own data, and no overlay can lie over its own layers", .0.display())]
@@ -70,11 +71,11 @@ impl Hint for LayersError {
 }
 
 /// Opens the sessions of this user, by the real path of their directory. Removes mounts that a killed run left.
-pub fn sessions(host: &Host) -> Result<Sessions, LayersError> {
+pub fn sessions(host: &Host) -> Result<LayerSessions, LayersError> {
     let data = host.data_dir().ok_or(LayersError::NoDataDir)?;
     let sessions = match fs::canonicalize(&data) {
-        Ok(real) => Sessions::at(real),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Sessions::at(data),
+        Ok(real) => LayerSessions::at(real),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => LayerSessions::at(data),
         Err(source) => return Err(LayersError::DataDir { path: data, source }),
     };
     if !host.inside {
@@ -95,8 +96,8 @@ pub fn make_room(config: &Config, host: &Host) -> Result<(), LayersError> {
 
 /// A session that a command is about to run in.
 pub(crate) struct OpenLayers {
-    sessions: Sessions,
-    session: Session,
+    sessions: LayerSessions,
+    session: LayerSession,
     lock: Lock,
     stores: Vec<Store>,
     /// Created for this run.
@@ -138,9 +139,9 @@ impl OpenLayers {
         project: &Path,
     ) -> Result<Self, LayersError> {
         let engine = match cow.engine {
-            CowEngine::Agentfs => Engine::Agentfs,
-            CowEngine::On if no_overlay(cow, host) => Engine::Agentfs,
-            _ => Engine::Overlay,
+            CowEngine::Agentfs => LayerEngine::Agentfs,
+            CowEngine::On if no_overlay(cow, host) => LayerEngine::Agentfs,
+            _ => LayerEngine::Overlay,
         };
         let sessions = sessions(host)?;
         let old = match &name {
@@ -186,7 +187,7 @@ impl OpenLayers {
         if root.kind != Kind::Dir {
             return Ok(Store::Path(self.session.file_copy(number)?));
         }
-        if self.session.record().engine == Engine::Agentfs {
+        if self.session.record().engine == LayerEngine::Agentfs {
             return Ok(Store::Path(self.session.serve(number)?));
         }
         let mount = self.session.overlay_mount(number)?;

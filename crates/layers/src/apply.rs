@@ -14,7 +14,7 @@ mod merge;
 mod step;
 mod plan;
 mod expected;
-mod place;
+mod write;
 mod link;
 mod planner;
 mod journal;
@@ -31,22 +31,21 @@ use std::path::PathBuf;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-use crate::diff::{DiffError, Origin, Record};
+use crate::diff::{DiffError, Origin, Origins};
 use crate::host::HostTree;
 use crate::{Layer, LayerError, RelPath};
 
 pub use journal::{Journal, Status};
 pub(crate) use link::leads_out;
-pub use merge::{Clash, merge};
 pub use perform::{Progress, perform, remember, resume};
-pub(crate) use place::was;
 pub use plan::{Chosen, Left, Made, Plan, Wish};
 pub use planner::plan;
 pub use sandbox_linux::raw::Raw;
-pub use step::{Goal, Source, Step, Was};
+pub use step::{Goal, Original, Source, Step};
 pub(crate) use tidy::tidy_root;
 pub(crate) use undo::recover_base;
 pub use undo::{Changed, Undone, undo, unremember};
+pub(crate) use write::original;
 
 /// One root of a session: what changed, where it goes, what was there.
 pub struct Target<'t> {
@@ -54,15 +53,15 @@ pub struct Target<'t> {
     pub number: usize,
     /// The host's directory.
     pub host: &'t HostTree,
-    /// What changed.
+    /// The layer.
     pub layer: &'t dyn Layer,
-    /// What the host had.
-    pub record: &'t dyn Record,
+    /// The host at the start of the session.
+    pub record: &'t dyn Origins,
     /// Bytes that are free on the host's filesystem.
     pub free: u64,
 }
 
-/// Where a session keeps what it knows of its base.
+/// Record of a session's base, to be written.
 pub trait Remember {
     /// From now on this is what the layer was made from.
     fn set(
@@ -86,7 +85,7 @@ pub enum Base {
     Old,
 }
 
-/// Why changes cannot be taken over.
+/// Failure to apply changes.
 #[derive(Debug, Error)]
 pub enum ApplyError {
     /// They cannot be told.
@@ -98,67 +97,67 @@ pub enum ApplyError {
     /// The host's tree refused.
     #[error("cannot change `{}`", path.display())]
     Host {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
-    /// Somebody else writes there at this moment.
+    /// Another process writes there at this moment.
     #[error("`{}` changed at this moment", path.display())]
     Raced {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
     /// The layer is no longer what was planned with.
     #[error("`{}` in the layer is not what was shown any more", path.display())]
     Changed {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
     /// A step failed, and the steps before it were taken back.
     #[error("nothing was applied")]
     TakenBack {
-        /// What failed.
+        /// First failure.
         source: Box<ApplyError>,
     },
     /// A step failed, and then taking back failed too.
     #[error("the apply stopped half-way, and could not be taken back: {second}")]
     HalfWay {
-        /// What failed first.
+        /// First failure.
         source: Box<ApplyError>,
-        /// What failed then.
+        /// Failure to revert.
         second: Box<ApplyError>,
     },
     /// The journal cannot be kept.
     #[error("cannot keep the journal in `{}`", path.display())]
     Journal {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
     /// The record of the session's base cannot be written.
     #[error("cannot record the base of the session")]
     Base {
-        /// Why.
+        /// Reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The journal makes no sense.
     #[error("the journal `{}` is damaged", path.display())]
     Damaged {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: serde_json::Error,
     },
     /// There is not enough room.
     #[error("{needed} bytes are needed in `{}`, {free} are free", place.display())]
     NoSpace {
-        /// Where.
+        /// The path.
         place: PathBuf,
-        /// How much is needed.
+        /// Bytes that are needed.
         needed: u64,
-        /// How much is there.
+        /// Bytes that are free.
         free: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What a layer holds on top of its base, in words that both engines share.
+//! The content of a layer, in types that both engines share.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::path::RelPath;
 
-/// What of a file's inode a layer keeps.
+/// Attributes of an inode that a layer keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Permission bits with set-id and sticky bits, without the type.
@@ -20,20 +20,20 @@ pub struct Meta {
     pub gid: u32,
     /// Seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// How many names the file has in the layer.
+    /// Number of names of the file in the layer.
     pub links: u64,
 }
 
-/// What stands at one path of a layer.
+/// State of one path of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// What the base has here is gone, with all below it.
+    /// The base's entry is removed, with all below it.
     Gone,
     /// A directory. An opaque one shows nothing of the base's directory at this path.
     Dir {
         /// Its inode.
         meta: Meta,
-        /// Whether the base is hidden below.
+        /// True when the base is hidden below.
         opaque: bool,
     },
     /// A regular file with its length.
@@ -47,7 +47,7 @@ pub enum Node {
     Symlink {
         /// Its inode.
         meta: Meta,
-        /// Where it points, unread.
+        /// Target.
         target: OsString,
     },
     /// A FIFO, a socket or a device.
@@ -66,10 +66,10 @@ impl Node {
 
 /// One entry of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Where.
+pub struct LayerEntry {
+    /// The path.
     pub path: RelPath,
-    /// What.
+    /// State of the path.
     pub node: Node,
 }
 
@@ -77,7 +77,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The entries, in the order of [`Layer::entries`].
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LayerEntry>,
     /// Whiteouts over nothing. They take effect again when the base gets such a path.
     pub over_nothing: Vec<RelPath>,
 }
@@ -86,7 +86,7 @@ pub struct Listing {
 pub trait Layer: Send + Sync {
     /// All entries, parents before children, names in byte order. A directory that was moved here
     /// from elsewhere in the base is listed whole: the reader needs no knowledge of redirects.
-    fn entries(&self) -> Result<Vec<Entry>, LayerError>;
+    fn entries(&self) -> Result<Vec<LayerEntry>, LayerError>;
 
     /// Lists the entries, and the removed paths that the base does not have at this moment.
     fn listing(&self) -> Result<Listing, LayerError> {
@@ -104,31 +104,31 @@ pub trait Layer: Send + Sync {
     fn is_copy(&self, path: &RelPath) -> Result<bool, LayerError>;
 }
 
-/// Why a layer cannot be read.
+/// Failure to read a layer.
 #[derive(Debug, Error)]
 pub enum LayerError {
     /// The file system below refused.
     #[error("cannot read `{}` in the layer", path.display())]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
     /// A directory was moved, and still depends on where it was in the base.
     #[error("`{}` was moved from `{}`, and cannot be read from there any more", path.display(), from.display())]
     Moved {
-        /// Where it is.
+        /// Path in the layer.
         path: PathBuf,
-        /// Where it was in the base.
+        /// Path in the base.
         from: PathBuf,
-        /// Why it cannot be read.
+        /// Reason.
         source: io::Error,
     },
-    /// What is stored makes no sense: damaged, or made to confuse.
+    /// The stored data is invalid: damaged, or crafted.
     #[error("the layer is damaged: {what}")]
     Damaged {
-        /// What was found.
+        /// Finding.
         what: String,
     },
     /// A newer version made the layer's database.

@@ -23,12 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 
 pub use collect::{Collected, collect, settle};
-pub use create::{CHUNK, CreateError, Tables, clear, create, is_in_use, remove, replace};
+pub(crate) use create::CHUNK;
+pub use create::{CreateError, Tables, clear, create, is_in_use, remove, replace};
 pub use history::Call;
-pub use moved::{has_moved, take_in_moved};
-pub use open::{connect, is_locked, loose_dir};
+pub(crate) use moved::{has_moved, take_in_moved};
+pub use open::connect;
+pub(crate) use open::{is_locked, loose_dir};
 pub use rows::Inode;
-pub use view::{Place, Spot};
+pub use view::{EntrySource, TreeEntry};
 
 use crate::change::LayerError;
 use base::Base;
@@ -46,7 +48,7 @@ pub struct Database {
     /// Numbers of the files that are gone from their place in the base, computed on first use.
     gone: std::sync::OnceLock<std::collections::HashSet<u64>>,
     /// Directories that were found, by path: what is in a deep one is not looked for from the root.
-    dirs: Mutex<HashMap<PathBuf, Spot>>,
+    dirs: Mutex<HashMap<PathBuf, TreeEntry>>,
 }
 
 impl Database {

@@ -1,4 +1,4 @@
-//! What a layer changed, against the host's tree as it is.
+//! Changes of a layer, compared with the host's present tree.
 //!
 //! ```text
 //! compare   layer, host, record → changes: one for each path that really differs
@@ -24,27 +24,28 @@ use thiserror::Error;
 
 use crate::{LayerError, RelPath};
 
-pub use compare::{MAX_GONE, compare};
+pub(crate) use compare::MAX_GONE;
+pub use compare::compare;
 pub use content::{Content, Count, MAX_TEXT, View};
 pub use lines::{Hunk, LineDiff};
 pub(crate) use lines::{lines, steps};
-pub use origin::{Digest, Origin, Past, Record};
+pub use origin::{Digest, Origin, Origins, Past};
 pub use patch::write_patch;
 
-/// What differs at one path.
+/// Difference at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
+    /// The path.
     pub path: RelPath,
-    /// What was there.
+    /// State on the host.
     pub before: Option<Side>,
-    /// What the layer has.
+    /// State in the layer.
     pub after: Option<Side>,
     /// The host changed since: `before` is what the layer was made from, where that is known.
     pub meanwhile: bool,
     /// Permission bits of the layer's file or directory: a new one gets no others.
     pub mode: Option<u32>,
-    /// What of it never lands.
+    /// Parts of it that never land.
     pub odd: Vec<Odd>,
 }
 
@@ -63,12 +64,12 @@ pub enum Side {
     File {
         /// Bytes.
         size: u64,
-        /// Whether its owner may execute it.
+        /// True when its owner may execute it.
         executable: bool,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points.
+        /// Target.
         target: OsString,
     },
     /// A directory.
@@ -77,7 +78,7 @@ pub enum Side {
     Special,
 }
 
-/// What of an entry never lands on the host.
+/// Part of an entry that never lands on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Odd {
     /// Set-user-id or set-group-id.
@@ -98,14 +99,14 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// What changed at a path.
+    /// Returns the change at a path.
     pub fn get(&self, path: &RelPath) -> Option<&Change> {
         let at = self.list.binary_search_by(|change| change.path.cmp(path)).ok()?;
         self.list.get(at)
     }
 }
 
-/// Why changes cannot be told.
+/// Failure to compare.
 #[derive(Debug, Error)]
 pub enum DiffError {
     /// The layer cannot be read.
@@ -114,9 +115,9 @@ pub enum DiffError {
     /// The host's tree cannot be read.
     #[error("cannot read `{}`", path.display())]
     Host {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
     /// The reader of the output has gone, or its disk is full.

@@ -94,7 +94,7 @@ pub fn serve(
 }
 
 /// The same for a connection that is mounted already.
-pub fn serve_on(
+pub(crate) fn serve_on(
     store: Store,
     base: Option<Arc<dyn Base>>,
     device: OwnedFd,

@@ -16,4 +16,4 @@ mod sort;
 mod plan;
 
 pub use repository::{InspectError, Repository};
-pub use sort::{Sorted, sort};
+pub(crate) use sort::{Sorted, sort};

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RelPath;
 
-/// What is needed to see that a file is still the same, without reading it.
+/// Attributes that tell if a file is unchanged, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// The inode.
@@ -26,13 +26,13 @@ pub struct Stamp {
     pub size: u64,
     /// The last write: seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// The last change of anything, which nobody can set.
+    /// The last change of anything, which no program can set.
     pub ctime: (i64, u32),
 }
 
-/// What stands at a path of the host.
+/// Entry at a path of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct HostEntry {
     /// File, directory, link or something else.
     pub kind: Kind,
     /// To see a change by.
@@ -43,7 +43,7 @@ pub struct Found {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// How many names it has.
+    /// Number of names.
     pub links: u64,
 }
 
@@ -61,14 +61,14 @@ pub enum Kind {
     Special,
 }
 
-impl Found {
-    /// Whether the owner may execute it.
+impl HostEntry {
+    /// Returns true when the owner may execute it.
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
     }
 }
 
-impl From<fs::Stat> for Found {
+impl From<fs::Stat> for HostEntry {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -121,7 +121,7 @@ impl HostTree {
         Ok(Self { root, path: path.to_path_buf() })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -154,8 +154,8 @@ impl HostTree {
         open(here.as_ref().unwrap_or(&self.root), &part)
     }
 
-    /// What stands at a path; nothing if a parent is missing, or is no directory of its own.
-    pub fn stat(&self, path: &RelPath) -> io::Result<Option<Found>> {
+    /// Returns the entry at a path; nothing if a parent is missing, or not a directory.
+    pub fn stat(&self, path: &RelPath) -> io::Result<Option<HostEntry>> {
         let (dir, name) = match self.parent(path) {
             Err(error) if is_absent(&error) => return Ok(None),
             found => found?,
@@ -164,12 +164,12 @@ impl HostTree {
     }
 
     /// Opens a regular file for reading, and says what it is.
-    pub fn open_file(&self, path: &RelPath) -> io::Result<(File, Found)> {
+    pub fn open_file(&self, path: &RelPath) -> io::Result<(File, HostEntry)> {
         let (dir, name) = self.parent(path)?;
         open_at(&dir, name)
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     pub fn read_link(&self, path: &RelPath) -> io::Result<OsString> {
         let (dir, name) = self.parent(path)?;
         link_at(&dir, name)
@@ -181,7 +181,7 @@ impl HostTree {
     }
 
     /// The names in the tree's own directory, in byte order.
-    pub fn list_root(&self) -> io::Result<Vec<OsString>> {
+    pub(crate) fn list_root(&self) -> io::Result<Vec<OsString>> {
         names(self.dir(Path::new(""))?)
     }
 }
@@ -198,8 +198,8 @@ fn names(dir: OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Whether a tree holds more files than `count`. Looks no further than it must.
-pub fn has_more_files(host: &HostTree, count: usize) -> bool {
+/// Returns true when a tree holds more files than `count`. Looks no further than it must.
+pub(crate) fn has_more_files(host: &HostTree, count: usize) -> bool {
     let join = |dir: Option<&RelPath>, name: &OsStr| match dir {
         Some(dir) => dir.join(name),
         None => RelPath::new(name),
@@ -223,8 +223,8 @@ pub fn has_more_files(host: &HostTree, count: usize) -> bool {
     false
 }
 
-/// What a name in an open directory is.
-pub(crate) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Found>> {
+/// Returns the entry of a name in an open directory.
+pub(crate) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<HostEntry>> {
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat.into())),
         Err(Errno::NOENT) => Ok(None),
@@ -233,17 +233,17 @@ pub(crate) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<Found>> 
 }
 
 /// Opens a regular file in an open directory. A FIFO put in its place does not make us wait.
-pub(crate) fn open_at(dir: &OwnedFd, name: &OsStr) -> io::Result<(File, Found)> {
+pub(crate) fn open_at(dir: &OwnedFd, name: &OsStr) -> io::Result<(File, HostEntry)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::openat(dir, name, flags, Mode::empty())?;
-    let found = Found::from(fs::fstat(&file)?);
+    let found = HostEntry::from(fs::fstat(&file)?);
     if found.kind != Kind::File {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
     Ok((File::from(file), found))
 }
 
-/// Where a link in an open directory points.
+/// Returns the target of a link in an open directory.
 pub(crate) fn link_at(dir: &OwnedFd, name: &OsStr) -> io::Result<OsString> {
     let target = fs::readlinkat(dir, name, Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()))
@@ -256,7 +256,7 @@ pub(crate) fn is_out_of_reach(error: &io::Error) -> bool {
     is_absent(error) || error.raw_os_error().is_some_and(|code| denied.contains(&code))
 }
 
-/// Whether a lookup failed because nothing of that name can be there.
+/// Returns true when a lookup failed because nothing of that name can be there.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| absent.contains(&code))

@@ -23,5 +23,5 @@ pub mod apply;
 pub mod git;
 pub mod review;
 
-pub use change::{Entry, Layer, LayerError, Meta, Node};
+pub use change::{Layer, LayerEntry, LayerError, Meta, Node};
 pub use path::RelPath;

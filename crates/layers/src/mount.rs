@@ -25,7 +25,7 @@ pub use crate::fuse::Allow as Access;
 pub use attach::{Detach, detach};
 pub use daemon::{background, foreground};
 pub use holders::{Holder, holders, is_connected};
-pub use record::{Mounted, State};
+pub use record::{MountState, Mounted};
 
 /// What to mount, where and how.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct Request {
     pub mountpoint: PathBuf,
     /// Who may look into it.
     pub access: Access,
-    /// Whether the mount goes when the process that serves it dies.
+    /// True when the mount goes when the process that serves it dies.
     pub auto_unmount: bool,
     /// True when the mount ends with the process that asked for it in the background.
     pub owned: bool,

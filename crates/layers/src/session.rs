@@ -1,13 +1,13 @@
 //! A session: layers over one or more places of the host, on disk, with a name.
 //!
 //! Everything lies below `DATA/sessions` and `DATA/layers`, with `DATA` the user's data directory
-//! for agent-sandbox; nobody else can read it, and no sandbox sees it:
+//! for agent-sandbox. No other user can read it, and no sandbox sees it:
 //!
 //! ```text
 //! sessions/ID/session.json   the record: name, project, engine, roots with their stacks of layers
-//! sessions/ID/lock           held by the one who runs in the session or takes its changes over
+//! sessions/ID/lock           held by a run in the session, and by an apply
 //! sessions/ID/work/N         overlayfs's own work directory for root N
-//! sessions/ID/base/          what the changed files of the base were when they were first changed
+//! sessions/ID/base/          the changed files of the base as they were before
 //! sessions/ID/dirs/          the directories of the base when the last run began
 //! sessions/ID/applied/       one directory for each time that changes were taken over
 //! layers/ID/upper            one layer: a directory written by overlayfs
@@ -42,11 +42,11 @@ pub use error::SessionError;
 pub use find::Selector;
 pub use holder::{Freeze, Frozen};
 pub use lock::Lock;
-pub use opened::{Session, State};
-pub use record::{Engine, LayerId, Record, Root, RootKind, Run, Snapshot};
-pub use run::{OverlayMount, Still, wait_until_after};
+pub use opened::{LayerSession, RunState};
+pub use record::{LayerEngine, LayerId, Root, RootKind, Run, SessionRecord, Snapshot};
+pub use run::{FrozenSession, OverlayMount, wait_until_after};
 pub use shift::Shifted;
-pub use store::{NewSession, Sessions};
+pub use store::{LayerSessions, NewSession};
 
 #[cfg(test)]
 mod tests;

@@ -51,7 +51,7 @@ pub struct Store {
     loose: Loose,
     copies: copy::Copies,
     next_ino: u64,
-    /// Whether the rare tables hold anything: most databases never ask them.
+    /// Rare tables that hold anything: most databases never ask them.
     any: Rare,
     path: PathBuf,
     room: Room,
@@ -98,7 +98,7 @@ impl Store {
         Ok(self.journal.keep(&later)?)
     }
 
-    /// Whether a commit is due for the size of what waits for one.
+    /// Returns true when a commit is due for the size of what waits for one.
     pub(crate) fn is_large(&self) -> bool {
         self.journal.is_large()
     }
@@ -109,7 +109,7 @@ impl Store {
         self.journal.commit()
     }
 
-    /// Whether deleted files wait for a commit that has reached the disk.
+    /// Returns true when deleted files wait for a commit that has reached the disk.
     pub(crate) fn has_doomed(&self) -> bool {
         self.loose.has_doomed()
     }
@@ -272,7 +272,7 @@ impl Hint for StoreError {
     }
 }
 
-/// Whether the disk has no room: also for the file that those share who have a database open.
+/// Returns true when the disk has no room: also for the file that those share who have a database open.
 fn is_full(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
     let code = error.sqlite_error().map(|error| error.extended_code);

@@ -68,7 +68,7 @@ pub struct Note {
 
 /// A transfer as seen from outside: what is let go of, and how far it is.
 pub struct Watch<'w> {
-    /// Whether what the destination cannot hold is left out; it is an error otherwise.
+    /// True when what the destination cannot hold is left out; it is an error otherwise.
     pub skip: bool,
     /// What was left out.
     pub notes: Vec<Note>,

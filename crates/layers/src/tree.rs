@@ -76,7 +76,7 @@ pub struct Owner {
 pub struct Tree {
     state: Mutex<State>,
     listings: list::Listings,
-    /// Whether copies of what the database holds are worth making.
+    /// True when copies of what the database holds are worth making.
     copies: AtomicBool,
     /// Signalled when the kernel has been given a file.
     feeding: Condvar,
@@ -131,7 +131,7 @@ impl Tree {
     }
 
     /// Shows everything as somebody's.
-    pub fn show_owner(&self, owner: Owner) {
+    pub(crate) fn show_owner(&self, owner: Owner) {
         self.lock().owner = owner;
     }
 

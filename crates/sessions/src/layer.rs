@@ -1,7 +1,7 @@
 //! The copy-on-write layer of a session, which has the session's name.
 
 use sandbox_layers::review;
-use sandbox_layers::session::{Session as Layer, Sessions as Layers};
+use sandbox_layers::session::{LayerSession, LayerSessions};
 
 use crate::error::ControlError;
 use crate::service::Service;
@@ -9,15 +9,18 @@ use crate::session::Session;
 
 impl Service {
     /// Returns the layer of a session that keeps its changes apart.
-    pub fn layer(&self, session: &Session) -> Result<Option<Layer>, ControlError> {
+    pub fn layer(&self, session: &Session) -> Result<Option<LayerSession>, ControlError> {
         Ok(self.own_layer(session)?.map(|(_, layer)| layer))
     }
 
-    fn own_layer(&self, session: &Session) -> Result<Option<(Layers, Layer)>, ControlError> {
+    fn own_layer(
+        &self,
+        session: &Session,
+    ) -> Result<Option<(LayerSessions, LayerSession)>, ControlError> {
         if !session.cow {
             return Ok(None);
         }
-        let layers = Layers::at(self.data_dir().path());
+        let layers = LayerSessions::at(self.data_dir().path());
         layers.clear_mounts();
         let layer = layers.of(&session.project, session.name.as_str())?;
         Ok(layer.map(|layer| (layers, layer)))

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sandbox_layers::review::Summary;
-use sandbox_layers::session::{Session as Layer, Sessions as Layers, State as LayerState};
+use sandbox_layers::session::{LayerSession, LayerSessions, RunState};
 use sandbox_linux::escape::name;
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub struct Line {
 }
 
 /// Lists the sessions that keep changes, and those that stay up, the latest last.
-pub fn list(layers: &Layers, seen: Vec<Seen>) -> Result<Vec<Line>, ControlError> {
+pub fn list(layers: &LayerSessions, seen: Vec<Seen>) -> Result<Vec<Line>, ControlError> {
     let mut lines: Vec<Line> = layers.list()?.iter().map(line).collect();
     for seen in seen {
         join(&mut lines, seen);
@@ -58,17 +58,17 @@ pub fn list(layers: &Layers, seen: Vec<Seen>) -> Result<Vec<Line>, ControlError>
 }
 
 /// Returns the state of a session that only keeps changes.
-fn state(session: &Layer) -> (&'static str, Option<i32>) {
+fn state(session: &LayerSession) -> (&'static str, Option<i32>) {
     match session.state() {
-        LayerState::Running(pid) => ("running", Some(pid).filter(|pid| *pid > 0)),
+        RunState::Running(pid) => ("running", Some(pid).filter(|pid| *pid > 0)),
         // Up by its record: what its container does, the engine knows.
-        LayerState::Held(_) => ("up", None),
-        LayerState::Stopped => ("stopped", None),
-        LayerState::Killed => ("killed", None),
+        RunState::Held(_) => ("up", None),
+        RunState::Stopped => ("stopped", None),
+        RunState::Killed => ("killed", None),
     }
 }
 
-fn line(session: &Layer) -> Line {
+fn line(session: &LayerSession) -> Line {
     let record = session.record();
     let (state, pid) = state(session);
     let summary = Summary::of(session).ok();

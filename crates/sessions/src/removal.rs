@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sandbox_layers::review::{self, Summary};
 use sandbox_layers::session::{
-    Lock, Selector, Session as Layer, SessionError, Sessions as Layers, State,
+    LayerSession, LayerSessions, Lock, RunState, Selector, SessionError,
 };
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
@@ -56,9 +56,9 @@ impl Hint for RemovalError {
 /// Sessions that are to be removed.
 pub struct Removal<'s> {
     service: Option<&'s Service>,
-    layers: &'s Layers,
+    layers: &'s LayerSessions,
     up: Vec<Session>,
-    kept: Vec<(Layer, Lock)>,
+    kept: Vec<(LayerSession, Lock)>,
     losses: Vec<Loss>,
 }
 
@@ -69,7 +69,7 @@ struct Loss {
 }
 
 impl Loss {
-    fn of(layer: &Layer) -> Option<Self> {
+    fn of(layer: &LayerSession) -> Option<Self> {
         let record = layer.record();
         let text = format!("`{}` ({})", record.name, review::unapplied(layer)?);
         Some(Self { id: record.id.clone(), text })
@@ -85,7 +85,7 @@ pub struct Removed {
 }
 
 impl Removed {
-    fn layer(layer: &Layer) -> Self {
+    fn layer(layer: &LayerSession) -> Self {
         let changes = (Summary::of(layer).ok(), layer.size());
         Self { name: layer.record().name.clone(), layer: Some(changes) }
     }
@@ -94,7 +94,7 @@ impl Removed {
 /// A session that stays up, or one that only keeps changes.
 enum Meant {
     Up(Session),
-    Kept(Layer),
+    Kept(LayerSession),
 }
 
 impl<'s> Removal<'s> {
@@ -103,9 +103,9 @@ impl<'s> Removal<'s> {
         names: &[String],
         directory: &Path,
         service: Option<&'s Service>,
-        layers: &'s Layers,
+        layers: &'s LayerSessions,
     ) -> Result<Self, RemovalError> {
-        let (mut up, mut kept): (Vec<Session>, Vec<Layer>) = (Vec::new(), Vec::new());
+        let (mut up, mut kept): (Vec<Session>, Vec<LayerSession>) = (Vec::new(), Vec::new());
         for name in names {
             match meant(name, directory, service, layers)? {
                 Meant::Up(session) if up.contains(&session) => {}
@@ -176,8 +176,8 @@ impl<'s> Removal<'s> {
 }
 
 fn remove_layer(
-    layers: &Layers,
-    layer: &Layer,
+    layers: &LayerSessions,
+    layer: &LayerSession,
     lock: Lock,
     removed: &mut dyn FnMut(Removed),
 ) -> Result<(), RemovalError> {
@@ -188,7 +188,10 @@ fn remove_layer(
 }
 
 /// Locks a layer in which nothing runs.
-fn locked(mut layer: Layer, service: Option<&Service>) -> Result<(Layer, Lock), RemovalError> {
+fn locked(
+    mut layer: LayerSession,
+    service: Option<&Service>,
+) -> Result<(LayerSession, Lock), RemovalError> {
     let_go(&mut layer, service)?;
     let lock = layer.lock()?;
     Ok((layer, lock))
@@ -199,7 +202,7 @@ fn meant(
     name: &str,
     directory: &Path,
     service: Option<&Service>,
-    layers: &Layers,
+    layers: &LayerSessions,
 ) -> Result<Meant, ControlError> {
     let up = |matching| match service.map(|service| service.find(name, matching)) {
         None | Some(Err(ControlError::Unknown(_))) => Ok(None),
@@ -209,7 +212,7 @@ fn meant(
         return Ok(Meant::Up(session));
     }
     let kept = layers.find(&Selector::named(directory, name));
-    let is_whole = |kept: &Layer| kept.record().name == name || kept.record().id == name;
+    let is_whole = |kept: &LayerSession| kept.record().name == name || kept.record().id == name;
     match (kept, up(Matching::Prefix)?) {
         (Ok(kept), None) => Ok(Meant::Kept(kept)),
         (Ok(kept), Some(_)) if is_whole(&kept) => Ok(Meant::Kept(kept)),
@@ -224,14 +227,14 @@ fn meant(
 }
 
 /// Returns true when these are one session and its changes.
-fn is_layer(layer: &Layer, up: &Session) -> bool {
+fn is_layer(layer: &LayerSession, up: &Session) -> bool {
     let record = layer.record();
     up.cow && record.name == up.name.as_str() && record.project == up.project
 }
 
 /// Releases a layer that a session holds which is on no record any more. Returns true when it did.
-pub fn let_go(layer: &mut Layer, service: Option<&Service>) -> Result<bool, SessionError> {
-    let State::Held(holder) = layer.state() else { return Ok(false) };
+pub fn let_go(layer: &mut LayerSession, service: Option<&Service>) -> Result<bool, SessionError> {
+    let RunState::Held(holder) = layer.state() else { return Ok(false) };
     let find = |service: &Service| service.find(&holder, Matching::Name);
     if !matches!(service.map(find), None | Some(Err(ControlError::Unknown(_)))) {
         return Ok(false);
@@ -241,7 +244,10 @@ pub fn let_go(layer: &mut Layer, service: Option<&Service>) -> Result<bool, Sess
 }
 
 /// Returns the layer of a session that keeps its changes apart.
-fn own_layer(session: &Session, layers: &Layers) -> Result<Option<Layer>, SessionError> {
+fn own_layer(
+    session: &Session,
+    layers: &LayerSessions,
+) -> Result<Option<LayerSession>, SessionError> {
     if !session.cow {
         return Ok(None);
     }

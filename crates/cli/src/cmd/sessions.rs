@@ -27,7 +27,7 @@ pub(crate) mod snapshot;
 pub(crate) mod history;
 
 use sandbox_core::Host;
-use sandbox_layers::session::{Selector, Session, Sessions};
+use sandbox_layers::session::{LayerSession, LayerSessions, Selector};
 
 use super::cow;
 use crate::args::Flags;
@@ -38,7 +38,7 @@ pub(crate) fn chosen(
     name: Option<&String>,
     flags: &Flags,
     host: &Host,
-) -> Result<(Sessions, Session), Failed> {
+) -> Result<(LayerSessions, LayerSession), Failed> {
     let sessions = cow::sessions(host)?;
     let directory = here(flags, host);
     let name = name.or(flags.session.as_ref()).cloned();

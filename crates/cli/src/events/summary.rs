@@ -4,14 +4,19 @@ use std::path::PathBuf;
 
 use sandbox_core::inspect;
 pub(crate) use sandbox_layers::review::Summary;
-use sandbox_layers::session::Session;
+use sandbox_layers::session::LayerSession;
 
 use super::report;
 use crate::ui::{Stdio, Tone};
 use sandbox_linux::escape::name;
 
 /// Prints it: what runs code later first, then how much, then what to do next.
-pub(crate) fn print(summary: &Summary, session: &Session, shifted: &[PathBuf], io: &mut Stdio<'_>) {
+pub(crate) fn print(
+    summary: &Summary,
+    session: &LayerSession,
+    shifted: &[PathBuf],
+    io: &mut Stdio<'_>,
+) {
     let called = &session.record().name;
     if !summary.later.is_empty() {
         let count = summary.later.len();

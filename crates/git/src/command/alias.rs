@@ -3,19 +3,19 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{Asked, Globals, Refusal, RepoView};
+use super::{ConfigScope, Globals, Refusal, RepoView};
 
 /// What the configuration says about a name.
 pub(super) struct Known {
     /// The alias, `!` included.
     pub(super) expansion: Option<Vec<u8>>,
-    /// Whether git would run its best guess for a name it does not know.
+    /// True when git would run its best guess for a name it does not know.
     pub(super) autocorrects: bool,
 }
 
 /// Asks git, with the options and the environment of the call: files, includes, `-c` and variables all count.
 pub(super) fn lookup(repo: &impl RepoView, globals: &Globals, name: &str) -> Known {
-    let values = repo.config(globals, r"^(alias\..*|help\.autocorrect)$", Asked::Effective);
+    let values = repo.config(globals, r"^(alias\..*|help\.autocorrect)$", ConfigScope::Effective);
     let mut known = Known { expansion: None, autocorrects: false };
     for (key, value) in values {
         if key.eq_ignore_ascii_case("help.autocorrect") {

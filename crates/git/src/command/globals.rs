@@ -13,8 +13,8 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// Whether `-c` or `--config-env` is among them.
-    pub fn sets_config(&self) -> bool {
+    /// Returns true when `-c` or `--config-env` is among them.
+    pub(crate) fn sets_config(&self) -> bool {
         self.words.len() != self.steady.len()
     }
 }

@@ -14,7 +14,7 @@ pub(super) type Grammar = &'static [&'static str];
 pub(super) struct Given<'a> {
     /// The long name, or the letter where there is no long one.
     pub(super) name: &'static str,
-    /// Whether it was switched on; `--no-NAME` switches off.
+    /// True when it was switched on; `--no-NAME` switches off.
     pub(super) on: bool,
     /// Its value.
     pub(super) value: Option<&'a [u8]>,
@@ -37,17 +37,17 @@ impl<'a> Parsed<'a> {
         self.options.iter().rev().find(|given| given.name == name)
     }
 
-    /// Whether an option is on in the end.
+    /// Returns true when an option is on in the end.
     pub(super) fn on(&self, name: &str) -> bool {
         self.last(name).is_some_and(|given| given.on)
     }
 
-    /// Whether an option is explicitly off in the end.
+    /// Returns true when an option is explicitly off in the end.
     pub(super) fn off(&self, name: &str) -> bool {
         self.last(name).is_some_and(|given| !given.on)
     }
 
-    /// Whether any of them is on in the end.
+    /// Returns true when any of them is on in the end.
     pub(super) fn any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.on(name))
     }

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use super::{Asked, CONFIG_VARIABLES, Globals, RepoView};
+use super::{CONFIG_VARIABLES, ConfigScope, Globals, RepoView};
 
 /// The real git of a sandbox, and what the sandbox says about its surroundings.
 #[derive(Debug, Clone)]
@@ -30,12 +30,17 @@ impl RealGit {
         Self { program, scratch, usual_env }
     }
 
-    fn ask(&self, words: &[OsString], question: &[&OsStr], asked: Asked) -> io::Result<Vec<u8>> {
+    fn ask(
+        &self,
+        words: &[OsString],
+        question: &[&OsStr],
+        asked: ConfigScope,
+    ) -> io::Result<Vec<u8>> {
         let mut git = sandbox_linux::process::command(&self.program);
         // GIT_CONFIG points `git config` at another file, but not the git that will run.
         git.arg0("git").args(words).args(question).env_remove("GIT_CONFIG");
         git.stdin(Stdio::null()).stderr(Stdio::null());
-        if asked == Asked::Usual {
+        if asked == ConfigScope::Usual {
             for name in
                 CONFIG_VARIABLES.iter().chain(&["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"])
             {
@@ -55,7 +60,7 @@ impl RealGit {
     fn place(&self, globals: &Globals, what: &str) -> io::Result<PathBuf> {
         let question =
             [OsStr::new("rev-parse"), OsStr::new("--path-format=absolute"), OsStr::new(what)];
-        let mut answer = self.ask(&globals.words, &question, Asked::Effective)?;
+        let mut answer = self.ask(&globals.words, &question, ConfigScope::Effective)?;
         answer.pop();
         fs::canonicalize(OsString::from_vec(answer))
     }
@@ -68,7 +73,7 @@ impl RealGit {
     }
 
     fn remotes(&self, globals: &Globals) -> Vec<OsString> {
-        let names = self.ask(&globals.words, &[OsStr::new("remote")], Asked::Effective);
+        let names = self.ask(&globals.words, &[OsStr::new("remote")], ConfigScope::Effective);
         let names = names.unwrap_or_default();
         let lines = names.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| OsStr::from_bytes(line).to_owned()).collect()
@@ -78,7 +83,7 @@ impl RealGit {
     fn push_urls(&self, globals: &Globals, remote: &OsStr) -> Vec<OsString> {
         let question = ["remote", "get-url", "--push", "--all", "--"].map(OsStr::new);
         let question: Vec<&OsStr> = question.into_iter().chain([remote]).collect();
-        let Ok(urls) = self.ask(&globals.words, &question, Asked::Effective) else {
+        let Ok(urls) = self.ask(&globals.words, &question, ConfigScope::Effective) else {
             return vec![remote.to_owned()];
         };
         let lines = urls.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -87,10 +92,15 @@ impl RealGit {
 }
 
 impl RepoView for RealGit {
-    fn config(&self, globals: &Globals, pattern: &str, asked: Asked) -> Vec<(String, Vec<u8>)> {
+    fn config(
+        &self,
+        globals: &Globals,
+        pattern: &str,
+        asked: ConfigScope,
+    ) -> Vec<(String, Vec<u8>)> {
         let words = match asked {
-            Asked::Effective => &globals.words,
-            Asked::Usual => &globals.steady,
+            ConfigScope::Effective => &globals.words,
+            ConfigScope::Usual => &globals.steady,
         };
         let question = ["config", "-z", "--get-regexp", pattern].map(OsStr::new);
         // No match is an error to `git config`, and a call that git cannot read will fail by itself.
@@ -153,7 +163,7 @@ impl RepoView for RealGit {
 impl RealGit {
     fn is_bare(&self, globals: &Globals) -> bool {
         let question = ["rev-parse", "--is-bare-repository"].map(OsStr::new);
-        self.ask(&globals.words, &question, Asked::Effective)
+        self.ask(&globals.words, &question, ConfigScope::Effective)
             .is_ok_and(|answer| answer == b"true\n")
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::grammar;
 use super::options::{Grammar, Parsed, parse};
-use super::{Asked, Globals, Refusal, RepoView};
+use super::{ConfigScope, Globals, Refusal, RepoView};
 
 /// One of git's own commands with its words.
 pub(super) struct Command<'a, R> {
@@ -15,7 +15,7 @@ pub(super) struct Command<'a, R> {
     pub(super) repo: &'a R,
 }
 
-/// Whether a command runs the hooks that check work on its way in or out.
+/// Returns true when a command runs the hooks that check work on its way in or out.
 pub(super) fn runs_hooks(name: &str) -> bool {
     matches!(
         name,
@@ -60,7 +60,7 @@ impl<R: RepoView> Command<'_, R> {
         }
     }
 
-    /// Whether the harm would be done in another repository.
+    /// Returns true when the harm would be done in another repository.
     pub(super) fn pushes(&self) -> bool {
         matches!(self.name, "push" | "send-pack")
     }
@@ -122,8 +122,8 @@ impl<R: RepoView> Command<'_, R> {
             given.last("prune").is_some_and(|prune| prune.on && !prune.value.is_none_or(is_old));
         let configured = || {
             let ask = |asked| self.repo.config(self.globals, r"^gc\..*expire.*$", asked);
-            let values = ask(Asked::Effective);
-            values.iter().any(|(_, value)| !is_old(value)) && values != ask(Asked::Usual)
+            let values = ask(ConfigScope::Effective);
+            values.iter().any(|(_, value)| !is_old(value)) && values != ask(ConfigScope::Usual)
         };
         (now || configured()).then(|| {
             refusal("gc --prune=now", DELETES, "`git gc` keeps what is younger than two weeks")
@@ -231,7 +231,7 @@ impl<R: RepoView> Command<'_, R> {
     }
 
     fn config(&self, pattern: &str) -> Vec<(String, Vec<u8>)> {
-        self.repo.config(self.globals, pattern, Asked::Effective)
+        self.repo.config(self.globals, pattern, ConfigScope::Effective)
     }
 }
 
@@ -362,7 +362,7 @@ fn is_true(value: &[u8]) -> bool {
     !["false", "no", "off", "0"].iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Whether an expiry date leaves at least git's own two weeks.
+/// Returns true when an expiry date leaves at least git's own two weeks.
 fn is_old(date: &[u8]) -> bool {
     let text = String::from_utf8_lossy(date).to_ascii_lowercase();
     let mut words = text.split(['.', ' ', '_']).filter(|word| !word.is_empty());

@@ -14,8 +14,8 @@ struct Said {
 }
 
 impl RepoView for Said {
-    fn config(&self, _: &Globals, pattern: &str, asked: Asked) -> Vec<(String, Vec<u8>)> {
-        let values = if asked == Asked::Effective { &self.config } else { &self.usual };
+    fn config(&self, _: &Globals, pattern: &str, asked: ConfigScope) -> Vec<(String, Vec<u8>)> {
+        let values = if asked == ConfigScope::Effective { &self.config } else { &self.usual };
         let wanted = ["alias", "help", "core.hookspath", "clean", "gc", "remote"];
         let of = |key: &str| {
             wanted

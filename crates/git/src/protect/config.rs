@@ -17,7 +17,7 @@ pub struct Var {
 }
 
 impl Var {
-    /// Whether this is `section.key` or `section.*.key`.
+    /// Returns true when this is `section.key` or `section.*.key`.
     pub fn is(&self, section: &str, key: &str) -> bool {
         self.section == section && self.key == key
     }

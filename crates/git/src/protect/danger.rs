@@ -100,7 +100,7 @@ pub fn name(var: &Var) -> String {
     }
 }
 
-/// Whether git, reading this, runs a program or reads more settings.
+/// Returns true when git, reading this, runs a program or reads more settings.
 fn runs_code(var: &Var) -> bool {
     let listed =
         |&(section, key): &(&str, &str)| var.section == section && (key == "*" || var.key == key);
@@ -121,7 +121,7 @@ fn runs_code(var: &Var) -> bool {
     }
 }
 
-/// Whether a URL names a transport program: `NAME::REST`.
+/// Returns true when a URL names a transport program: `NAME::REST`.
 fn has_helper(url: &[u8]) -> bool {
     let name = url.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
     url[name.count()..].starts_with(b"::")

@@ -19,7 +19,7 @@ const NONBLOCK: i32 = 0o4000;
 pub struct Settled {
     /// The real path; what does not exist is appended as it is.
     pub path: PathBuf,
-    /// Whether it exists.
+    /// True when it exists.
     pub exists: bool,
     /// The links it led through.
     pub links: Vec<Link>,
@@ -109,14 +109,14 @@ pub(crate) fn lstat(path: &Path) -> Option<Metadata> {
     fs::symlink_metadata(path).ok()
 }
 
-/// Whether git takes this directory for a git directory: its own three tests.
+/// Returns true when git takes this directory for a git directory: its own three tests.
 pub fn is_git_shape(dir: &Path) -> bool {
     lstat(&dir.join("HEAD")).is_some()
         && (lstat(&dir.join("commondir")).is_some()
             || (dir.join("objects").is_dir() && dir.join("refs").is_dir()))
 }
 
-/// Whether git may take this name for `.git`: on some filesystems case does not count.
+/// Returns true when git may take this name for `.git`: on some filesystems case does not count.
 pub fn is_dot_git(name: &OsStr) -> bool {
     name.as_bytes().eq_ignore_ascii_case(b".git")
 }

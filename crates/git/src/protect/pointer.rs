@@ -21,7 +21,7 @@ pub(super) struct Followed {
     pub(super) repo: Repo,
     /// The links on the way.
     pub(super) links: Vec<Link>,
-    /// Whether the entry is a file that must not change.
+    /// The entry, if it is a file that must not change.
     pub(super) pointer: Option<PathBuf>,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn common_dir(git_dir: &Path) -> Option<PathBuf> {
 }
 
 /// What has to become writable for git to work here. The pointer lies in the sandbox's reach, so its
-/// word alone counts for nothing: the git directory must name this place back, which only somebody
-/// who can already write there can arrange.
+/// word alone counts for nothing: the git directory must point back, which takes the right to write
+/// there.
 pub(super) fn grant(repo: &Repo, home: Option<&Path>) -> Result<PathBuf, Refused> {
     let refused = |why| Refused { entry: repo.entry.clone(), git_dir: repo.git_dir.clone(), why };
     if !is_git_shape(&repo.common_dir) || !is_git_shape(&repo.git_dir) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::config::{self, Var};
 use super::files::{lstat, read, settle};
 use super::search::{Reference, Search};
-use super::{GitError, GitProtection, Link, Repo};
+use super::{GitProtection, Link, ProtectError, Repo};
 
 /// What git obeys in the common directory: settings, programs, and where objects come from.
 const OBEYED: [&str; 6] = [
@@ -19,7 +19,7 @@ const OBEYED: [&str; 6] = [
 ];
 /// What git obeys in each git directory.
 const OBEYED_IN_EACH: [&str; 2] = ["commondir", "config.worktree"];
-/// What belongs to the main checkout and to nobody who works in another worktree of it.
+/// Files of the main checkout, which other worktrees do not need.
 const MAIN_CHECKOUT: [&str; 3] = ["HEAD", "index", "modules"];
 /// Git itself stops including at this depth.
 const MAX_INCLUDES: usize = 10;
@@ -28,7 +28,7 @@ const MAX_PACKED: u64 = 16 << 20;
 const MAX_BRANCHES: usize = 2_000;
 
 impl Search<'_> {
-    pub(super) fn protect(&mut self, repo: &Repo) -> Result<(), GitError> {
+    pub(super) fn protect(&mut self, repo: &Repo) -> Result<(), ProtectError> {
         // A worktree's directory lies inside the common one.
         let top = self.top(&repo.common_dir);
         let obeyed = OBEYED.iter().map(|name| (&repo.common_dir, *name));
@@ -141,7 +141,7 @@ impl Search<'_> {
     }
 
     /// The files and folders that a repository's settings name.
-    pub(super) fn references(&mut self, repo: &Repo) -> Result<(), GitError> {
+    pub(super) fn references(&mut self, repo: &Repo) -> Result<(), ProtectError> {
         let mut references = self.everywhere.clone();
         for file in [repo.common_dir.join("config"), repo.git_dir.join("config.worktree")] {
             self.collect(&file, 0, &mut references)?;
@@ -157,7 +157,7 @@ impl Search<'_> {
     }
 
     /// The user's own settings hold in every repository, and may name paths relative to it.
-    pub(super) fn users_config(&mut self) -> Result<(), GitError> {
+    pub(super) fn users_config(&mut self) -> Result<(), ProtectError> {
         let home = self.host.home.clone();
         let xdg =
             self.host.config_dir().and_then(|dir| dir.parent().map(|dir| dir.join("git/config")));
@@ -176,11 +176,11 @@ impl Search<'_> {
         file: &Path,
         depth: usize,
         into: &mut Vec<Reference>,
-    ) -> Result<(), GitError> {
+    ) -> Result<(), ProtectError> {
         let text = match read(file, MAX_CONFIG) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                return Err(GitError::ConfigTooLarge { path: file.to_path_buf() });
+                return Err(ProtectError::ConfigTooLarge { path: file.to_path_buf() });
             }
             Err(_) => return Ok(()),
         };
@@ -214,7 +214,7 @@ impl Search<'_> {
     }
 
     /// `@git-strict`: every branch but the current one, and all tags.
-    fn branches(&mut self, repo: &Repo, top: &Path) -> Result<(), GitError> {
+    fn branches(&mut self, repo: &Repo, top: &Path) -> Result<(), ProtectError> {
         let current = read(&repo.git_dir.join("HEAD"), 4096).ok().and_then(|head| {
             let head = String::from_utf8(head).ok()?;
             Some(repo.common_dir.join(head.strip_prefix("ref: ")?.trim_end()))
@@ -233,7 +233,7 @@ impl Search<'_> {
                 }
                 count += 1;
                 if count > MAX_BRANCHES {
-                    return Err(GitError::TooManyBranches { heads, limit: MAX_BRANCHES });
+                    return Err(ProtectError::TooManyBranches { heads, limit: MAX_BRANCHES });
                 }
             }
         }

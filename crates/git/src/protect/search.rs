@@ -9,7 +9,7 @@ use sandbox_linux::walk::{self, Budget, Enter, Guide, Place, Verdict};
 
 use super::files::{is_dot_git, is_git_shape, lstat};
 use super::pointer::{self, Followed, Trust};
-use super::{GitError, GitProtection, Repo, RepoKind};
+use super::{GitProtection, ProtectError, Repo, RepoKind};
 use sandbox_policy::Host;
 
 /// Directories that hold other people's files by the thousand: looked at last.
@@ -71,14 +71,14 @@ impl<'a> Search<'a> {
     }
 
     /// A directory that the user made writable.
-    pub(super) fn root(&mut self, root: &Path) -> Result<(), GitError> {
+    pub(super) fn root(&mut self, root: &Path) -> Result<(), ProtectError> {
         self.entry(&root.join(".git"), Trust::PointsBack)?;
         if is_git_shape(root) { self.bare(root) } else { Ok(()) }
     }
 
     /// The repository that a root is a part of. It stays as read-only as it is, but its settings
     /// may name files inside the root.
-    pub(super) fn enclosing(&mut self, work: &Path) -> Result<(), GitError> {
+    pub(super) fn enclosing(&mut self, work: &Path) -> Result<(), ProtectError> {
         for dir in work.ancestors().skip(1) {
             let entry = dir.join(".git");
             if self.is_writable(&entry) {
@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
     }
 
     /// A `.git` entry or the directory of a bare repository.
-    pub(super) fn entry(&mut self, entry: &Path, trust: Trust) -> Result<(), GitError> {
+    pub(super) fn entry(&mut self, entry: &Path, trust: Trust) -> Result<(), ProtectError> {
         if self.seen.contains(entry) || lstat(entry).is_none() {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
         self.repository(repo)
     }
 
-    fn bare(&mut self, dir: &Path) -> Result<(), GitError> {
+    fn bare(&mut self, dir: &Path) -> Result<(), ProtectError> {
         let common_dir = pointer::common_dir(dir).unwrap_or_else(|| dir.to_path_buf());
         self.repository(Repo {
             entry: dir.to_path_buf(),
@@ -134,7 +134,7 @@ impl<'a> Search<'a> {
     }
 
     /// A repository and the submodules inside its git directory.
-    pub(super) fn repository(&mut self, repo: Repo) -> Result<(), GitError> {
+    pub(super) fn repository(&mut self, repo: Repo) -> Result<(), ProtectError> {
         let fresh = repo.git_dir == repo.entry || self.seen.insert(repo.git_dir.clone());
         if self.out.repos.contains(&repo) {
             return Ok(());
@@ -151,7 +151,7 @@ impl<'a> Search<'a> {
     }
 
     /// Submodules: `modules/NAME`, where a name may hold slashes and a module further modules.
-    fn modules(&mut self, git_dir: &Path) -> Result<(), GitError> {
+    fn modules(&mut self, git_dir: &Path) -> Result<(), ProtectError> {
         let mut budget = 512;
         let found = module_dirs(git_dir, &mut budget);
         self.out.stopped_early |= budget == 0;
@@ -178,7 +178,7 @@ impl<'a> Search<'a> {
     }
 
     /// Looks below the roots for as long as the budget allows.
-    pub(super) fn nested(&mut self, budget: Budget) -> Result<(), GitError> {
+    pub(super) fn nested(&mut self, budget: Budget) -> Result<(), ProtectError> {
         let start = std::time::Instant::now();
         let mut entries = budget.entries;
         for root in self.roots {
@@ -201,7 +201,7 @@ impl<'a> Search<'a> {
         self.tops.get(git_dir).cloned().unwrap_or_else(parent)
     }
 
-    /// Whether a sandbox may write there.
+    /// Returns true when a sandbox may write there.
     pub(super) fn is_writable(&self, path: &Path) -> bool {
         let mut places = self.roots.iter().chain(&self.out.writable);
         places.any(|place| path.starts_with(place))

@@ -10,10 +10,10 @@ use rustix::fs::{self as sys, AtFlags};
 use rustix::io::Errno;
 
 use super::journal::{Journal, find};
-use super::place::{self, Look};
 use super::step::Step;
 use super::task::Task;
 use super::tidy::tidy;
+use super::write::{self, Attributes};
 use super::{ApplyError, Target};
 use crate::RelPath;
 
@@ -22,65 +22,63 @@ const BATCH: usize = 256;
 /// From here on the whole filesystem is made durable at once, instead of file by file.
 const MANY: usize = 12;
 
+type Test = fn(&Journal, usize, &Target<'_>) -> Result<bool, ApplyError>;
+
 /// Direction in which the steps of a journal are done: an apply goes forward, an undo backward.
-pub(super) trait Direction {
+pub(super) struct Direction {
     /// Ending of the names of prepared files.
-    const MARK: &'static str;
-
-    /// Returns true when `other`, a step of the path of `at`, is done at the same time as `at` or later.
-    fn is_ahead(at: usize, other: usize) -> bool;
-
+    pub(super) mark: &'static str,
+    /// Returns true when the second step, of the path of the first, is done at the same time or later.
+    pub(super) is_ahead: fn(usize, usize) -> bool,
     /// Returns true when the path is as it must be before a step is done.
-    fn is_at_start(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError>;
-
+    pub(super) is_at_start: Test,
     /// Returns true when the path is as it must be after a step was done.
-    fn is_at_end(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError>;
-
+    pub(super) is_at_end: Test,
     /// Returns what a step does on the host.
+    pub(super) task: fn(&Journal, usize, &Target<'_>, &OwnedFd) -> Result<Task, ApplyError>,
+}
+
+impl Direction {
+    /// Returns true when a path is where a step, or a later one of the same path, brings it.
+    fn is_done(
+        &self,
+        journal: &Journal,
+        at: usize,
+        target: &Target<'_>,
+    ) -> Result<bool, ApplyError> {
+        for (other, _) in journal.of_path(&journal.steps[at]) {
+            if (self.is_ahead)(at, other) && (self.is_at_end)(journal, other, target)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns what a step does. Fails if the host is not what the step expects.
     fn task(
+        &self,
         journal: &Journal,
         at: usize,
         target: &Target<'_>,
         dir: &OwnedFd,
-    ) -> Result<Task, ApplyError>;
-}
-
-/// Returns true when a path is where a step, or a later one of the same path, brings it.
-fn is_done<D: Direction>(
-    journal: &Journal,
-    at: usize,
-    target: &Target<'_>,
-) -> Result<bool, ApplyError> {
-    for (other, _) in journal.of_path(&journal.steps[at]) {
-        if D::is_ahead(at, other) && D::is_at_end(journal, other, target)? {
-            return Ok(true);
+    ) -> Result<Task, ApplyError> {
+        if (self.is_at_start)(journal, at, target)? {
+            return (self.task)(journal, at, target, dir);
         }
+        Err(ApplyError::Raced { path: journal.steps[at].path.as_path().to_path_buf() })
     }
-    Ok(false)
-}
-
-/// Returns what a step does. Fails if the host is not what the step expects.
-fn task<D: Direction>(
-    journal: &Journal,
-    at: usize,
-    target: &Target<'_>,
-    dir: &OwnedFd,
-) -> Result<Task, ApplyError> {
-    if D::is_at_start(journal, at, target)? {
-        return D::task(journal, at, target, dir);
-    }
-    Err(ApplyError::Raced { path: journal.steps[at].path.as_path().to_path_buf() })
 }
 
 /// Does steps in the given order. `done` is called after each.
-pub(super) fn run<D: Direction>(
+pub(super) fn run(
+    direction: &Direction,
     journal: &Journal,
     order: &[usize],
     targets: &[Target<'_>],
     done: &mut dyn FnMut(usize) -> Result<(), ApplyError>,
 ) -> Result<(), ApplyError> {
     for batch in order.chunks(BATCH) {
-        let result = one_batch::<D>(journal, batch, targets, done);
+        let result = one_batch(direction, journal, batch, targets, done);
         if result.is_err() {
             for at in batch {
                 tidy(journal, *at, find(targets, journal.steps[*at].root))?;
@@ -91,30 +89,31 @@ pub(super) fn run<D: Direction>(
     Ok(())
 }
 
-fn one_batch<D: Direction>(
+fn one_batch(
+    direction: &Direction,
     journal: &Journal,
     batch: &[usize],
     targets: &[Target<'_>],
     done: &mut dyn FnMut(usize) -> Result<(), ApplyError>,
 ) -> Result<(), ApplyError> {
-    let sync = if batch.len() < MANY { place::Sync::Each } else { place::Sync::Together };
+    let sync = if batch.len() < MANY { write::Sync::Each } else { write::Sync::Together };
     let mut prepared = Vec::new();
     for &at in batch {
         let target = find(targets, journal.steps[at].root);
         tidy(journal, at, target)?;
-        if is_done::<D>(journal, at, target)? {
+        if direction.is_done(journal, at, target)? {
             done(at)?;
-        } else if prepare::<D>(journal, at, target, sync)? {
+        } else if prepare(direction, journal, at, target, sync)? {
             prepared.push(at);
         } else {
             done(at)?;
         }
     }
-    if sync == place::Sync::Together && !prepared.is_empty() {
+    if sync == write::Sync::Together && !prepared.is_empty() {
         sync_all(journal, &prepared, targets)?;
     }
     for at in prepared {
-        put::<D>(journal, at, find(targets, journal.steps[at].root))?;
+        put(direction, journal, at, find(targets, journal.steps[at].root))?;
         done(at)?;
     }
     Ok(())
@@ -164,42 +163,43 @@ pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), Ap
 }
 
 /// Does a step at once, or prepares it. Returns whether it is still to be put in place.
-fn prepare<D: Direction>(
+fn prepare(
+    direction: &Direction,
     journal: &Journal,
     at: usize,
     target: &Target<'_>,
-    sync: place::Sync,
+    sync: write::Sync,
 ) -> Result<bool, ApplyError> {
     let path = &journal.steps[at].path;
     let failed = |error: io::Error| ApplyError::at(path, error);
     let (dir, name) = target.host.parent(path).map_err(failed)?;
-    let temp = journal.temp(at, D::MARK);
+    let temp = journal.temp(at, direction.mark);
     let temp = OsStr::new(&temp);
-    match task::<D>(journal, at, target, &dir)? {
+    match direction.task(journal, at, target, &dir)? {
         Task::RemoveDir => remove_dir(&dir, name).map(|()| false).map_err(failed),
         Task::RemoveDirIfEmpty => match remove_dir(&dir, name) {
-            // Somebody put something there since: it is theirs.
+            // Something was put there since, and is not the apply's.
             Err(error) if error.raw_os_error() == Some(Errno::NOTEMPTY.raw_os_error()) => Ok(false),
             removed => removed.map(|()| false).map_err(failed),
         },
         Task::Take => {
             let now = crate::host::stat_at(&dir, name).map_err(failed)?;
-            let taken = now.map_or(Ok(()), |now| place::take(&dir, name, temp, &now.stamp));
+            let taken = now.map_or(Ok(()), |now| write::take(&dir, name, temp, &now.stamp));
             taken.map(|()| false).map_err(failed)
         }
-        Task::MakeDir(look) => {
-            place::make_dir(&dir, temp, name, &look).map(|()| false).map_err(failed)
+        Task::MakeDir(attributes) => {
+            write::make_dir(&dir, temp, name, &attributes).map(|()| false).map_err(failed)
         }
-        Task::Link(link, look) => {
-            let made = place::link_temp(&dir, temp, link.as_os_str(), &look);
+        Task::Link(link, attributes) => {
+            let made = write::link_temp(&dir, temp, link.as_os_str(), &attributes);
             made.map(|()| true).map_err(failed)
         }
-        Task::Rewrite(file, text, look) => rewrite(target, &file, temp, &text, &look)
+        Task::Rewrite(file, text, attributes) => rewrite(target, &file, temp, &text, &attributes)
             .map(|()| false)
             .map_err(|error| ApplyError::at(&file, error)),
-        Task::File(mut content, digest, look) => {
+        Task::File(mut content, digest, attributes) => {
             let written =
-                place::write_temp(&dir, temp, &mut content, &look, sync).map_err(failed)?;
+                write::write_temp(&dir, temp, &mut content, &attributes, sync).map_err(failed)?;
             if Some(written) != digest {
                 return Err(ApplyError::Changed { path: path.as_path().to_path_buf() });
             }
@@ -214,7 +214,7 @@ fn rewrite(
     file: &RelPath,
     temp: &OsStr,
     text: &[u8],
-    look: &Look,
+    attributes: &Attributes,
 ) -> io::Result<()> {
     let (dir, name) = target.host.parent(file)?;
     match sys::unlinkat(&dir, temp, AtFlags::empty()) {
@@ -222,8 +222,8 @@ fn rewrite(
         Err(error) => return Err(error.into()),
     }
     let now = crate::host::stat_at(&dir, name)?.map(|found| found.stamp);
-    place::write_temp(&dir, temp, &mut { text }, look, place::Sync::Each)?;
-    place::put(&dir, temp, name, now.as_ref())
+    write::write_temp(&dir, temp, &mut { text }, attributes, write::Sync::Each)?;
+    write::put(&dir, temp, name, now.as_ref())
 }
 
 fn remove_dir(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
@@ -234,12 +234,17 @@ fn remove_dir(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
 }
 
 /// Puts what was prepared in place, if the host still is what the step expects.
-fn put<D: Direction>(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
+fn put(
+    direction: &Direction,
+    journal: &Journal,
+    at: usize,
+    target: &Target<'_>,
+) -> Result<(), ApplyError> {
     let path = &journal.steps[at].path;
     let failed = |error: io::Error| ApplyError::at(path, error);
     let (dir, name) = target.host.parent(path).map_err(failed)?;
-    task::<D>(journal, at, target, &dir).map(drop)?;
+    direction.task(journal, at, target, &dir).map(drop)?;
     let now = crate::host::stat_at(&dir, name).map_err(failed)?.map(|found| found.stamp);
-    let temp = journal.temp(at, D::MARK);
-    place::put(&dir, OsStr::new(&temp), name, now.as_ref()).map_err(failed)
+    let temp = journal.temp(at, direction.mark);
+    write::put(&dir, OsStr::new(&temp), name, now.as_ref()).map_err(failed)
 }

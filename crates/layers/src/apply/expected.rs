@@ -1,6 +1,6 @@
 //! The state of a path that a decision was made for: nothing else is ever replaced.
 
-use super::step::Was;
+use super::step::Original;
 use crate::diff::{Digest, Origin, Past};
 use crate::host::Kind;
 
@@ -17,7 +17,7 @@ pub(super) enum Expected {
 
 impl Expected {
     /// Returns true when the host has it.
-    pub(super) fn is(self, found: Option<&Was>, origin: &Origin) -> bool {
+    pub(super) fn is(self, found: Option<&Original>, origin: &Origin) -> bool {
         match (self, found) {
             (Self::Nothing, found) => found.is_none(),
             (Self::Content(digest), found) => found.is_some_and(|was| was.digest == Some(digest)),
@@ -30,7 +30,7 @@ impl Expected {
 }
 
 /// Compares by the stamp, else by the content.
-fn is_past(was: &Was, past: &Past) -> bool {
+fn is_past(was: &Original, past: &Past) -> bool {
     let content = was.digest.or_else(|| was.target.as_ref().map(|to| Digest::of(&to.0)));
     let same = content.is_some() && content == past.digest;
     let executable = was.kind != Kind::File || past.executable == (was.mode & 0o100 != 0);

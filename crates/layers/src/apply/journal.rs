@@ -1,4 +1,4 @@
-//! What an apply is about to do, and everything it replaces, on disk before the first write.
+//! The steps of an apply and everything that they replace, on disk before the first write.
 //!
 //! ```text
 //! applied/0001/steps.json   the steps, in order
@@ -33,7 +33,7 @@ use crate::host::Kind;
 /// The file by which a journal says that the base is what it was before the apply.
 const BASE_IS_BACK: &str = "undone";
 
-/// How far an apply got.
+/// Progress of an apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -55,7 +55,7 @@ pub struct Journal {
     pub number: u32,
     /// The steps.
     pub steps: Vec<Step>,
-    /// How far it got.
+    /// Progress.
     pub status: Status,
     mark: u64,
     /// Changes as the user counts them: a repository has many steps.
@@ -253,7 +253,7 @@ impl Journal {
         Ok((time("steps.json")?, time("status")?))
     }
 
-    /// Marks a step as done: for whoever looks into the journal, since states are told by content.
+    /// Marks a step as done: to be read by a person, since states are recognised by content.
     pub(crate) fn mark(&self, at: usize) -> Result<(), ApplyError> {
         let path = self.dir.join("progress");
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
@@ -291,8 +291,8 @@ impl Journal {
         format!(".agent-sandbox-{:016x}-", self.mark)
     }
 
-    /// Returns true for a path under which a step is prepared: it belongs to nobody.
-    pub fn is_temp(&self, path: &RelPath) -> bool {
+    /// Returns true for a path under which a step is prepared. It is part of no change.
+    pub(crate) fn is_temp(&self, path: &RelPath) -> bool {
         let name = path.as_path().file_name().unwrap_or_default();
         name.as_encoded_bytes().starts_with(self.temp_prefix().as_bytes())
     }

@@ -8,10 +8,10 @@ use crate::diff::{lines, steps};
 
 /// Lines of the ancestor that both sides changed, each in its own way; counted from one.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Clash {
+pub(super) struct Clash {
     /// The first line in the ancestor.
-    pub line: usize,
-    /// How many lines of it; none where both put something between two lines.
+    pub(super) line: usize,
+    /// Number of its lines; none where both put something between two lines.
     pub count: usize,
 }
 
@@ -24,7 +24,7 @@ struct Edit<'t> {
 
 /// Merges, or tells where that cannot be done. Edits that touch count as one: whether they fit
 /// together is for a person to say.
-pub fn merge(ancestor: &[u8], host: &[u8], layer: &[u8]) -> Result<Vec<u8>, Vec<Clash>> {
+pub(super) fn merge(ancestor: &[u8], host: &[u8], layer: &[u8]) -> Result<Vec<u8>, Vec<Clash>> {
     let base = lines(ancestor);
     let (host, layer) = (lines(host), lines(layer));
     let (mine, theirs) = (edits(&base, &host), edits(&base, &layer));

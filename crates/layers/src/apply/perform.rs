@@ -7,13 +7,13 @@ use rustix::fs as sys;
 
 use super::batch::{self, Direction};
 use super::journal::{Journal, Status};
-use super::place::Look;
 use super::step::{Goal, Source, Step};
 use super::task::Task;
+use super::write::Attributes;
 use super::{ApplyError, Base, Keep, Remember, Target, undo, unit};
 use crate::RelPath;
 use crate::diff::{Digest, Origin, Past};
-use crate::host::{Found, HostTree, Kind, Stamp};
+use crate::host::{HostEntry, HostTree, Kind, Stamp};
 
 /// Text up to this size is remembered, so that it can be merged with.
 const MAX_ANCESTOR: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub fn perform(
     }
 }
 
-/// Completes an apply that was interrupted. What somebody changed in between stops it.
+/// Completes an apply that was interrupted. A change in between stops it.
 pub fn resume(
     journal: &mut Journal,
     targets: &[Target<'_>],
@@ -65,7 +65,7 @@ fn steps(
 ) -> Result<(), ApplyError> {
     let order: Vec<usize> = (0..journal.steps.len()).collect();
     let mut count = 0;
-    batch::run::<Forward>(journal, &order, targets, &mut |at| {
+    batch::run(&FORWARD, journal, &order, targets, &mut |at| {
         count += 1;
         progress(count, order.len());
         journal.mark(at)
@@ -74,63 +74,60 @@ fn steps(
 }
 
 /// From what was to what will be.
-struct Forward;
+const FORWARD: Direction = Direction {
+    mark: "",
+    is_ahead: |at, other| other >= at,
+    is_at_start: unit::is_before,
+    is_at_end: unit::is_after,
+    task,
+};
 
-impl Direction for Forward {
-    const MARK: &'static str = "";
-
-    fn is_ahead(at: usize, other: usize) -> bool {
-        other >= at
-    }
-
-    fn is_at_start(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
-        unit::is_before(journal, at, target)
-    }
-
-    fn is_at_end(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
-        unit::is_after(journal, at, target)
-    }
-
-    fn task(
-        journal: &Journal,
-        at: usize,
-        target: &Target<'_>,
-        dir: &OwnedFd,
-    ) -> Result<Task, ApplyError> {
-        let step = &journal.steps[at];
-        let look = look(step, dir).map_err(|error| ApplyError::at(&step.path, error))?;
-        let is_dir = step.before.as_ref().is_some_and(|was| was.kind == Kind::Dir);
-        Ok(match &step.after {
-            None if is_dir => Task::RemoveDir,
-            None => Task::Take,
-            Some(Goal::Dir) => Task::MakeDir(look),
-            Some(Goal::Symlink { target }) => Task::Link(target.clone(), look),
-            Some(Goal::File { digest, source, .. }) => {
-                let content: Box<dyn Read + Send> = match source {
-                    Source::Layer => target.layer.open(&step.path)?,
-                    Source::Journal => Box::new(journal.made(at)?),
-                };
-                Task::File(content, Some(*digest), look)
-            }
-        })
-    }
+fn task(
+    journal: &Journal,
+    at: usize,
+    target: &Target<'_>,
+    dir: &OwnedFd,
+) -> Result<Task, ApplyError> {
+    let step = &journal.steps[at];
+    let attributes = attributes(step, dir).map_err(|error| ApplyError::at(&step.path, error))?;
+    let is_dir = step.before.as_ref().is_some_and(|was| was.kind == Kind::Dir);
+    Ok(match &step.after {
+        None if is_dir => Task::RemoveDir,
+        None => Task::Take,
+        Some(Goal::Dir) => Task::MakeDir(attributes),
+        Some(Goal::Symlink { target }) => Task::Link(target.clone(), attributes),
+        Some(Goal::File { digest, source, .. }) => {
+            let content: Box<dyn Read + Send> = match source {
+                Source::Layer => target.layer.open(&step.path)?,
+                Source::Journal => Box::new(journal.made(at)?),
+            };
+            Task::File(content, Some(*digest), attributes)
+        }
+    })
 }
 
 /// A file that is replaced keeps everything but its content and the executable bit; a new one
 /// belongs to the owner of its directory, and is as closed as the layer's.
-fn look(step: &Step, dir: &OwnedFd) -> io::Result<Look> {
+fn attributes(step: &Step, dir: &OwnedFd) -> io::Result<Attributes> {
     let executable = matches!(step.after, Some(Goal::File { executable: true, .. }));
     let replaced = step.before.as_ref().filter(|was| was.kind == Kind::File);
     if let Some(was) = replaced {
         let mode = was.mode & 0o777;
         let mode = if executable { mode | ((mode & 0o444) >> 2) } else { mode & !0o111 };
         let (owner, xattrs) = ((was.uid, was.gid), was.xattrs.clone());
-        return Ok(Look { mode: Some(mode), limit: None, executable, owner, xattrs, mtime: None });
+        return Ok(Attributes {
+            mode: Some(mode),
+            limit: None,
+            executable,
+            owner,
+            xattrs,
+            mtime: None,
+        });
     }
-    let parent = Found::from(sys::fstat(dir)?);
+    let parent = HostEntry::from(sys::fstat(dir)?);
     let owner = (parent.uid, parent.gid);
     let (limit, xattrs) = (step.mode, Vec::new());
-    Ok(Look { mode: None, limit, executable, owner, xattrs, mtime: None })
+    Ok(Attributes { mode: None, limit, executable, owner, xattrs, mtime: None })
 }
 
 /// Tells the session what its base is now: what was applied is no change any more.

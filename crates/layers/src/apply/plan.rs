@@ -1,4 +1,4 @@
-//! What an apply will do, decided before the first write.
+//! The plan of an apply, decided before the first write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::step::Step;
 use crate::RelPath;
 use crate::host::Kind;
 
-/// What is to be applied.
+/// Selection of changes to apply.
 #[derive(Default)]
 pub struct Wish {
     /// Only these and what is below them; everything when empty.
@@ -44,22 +44,22 @@ pub struct Plan {
     pub made: BTreeMap<(usize, RelPath), Made>,
     /// Files of ours that hold such a content, by root and path.
     pub copies: BTreeMap<(usize, RelPath), PathBuf>,
-    /// What is applied only when it is named.
+    /// Changes that are applied only when they are named.
     pub held: Vec<Left>,
-    /// What cannot be applied, because the host changed meanwhile.
+    /// Changes that cannot be applied, because the host changed meanwhile.
     pub conflicts: Vec<Left>,
-    /// What is never applied.
+    /// Changes that are never applied.
     pub refused: Vec<Left>,
-    /// What lands in another form than the layer has it.
+    /// Changes that land in another form than the layer has them.
     pub notes: Vec<Left>,
 }
 
 /// A content that is put together here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// What will be on the host.
+    /// Content for the host.
     pub bytes: Vec<u8>,
-    /// What of the layer went into it: the ancestor of whatever comes next.
+    /// The layer's part of it: the ancestor of the next change.
     pub ancestor: Vec<u8>,
 }
 
@@ -68,14 +68,14 @@ pub struct Made {
 pub struct Left {
     /// The number of the root.
     pub root: usize,
-    /// Where.
+    /// The path.
     pub path: RelPath,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
 impl Plan {
-    /// How many files and links go and nothing comes in their place.
+    /// Counts the files and links that are removed and not replaced.
     pub fn deletions(&self) -> usize {
         let made: BTreeSet<_> = self.made_paths().collect();
         let gone = self.steps.iter().filter(|step| {
@@ -103,15 +103,15 @@ impl Plan {
 }
 
 impl Wish {
-    /// Whether a path is among those that were asked for.
-    pub fn selects(&self, path: &RelPath) -> bool {
+    /// Returns true when a path is among those that were asked for.
+    pub(crate) fn selects(&self, path: &RelPath) -> bool {
         let below = |top: &RelPath| {
             path == top || (!self.exact && path.as_path().starts_with(top.as_path()))
         };
         self.whole || self.paths.is_empty() || self.paths.iter().any(below)
     }
 
-    /// Whether a path was named so that no doubt is left: itself, or hunk by hunk, or by a
+    /// Returns true when a path was named so that no doubt is left: itself, or hunk by hunk, or by a
     /// directory above it for which `is_special` holds too.
     pub(super) fn names(&self, path: &RelPath, is_special: impl Fn(&RelPath) -> bool) -> bool {
         let named = |top: &RelPath| {

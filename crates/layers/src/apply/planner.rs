@@ -11,9 +11,9 @@ use sandbox_git::layout::is_index;
 
 use super::expected::Expected;
 use super::link::leads_out;
-use super::place;
 use super::plan::{Left, Made, Plan, Wish};
-use super::step::{Goal, Source, Step, Was};
+use super::step::{Goal, Original, Source, Step};
+use super::write;
 use super::{ApplyError, Target};
 use crate::RelPath;
 use crate::diff::{Change, Digest, Odd, Origin, Side};
@@ -118,14 +118,14 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Whether the host had something at a path when the session began, and has nothing there now.
+    /// Returns true when the host had something at a path when the session began, and has nothing there now.
     fn is_lost(&self, change: &Change) -> Result<bool, ApplyError> {
         let comes = change.meanwhile && change.after.is_some();
         let there = || self.target.host.stat(&change.path);
         Ok(comes && there().map_err(|error| ApplyError::at(&change.path, error))?.is_none())
     }
 
-    /// Why a change waits until it is named.
+    /// Returns the reason for which a change waits until it is named.
     fn held(&self, change: &Change) -> Option<String> {
         // A directory runs nothing. What goes may have held something back, and counts.
         if change.is_of_directory() {
@@ -217,7 +217,7 @@ impl<'p> Planner<'p> {
         goal: Option<Goal>,
         expected: Expected,
     ) -> Result<(), ApplyError> {
-        let before = match place::was(self.target.host, &change.path) {
+        let before = match write::original(self.target.host, &change.path) {
             Err(ApplyError::Host { source, .. }) if is_out_of_reach(&source) => {
                 self.refuse(change, "the host's file cannot be read, so it could not be put back");
                 return Ok(());
@@ -261,7 +261,7 @@ impl<'p> Planner<'p> {
 
     /// A file that is replaced is one of its own afterwards. Writing into it would change its other
     /// names too, which may lie outside of the tree: in a package store, or in a backup.
-    fn note_links(&mut self, change: &Change, before: Option<&Was>, goal: Option<&Goal>) {
+    fn note_links(&mut self, change: &Change, before: Option<&Original>, goal: Option<&Goal>) {
         let Some(was) = before.filter(|was| was.kind == Kind::File && was.links > 1) else {
             return;
         };

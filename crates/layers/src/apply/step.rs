@@ -13,26 +13,26 @@ use sandbox_linux::raw::Raw;
 pub struct Step {
     /// The number of the root.
     pub root: usize,
-    /// Where below it.
+    /// The path below it.
     #[serde(with = "raw")]
     pub path: RelPath,
-    /// What is there, in full: enough to put it back.
-    pub before: Option<Was>,
-    /// What will be there.
+    /// Everything that is needed to put the present state back.
+    pub before: Option<Original>,
+    /// State after the step.
     pub after: Option<Goal>,
-    /// What the session knew of its base here, for the way back.
+    /// State of the session's base here, for an undo.
     pub origin: Origin,
     /// Permission bits that a new file or directory has in the layer: it gets no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
 }
 
-/// What stands at a path before a step.
+/// State of a path before a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Was {
+pub struct Original {
     /// File, directory or link.
     pub kind: Kind,
-    /// To see by that nobody changed it since.
+    /// Tells if it changed since.
     pub stamp: Stamp,
     /// Permission bits.
     pub mode: u32,
@@ -46,12 +46,12 @@ pub struct Was {
     pub target: Option<Raw>,
     /// Extended attributes that we may write.
     pub xattrs: Vec<(Raw, Raw)>,
-    /// How many names it has; 0 in journals that do not say.
+    /// Number of names; 0 in journals that do not say.
     #[serde(default)]
     pub links: u64,
 }
 
-/// What will stand at a path.
+/// State of a path after a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
@@ -63,19 +63,19 @@ pub enum Goal {
         digest: Digest,
         /// Its length.
         size: u64,
-        /// Whether it is a program.
+        /// True when it is a program.
         executable: bool,
-        /// Where its bytes are.
+        /// Source of its bytes.
         source: Source,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points.
+        /// Target.
         target: Raw,
     },
 }
 
-/// Where the bytes of a new file are.
+/// Source of the bytes of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -94,8 +94,8 @@ impl Step {
         }
     }
 
-    /// Whether this step only takes something away.
-    pub fn is_removal(&self) -> bool {
+    /// Returns true when this step only takes something away.
+    pub(crate) fn is_removal(&self) -> bool {
         self.after.is_none()
     }
 }

@@ -1,10 +1,10 @@
-//! What a step does on the host, as data.
+//! The change that a step makes on the host, as data.
 
 use std::io::Read;
 
 use sandbox_linux::raw::Raw;
 
-use super::place::Look;
+use super::write::Attributes;
 use crate::RelPath;
 use crate::diff::Digest;
 
@@ -17,11 +17,11 @@ pub(super) enum Task {
     /// Takes a file or a link away.
     Take,
     /// Makes a directory.
-    MakeDir(Look),
+    MakeDir(Attributes),
     /// Makes a link.
-    Link(Raw, Look),
+    Link(Raw, Attributes),
     /// Replaces a file elsewhere in the tree.
-    Rewrite(RelPath, Vec<u8>, Look),
+    Rewrite(RelPath, Vec<u8>, Attributes),
     /// Writes a file that must have this content.
-    File(Box<dyn Read + Send>, Option<Digest>, Look),
+    File(Box<dyn Read + Send>, Option<Digest>, Attributes),
 }

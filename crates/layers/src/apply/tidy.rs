@@ -1,4 +1,4 @@
-//! What an interrupted step left beside its path: removed, or given back.
+//! Files that an interrupted step left beside its path: removed, or given back.
 
 use std::ffi::OsStr;
 
@@ -6,7 +6,7 @@ use rustix::fs::{self as sys, AtFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::journal::Journal;
-use super::{ApplyError, Target, place, unit};
+use super::{ApplyError, Target, unit, write};
 use crate::RelPath;
 use crate::host::{self, HostTree, Kind};
 
@@ -25,14 +25,14 @@ pub(super) fn tidy(journal: &Journal, at: usize, target: &Target<'_>) -> Result<
         if *path == step.path {
             unit::is_before(journal, at, target)
         } else {
-            place::is_before(host, path, before)
+            write::is_before(host, path, before)
         }
     };
     let is_after = |path: &RelPath| {
         if *path == step.path {
             unit::is_after(journal, at, target)
         } else {
-            place::is_after(host, path, after)
+            write::is_after(host, path, after)
         }
     };
     let (forth, back) = (journal.temp(at, ""), journal.temp(at, "u"));
@@ -58,7 +58,7 @@ pub(super) fn tidy(journal: &Journal, at: usize, target: &Target<'_>) -> Result<
     back.tidy(host, &step.path)
 }
 
-/// What a step does with the name beside its path.
+/// Use that a step makes of the name beside its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     /// Prepares there, and moves it to a path where nothing is.
@@ -75,9 +75,9 @@ type Test<'t> = &'t dyn Fn(&RelPath) -> Result<bool, ApplyError>;
 struct Beside<'t> {
     temp: &'t str,
     operation: Operation,
-    /// Whether a path is what the step puts in place.
+    /// Tests if a path is what the step puts in place.
     is_new: Test<'t>,
-    /// Whether a path is what the step takes out.
+    /// Tests if a path is what the step takes out.
     is_old: Test<'t>,
 }
 
@@ -96,7 +96,7 @@ impl Beside<'_> {
             Operation::Take => true,
         };
         // What came out and is not what the journal saved was written in the last moment by
-        // somebody else: it goes back.
+        // another process: it goes back.
         if came_out && !(self.is_old)(&beside)? {
             let there = host::stat_at(&dir, name).map_err(failed)?.is_some();
             let flags = match (self.operation, there) {

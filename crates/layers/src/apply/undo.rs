@@ -9,34 +9,34 @@ use rustix::io::Errno;
 
 use super::batch::{self, Direction};
 use super::journal::{Journal, Status, find};
-use super::place::{self, Look};
-use super::step::{Goal, Step, Was};
+use super::step::{Goal, Original, Step};
 use super::task::Task;
 use super::tidy::tidy;
 use super::unit::{self, Units};
+use super::write::{self, Attributes};
 use super::{ApplyError, Base, Keep, Remember, Target};
 use crate::RelPath;
-use crate::diff::{Digest, Origin, Past, Record};
-use crate::host::{Found, HostTree, Kind};
+use crate::diff::{Digest, Origin, Origins, Past};
+use crate::host::{HostEntry, HostTree, Kind};
 
-/// What came of it.
+/// Outcome of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
     /// Everything is as it was, but for what is left.
     Done {
         /// Root and path of what changed since, and of what is left alone with it.
         left: Vec<(usize, RelPath)>,
-        /// How many steps were taken back, without those that only say how git stores the others.
+        /// Number of reverted steps, without those that only say how git stores the others.
         count: usize,
     },
     /// Nothing was done, because these changed since.
     Refused(Vec<(usize, RelPath)>),
 }
 
-/// Whether paths that changed since stop everything.
+/// Effect of paths that changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// They do.
+    /// They stop everything.
     Stop,
     /// They are left alone, and the rest is taken back.
     LeaveOut,
@@ -112,7 +112,7 @@ pub fn unremember(
 /// applied and the host is not like that. Returns true when the record changed.
 ///
 /// For each path only the last apply that has it counts: the ones before it are history.
-pub(crate) fn recover_base<R: Record + Remember>(
+pub(crate) fn recover_base<R: Origins + Remember>(
     journals: &[Journal],
     root: usize,
     host: &HostTree,
@@ -165,7 +165,7 @@ fn is_on_host(host: &HostTree, path: &RelPath, known: &Origin) -> Result<bool, A
     })
 }
 
-/// What the session knew, where that was what is back now: known by its new inode too, because not
+/// Returns the origin that the session knew, if that is what is back now: known by its new inode too, because not
 /// everything that it knew was known by content.
 fn old_origin(step: &Step, host: &HostTree) -> Result<Origin, ApplyError> {
     let (Origin::There(past), Some(was)) = (&step.origin, &step.before) else {
@@ -173,7 +173,7 @@ fn old_origin(step: &Step, host: &HostTree) -> Result<Origin, ApplyError> {
     };
     let now = host.stat(&step.path).map_err(|error| ApplyError::at(&step.path, error))?;
     match now {
-        Some(now) if past.stamp == was.stamp && place::is_before(host, &step.path, Some(was))? => {
+        Some(now) if past.stamp == was.stamp && write::is_before(host, &step.path, Some(was))? => {
             let digest = past.digest.or(was.digest);
             Ok(Origin::There(Past { stamp: now.stamp, digest, ..past.clone() }))
         }
@@ -240,7 +240,7 @@ fn backwards(
             order.push(at);
         }
     }
-    batch::run::<Backward>(journal, &order, targets, &mut |_| Ok(()))?;
+    batch::run(&BACKWARD, journal, &order, targets, &mut |_| Ok(()))?;
     for step in &journal.steps {
         restore_time(step, find(targets, step.root).host)?;
     }
@@ -248,56 +248,46 @@ fn backwards(
 }
 
 /// From what is to what was.
-struct Backward;
+const BACKWARD: Direction = Direction {
+    mark: "u",
+    is_ahead: |at, other| other <= at,
+    is_at_start: unit::is_after,
+    is_at_end: unit::is_before,
+    task,
+};
 
-impl Direction for Backward {
-    const MARK: &'static str = "u";
-
-    fn is_ahead(at: usize, other: usize) -> bool {
-        other <= at
+fn task(
+    journal: &Journal,
+    at: usize,
+    target: &Target<'_>,
+    dir: &OwnedFd,
+) -> Result<Task, ApplyError> {
+    let step = &journal.steps[at];
+    if let Some(task) = unit::unpack(journal, at, target, |found| like(found, dir))? {
+        return Ok(task);
     }
-
-    fn is_at_start(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
-        unit::is_after(journal, at, target)
-    }
-
-    fn is_at_end(journal: &Journal, at: usize, target: &Target<'_>) -> Result<bool, ApplyError> {
-        unit::is_before(journal, at, target)
-    }
-
-    fn task(
-        journal: &Journal,
-        at: usize,
-        target: &Target<'_>,
-        dir: &OwnedFd,
-    ) -> Result<Task, ApplyError> {
-        let step = &journal.steps[at];
-        if let Some(task) = unit::unpack(journal, at, target, |found| like(found, dir))? {
-            return Ok(task);
-        }
-        let Some(was) = &step.before else {
-            let is_dir = step.after == Some(Goal::Dir);
-            return Ok(if is_dir { Task::RemoveDirIfEmpty } else { Task::Take });
-        };
-        let look = look(was);
-        Ok(match (was.kind, &was.target) {
-            (Kind::Dir, _) => Task::MakeDir(look),
-            (Kind::Symlink, Some(target)) => Task::Link(target.clone(), look),
-            _ => Task::File(Box::new(journal.saved(at)?), was.digest, look),
-        })
-    }
+    let Some(was) = &step.before else {
+        let is_dir = step.after == Some(Goal::Dir);
+        return Ok(if is_dir { Task::RemoveDirIfEmpty } else { Task::Take });
+    };
+    let attributes = attributes(was);
+    Ok(match (was.kind, &was.target) {
+        (Kind::Dir, _) => Task::MakeDir(attributes),
+        (Kind::Symlink, Some(target)) => Task::Link(target.clone(), attributes),
+        _ => Task::File(Box::new(journal.saved(at)?), was.digest, attributes),
+    })
 }
 
 /// As a file of the host looks, or as a new one in a directory.
-fn like(found: Option<&Found>, dir: &OwnedFd) -> Look {
-    let parent = sys::fstat(dir).ok().map(Found::from);
+fn like(found: Option<&HostEntry>, dir: &OwnedFd) -> Attributes {
+    let parent = sys::fstat(dir).ok().map(HostEntry::from);
     let owner = found.or(parent.as_ref()).map_or((0, 0), |one| (one.uid, one.gid));
     let mode = found.map(|found| found.mode);
-    Look { mode, limit: None, executable: false, owner, xattrs: Vec::new(), mtime: None }
+    Attributes { mode, limit: None, executable: false, owner, xattrs: Vec::new(), mtime: None }
 }
 
-fn look(was: &Was) -> Look {
-    Look {
+fn attributes(was: &Original) -> Attributes {
+    Attributes {
         mode: Some(was.mode),
         limit: None,
         executable: false,
@@ -315,7 +305,7 @@ fn restore_time(step: &Step, host: &HostTree) -> Result<(), ApplyError> {
         Err(error) if crate::host::is_absent(&error) => Ok(()),
         Err(error) => Err(failed(error)),
         Ok((dir, name)) => {
-            let times = place::times(was.stamp.mtime);
+            let times = write::times(was.stamp.mtime);
             match sys::utimensat(&dir, Path::new(name), &times, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(()) | Err(Errno::NOENT) => Ok(()),
                 Err(error) => Err(failed(error.into())),

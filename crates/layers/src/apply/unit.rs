@@ -12,13 +12,13 @@ use sandbox_git::layout::is_object;
 use sandbox_git::refs::{self, NO_OBJECT, RefValue};
 
 use super::journal::{Journal, find};
-use super::place::{self, Look};
 use super::step::{Goal, Source, Step};
 use super::task::Task;
+use super::write::{self, Attributes};
 use super::{ApplyError, Target};
 use crate::RelPath;
 use crate::diff::Digest;
-use crate::host::{Found, HostTree, Kind};
+use crate::host::{HostEntry, HostTree, Kind};
 use crate::repository::git_dir_of;
 
 /// A git directory, by root and path.
@@ -69,7 +69,7 @@ impl Units {
         if is_object(inner) && step.before.is_none() && !self.made.contains(&dir) {
             return Ok(true);
         }
-        Ok(self.may_differ(step) && !place::is_after(host, &step.path, step.after.as_ref())?)
+        Ok(self.may_differ(step) && !write::is_after(host, &step.path, step.after.as_ref())?)
     }
 
     /// Returns true for a step that only says how git stores a ref, `HEAD` or an index.
@@ -150,7 +150,7 @@ pub(super) fn is_after(
         let known = step.before.is_some() || old_value(journal, step)? != Old::Unknown;
         return Ok(step.after.is_some() && known && made_value(journal, at)? == Some(value));
     }
-    if place::is_after(target.host, &step.path, step.after.as_ref())? {
+    if write::is_after(target.host, &step.path, step.after.as_ref())? {
         return Ok(true);
     }
     same_index(step, target, || {
@@ -179,7 +179,7 @@ pub(super) fn is_before(
             Old::Unknown => made_value(journal, at)? != Some(value),
         });
     }
-    if place::is_before(target.host, &step.path, step.before.as_ref())? {
+    if write::is_before(target.host, &step.path, step.before.as_ref())? {
         return Ok(true);
     }
     same_index(step, target, || {
@@ -267,7 +267,7 @@ pub(super) fn unpack(
     journal: &Journal,
     at: usize,
     target: &Target<'_>,
-    look: impl FnOnce(Option<&Found>) -> Look,
+    attributes: impl FnOnce(Option<&HostEntry>) -> Attributes,
 ) -> Result<Option<Task>, ApplyError> {
     let step = &journal.steps[at];
     let failed = |error| ApplyError::at(&step.path, error);
@@ -277,12 +277,16 @@ pub(super) fn unpack(
     if let Old::Known(Some(old)) = old_value(journal, step)? {
         let line = old.line().into_bytes();
         let digest = Some(Digest::of(&line));
-        return Ok(Some(Task::File(Box::new(std::io::Cursor::new(line)), digest, look(None))));
+        return Ok(Some(Task::File(
+            Box::new(std::io::Cursor::new(line)),
+            digest,
+            attributes(None),
+        )));
     }
     let Some(dir) = git_dir_of(target.host, &step.path) else { return Ok(None) };
     let inner = step.path.as_path().strip_prefix(&dir).unwrap_or(step.path.as_path());
     let text = refs::packed_without(target.host, &dir, inner).map_err(failed)?;
     let Some(path) = RelPath::new(dir.join("packed-refs")) else { return Ok(None) };
     let found = target.host.stat(&path).map_err(failed)?;
-    Ok(Some(Task::Rewrite(path, text, look(found.as_ref()))))
+    Ok(Some(Task::Rewrite(path, text, attributes(found.as_ref()))))
 }

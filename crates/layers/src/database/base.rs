@@ -26,7 +26,7 @@ pub(crate) enum Base {
 
 /// What a base says about a path.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct BaseEntry {
     pub(crate) inode: Inode,
     /// The number that the file shows, the same for all its names.
     pub(crate) number: u64,
@@ -52,18 +52,20 @@ impl Base {
     }
 
     /// The same, with its number.
-    pub(crate) fn look(&self, at: &Path) -> Result<Option<Found>, LayerError> {
+    pub(crate) fn look(&self, at: &Path) -> Result<Option<BaseEntry>, LayerError> {
         match self {
             Self::Nothing => Ok(None),
             Self::Dir { dir, .. } => match dir.stat(at) {
-                Ok(stat) => Ok(Some(Found { inode: from_store(&stat.inode), number: stat.ino })),
+                Ok(stat) => {
+                    Ok(Some(BaseEntry { inode: from_store(&stat.inode), number: stat.ino }))
+                }
                 Err(error) if is_missing(&error) => Ok(None),
                 Err(error) => Err(self.error(at, error)),
             },
             Self::Database(lower) => {
                 let found = lower.find(at)?;
                 found
-                    .map(|spot| Ok(Found { inode: spot.inode, number: lower.number(&spot)? }))
+                    .map(|spot| Ok(BaseEntry { inode: spot.inode, number: lower.number(&spot)? }))
                     .transpose()
             }
         }

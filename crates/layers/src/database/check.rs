@@ -49,7 +49,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Whether mending it loses nothing.
+    /// Returns true when mending it loses nothing.
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Dangling | Self::Links | Self::Orphan | Self::Whiteout)
     }

@@ -17,7 +17,7 @@ use super::rows::DIR;
 use crate::store::{Store, StoreError, schema};
 
 /// How much of a file is one row, in databases made here.
-pub const CHUNK: u32 = 64 << 10;
+pub(crate) const CHUNK: u32 = 64 << 10;
 
 /// Which tables a new database gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
     move |source| CreateError::Io { path, source }
 }
 
-/// Whether another process has the database open: it is mounted, or SQLite's locks are held.
+/// Returns true when another process has the database open: it is mounted, or SQLite's locks are held.
 pub fn is_in_use(path: &Path) -> bool {
     let Ok(lock) = LockFile::existing(path) else { return false };
     if matches!(lock.try_exclusive(), Ok(false)) {

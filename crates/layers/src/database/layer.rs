@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::view::{Place, Seen, Spot};
+use super::view::{EntrySource, Seen, TreeEntry};
 use super::{Database, damaged};
 use crate::RelPath;
-use crate::change::{Entry, Layer, LayerError, Listing, Node};
+use crate::change::{Layer, LayerEntry, LayerError, Listing, Node};
 
 impl Layer for Database {
-    fn entries(&self) -> Result<Vec<Entry>, LayerError> {
+    fn entries(&self) -> Result<Vec<LayerEntry>, LayerError> {
         let mut walk = Walk { database: self, entries: Vec::new(), seen: Seen::default() };
         walk.all()?;
         walk.other_names()?;
@@ -41,9 +41,9 @@ impl Layer for Database {
 
     fn is_copy(&self, path: &RelPath) -> Result<bool, LayerError> {
         let spot = self.entry(path)?;
-        let copy = match spot.place {
-            Place::Delta(ino) => self.rows.copies.values().any(|copy| *copy == ino),
-            Place::Base(_) => true,
+        let copy = match spot.source {
+            EntrySource::Delta(ino) => self.rows.copies.values().any(|copy| *copy == ino),
+            EntrySource::Base(_) => true,
         };
         Ok(copy && !self.gone_numbers()?.contains(&self.number(&spot)?))
     }
@@ -69,7 +69,7 @@ impl Database {
         Ok(self.gone.get_or_init(|| gone))
     }
 
-    fn entry(&self, path: &RelPath) -> Result<Spot, LayerError> {
+    fn entry(&self, path: &RelPath) -> Result<TreeEntry, LayerError> {
         self.find(path.as_path())?.ok_or_else(|| LayerError::Io {
             path: path.as_path().to_owned(),
             source: io::Error::from(io::ErrorKind::NotFound),
@@ -79,7 +79,7 @@ impl Database {
 
 struct Walk<'d> {
     database: &'d Database,
-    entries: Vec<Entry>,
+    entries: Vec<LayerEntry>,
     seen: Seen,
 }
 
@@ -90,8 +90,8 @@ impl Walk<'_> {
             self.seen.enter(&dir)?;
             self.database.check_moved(&dir)?;
             let in_place = dir.merge.as_deref() == Some(dir.path.as_path());
-            match (&dir.place, in_place) {
-                (Place::Delta(ino), true) => self.changed(*ino, &dir, &mut left)?,
+            match (&dir.source, in_place) {
+                (EntrySource::Delta(ino), true) => self.changed(*ino, &dir, &mut left)?,
                 _ => self.whole(&dir, &mut left)?,
             }
         }
@@ -99,7 +99,12 @@ impl Walk<'_> {
     }
 
     /// A directory that merges with the base's at the same path: what is stored, and what is gone.
-    fn changed(&mut self, ino: i64, dir: &Spot, left: &mut Vec<Spot>) -> Result<(), LayerError> {
+    fn changed(
+        &mut self,
+        ino: i64,
+        dir: &TreeEntry,
+        left: &mut Vec<TreeEntry>,
+    ) -> Result<(), LayerError> {
         for name in self.database.names(ino).keys() {
             if let Some(child) = self.database.child(dir, name)? {
                 self.add(child, left)?;
@@ -109,7 +114,7 @@ impl Walk<'_> {
     }
 
     /// A directory that the base does not have here: everything in it.
-    fn whole(&mut self, dir: &Spot, left: &mut Vec<Spot>) -> Result<(), LayerError> {
+    fn whole(&mut self, dir: &TreeEntry, left: &mut Vec<TreeEntry>) -> Result<(), LayerError> {
         for child in self.database.list(dir)? {
             self.add(child, left)?;
         }
@@ -118,7 +123,7 @@ impl Walk<'_> {
 
     /// What is gone in a directory of the base and below those of its directories that the
     /// database does not hold: other tools delete without taking the directory in.
-    fn gone(&mut self, dir: &Spot, ino: Option<i64>) -> Result<(), LayerError> {
+    fn gone(&mut self, dir: &TreeEntry, ino: Option<i64>) -> Result<(), LayerError> {
         let top = dir.path.as_path();
         let here = self.database.rows.whiteouts.range(top.to_owned()..);
         for (parent, names) in here.take_while(|(parent, _)| parent.starts_with(top)) {
@@ -138,7 +143,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether a directory between `top` and `parent`, or `parent` itself, is gone as a whole.
+    /// Returns true when a directory between `top` and `parent`, or `parent` itself, is gone as a whole.
     fn hidden_above(&self, top: &Path, parent: &Path) -> bool {
         let between = parent.ancestors().take_while(|at| *at != top);
         between.into_iter().any(|at| self.database.is_gone(at))
@@ -164,10 +169,11 @@ impl Walk<'_> {
         let known: HashSet<_> =
             self.entries.iter().map(|entry| entry.path.as_path().to_owned()).collect();
         for spot in self.database.below(&self.database.root()?)? {
-            let copied = matches!(spot.place, Place::Delta(_)) && !known.contains(&spot.path);
+            let copied =
+                matches!(spot.source, EntrySource::Delta(_)) && !known.contains(&spot.path);
             if copied && !spot.inode.is_dir() {
                 let node = self.database.node(&spot)?;
-                self.entries.push(Entry { path: rel(&spot.path)?, node });
+                self.entries.push(LayerEntry { path: rel(&spot.path)?, node });
             }
         }
         Ok(())
@@ -177,14 +183,14 @@ impl Walk<'_> {
         // A whiteout of nothing hides nothing.
         if self.database.base.stat(path)?.is_some() {
             let path = rel(path)?;
-            self.entries.push(Entry { path, node: Node::Gone });
+            self.entries.push(LayerEntry { path, node: Node::Gone });
         }
         Ok(())
     }
 
-    fn add(&mut self, child: Spot, left: &mut Vec<Spot>) -> Result<(), LayerError> {
+    fn add(&mut self, child: TreeEntry, left: &mut Vec<TreeEntry>) -> Result<(), LayerError> {
         let node = self.database.node(&child)?;
-        self.entries.push(Entry { path: rel(&child.path)?, node });
+        self.entries.push(LayerEntry { path: rel(&child.path)?, node });
         if child.inode.is_dir() {
             left.push(child);
         }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::Database;
 use super::open::connect;
-use super::view::{Place, Spot};
+use super::view::{EntrySource, TreeEntry};
 use crate::change::LayerError;
 use crate::store::{Store, StoreError};
 use crate::tree::{Moved, Tree, open_base};
 
 /// Copies into a database what its moved directories show of the base. Returns those that still
 /// depend on it. Nothing happens where no directory was moved.
-pub fn take_in_moved(path: &Path) -> Result<Vec<Moved>, StoreError> {
+pub(crate) fn take_in_moved(path: &Path) -> Result<Vec<Moved>, StoreError> {
     if !has_moved(path).unwrap_or(true) {
         return Ok(Vec::new());
     }
@@ -26,7 +26,7 @@ pub fn take_in_moved(path: &Path) -> Result<Vec<Moved>, StoreError> {
 }
 
 /// Returns true when a directory of the database shows a directory of the base by its path.
-pub fn has_moved(path: &Path) -> Result<bool, LayerError> {
+pub(crate) fn has_moved(path: &Path) -> Result<bool, LayerError> {
     let connection = connect(path)?;
     let sql = "SELECT EXISTS (SELECT 1 FROM sandbox_dir WHERE base NOTNULL)";
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
@@ -35,8 +35,8 @@ pub fn has_moved(path: &Path) -> Result<bool, LayerError> {
 impl Database {
     /// Refuses a moved directory whose entries the base no longer has: it would look empty, and
     /// what it held would count as deleted.
-    pub(super) fn check_moved(&self, dir: &Spot) -> Result<(), LayerError> {
-        let Place::Delta(ino) = dir.place else { return Ok(()) };
+    pub(super) fn check_moved(&self, dir: &TreeEntry) -> Result<(), LayerError> {
+        let EntrySource::Delta(ino) = dir.source else { return Ok(()) };
         match self.rows.merges.get(&ino) {
             Some(Some(from)) if dir.merge.is_none() && self.rows.base.is_some() => {
                 Err(LayerError::Moved {

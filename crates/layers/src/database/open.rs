@@ -78,14 +78,14 @@ fn has_log(path: &Path) -> bool {
     std::fs::symlink_metadata(beside(path, "-wal")).is_ok_and(|meta| meta.len() > 0)
 }
 
-/// Whether an error says that somebody else holds the database for writing.
-pub fn is_locked(error: &rusqlite::Error) -> bool {
+/// Returns true when an error says that somebody else holds the database for writing.
+pub(crate) fn is_locked(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
 /// Where the content of large files lies while a database is mounted.
-pub fn loose_dir(path: &Path) -> PathBuf {
+pub(crate) fn loose_dir(path: &Path) -> PathBuf {
     beside(path, "-loose")
 }
 

@@ -42,17 +42,17 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// Whether it is a directory.
+    /// Returns true when it is a directory.
     pub fn is_dir(self) -> bool {
         self.mode & TYPE == DIR
     }
 
-    /// Whether it is a regular file.
+    /// Returns true when it is a regular file.
     pub fn is_file(self) -> bool {
         self.mode & TYPE == FILE
     }
 
-    /// Whether it is a symbolic link.
+    /// Returns true when it is a symbolic link.
     pub fn is_symlink(self) -> bool {
         self.mode & TYPE == SYMLINK
     }

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::PoisonError;
 
-use super::base::{Found, origin_key};
+use super::base::{BaseEntry, origin_key};
 use super::rows::{DIR, FILE, Inode, ROOT, SYMLINK, TYPE};
 use super::{Database, damaged};
 use crate::change::{LayerError, Node};
@@ -14,7 +14,7 @@ use crate::store::{BASE, LOWER};
 
 /// Where an entry of the tree comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum EntrySource {
     /// An inode of the database.
     Delta(i64),
     /// A path in the base.
@@ -23,13 +23,13 @@ pub enum Place {
 
 /// One entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spot {
+pub struct TreeEntry {
     /// Its path, without a slash in front; empty for the root.
     pub path: PathBuf,
     /// What it is.
     pub inode: Inode,
     /// Where it comes from.
-    pub place: Place,
+    pub source: EntrySource,
     /// For a directory: where in the base its other entries are.
     pub merge: Option<PathBuf>,
     /// For a directory: where in the base they would be, whatever the base has there now.
@@ -48,13 +48,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn enter(&mut self, dir: &Spot) -> Result<(), LayerError> {
+    pub(crate) fn enter(&mut self, dir: &TreeEntry) -> Result<(), LayerError> {
         if dir.path.components().count() > DEEPEST {
             return Err(damaged("directories are nested without end"));
         }
-        let fresh = match &dir.place {
-            Place::Delta(ino) => self.dirs.insert(*ino),
-            Place::Base(_) => true,
+        let fresh = match &dir.source {
+            EntrySource::Delta(ino) => self.dirs.insert(*ino),
+            EntrySource::Base(_) => true,
         };
         if fresh && dir.merge.as_ref().is_none_or(|merge| self.bases.insert(merge.clone())) {
             return Ok(());
@@ -65,15 +65,21 @@ impl Seen {
 
 impl Database {
     /// The root directory.
-    pub fn root(&self) -> Result<Spot, LayerError> {
+    pub fn root(&self) -> Result<TreeEntry, LayerError> {
         let inode = self.inode(ROOT)?;
         let behind = self.behind(ROOT, Some(Path::new("")));
         let merge = self.merge(behind.as_deref())?;
-        Ok(Spot { path: PathBuf::new(), inode, place: Place::Delta(ROOT), merge, behind })
+        Ok(TreeEntry {
+            path: PathBuf::new(),
+            inode,
+            source: EntrySource::Delta(ROOT),
+            merge,
+            behind,
+        })
     }
 
     /// What stands at a path of the tree. `/` and `.` in it mean nothing; `..` is no name.
-    pub fn find(&self, path: &Path) -> Result<Option<Spot>, LayerError> {
+    pub fn find(&self, path: &Path) -> Result<Option<TreeEntry>, LayerError> {
         let mut plain = PathBuf::new();
         for part in path.components() {
             match part {
@@ -97,9 +103,9 @@ impl Database {
     }
 
     /// The entries of a directory, in byte order.
-    pub fn list(&self, dir: &Spot) -> Result<Vec<Spot>, LayerError> {
+    pub fn list(&self, dir: &TreeEntry) -> Result<Vec<TreeEntry>, LayerError> {
         let mut names: BTreeSet<OsString> = BTreeSet::new();
-        if let Place::Delta(ino) = dir.place {
+        if let EntrySource::Delta(ino) = dir.source {
             names.extend(self.names(ino).keys().cloned());
         }
         if let Some(merge) = &dir.merge {
@@ -110,7 +116,7 @@ impl Database {
     }
 
     /// Everything below a directory, each directory before what is in it.
-    pub fn below(&self, dir: &Spot) -> Result<Vec<Spot>, LayerError> {
+    pub fn below(&self, dir: &TreeEntry) -> Result<Vec<TreeEntry>, LayerError> {
         let mut seen = Seen::default();
         let (mut found, mut left) = (Vec::new(), vec![dir.clone()]);
         while let Some(dir) = left.pop() {
@@ -124,11 +130,11 @@ impl Database {
     }
 
     /// One entry of a directory.
-    pub fn child(&self, dir: &Spot, name: &OsStr) -> Result<Option<Spot>, LayerError> {
+    pub fn child(&self, dir: &TreeEntry, name: &OsStr) -> Result<Option<TreeEntry>, LayerError> {
         let path = dir.path.join(name);
-        let stored = match dir.place {
-            Place::Delta(ino) => self.names(ino).get(name).copied(),
-            Place::Base(_) => None,
+        let stored = match dir.source {
+            EntrySource::Delta(ino) => self.names(ino).get(name).copied(),
+            EntrySource::Base(_) => None,
         };
         if let Some(ino) = stored {
             let inode = self.inode(ino)?;
@@ -136,7 +142,13 @@ impl Database {
             let visible = at.as_deref().filter(|at| !self.is_gone(at));
             let behind = self.behind(ino, visible).filter(|_| inode.is_dir());
             let merge = self.merge(behind.as_deref())?;
-            return Ok(Some(Spot { path, inode, place: Place::Delta(ino), merge, behind }));
+            return Ok(Some(TreeEntry {
+                path,
+                inode,
+                source: EntrySource::Delta(ino),
+                merge,
+                behind,
+            }));
         }
         let at = dir.merge.as_ref().map(|merge| merge.join(name));
         let Some(at) = at.filter(|at| !self.is_gone(at)) else { return Ok(None) };
@@ -145,16 +157,22 @@ impl Database {
         if let Some(ino) = self.copy_of(&found) {
             let inode = self.inode(ino)?;
             let (merge, behind) = (None, None);
-            return Ok(Some(Spot { path, inode, place: Place::Delta(ino), merge, behind }));
+            return Ok(Some(TreeEntry {
+                path,
+                inode,
+                source: EntrySource::Delta(ino),
+                merge,
+                behind,
+            }));
         }
         let inode = found.inode;
         let merge = inode.is_dir().then(|| at.clone());
         let behind = merge.clone();
-        Ok(Some(Spot { path, inode, place: Place::Base(at), merge, behind }))
+        Ok(Some(TreeEntry { path, inode, source: EntrySource::Base(at), merge, behind }))
     }
 
     /// What an entry is, in the words of a layer.
-    pub fn node(&self, spot: &Spot) -> Result<Node, LayerError> {
+    pub fn node(&self, spot: &TreeEntry) -> Result<Node, LayerError> {
         let meta = spot.inode.meta();
         Ok(match spot.inode.mode & TYPE {
             // As the database has it: the host may have put anything there since.
@@ -166,42 +184,37 @@ impl Database {
     }
 
     /// Where a symbolic link of the tree points.
-    pub fn link_target(&self, spot: &Spot) -> Result<OsString, LayerError> {
-        match &spot.place {
-            Place::Delta(ino) => self.target(*ino),
-            Place::Base(at) => self.base.read_link(at),
+    pub fn link_target(&self, spot: &TreeEntry) -> Result<OsString, LayerError> {
+        match &spot.source {
+            EntrySource::Delta(ino) => self.target(*ino),
+            EntrySource::Base(at) => self.base.read_link(at),
         }
     }
 
     /// The content of a regular file of the tree.
-    pub fn read(&self, spot: &Spot) -> Result<Box<dyn Read + Send>, LayerError> {
+    pub fn read(&self, spot: &TreeEntry) -> Result<Box<dyn Read + Send>, LayerError> {
         if spot.inode.mode & TYPE != FILE {
             return Err(damaged(format!("`{}` is no regular file", spot.path.display())));
         }
-        match &spot.place {
-            Place::Delta(ino) => self.content(*ino, spot.inode.size),
-            Place::Base(at) => self.base.content(at),
+        match &spot.source {
+            EntrySource::Delta(ino) => self.content(*ino, spot.inode.size),
+            EntrySource::Base(at) => self.base.content(at),
         }
     }
 
     /// The extended attributes of an entry of the tree, with their values.
-    pub fn attributes(&self, spot: &Spot) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
-        match &spot.place {
-            Place::Delta(ino) => self.stored_xattrs(*ino),
-            Place::Base(at) => self.base.xattrs(at),
+    pub fn attributes(&self, spot: &TreeEntry) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
+        match &spot.source {
+            EntrySource::Delta(ino) => self.stored_xattrs(*ino),
+            EntrySource::Base(at) => self.base.xattrs(at),
         }
     }
 
-    /// What the base has at a path of the tree, whatever the layer made of it.
-    pub fn in_base(&self, path: &Path) -> Result<Option<Inode>, LayerError> {
-        self.base.stat(path)
-    }
-
     /// The number that an entry shows, the same for all its names.
-    pub(crate) fn number(&self, spot: &Spot) -> Result<u64, LayerError> {
-        Ok(match &spot.place {
-            Place::Base(at) => self.base.look(at)?.map_or(0, |found| found.number),
-            Place::Delta(ino) => {
+    pub(crate) fn number(&self, spot: &TreeEntry) -> Result<u64, LayerError> {
+        Ok(match &spot.source {
+            EntrySource::Base(at) => self.base.look(at)?.map_or(0, |found| found.number),
+            EntrySource::Delta(ino) => {
                 match self.rows.shown.get(ino).map(|shown| shown.cast_unsigned()) {
                     // AgentFS writes numbers that meant something to one process only.
                     Some(shown) if shown & BASE != 0 && shown & LOWER != 0 => {
@@ -215,7 +228,7 @@ impl Database {
     }
 
     /// The inode of the database that a file of the base with several names was copied up to.
-    pub(super) fn copy_of(&self, found: &Found) -> Option<i64> {
+    pub(super) fn copy_of(&self, found: &BaseEntry) -> Option<i64> {
         let several = found.inode.links > 1 && !found.inode.is_dir();
         several.then(|| self.rows.copies.get(&origin_key(found.number)).copied()).flatten()
     }

@@ -3,23 +3,24 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use super::origin::{Digest, Origin, Past, Record};
+use super::origin::{Digest, Origin, Origins, Past};
 use super::{Change, Changes, DiffError, Odd, Side};
-use crate::host::{Found, HostTree, Kind, is_out_of_reach};
-use crate::{Entry, Layer, Meta, Node, RelPath};
+use crate::host::{HostEntry, HostTree, Kind, is_out_of_reach};
+use crate::{Layer, LayerEntry, Meta, Node, RelPath};
 
 /// As many files are listed one by one when directories go.
-pub const MAX_GONE: usize = 200_000;
+pub(crate) const MAX_GONE: usize = 200_000;
 
 /// Compares. Costs by what the layer holds, and by what goes with the directories it removes.
 pub fn compare(
     layer: &dyn Layer,
     host: &HostTree,
-    record: &dyn Record,
+    record: &dyn Origins,
 ) -> Result<Changes, DiffError> {
     let entries: BTreeMap<RelPath, Node> =
-        layer.entries()?.into_iter().map(|Entry { path, node }| (path, node)).collect();
-    let mut look = Look { layer, host, record, entries: &entries, found: BTreeMap::new(), gone: 0 };
+        layer.entries()?.into_iter().map(|LayerEntry { path, node }| (path, node)).collect();
+    let mut look =
+        Comparison { layer, host, record, entries: &entries, found: BTreeMap::new(), gone: 0 };
     let mut hidden: Option<&RelPath> = None;
     for (path, node) in &entries {
         let below = hidden.is_some_and(|top| path.as_path().starts_with(top.as_path()));
@@ -33,17 +34,17 @@ pub fn compare(
     Ok(Changes { list: look.found.into_values().collect(), truncated })
 }
 
-struct Look<'l> {
+struct Comparison<'l> {
     layer: &'l dyn Layer,
     host: &'l HostTree,
-    record: &'l dyn Record,
+    record: &'l dyn Origins,
     entries: &'l BTreeMap<RelPath, Node>,
     found: BTreeMap<RelPath, Change>,
     gone: usize,
 }
 
-impl Look<'_> {
-    /// Whether the layer shows nothing of a base directory here.
+impl Comparison<'_> {
+    /// Returns true when the layer shows nothing of a base directory here.
     fn hides(&self, path: &RelPath, node: &Node) -> Result<bool, DiffError> {
         if matches!(node, Node::Dir { opaque: false, .. }) {
             return Ok(false);
@@ -105,7 +106,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn gone(&mut self, path: RelPath, found: &Found) -> Result<(), DiffError> {
+    fn gone(&mut self, path: RelPath, found: &HostEntry) -> Result<(), DiffError> {
         let before = self.side_of_host(&path, Some(found))?;
         let origin = self.record.origin(&path)?;
         let meanwhile = self.moved(&path, &origin, Some(found))?;
@@ -116,12 +117,12 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Whether the host is not what the layer was made from.
+    /// Returns true when the host is not what the layer was made from.
     fn moved(
         &self,
         path: &RelPath,
         origin: &Origin,
-        now: Option<&Found>,
+        now: Option<&HostEntry>,
     ) -> Result<bool, DiffError> {
         match (origin, now) {
             (Origin::Absent | Origin::Perhaps, None) => Ok(false),
@@ -153,7 +154,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the layer still has what it was made from: the host alone changed.
+    /// Returns true when the layer still has what it was made from: the host alone changed.
     fn same_as_origin(
         &self,
         path: &RelPath,
@@ -180,7 +181,7 @@ impl Look<'_> {
     fn side_of_host(
         &self,
         path: &RelPath,
-        found: Option<&Found>,
+        found: Option<&HostEntry>,
     ) -> Result<Option<Side>, DiffError> {
         let Some(found) = found else { return Ok(None) };
         Ok(Some(match found.kind {
@@ -205,7 +206,7 @@ impl Look<'_> {
         })
     }
 
-    /// What of an entry never lands.
+    /// Returns the parts of an entry that never land.
     fn odd(&self, path: &RelPath, node: &Node) -> Result<Vec<Odd>, DiffError> {
         let (Node::Dir { meta, .. }
         | Node::File { meta, .. }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::{Change, DiffError, LineDiff, Record, Side};
+use super::{Change, DiffError, LineDiff, Origins, Side};
 use crate::Layer;
 use crate::host::{HostTree, is_out_of_reach};
 
@@ -13,15 +13,15 @@ pub(crate) const MAX_BINARY: u64 = 256 << 20;
 /// Git's own rule: a text has no zero byte near its beginning.
 const LOOK_FOR_ZERO: usize = 8000;
 
-/// Where the bytes of changes come from.
+/// Sources of the bytes of changes.
 #[derive(Clone, Copy)]
 pub struct View<'v> {
-    /// What changed.
+    /// The layer.
     pub layer: &'v dyn Layer,
-    /// What it lies on.
+    /// The host's tree.
     pub host: &'v HostTree,
-    /// What that was.
-    pub record: &'v dyn Record,
+    /// The host's tree at the start of the session.
+    pub record: &'v dyn Origins,
 }
 
 /// One side of a change.
@@ -35,7 +35,7 @@ pub enum Content {
     Large(u64),
 }
 
-/// How much changed in a file.
+/// Size of the change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// Lines that came and went.
@@ -93,7 +93,7 @@ impl Content {
 }
 
 impl View<'_> {
-    /// What was there: the host's file, or the ancestor where the host has moved on.
+    /// Returns the content before: the host's file, or the ancestor if the host changed since.
     pub fn before(&self, change: &Change, limit: u64) -> Result<Option<Content>, DiffError> {
         let size = match &change.before {
             Some(Side::File { size, .. }) => *size,
@@ -119,7 +119,7 @@ impl View<'_> {
         Content::read(file, limit).map(Some).map_err(failed)
     }
 
-    /// What the layer has.
+    /// Returns the layer's content.
     pub fn after(&self, change: &Change, limit: u64) -> Result<Option<Content>, DiffError> {
         match &change.after {
             Some(Side::Symlink { target }) => {
@@ -135,7 +135,7 @@ impl View<'_> {
         }
     }
 
-    /// How much changed.
+    /// Returns the size of a change.
     pub fn count(&self, change: &Change) -> Result<Count, DiffError> {
         let is_file = |side: &Option<Side>| matches!(side, Some(Side::File { .. }));
         if !is_file(&change.before) && !is_file(&change.after) {

@@ -37,7 +37,7 @@ pub(crate) fn steps(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     same.steps(old.len(), new.len())
 }
 
-/// What both have, in order: old line, new line, how many. What stands between is a change. The
+/// Lines that both have, in order: old line, new line, how many. What stands between is a change. The
 /// library's own list of changes is made for display: after it was tidied up for that, the places
 /// of its insertions are no longer exact.
 struct Same(Vec<(usize, usize, usize)>);

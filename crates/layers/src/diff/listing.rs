@@ -9,10 +9,10 @@ use thiserror::Error;
 
 use super::compare::compare;
 use super::patch::write_patch;
-use super::{Change, Changes, DiffError, Origin, Past, Record, Side, View};
+use super::{Change, Changes, DiffError, Origin, Origins, Past, Side, View};
 use crate::host::HostTree;
 use crate::tree::{Base as _, Directory};
-use crate::{Entry, Layer, LayerError, Node, RelPath};
+use crate::{Layer, LayerEntry, LayerError, Node, RelPath};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub fn entries(layer: &dyn Layer) -> Result<Vec<Line>, LayerError> {
 /// The present base: a filesystem outside of a session keeps no record of an earlier one.
 struct Present<'h>(&'h HostTree);
 
-impl Record for Present<'_> {
+impl Origins for Present<'_> {
     fn origin(&self, path: &RelPath) -> Result<Origin, LayerError> {
         let found = self.0.stat(path);
         let found =
@@ -154,7 +154,7 @@ fn of_change(change: &Change) -> Line {
 fn of_attributes(
     layer: &dyn Layer,
     host: &HostTree,
-    entry: &Entry,
+    entry: &LayerEntry,
 ) -> Result<Option<Line>, LayerError> {
     let (meta, kind) = match &entry.node {
         Node::File { meta, .. } => (meta, 'f'),
@@ -180,7 +180,7 @@ fn users(names: impl Iterator<Item = OsString>) -> BTreeSet<OsString> {
     names.filter(|name| name.as_encoded_bytes().starts_with(b"user.")).collect()
 }
 
-fn of_entry(entry: &Entry) -> Line {
+fn of_entry(entry: &LayerEntry) -> Line {
     let (sign, kind) = match &entry.node {
         Node::Gone => ('D', '?'),
         Node::Dir { .. } => ('A', 'd'),

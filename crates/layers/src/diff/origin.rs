@@ -1,11 +1,11 @@
-//! What the host had at a path when a layer first changed it: the ancestor of both.
+//! State of the host at a path when a layer first changed it: the ancestor of both.
 
 use std::io::{self, Read};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::host::{Found, HostTree, Kind, Stamp, is_out_of_reach};
+use crate::host::{HostEntry, HostTree, Kind, Stamp, is_out_of_reach};
 use crate::{LayerError, RelPath};
 
 /// A content's name.
@@ -31,7 +31,7 @@ impl Digest {
     }
 }
 
-/// What the host had at a path when the layer first changed it.
+/// State of the host at a path when the layer first changed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// Nothing.
@@ -41,18 +41,18 @@ pub enum Origin {
     Perhaps,
     /// This.
     There(Past),
-    /// Nobody knows: it changed while the session ran, or was never looked at.
+    /// Not known: it changed while the session ran, or was never looked at.
     Unknown,
 }
 
-/// What was there.
+/// Attributes of a past entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
     /// File, directory, link.
     pub kind: Kind,
     /// To see by that it is still the same, without reading it.
     pub stamp: Stamp,
-    /// Whether the owner could execute it.
+    /// True when the owner could execute it.
     pub executable: bool,
     /// The content of a file, or the target of a link.
     pub digest: Option<Digest>,
@@ -61,8 +61,8 @@ pub struct Past {
 /// A session's memory of its base: of every path that its layer has, and of everything below a
 /// directory that the layer removed, replaced or made opaque. What is not on record is
 /// [`Origin::Unknown`], and never overwritten.
-pub trait Record {
-    /// What was at a path.
+pub trait Origins {
+    /// Returns the state of a path.
     fn origin(&self, path: &RelPath) -> Result<Origin, LayerError>;
 
     /// The bytes that were there, if they were kept.
@@ -70,9 +70,9 @@ pub trait Record {
 }
 
 impl Past {
-    /// Whether what is there now is what was there. By its stamp; else by its content, because a
+    /// Returns true when what is there now is what was there. By its stamp; else by its content, because a
     /// backup, a checkout to and fro or a new name changes the stamp alone.
-    pub(crate) fn is(&self, now: &Found, path: &RelPath, host: &HostTree) -> io::Result<bool> {
+    pub(crate) fn is(&self, now: &HostEntry, path: &RelPath, host: &HostTree) -> io::Result<bool> {
         if self.kind != now.kind {
             return Ok(false);
         }

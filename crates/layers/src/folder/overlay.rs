@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{FOLDER, FolderError, is_id};
-use crate::mount::record::{Record, list};
+use crate::mount::record::{MountRecord, list};
 use crate::mount::table;
 use crate::overlay::Stack;
 
@@ -81,7 +81,7 @@ impl OverlayDir {
         sandbox_linux::mount::overlay(&lower, &dir.join("upper"), &dir.join("work"), &at)
             .map_err(FolderError::io("mount on", &at))?;
         let row = table::at(&at).map_err(FolderError::io("mount on", &at))?;
-        let record = Record {
+        let record = MountRecord {
             database: dir.clone(),
             base: Some(self.base.clone()),
             mountpoint: at.clone(),

@@ -10,9 +10,9 @@ use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
 use super::{FolderError, OverlayDir, place};
-use crate::mount::record::{self, Record};
+use crate::mount::record::{self, MountRecord};
 use crate::mount::{
-    Detach, Holder, Mounted, State, detach, holders, is_connected, parent_real, table,
+    Detach, Holder, MountState, Mounted, detach, holders, is_connected, parent_real, table,
 };
 
 /// Failure to unmount.
@@ -101,7 +101,7 @@ pub fn unmount(
 ) -> Result<PathBuf, UnmountError> {
     let mounts = record::list(records)?;
     let found = find(word, here, &mounts)?;
-    let how = if lazy || found.state == State::Stale { Detach::Lazy } else { Detach::Idle };
+    let how = if lazy || found.state == MountState::Stale { Detach::Lazy } else { Detach::Idle };
     let path = found.mountpoint.clone();
     let mut records = records.map(record::read).unwrap_or_default().into_iter();
     let record = records.find(|(_, record)| record.mountpoint == path);
@@ -166,7 +166,7 @@ const ELSEWHERE: Duration = Duration::from_secs(20);
 /// Waits for the end of the process that served a mount. It does not end while the mount is in
 /// another mount namespace.
 fn settled(
-    record: &Record,
+    record: &MountRecord,
     row: Option<&table::Row>,
     waiting: &mut dyn FnMut(&[Holder]),
 ) -> Result<(), UnmountError> {

@@ -14,7 +14,7 @@ use fuser::{
 };
 use rustix::fs::{FallocateFlags, XattrFlags};
 
-use super::backing::{Way, register};
+use super::backing::{OpenMode, register};
 use super::convert::{
     GENERATION, TTL, caller, empty, entry, errno, file_attr, file_type, nothing, stamp, xattr,
 };
@@ -168,7 +168,7 @@ impl Filesystem for Adapter {
         let answer = open_flags(flags.0, opened.unchanged, &way);
         self.feed(ino.0, flags.0, answer);
         match &way {
-            Way::Past(backing) => reply.opened_passthrough(way.handle(), answer, backing),
+            OpenMode::Past(backing) => reply.opened_passthrough(way.handle(), answer, backing),
             _ => reply.opened(way.handle(), answer),
         }
     }

@@ -15,7 +15,7 @@ use crate::tree::Tree;
 
 /// The way of one opening; its number stands in the file handle.
 #[derive(Debug, Clone)]
-pub(super) enum Way {
+pub(super) enum OpenMode {
     /// Through the kernel's cache.
     Cached,
     /// Straight to us.
@@ -24,7 +24,7 @@ pub(super) enum Way {
     Past(Arc<BackingId>),
 }
 
-impl Way {
+impl OpenMode {
     pub(super) fn handle(&self) -> FileHandle {
         FileHandle(match self {
             Self::Cached => 0,
@@ -37,9 +37,9 @@ impl Way {
 /// The files that are open, and their ways.
 #[derive(Debug, Default)]
 pub(super) struct Backing {
-    /// Whether the kernel can do it, and lets us.
+    /// True when the kernel can do it, and lets us.
     pub(super) past: AtomicBool,
-    /// Whether what comes straight to us keeps the cache of others true: Linux 6.6.
+    /// True when what comes straight to us keeps the cache of others true: Linux 6.6.
     pub(super) direct: AtomicBool,
     open: Mutex<HashMap<u64, Open>>,
 }
@@ -59,19 +59,19 @@ impl Backing {
         id: u64,
         flags: i32,
         register: impl FnOnce(&std::fs::File) -> std::io::Result<BackingId>,
-    ) -> Way {
+    ) -> OpenMode {
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = all.entry(id).or_default();
         let way = if let Some(backing) = self.past(tree, id, writes, open, register) {
             open.past += 1;
             tree.set_past(id, true);
-            Way::Past(backing)
+            OpenMode::Past(backing)
         } else if open.past > 0 || self.is_direct(flags) {
-            Way::Direct
+            OpenMode::Direct
         } else {
             open.cached += 1;
-            Way::Cached
+            OpenMode::Cached
         };
         if open.cached == 0 && open.past == 0 {
             all.remove(&id);

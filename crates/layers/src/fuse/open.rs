@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, Notifier};
 
-use super::backing::{Backing, Way};
+use super::backing::{Backing, OpenMode};
 use super::convert::file_attr;
 use crate::tree::{Item, Tree};
 
@@ -19,7 +19,7 @@ thread_local! {
 pub(super) struct Adapter {
     pub(super) tree: Arc<Tree>,
     pub(super) backing: Backing,
-    /// Whether the kernel can do without a word when a directory is opened: Linux 5.1.
+    /// True when the kernel can do without a word when a directory is opened: Linux 5.1.
     pub(super) silent: AtomicBool,
     /// Says things to the kernel that it did not ask for.
     notifier: Arc<OnceLock<Notifier>>,
@@ -86,12 +86,12 @@ pub(super) fn behind(items: &[Item], offset: u64) -> &[Item] {
 }
 
 /// Closing what cannot have been written needs no word.
-pub(super) fn open_flags(flags: i32, unchanged: bool, way: &Way) -> FopenFlags {
+pub(super) fn open_flags(flags: i32, unchanged: bool, way: &OpenMode) -> FopenFlags {
     let mut answer = match way {
-        Way::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
+        OpenMode::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
         // The kernel refuses any word about the cache where none is used.
-        Way::Cached | Way::Past(_) => FopenFlags::empty(),
-        Way::Direct => FopenFlags::FOPEN_DIRECT_IO,
+        OpenMode::Cached | OpenMode::Past(_) => FopenFlags::empty(),
+        OpenMode::Direct => FopenFlags::FOPEN_DIRECT_IO,
     };
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         answer |= FopenFlags::FOPEN_NOFLUSH;

@@ -15,7 +15,7 @@ use sandbox_git::scratch::{Pack, ScratchError, ScratchGit};
 
 use super::repository::{InspectError, Repository};
 use crate::RelPath;
-use crate::apply::{ApplyError, Goal, Left, Plan, Step, Target, was};
+use crate::apply::{ApplyError, Goal, Left, Plan, Step, Target, original};
 use crate::diff::View;
 use steps::Maker;
 
@@ -280,7 +280,7 @@ impl<'t> Taker<'t> {
             .rev()
             .partition(|change| Some(&change.path) == head.as_ref());
         for change in first.into_iter().chain(rest) {
-            let Some(before) = was(self.target.host, &change.path)? else { continue };
+            let Some(before) = original(self.target.host, &change.path)? else { continue };
             self.plan.steps.push(self.step(change.path.clone(), Some(before), None)?);
         }
         Ok(())
@@ -289,7 +289,7 @@ impl<'t> Taker<'t> {
     fn step(
         &self,
         path: RelPath,
-        before: Option<crate::apply::Was>,
+        before: Option<crate::apply::Original>,
         after: Option<Goal>,
     ) -> Result<Step, ApplyError> {
         let origin = self.target.record.origin(&path)?;

@@ -28,7 +28,7 @@ pub struct Repository {
     pub changes: RepositoryChanges,
 }
 
-/// Why the commits of a session cannot be inspected.
+/// Failure to inspect the commits of a session.
 #[derive(Debug, Error)]
 pub enum InspectError {
     /// Git refused, or cannot run.

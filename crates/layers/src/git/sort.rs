@@ -14,7 +14,7 @@ use crate::diff::{Change, DiffError, Side, View};
 
 /// Changes of a root, in files and repositories.
 #[derive(Debug, Default)]
-pub struct Sorted {
+pub(crate) struct Sorted {
     /// Files, links and directories.
     pub files: Vec<Change>,
     /// Repositories.
@@ -23,7 +23,7 @@ pub struct Sorted {
 
 /// Separates the changes of files from those of repositories. A repository whose refs, `HEAD` and
 /// index say the same as before has no change.
-pub fn sort(view: &View<'_>, changes: &[Change]) -> Result<Sorted, DiffError> {
+pub(crate) fn sort(view: &View<'_>, changes: &[Change]) -> Result<Sorted, DiffError> {
     if !changes.iter().any(|change| may_lie_in_git_dir(change.path.as_path())) {
         return Ok(Sorted { files: changes.to_vec(), repositories: Vec::new() });
     }

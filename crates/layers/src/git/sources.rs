@@ -9,9 +9,9 @@ use sandbox_git::changes::{BaseFile, BaseFiles};
 use sandbox_git::files::Files;
 use sandbox_linux::tree;
 
-use crate::diff::{DiffError, Origin, Record, View};
+use crate::diff::{DiffError, Origin, Origins, View};
 use crate::host::{HostTree, Kind};
-use crate::{Entry, Node, RelPath};
+use crate::{LayerEntry, Node, RelPath};
 
 /// A root as the session sees it.
 pub(super) struct SessionFiles<'v> {
@@ -19,7 +19,7 @@ pub(super) struct SessionFiles<'v> {
     entries: BTreeMap<RelPath, Node>,
 }
 
-/// Where a path of the session comes from.
+/// Source of a path of the session.
 enum From<'i> {
     Layer(&'i Node),
     Host,
@@ -29,7 +29,7 @@ enum From<'i> {
 impl<'v> SessionFiles<'v> {
     pub(super) fn new(view: View<'v>) -> Result<Self, DiffError> {
         let entries = view.layer.entries()?;
-        let entries = entries.into_iter().map(|Entry { path, node }| (path, node)).collect();
+        let entries = entries.into_iter().map(|LayerEntry { path, node }| (path, node)).collect();
         Ok(Self { view, entries })
     }
 
@@ -95,7 +95,7 @@ impl Files for HostFiles<'_> {
 }
 
 /// The host's files at the start of the session.
-pub(super) struct RecordedFiles<'r>(pub(super) &'r dyn Record);
+pub(super) struct RecordedFiles<'r>(pub(super) &'r dyn Origins);
 
 impl BaseFiles for RecordedFiles<'_> {
     type Error = DiffError;

@@ -12,7 +12,7 @@ use sandbox_linux::signal::{self, Signals};
 use sandbox_protocol::Hint;
 
 use super::attach::{Detach, abort, attach, detach};
-use super::record::{Record, started};
+use super::record::{MountRecord, started};
 use super::{MountError, Request, table, watch};
 use crate::fuse::{Options, serve_on};
 use crate::store::Store;
@@ -187,7 +187,7 @@ struct Attendant<'a> {
 
 impl Attendant<'_> {
     /// Says "ready" once the mount answers, then waits for its end.
-    fn run(&self, record: &Record, ready: impl FnOnce()) -> io::Result<()> {
+    fn run(&self, record: &MountRecord, ready: impl FnOnce()) -> io::Result<()> {
         rustix::fs::statfs(&self.request.mountpoint)?;
         if let Some(folder) = &self.request.records {
             record.save(folder)?;
@@ -242,9 +242,9 @@ impl Attendant<'_> {
     }
 }
 
-fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> Record {
+fn record(request: &Request, base: Option<PathBuf>, row: &table::Row) -> MountRecord {
     let pid = process::pid();
-    Record {
+    MountRecord {
         database: request.database.clone(),
         base,
         mountpoint: request.mountpoint.clone(),

@@ -13,7 +13,7 @@ use super::table::{self, KIND, Row};
 
 /// A mount, as its process wrote it down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct MountRecord {
     /// What is mounted.
     pub database: PathBuf,
     /// The directory that it stands on.
@@ -33,7 +33,7 @@ pub struct Record {
 /// How a mount is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum MountState {
     /// It is served.
     Mounted,
     /// Its process is dead, and the kernel still has it.
@@ -56,7 +56,7 @@ pub struct Mounted {
     /// By which engine.
     pub engine: String,
     /// How it is.
-    pub state: State,
+    pub state: MountState,
 }
 
 /// Where the list lies, in a directory of the user's state.
@@ -64,8 +64,8 @@ pub fn folder(state: &Path) -> PathBuf {
     state.join("mounts")
 }
 
-impl Record {
-    /// Writes the file; it goes away with [`Record::remove`].
+impl MountRecord {
+    /// Writes the file; it goes away with [`MountRecord::remove`].
     pub fn save(&self, folder: &Path) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
@@ -86,7 +86,7 @@ impl Record {
         folder.join(format!("{}.json", self.mount))
     }
 
-    /// Whether the process that wrote this lives.
+    /// Returns true when the process that wrote this lives.
     pub fn is_alive(&self) -> bool {
         started(self.pid) == Some(self.started)
     }
@@ -125,42 +125,42 @@ pub fn list(folder: Option<&Path>) -> io::Result<Vec<Mounted>> {
         .collect())
 }
 
-fn is_of(row: &Row, record: &Record) -> bool {
+fn is_of(row: &Row, record: &MountRecord) -> bool {
     row.id == record.mount && row.mountpoint == record.mountpoint
 }
 
-fn mounted(row: &Row, record: Option<&Record>) -> Mounted {
+fn mounted(row: &Row, record: Option<&MountRecord>) -> Mounted {
     let state = match record {
-        Some(record) if record.is_alive() || record.engine == "overlay" => State::Mounted,
-        Some(_) => State::Stale,
-        None if is_dead(&row.mountpoint) => State::Stale,
-        None => State::Foreign,
+        Some(record) if record.is_alive() || record.engine == "overlay" => MountState::Mounted,
+        Some(_) => MountState::Stale,
+        None if is_dead(&row.mountpoint) => MountState::Stale,
+        None => MountState::Foreign,
     };
     Mounted {
         database: record.map_or_else(|| row.source.clone(), |record| record.database.clone()),
         base: record.and_then(|record| record.base.clone()),
         mountpoint: row.mountpoint.clone(),
         pid: record
-            .filter(|record| state == State::Mounted && record.pid > 0)
+            .filter(|record| state == MountState::Mounted && record.pid > 0)
             .map(|record| record.pid),
         engine: record.map_or_else(|| "agentfs".to_owned(), |record| record.engine.clone()),
         state,
     }
 }
 
-/// Whether nobody serves what is mounted at a path. What a file is the kernel may remember; how full
+/// Returns true when nobody serves what is mounted at a path. What a file is the kernel may remember; how full
 /// the file system is it always asks.
 pub fn is_dead(mountpoint: &Path) -> bool {
     matches!(rustix::fs::statfs(mountpoint), Err(rustix::io::Errno::NOTCONN))
 }
 
 /// The records of a folder; what is no record is left alone.
-pub fn read(folder: &Path) -> Vec<(PathBuf, Record)> {
+pub fn read(folder: &Path) -> Vec<(PathBuf, MountRecord)> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let json = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
     json.filter_map(|path| read_file(&path).map(|record| (path, record))).collect()
 }
 
-fn read_file(path: &Path) -> Option<Record> {
+fn read_file(path: &Path) -> Option<MountRecord> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }

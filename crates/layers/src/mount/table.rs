@@ -24,7 +24,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether this mount is still there: somebody may have taken it away, and mounted something else, which may even
+    /// Returns true when this mount is still there: somebody may have taken it away, and mounted something else, which may even
     /// have got its number.
     pub fn is_there(&self) -> bool {
         at(&self.mountpoint).is_ok_and(|now| now.as_ref() == Some(self))

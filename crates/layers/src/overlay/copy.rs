@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::stack::Stack;
 use super::upper::Attribute;
 use crate::RelPath;
-use crate::change::{Entry, Layer, LayerError, Meta, Node};
+use crate::change::{Layer, LayerEntry, LayerError, Meta, Node};
 
 /// Writes what a stack holds into an empty directory, as one layer. Whiteouts and opaque
 /// directories stay what they are.
@@ -26,7 +26,7 @@ pub fn flatten(stack: &Stack, to: &Path) -> Result<(), LayerError> {
         copy.entry(entry).map_err(|source| failed(to, &entry.path, source))?;
     }
     // Times last, and children before parents: writing into a directory changes its own.
-    for Entry { path, node } in entries.iter().rev() {
+    for LayerEntry { path, node } in entries.iter().rev() {
         if let Node::Dir { meta, .. } = node {
             let done = copy.finish_dir(path, *meta);
             done.map_err(|source| failed(to, path, source))?;
@@ -47,7 +47,7 @@ struct Copy<'c> {
 }
 
 impl Copy<'_> {
-    fn entry(&mut self, entry: &Entry) -> io::Result<()> {
+    fn entry(&mut self, entry: &LayerEntry) -> io::Result<()> {
         let (dir, name) = self.place(&entry.path)?;
         match &entry.node {
             Node::Gone => Ok(fs::mknodat(&dir, name, FileType::CharacterDevice, Mode::empty(), 0)?),

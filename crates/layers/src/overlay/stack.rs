@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::upper::{Attribute, Said, Upper};
 use crate::RelPath;
-use crate::change::{Entry, Layer, LayerError, Listing, Node};
+use crate::change::{Layer, LayerEntry, LayerError, Listing, Node};
 
 /// Layers over a base, the topmost first.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ fn missing(path: &RelPath) -> LayerError {
 }
 
 impl Layer for Stack {
-    fn entries(&self) -> Result<Vec<Entry>, LayerError> {
+    fn entries(&self) -> Result<Vec<LayerEntry>, LayerError> {
         self.listing().map(|listing| listing.entries)
     }
 
@@ -171,7 +171,7 @@ impl Layer for Stack {
                 if matches!(node, Node::Dir { .. }) {
                     todo.push(Merged { path: full, layers });
                 }
-                found.entries.push(Entry { path, node });
+                found.entries.push(LayerEntry { path, node });
             }
         }
         found.entries.sort_by(|one, other| one.path.cmp(&other.path));

@@ -105,7 +105,7 @@ impl Upper {
         Ok(names.map_err(failed)?.into_iter().filter_map(of_the_user).collect())
     }
 
-    /// Whether the kernel marked an entry as copied from below.
+    /// Returns true when the kernel marked an entry as copied from below.
     pub(super) fn is_copy(&self, path: &Path) -> Result<bool, LayerError> {
         let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
         let failed = self.failed(path);

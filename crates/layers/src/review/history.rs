@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::error::ReviewError;
 use crate::apply::{ApplyError, Journal, Status};
-use crate::session::{Record, Session};
+use crate::session::{LayerSession, SessionRecord};
 
 /// One event in the life of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ impl Event {
 }
 
 /// Returns the history of a session, the oldest event first.
-pub fn history(session: &Session) -> Result<Vec<Event>, ReviewError> {
+pub fn history(session: &LayerSession) -> Result<Vec<Event>, ReviewError> {
     let mut events = events(session.record());
     for journal in Journal::list(&session.applied_dir())? {
         events.extend(applies(&journal)?);
@@ -45,7 +45,7 @@ pub fn history(session: &Session) -> Result<Vec<Event>, ReviewError> {
     Ok(events)
 }
 
-fn events(record: &Record) -> Vec<Event> {
+fn events(record: &SessionRecord) -> Vec<Event> {
     let what = if record.parent.is_some() { "fork" } else { "begin" };
     let origin = record.parent.clone().unwrap_or_else(|| record.name.clone());
     let first = Event::new(record.created, what, origin);

@@ -7,21 +7,23 @@ use crate::apply::{self, ApplyError, Base, Journal, Target};
 use crate::diff::{Change, Changes, View, compare};
 use crate::git::{self, Repository, Sorted};
 use crate::host::HostTree;
-use crate::session::{BaseRecord, Freeze, Lock, Session, SessionError, State, Still};
+use crate::session::{
+    BaseRecord, Freeze, FrozenSession, LayerSession, Lock, RunState, SessionError,
+};
 use crate::{Layer, RelPath};
 
 /// A session that is open for review.
 pub struct Review {
-    pub(super) session: Session,
+    pub(super) session: LayerSession,
     /// Held when nothing runs in the session.
     pub(super) lock: Option<Lock>,
     /// Held while the processes of the session are frozen.
-    still: Option<Still>,
+    still: Option<FrozenSession>,
 }
 
 impl Review {
     /// Opens a session. A run that was killed is brought to its end first.
-    pub fn open(mut session: Session) -> Result<Self, ReviewError> {
+    pub fn open(mut session: LayerSession) -> Result<Self, ReviewError> {
         let lock = match session.lock() {
             Ok(lock) => Some(lock),
             Err(SessionError::Busy { .. } | SessionError::Held { .. }) => None,
@@ -46,7 +48,7 @@ impl Review {
     pub(super) fn stopped(&self) -> Result<&Lock, ReviewError> {
         let name = || self.name().to_owned();
         self.lock.as_ref().ok_or_else(|| match self.session.state() {
-            State::Held(_) => ReviewError::Up(name()),
+            RunState::Held(_) => ReviewError::Up(name()),
             _ => ReviewError::Running(name()),
         })
     }
@@ -130,7 +132,7 @@ impl Review {
 }
 
 /// Opens the directory on the host that a root of a session lies over.
-pub(super) fn open_base(session: &Session, root: usize) -> Result<HostTree, ReviewError> {
+pub(super) fn open_base(session: &LayerSession, root: usize) -> Result<HostTree, ReviewError> {
     let path = session.base_dir(root)?;
     let opened = HostTree::open(path);
     opened.map_err(|source| ReviewError::Root { path: path.to_path_buf(), source })

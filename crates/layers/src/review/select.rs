@@ -42,7 +42,7 @@ impl Selected {
     }
 
     /// Returns true when no path was named.
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.all
     }
 

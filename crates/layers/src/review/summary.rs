@@ -10,7 +10,7 @@ use super::open::open_base;
 use crate::apply::Journal;
 use crate::diff::{Change, Count, Side, View, compare};
 use crate::git;
-use crate::session::Session;
+use crate::session::LayerSession;
 
 /// Size of a session's changes, and the files among them that run code later.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Summary {
     };
 
     /// Sums up the changes of a session.
-    pub fn of(session: &Session) -> Result<Self, ReviewError> {
+    pub fn of(session: &LayerSession) -> Result<Self, ReviewError> {
         let mut summary = Self::default();
         let interrupted = Journal::interrupted(&session.applied_dir()).ok().flatten();
         for number in 0..session.record().roots.len() {

@@ -2,17 +2,17 @@
 
 use super::summary::Summary;
 use crate::apply::{Journal, Status};
-use crate::session::Session;
+use crate::session::LayerSession;
 
 /// Describes the work that would be lost with a session: changes that were not applied, the originals
 /// of an interrupted apply, snapshots.
-pub fn unapplied(session: &Session) -> Option<String> {
+pub fn unapplied(session: &LayerSession) -> Option<String> {
     let parts = [changes(session), interrupted(session), snapshots(session)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn changes(session: &Session) -> Option<String> {
+fn changes(session: &LayerSession) -> Option<String> {
     match Summary::of(session) {
         Ok(summary) if summary.is_empty() && summary.dirs == 0 && !summary.truncated => None,
         Ok(summary) => Some(summary.to_string()),
@@ -21,7 +21,7 @@ fn changes(session: &Session) -> Option<String> {
     }
 }
 
-fn interrupted(session: &Session) -> Option<String> {
+fn interrupted(session: &LayerSession) -> Option<String> {
     let is_done = |journal: &Journal| matches!(journal.status, Status::Applied | Status::Undone);
     match Journal::list(&session.applied_dir()) {
         Ok(journals) if journals.iter().all(is_done) => None,
@@ -33,7 +33,7 @@ fn interrupted(session: &Session) -> Option<String> {
     }
 }
 
-fn snapshots(session: &Session) -> Option<String> {
+fn snapshots(session: &LayerSession) -> Option<String> {
     match session.record().snapshots.len() {
         0 => None,
         1 => Some("1 snapshot".into()),

@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::lock::{self, Lock};
-use super::opened::Session;
-use super::record::{Engine, LayerId, Root, RootKind};
-use super::store::Sessions;
+use super::opened::LayerSession;
+use super::record::{LayerEngine, LayerId, Root, RootKind};
+use super::store::LayerSessions;
 use crate::change::LayerError;
 use crate::database;
 use crate::mount::{self, Access, Detach, Holder, MountError, Request, table};
 use crate::tree::Moved;
 
-/// How long a database may take to come to rest.
+/// Limit for a database to come to rest.
 const REST: Duration = Duration::from_secs(60);
-/// How long the daemon may take to notice that its mount is gone.
+/// Limit for the daemon to notice that its mount is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-impl Session {
+impl LayerSession {
     /// Serves root number `root` on a directory of the session until this process ends or the run
     /// does, and returns that directory. The caller must have a single thread.
     pub fn serve(&self, root: usize) -> Result<PathBuf, SessionError> {
@@ -45,10 +45,10 @@ impl Session {
 
     /// Ends what serves the session's roots, also what a killed run left, and waits until their
     /// databases are at rest. Returns who still had them mounted elsewhere and was cut off.
-    pub fn stop_serving(&self) -> Result<Vec<Holder>, SessionError> {
+    pub(crate) fn stop_serving(&self) -> Result<Vec<Holder>, SessionError> {
         let mut cut_off = Vec::new();
         for (number, root) in self.record().roots.iter().enumerate() {
-            if root.kind != RootKind::Dir || self.record().engine != Engine::Agentfs {
+            if root.kind != RootKind::Dir || self.record().engine != LayerEngine::Agentfs {
                 continue;
             }
             let at = self.mountpoint(number);
@@ -91,7 +91,7 @@ impl Session {
     }
 
     fn databases(&self) -> impl Iterator<Item = &Root> {
-        let agentfs = self.record().engine == Engine::Agentfs;
+        let agentfs = self.record().engine == LayerEngine::Agentfs;
         self.record().roots.iter().filter(move |root| agentfs && root.kind == RootKind::Dir)
     }
 
@@ -151,7 +151,7 @@ impl Session {
     }
 }
 
-impl Sessions {
+impl LayerSessions {
     /// Takes away mounts of sessions in which nothing runs: what a killed run left, if its daemon did
     /// not do so.
     pub fn clear_mounts(&self) {

@@ -1,4 +1,4 @@
-//! What the base's files were when they were first changed: the ancestor of a merge.
+//! The base's files as they were before their first change: the ancestor of a merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,8 +16,8 @@ use super::text;
 use crate::RelPath;
 use crate::apply::Remember;
 use crate::change::{LayerError, Listing};
-use crate::diff::{Digest, MAX_GONE, Origin, Past, Record};
-use crate::host::{Found, HostTree, Kind, is_absent, is_out_of_reach};
+use crate::diff::{Digest, MAX_GONE, Origin, Origins, Past};
+use crate::host::{HostEntry, HostTree, Kind, is_absent, is_out_of_reach};
 
 /// Text up to this size is kept, so that it can be merged.
 const KEPT: u64 = 1 << 20;
@@ -202,7 +202,7 @@ impl BaseRecord {
     }
 
     /// Returns true for a file that an apply wrote while the session ran.
-    fn is_ours(&self, path: &RelPath, found: &Found) -> bool {
+    fn is_ours(&self, path: &RelPath, found: &HostEntry) -> bool {
         let known = self.states.get(path.as_path());
         matches!(known, Some(Origin::There(past)) if past.stamp == found.stamp)
     }
@@ -247,7 +247,12 @@ impl BaseRecord {
 
     /// Describes a path with its content. A file that this user cannot read, or that goes at this
     /// moment, is known by its inode and its times.
-    fn keep(&self, host: &HostTree, path: &RelPath, found: &Found) -> Result<Origin, SessionError> {
+    fn keep(
+        &self,
+        host: &HostTree,
+        path: &RelPath,
+        found: &HostEntry,
+    ) -> Result<Origin, SessionError> {
         if found.kind == Kind::File && host.open_file(path).is_err() {
             return Ok(past(found, None));
         }
@@ -280,7 +285,7 @@ impl BaseRecord {
         Ok(past(found, Some(digest)))
     }
 
-    /// Where bytes are kept.
+    /// Returns the file that keeps bytes.
     fn file(&self, digest: Digest) -> PathBuf {
         use std::fmt::Write as _;
         let name = digest.0.iter().fold(String::new(), |mut name, byte| {
@@ -292,27 +297,27 @@ impl BaseRecord {
     }
 }
 
-fn past(found: &Found, digest: Option<Digest>) -> Origin {
+fn past(found: &HostEntry, digest: Option<Digest>) -> Origin {
     let (kind, stamp, executable) = (found.kind, found.stamp, found.is_executable());
     Origin::There(Past { kind, stamp, executable, digest })
 }
 
 /// The times of a directory change with its entries, which are looked at by themselves.
-fn is_newer(found: &Found, since: (i64, u32)) -> bool {
+fn is_newer(found: &HostEntry, since: (i64, u32)) -> bool {
     found.kind != Kind::Dir && found.stamp.ctime > since
 }
 
-/// Whether a name may have gone from its directory since. Where the directory is not there either,
+/// Returns true when a name may have gone from its directory since. Where the directory is not there either,
 /// that is looked at by itself.
 fn is_dir_newer(host: &HostTree, path: &RelPath, since: (i64, u32)) -> io::Result<bool> {
     match host.parent(path) {
-        Ok((dir, _)) => Ok(Found::from(rustix::fs::fstat(&dir)?).stamp.ctime > since),
+        Ok((dir, _)) => Ok(HostEntry::from(rustix::fs::fstat(&dir)?).stamp.ctime > since),
         Err(error) if is_absent(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-impl Record for BaseRecord {
+impl Origins for BaseRecord {
     fn origin(&self, path: &RelPath) -> Result<Origin, LayerError> {
         Ok(self.states.get(path.as_path()).cloned().unwrap_or(Origin::Unknown))
     }
@@ -345,7 +350,7 @@ impl Remember for BaseRecord {
             let failed = |source| LayerError::Io { path: file.clone(), source };
             let made = disk::private_dir(&self.dir.join("bytes"));
             made.map_err(|error| failed(io::Error::other(error)))?;
-            // Not made durable one by one: whoever reads them compares them with their name.
+            // Not made durable one by one: a reader compares them with their name.
             let size = fs::metadata(&file).map_or(u64::MAX, |meta| meta.len());
             if size != bytes.len() as u64 {
                 fs::write(&file, bytes).map_err(failed)?;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{SessionError, cannot};
 use super::text;
 use crate::RelPath;
-use crate::host::{Found, HostTree, Kind, Stamp};
+use crate::host::{HostEntry, HostTree, Kind, Stamp};
 
 /// The cost of listing a base. Of the directories beyond it, only those with changes on record are noted.
 const LIST: Budget = Budget { time: Duration::from_millis(30), entries: 500_000 };
@@ -67,7 +67,7 @@ pub(super) fn list(root: &Path) -> Option<(Dirs, Extent)> {
 }
 
 fn stamp(tree: &HostTree) -> Option<Stamp> {
-    Some(Found::from(fstat(tree.root()).ok()?).stamp)
+    Some(HostEntry::from(fstat(tree.root()).ok()?).stamp)
 }
 
 struct Lister {
@@ -137,7 +137,7 @@ impl<'h> Swaps<'h> {
     }
 
     /// Returns true when an existing entry is another one than was recorded.
-    pub(super) fn is_other(&self, path: &RelPath, found: &Found) -> bool {
+    pub(super) fn is_other(&self, path: &RelPath, found: &HostEntry) -> bool {
         let path = path.as_path();
         let parent = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().unwrap_or_default();

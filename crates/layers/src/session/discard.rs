@@ -9,18 +9,18 @@ use rustix::io::Errno;
 
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::opened::Session;
-use super::record::Engine;
+use super::opened::LayerSession;
+use super::record::LayerEngine;
 use crate::RelPath;
 use crate::change::{Layer, Node};
 use crate::host::HostTree;
 use crate::overlay::Stack;
 
-impl Session {
+impl LayerSession {
     /// Throws away what the layer of root number `root` has at a path and below it.
     pub fn discard(&self, _lock: &Lock, root: usize, path: &RelPath) -> Result<(), SessionError> {
         let place = self.root(root)?;
-        if self.record().engine != Engine::Overlay {
+        if self.record().engine != LayerEngine::Overlay {
             return Err(SessionError::DiscardEngine(self.record().engine));
         }
         self.check_above(root, path)?;
@@ -51,7 +51,7 @@ impl Session {
     }
 }
 
-/// Whether an entry decides what is seen at a path or below it.
+/// Returns true when an entry decides what is seen at a path or below it.
 fn concerns(entry: &RelPath, node: &Node, path: &RelPath) -> bool {
     let hides = !matches!(node, Node::Dir { opaque: false, .. });
     entry.as_path().starts_with(path.as_path())
@@ -81,7 +81,7 @@ fn remove_all(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         Err(error) => return Err(error),
     }
     let inner = match sys::openat(dir, name, DIR, Mode::empty()) {
-        // Closed by whoever made it, who is its owner and so are we.
+        // Closed by its owner, who is the present user.
         Err(Errno::ACCESS) => {
             sys::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
             sys::openat(dir, name, DIR, Mode::empty())?

@@ -9,7 +9,7 @@ use sandbox_linux::replace::{DraftName, Durability, Replace};
 
 use super::error::{SessionError, cannot};
 
-/// Makes a directory that nobody else can look into, and those above it.
+/// Creates a directory that no other user can read, and those above it.
 pub(super) fn private_dir(path: &Path) -> Result<(), SessionError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(cannot("make", path))
@@ -40,7 +40,7 @@ pub(super) fn release(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// A name that sorts by the time of its making and that nobody else makes: nine letters for the
+/// Returns a unique name that sorts by the time of its creation: nine letters for the
 /// time in milliseconds, five by chance.
 pub(super) fn unique() -> Result<String, SessionError> {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

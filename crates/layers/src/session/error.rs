@@ -1,4 +1,4 @@
-//! What can go wrong with a session.
+//! Errors of sessions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::change::LayerError;
 use crate::database::CreateError;
 use crate::mount::MountError;
 
-/// Why something cannot be done with a session.
+/// Failure to work on a session.
 #[derive(Debug, Error)]
 pub enum SessionError {
     /// The file system refused.
     #[error("cannot {what} `{}`", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// With what.
         path: PathBuf,
-        /// Why it failed.
+        /// Reason.
         source: io::Error,
     },
     /// The record makes no sense.
@@ -30,7 +30,7 @@ pub enum SessionError {
     Record {
         /// The file.
         path: PathBuf,
-        /// Where it stops making sense.
+        /// Position of the error.
         source: serde_json::Error,
     },
     /// Written by another version of this program.
@@ -38,9 +38,9 @@ pub enum SessionError {
     Version {
         /// Its name.
         name: String,
-        /// What it has.
+        /// Its format.
         found: u32,
-        /// What is known here.
+        /// Format of this version.
         known: u32,
     },
     /// Nothing by that name.
@@ -52,9 +52,9 @@ pub enum SessionError {
     /// The name means several.
     #[error("`{name}` can mean {}", .matches.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// What it can mean: names with ids.
+        /// Sessions that match: names with ids.
         matches: Vec<String>,
     },
     /// The name is in use.
@@ -65,7 +65,7 @@ pub enum SessionError {
     NoSnapshot {
         /// The session.
         session: String,
-        /// What was asked for.
+        /// The name that was given.
         name: String,
     },
     /// The name of the snapshot is in use.
@@ -74,12 +74,12 @@ pub enum SessionError {
     /// The name cannot be used.
     #[error("`{0}` cannot be a name")]
     Name(String),
-    /// Somebody works in it.
+    /// A process uses it.
     #[error("the session `{name}` is in use{}", .pid.map_or_else(String::new, |pid| format!(" by process {pid}")))]
     Busy {
         /// Its name.
         name: String,
-        /// Who holds it, if that is known.
+        /// The process, if it is known.
         pid: Option<i32>,
     },
     /// A container works in it.
@@ -115,7 +115,7 @@ pub enum SessionError {
     DiscardSnapshot(PathBuf),
     /// Only whole sessions of this engine can be thrown away.
     #[error("single paths of the engine {0} cannot be thrown away by this version")]
-    DiscardEngine(super::record::Engine),
+    DiscardEngine(super::record::LayerEngine),
     /// A database cannot be made.
     #[error(transparent)]
     Create(#[from] CreateError),

@@ -1,14 +1,14 @@
-//! Which session is meant.
+//! Selection of a session by directory and name.
 
 use std::path::{Path, PathBuf};
 
 use super::error::{SessionError, Unusable};
-use super::opened::Session;
+use super::opened::LayerSession;
 
-/// What the user said about the session.
+/// Directory and name by which a session is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// Where the user stands. Sessions of this directory, or of one above it, come first.
+    /// The working directory. Sessions of this directory, or of one above it, come first.
     pub directory: PathBuf,
     /// A name, an id, or the beginning of one; nothing means the latest one here.
     pub name: Option<String>,
@@ -26,7 +26,7 @@ impl Selector {
     }
 }
 
-/// Whether a word can be a name: it must survive a shell, a path and a terminal.
+/// Returns true when a word can be a name: it must survive a shell, a path and a terminal.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     name.len() <= 64
@@ -35,7 +35,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// `project-1`, or the first number after it that is free.
-pub(super) fn default_name(project: &Path, taken: &[Session]) -> String {
+pub(super) fn default_name(project: &Path, taken: &[LayerSession]) -> String {
     let base = project.file_name().unwrap_or_default().to_string_lossy();
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let base: String = base.chars().map(plain).take(48).collect();
@@ -47,21 +47,22 @@ pub(super) fn default_name(project: &Path, taken: &[Session]) -> String {
     format!("{base}-{number}")
 }
 
-/// The session that is meant, of all there are.
+/// Returns the selected session.
 pub(super) fn choose(
-    sessions: Vec<Session>,
+    sessions: Vec<LayerSession>,
     unusable: Vec<Unusable>,
     selector: &Selector,
-) -> Result<Session, SessionError> {
+) -> Result<LayerSession, SessionError> {
     let Some(name) = &selector.name else {
         return latest(sessions, unusable, &selector.directory);
     };
-    let here = |session: &Session| selector.directory.starts_with(&session.record().project);
-    let exact = |session: &Session| session.record().name == *name || session.record().id == *name;
-    let begins = |session: &Session| {
+    let here = |session: &LayerSession| selector.directory.starts_with(&session.record().project);
+    let exact =
+        |session: &LayerSession| session.record().name == *name || session.record().id == *name;
+    let begins = |session: &LayerSession| {
         session.record().name.starts_with(name.as_str()) || session.record().id.starts_with(name)
     };
-    let steps: [&dyn Fn(&Session) -> bool; 4] = [
+    let steps: [&dyn Fn(&LayerSession) -> bool; 4] = [
         &|session| here(session) && exact(session),
         &exact,
         &|session| here(session) && begins(session),
@@ -73,7 +74,7 @@ pub(super) fn choose(
     };
     let mut blocking = unusable.into_iter().find(is_it);
     for (number, step) in steps.into_iter().enumerate() {
-        let found: Vec<&Session> = sessions.iter().filter(|session| step(session)).collect();
+        let found: Vec<&LayerSession> = sessions.iter().filter(|session| step(session)).collect();
         // The beginning of another's name does not stand for it.
         if let Some(one) = blocking.take_if(|_| number > 0) {
             return Err(one.error);
@@ -90,10 +91,10 @@ pub(super) fn choose(
 /// The nearest project first, then the latest use. A record that cannot be read may be the latest
 /// one, so that the session has to be named.
 fn latest(
-    sessions: Vec<Session>,
+    sessions: Vec<LayerSession>,
     unusable: Vec<Unusable>,
     directory: &Path,
-) -> Result<Session, SessionError> {
+) -> Result<LayerSession, SessionError> {
     let here = sessions
         .into_iter()
         .filter(|session| directory.starts_with(&session.record().project))
@@ -113,8 +114,8 @@ fn latest(
     }
 }
 
-fn ambiguous(name: &str, found: &[&Session]) -> SessionError {
+fn ambiguous(name: &str, found: &[&LayerSession]) -> SessionError {
     let tell =
-        |session: &&Session| format!("`{}` ({})", session.record().name, session.record().id);
+        |session: &&LayerSession| format!("`{}` ({})", session.record().name, session.record().id);
     SessionError::Ambiguous { name: name.into(), matches: found.iter().map(tell).collect() }
 }

@@ -1,5 +1,5 @@
-//! A session in the hands of somebody who outlives the process that gave it away: a container has it
-//! mounted, and its engine may start that one at any time. No lock says so, but the record does.
+//! A session that is used by a container, which outlives the process that created it: the container has
+//! it mounted, and its engine may start it at any time. No lock says so, but the record does.
 
 use std::any::Any;
 use std::fs;
@@ -10,7 +10,7 @@ use sandbox_linux::freeze;
 
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::opened::{Session, State};
+use super::opened::{LayerSession, RunState};
 
 /// Processes that are held still until this is dropped.
 pub type Frozen = Box<dyn Any>;
@@ -18,8 +18,8 @@ pub type Frozen = Box<dyn Any>;
 /// Holds what a holder runs still.
 pub type Freeze<'f> = &'f dyn Fn(&str) -> io::Result<Frozen>;
 
-impl Session {
-    /// Leaves the session in the hands of a holder: until that one is released, nobody else gets its
+impl LayerSession {
+    /// Leaves the session in the hands of a holder: until that one is released, no other process gets its
     /// lock.
     pub fn hand_over(&mut self, _lock: Lock, holder: &str) -> Result<(), SessionError> {
         self.update(|record| record.holder = Some(holder.to_owned()))
@@ -39,7 +39,7 @@ impl Session {
         self.finish(&lock, None)
     }
 
-    /// Whether a holder's overlay left something in the work directory of root number `root` that we
+    /// Returns true when a holder's overlay left something in the work directory of root number `root` that we
     /// cannot remove: root's keeps a whiteout there, which the next mount takes away.
     pub fn leaves_behind(&self, root: usize) -> bool {
         let own = self.work(root).join("work");
@@ -49,9 +49,9 @@ impl Session {
     /// Holds whatever runs in the session still: a holder's by `freeze`.
     pub(super) fn freeze(&self, freeze: Freeze<'_>) -> Result<Frozen, SessionError> {
         let frozen = match self.state() {
-            State::Running(pid) => freeze::freeze(pid).map(|frozen| Box::new(frozen) as Frozen),
-            State::Held(holder) => freeze(&holder),
-            State::Stopped | State::Killed => return Err(self.busy()),
+            RunState::Running(pid) => freeze::freeze(pid).map(|frozen| Box::new(frozen) as Frozen),
+            RunState::Held(holder) => freeze(&holder),
+            RunState::Stopped | RunState::Killed => return Err(self.busy()),
         };
         frozen.map_err(cannot("hold still", self.dir()))
     }

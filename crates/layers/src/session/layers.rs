@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::disk;
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::record::{Engine, LayerId, RootKind};
+use super::record::{LayerEngine, LayerId, RootKind};
 use crate::database;
 
 /// `DATA/layers`.
@@ -37,7 +37,7 @@ impl Layers {
         Lock::take(&dir.join("lock"))
     }
 
-    /// Where one layer lies.
+    /// Returns the directory of a layer.
     pub(super) fn dir(&self, id: &LayerId) -> PathBuf {
         self.dir.join(&id.0)
     }
@@ -52,11 +52,11 @@ impl Layers {
         &self,
         base: &Path,
         kind: RootKind,
-        engine: Engine,
+        engine: LayerEngine,
     ) -> Result<LayerId, SessionError> {
         let id = LayerId(disk::unique()?);
         disk::private_dir(&self.dir(&id))?;
-        if (engine, kind) == (Engine::Agentfs, RootKind::Dir) {
+        if (engine, kind) == (LayerEngine::Agentfs, RootKind::Dir) {
             database::create(&self.database(&id), Some(base))?;
             return Ok(id);
         }
@@ -122,7 +122,7 @@ fn copy_dir(from: &Path, to: &Path) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// How many bytes a tree takes on the disk, as far as it can be read.
+/// Returns the bytes that a tree takes on the disk, as far as it can be read.
 pub(super) fn size(dir: &Path) -> u64 {
     let (mut todo, mut bytes) = (vec![dir.to_path_buf()], 0);
     while let Some(dir) = todo.pop() {
@@ -156,7 +156,7 @@ pub(super) fn remove(dir: &Path) -> Result<(), SessionError> {
 }
 
 /// Opens every directory of a tree to its owner, from the top down. An empty one goes at once: what
-/// root's overlay leaves in its work directory cannot be opened by anybody else, nor need it be.
+/// root's overlay leaves in its work directory cannot be opened by another user, nor need it be.
 fn unlock(dir: &Path) -> io::Result<()> {
     let mut todo = vec![dir.to_path_buf()];
     while let Some(dir) = todo.pop() {

@@ -7,11 +7,11 @@ use sandbox_linux::replace::Durability;
 
 use super::dirs::{Dirs, list};
 use super::disk;
-use super::opened::Session;
+use super::opened::LayerSession;
 use super::record::RootKind;
 use crate::host::HostTree;
 
-impl Session {
+impl LayerSession {
     fn dirs_file(&self, root: usize) -> PathBuf {
         self.dir().join("dirs").join(format!("{root}.json"))
     }

@@ -11,27 +11,27 @@ use super::disk;
 use super::error::{SessionError, cannot};
 use super::layers::{self, Layers};
 use super::lock::{self, Lock};
-use super::record::{Engine, FORMAT, Head, LayerId, Record, Root, RootKind};
+use super::record::{FORMAT, Head, LayerEngine, LayerId, Root, RootKind, SessionRecord};
 use crate::change::{Layer, LayerError};
 use crate::database::Database;
 use crate::mount::Holder;
 use crate::overlay::Stack;
 
-/// Whether something runs in a session.
+/// Use of a session at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// By this process.
+pub enum RunState {
+    /// This process runs in it.
     Running(i32),
-    /// In a container of the session with this id.
+    /// A container of the session with this id uses it.
     Held(String),
-    /// Nothing does.
+    /// Not in use.
     Stopped,
-    /// Nothing does, and the last command did not come to an end of its own.
+    /// Not in use, and the last command was killed.
     Killed,
 }
 
 /// Reads the record of a session. Fails if another version wrote it.
-pub(super) fn read_record(path: &Path) -> Result<Record, SessionError> {
+pub(super) fn read_record(path: &Path) -> Result<SessionRecord, SessionError> {
     let text = fs::read(path).map_err(cannot("read", path))?;
     let damaged = |source| SessionError::Record { path: path.to_path_buf(), source };
     if let Ok(Head { name, format, .. }) = serde_json::from_slice(&text)
@@ -39,7 +39,7 @@ pub(super) fn read_record(path: &Path) -> Result<Record, SessionError> {
     {
         return Err(SessionError::Version { name, found: format, known: FORMAT });
     }
-    let record: Record = serde_json::from_slice(&text).map_err(damaged)?;
+    let record: SessionRecord = serde_json::from_slice(&text).map_err(damaged)?;
     if let Some(layer) = record.layers().find(|layer| !layer.is_plain()) {
         let problem = format!("`{}` is no layer", layer.as_str());
         return Err(damaged(serde::de::Error::custom(problem)));
@@ -49,10 +49,10 @@ pub(super) fn read_record(path: &Path) -> Result<Record, SessionError> {
 
 /// One session.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct LayerSession {
     dir: PathBuf,
     layers: Layers,
-    record: Record,
+    record: SessionRecord,
     cut_off: Option<Box<CutOff>>,
 }
 
@@ -60,8 +60,8 @@ pub struct Session {
 #[derive(Debug, Clone)]
 struct CutOff(Vec<Holder>);
 
-impl Session {
-    pub(super) fn new(dir: PathBuf, layers: Layers, record: Record) -> Self {
+impl LayerSession {
+    pub(super) fn new(dir: PathBuf, layers: Layers, record: SessionRecord) -> Self {
         Self { dir, layers, record, cut_off: None }
     }
 
@@ -75,8 +75,8 @@ impl Session {
         self.cut_off = (!holders.is_empty()).then(|| Box::new(CutOff(holders)));
     }
 
-    /// What was on record when it was opened or last changed through this value.
-    pub fn record(&self) -> &Record {
+    /// Returns the record as it was when the session was opened or last changed through this value.
+    pub fn record(&self) -> &SessionRecord {
         &self.record
     }
 
@@ -84,29 +84,29 @@ impl Session {
         &self.layers
     }
 
-    /// Where it lies.
+    /// Returns its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether something runs in it.
-    pub fn state(&self) -> State {
+    /// Returns true when something runs in it.
+    pub fn state(&self) -> RunState {
         match (lock::holder(&self.dir.join("lock")), &self.record.holder) {
-            (_, Some(holder)) => State::Held(holder.clone()),
-            (Some(pid), None) => State::Running(pid),
+            (_, Some(holder)) => RunState::Held(holder.clone()),
+            (Some(pid), None) => RunState::Running(pid),
             (None, None) if self.record.runs.last().is_some_and(|run| run.ended.is_none()) => {
-                State::Killed
+                RunState::Killed
             }
-            (None, None) => State::Stopped,
+            (None, None) => RunState::Stopped,
         }
     }
 
-    /// Takes the session for oneself: for a run, or to take its changes over.
+    /// Locks the session, for a run or an apply.
     pub fn lock(&self) -> Result<Lock, SessionError> {
         self.lock_for(None)
     }
 
-    /// The same for whoever has kept it in use, or nobody.
+    /// Locks the session, which this holder may have kept in use.
     pub(super) fn lock_for(&self, holder: Option<&str>) -> Result<Lock, SessionError> {
         let path = self.dir.join("lock");
         let name = || self.record.name.clone();
@@ -114,7 +114,7 @@ impl Session {
             name: name(),
             pid: lock::holder(&path).filter(|pid| *pid > 0),
         })?;
-        // Since this value was read, somebody may have come and gone.
+        // Since this value was read, another process may have come and gone.
         match read_record(&self.dir.join("session.json"))?.holder {
             Some(other) if Some(other.as_str()) != holder => {
                 Err(SessionError::Held { name: name() })
@@ -123,8 +123,8 @@ impl Session {
         }
     }
 
-    /// Changes the record. Whoever runs in the session and whoever looks after it may both do so.
-    pub fn update(&mut self, change: impl FnOnce(&mut Record)) -> Result<(), SessionError> {
+    /// Changes the record. A run in the session and a command beside it may both do so.
+    pub fn update(&mut self, change: impl FnOnce(&mut SessionRecord)) -> Result<(), SessionError> {
         let _writing = Lock::take(&self.dir.join("record.lock"))?;
         self.record = read_record(&self.dir.join("session.json"))?;
         change(&mut self.record);
@@ -143,10 +143,10 @@ impl Session {
         self.record.roots.get(root).ok_or_else(|| SessionError::Root { name: name(), root })
     }
 
-    /// What root number `root` holds on top of its base.
+    /// Opens the layer of root number `root`.
     pub fn layer(&self, root: usize) -> Result<Box<dyn Layer>, SessionError> {
         let root = self.root(root)?;
-        if (self.record.engine, root.kind) == (Engine::Agentfs, RootKind::Dir) {
+        if (self.record.engine, root.kind) == (LayerEngine::Agentfs, RootKind::Dir) {
             return Ok(Box::new(Database::open(&self.top_database(root))?));
         }
         let uppers = self.uppers(root);
@@ -155,13 +155,13 @@ impl Session {
         Ok(Box::new(stack.map_err(|source| LayerError::Io { path, source })?))
     }
 
-    /// Whether nothing at all has ever been changed in it.
+    /// Returns true when nothing at all has ever been changed in it.
     pub fn is_untouched(&self) -> bool {
         let is_empty = |layer: &LayerId| {
             fs::read_dir(self.layers.upper(layer)).is_ok_and(|mut entries| entries.next().is_none())
         };
         let files = self.record.roots.iter().any(|root| root.kind == RootKind::File);
-        self.record.engine == Engine::Overlay && !files && self.record.layers().all(is_empty)
+        self.record.engine == LayerEngine::Overlay && !files && self.record.layers().all(is_empty)
     }
 
     /// Throws all changes away: each root goes on with one empty layer. Snapshots stay.
@@ -184,37 +184,41 @@ impl Session {
         root.stack.iter().map(|layer| self.layers.upper(layer)).collect()
     }
 
-    /// How many bytes the layers of the session take on the disk, shared ones included.
+    /// Returns the bytes that the layers of the session take on the disk, shared ones included.
     pub fn size(&self) -> u64 {
         let layers: BTreeSet<&LayerId> = self.record.layers().collect();
         layers.into_iter().map(|layer| layers::size(&self.layers.dir(layer))).sum()
     }
 
     /// The directory on the host that the paths of root number `root` are relative to.
-    pub fn base_dir(&self, root: usize) -> Result<&Path, SessionError> {
+    pub(crate) fn base_dir(&self, root: usize) -> Result<&Path, SessionError> {
         Ok(self.root(root)?.base())
     }
 
-    /// What the changed files of root number `root` were when they were first changed.
-    pub fn base_record(&self, root: usize) -> Result<BaseRecord, SessionError> {
+    /// Returns the record of the base of root number `root`.
+    pub(crate) fn base_record(&self, root: usize) -> Result<BaseRecord, SessionError> {
         let mut record = self.recorded(root)?;
         self.recover(root, &mut record)?;
         Ok(record)
     }
 
-    /// The same, as it stands on the disk.
+    /// Reads the record of the base of root number `root` from the disk.
     pub(super) fn recorded(&self, root: usize) -> Result<BaseRecord, SessionError> {
         self.root(root)?;
         BaseRecord::read(&self.dir.join("base"), root)
     }
 
     /// Keeps what is known of the base of root number `root`.
-    pub fn save_base_record(&self, root: usize, record: &BaseRecord) -> Result<(), SessionError> {
+    pub(crate) fn save_base_record(
+        &self,
+        root: usize,
+        record: &BaseRecord,
+    ) -> Result<(), SessionError> {
         self.root(root)?;
         record.write(root)
     }
 
-    /// Where the changes that were taken over are kept, one directory for each time.
+    /// Returns the directory of the journals, one for each apply.
     pub fn applied_dir(&self) -> PathBuf {
         self.dir.join("applied")
     }

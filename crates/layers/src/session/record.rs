@@ -1,4 +1,4 @@
-//! What is written down about a session.
+//! The record of a session on disk.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ pub(super) const FORMAT: u32 = 1;
 
 /// `session.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct SessionRecord {
     /// The format of this record.
     pub format: u32,
     /// Short, unique, and sorted by the time of its making.
     pub id: String,
-    /// What the user calls it.
+    /// Its name.
     pub name: String,
     /// The working directory that it is about.
     #[serde(with = "super::text")]
     pub project: PathBuf,
-    /// Who makes its layers.
-    pub engine: Engine,
+    /// Engine of its layers.
+    pub engine: LayerEngine,
     /// Seconds since the epoch.
     pub created: u64,
     /// The places whose changes it keeps.
@@ -30,7 +30,7 @@ pub struct Record {
     pub runs: Vec<Run>,
     /// Points to go back to, the latest last.
     pub snapshots: Vec<Snapshot>,
-    /// Who keeps it in use without a process that holds its lock: the id of a session whose
+    /// Holder that keeps it in use without a process that holds its lock: the id of a session whose
     /// container has it mounted, and may be started at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
@@ -39,8 +39,8 @@ pub struct Record {
     pub parent: Option<String>,
 }
 
-impl Record {
-    /// When something last happened in it.
+impl SessionRecord {
+    /// Returns the time of its last use.
     pub fn last_used(&self) -> u64 {
         let runs = self.runs.iter().map(|run| run.ended.unwrap_or(run.started.0.unsigned_abs()));
         runs.chain([self.created]).max().unwrap_or(self.created)
@@ -70,17 +70,17 @@ impl Head {
     }
 }
 
-/// Who makes a session's layers.
+/// Engine that makes a session's layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Engine {
+pub enum LayerEngine {
     /// The kernel's overlayfs, mounted in the sandbox's own namespaces.
     Overlay,
     /// An AgentFS database, served by FUSE.
     Agentfs,
 }
 
-impl fmt::Display for Engine {
+impl fmt::Display for LayerEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Overlay => "overlay",
@@ -95,7 +95,7 @@ pub struct Root {
     /// The path, absolute and free of symlinks.
     #[serde(with = "super::text")]
     pub path: PathBuf,
-    /// What it is.
+    /// Its type.
     pub kind: RootKind,
     /// Its layers, the lowest first; the last is written.
     pub stack: Vec<LayerId>,
@@ -112,7 +112,7 @@ impl Root {
     }
 }
 
-/// What a root is.
+/// Type of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RootKind {
@@ -133,7 +133,7 @@ impl LayerId {
         &self.0
     }
 
-    /// Whether it is a name that this program makes: a record is never a way to somewhere else.
+    /// Returns true when it is a name that this program makes: a record is never a way to somewhere else.
     pub(super) fn is_plain(&self) -> bool {
         !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_alphanumeric())
     }
@@ -144,11 +144,11 @@ impl LayerId {
 pub struct Run {
     /// The program's name, without arguments: those may hold secrets.
     pub program: String,
-    /// When, by the clock that files are stamped with: seconds and nanoseconds since the epoch.
+    /// Time of its start, by the clock that files are stamped with: seconds and nanoseconds since the epoch.
     pub started: (i64, u32),
     /// The process beside the sandbox.
     pub pid: i32,
-    /// When it ended, in seconds since the epoch; missing while it runs, and when it was killed.
+    /// Time of its end, in seconds since the epoch; missing while it runs, and when it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
     /// Its exit code.

@@ -14,11 +14,11 @@ use super::error::{SessionError, cannot};
 use super::holder::{Freeze, Frozen};
 use super::layers;
 use super::lock::Lock;
-use super::opened::Session;
+use super::opened::LayerSession;
 use super::record::{Root, RootKind, Run};
 use crate::RelPath;
-use crate::change::{Entry, LayerError, Node};
-use crate::diff::{Digest, Origin, Past, Record as _};
+use crate::change::{LayerEntry, LayerError, Node};
+use crate::diff::{Digest, Origin, Origins as _, Past};
 use crate::host::{HostTree, Kind, is_absent};
 
 /// Files are stamped with a clock that moves in steps of some milliseconds. What is changed after
@@ -29,7 +29,7 @@ pub fn wait_until_after(instant: (i64, u32)) {
     }
 }
 
-/// What the kernel needs to know to show a root through its layers. Paths are below `data`.
+/// Arguments of the overlay mount of a root. Paths are below `data`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverlayMount {
     /// The data directory.
@@ -42,14 +42,14 @@ pub struct OverlayMount {
     pub work: PathBuf,
 }
 
-/// A running session that is held still until this is dropped.
-pub struct Still {
+/// A running session that is frozen until this is dropped.
+pub struct FrozenSession {
     _frozen: Frozen,
     _lock: Lock,
 }
 
-impl Session {
-    /// Puts a run on record. Whoever begins holds the lock. A run before it that was killed is
+impl LayerSession {
+    /// Puts a run on record. The caller holds the lock. A run before it that was killed is
     /// brought to its end first; what had shifted under that one is returned.
     ///
     /// `started` is an instant before anything of the base was looked at; see [`wait_until_after`].
@@ -81,7 +81,7 @@ impl Session {
         Ok(shifted)
     }
 
-    /// Ends the run that [`Session::begin`] put on record: what its changes stand on is recorded.
+    /// Ends the run that [`LayerSession::begin`] put on record: what its changes stand on is recorded.
     /// Returns the host's paths that changed while it ran, of those that it changed too.
     pub fn finish(&mut self, _lock: &Lock, code: Option<u8>) -> Result<Vec<PathBuf>, SessionError> {
         let Some(since) = self.record().runs.last().map(|run| run.started) else {
@@ -129,9 +129,9 @@ impl Session {
     }
 
     /// Holds everything that runs in the session still, and records what its changes so far stand
-    /// on. Whoever has this may take them over: every path of theirs is seen through the session's
+    /// on. The caller may apply them: every path of theirs is seen through the session's
     /// own layer, so that the host's change below it is not seen inside.
-    pub fn hold_still(&self, freeze: Freeze<'_>) -> Result<Still, SessionError> {
+    pub fn hold_still(&self, freeze: Freeze<'_>) -> Result<FrozenSession, SessionError> {
         let lock = Lock::try_take(&self.dir().join("apply.lock"))?.ok_or_else(|| self.busy())?;
         let frozen = self.freeze(freeze)?;
         self.check_moved()?;
@@ -141,7 +141,7 @@ impl Session {
                 self.record_base(number, since)?;
             }
         }
-        Ok(Still { _frozen: frozen, _lock: lock })
+        Ok(FrozenSession { _frozen: frozen, _lock: lock })
     }
 
     /// Makes the session keep these places too.
@@ -176,7 +176,7 @@ impl Session {
     /// Gets root number `root` ready to be mounted by the kernel.
     pub fn overlay_mount(&self, root: usize) -> Result<OverlayMount, SessionError> {
         let work = self.work(root);
-        // What the kernel left in it after a kill is of no use to anybody.
+        // What the kernel left in it after a kill is of no use.
         layers::remove(&work)?;
         disk::private_dir(&work)?;
         let data = self.layers().data().to_path_buf();
@@ -288,7 +288,7 @@ impl Session {
 
 /// Directories that only hold changes and that the host has no more. Where the host has a directory,
 /// its record says nothing about what is below it, and is made again in every run.
-fn lost<'e>(host: &HostTree, entries: &'e [Entry]) -> BTreeSet<&'e Path> {
+fn lost<'e>(host: &HostTree, entries: &'e [LayerEntry]) -> BTreeSet<&'e Path> {
     let is_dir =
         |path: &RelPath| matches!(host.stat(path), Ok(Some(found)) if found.kind == Kind::Dir);
     let through = entries.iter().filter(|entry| !entry.node.hides());
@@ -299,7 +299,7 @@ fn lost<'e>(host: &HostTree, entries: &'e [Entry]) -> BTreeSet<&'e Path> {
 type Likeness = (u64, (i64, u32));
 
 /// Files of the host that the layer has taken away: where files that it moved came from.
-fn moved_from(host: &HostTree, entries: &[Entry]) -> io::Result<HashSet<Likeness>> {
+fn moved_from(host: &HostTree, entries: &[LayerEntry]) -> io::Result<HashSet<Likeness>> {
     let mut moved = HashSet::new();
     for entry in entries.iter().filter(|entry| entry.node == Node::Gone) {
         let found = host.stat(&entry.path)?;
@@ -308,7 +308,7 @@ fn moved_from(host: &HostTree, entries: &[Entry]) -> io::Result<HashSet<Likeness
     Ok(moved)
 }
 
-/// Whether an entry cannot have come from another path.
+/// Returns true when an entry cannot have come from another path.
 fn stayed(node: &Node, moved: &HashSet<Likeness>) -> bool {
     match node {
         Node::Dir { opaque, .. } => !opaque,

@@ -1,4 +1,4 @@
-//! What changed on the host while a command ran over it, as far as a short look can tell.
+//! Changes of the host while a command ran over it, as far as a short scan finds them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use sandbox_linux::walk::{Budget, Enter, Guide, Place, Verdict, walk};
 use super::base::BaseRecord;
 use super::dirs::HEAPS;
 use super::error::{SessionError, cannot};
-use super::opened::Session;
+use super::opened::LayerSession;
 use super::record::RootKind;
 use crate::RelPath;
-use crate::diff::{Origin, Record as _};
-use crate::host::Found;
+use crate::diff::{Origin, Origins as _};
+use crate::host::HostEntry;
 
-/// What the look may cost: as much as the guard's.
+/// Budget of the scan: as much as the guard's.
 const LOOK: Budget = Budget { time: Duration::from_millis(100), entries: 2_000_000 };
 
 /// Paths of the host that changed, and whether there was more than could be looked at.
@@ -28,7 +28,7 @@ pub struct Shifted {
     pub stopped_early: bool,
 }
 
-impl Session {
+impl LayerSession {
     /// Files of the base that changed since the last run began, whether the layer has them or not.
     pub fn shifted(&self) -> Result<Shifted, SessionError> {
         let Some(since) = self.record().runs.last().map(|run| run.started) else {
@@ -62,7 +62,7 @@ impl Ours<'_> {
         let Some(Ok(Origin::There(past))) = below.map(|below| self.record.origin(&below)) else {
             return false;
         };
-        let now = rustix::fs::lstat(path).map(Found::from);
+        let now = rustix::fs::lstat(path).map(HostEntry::from);
         now.is_ok_and(|now| now.stamp == past.stamp)
     }
 }

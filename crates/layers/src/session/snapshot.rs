@@ -12,19 +12,19 @@ use super::error::{SessionError, cannot};
 use super::find;
 use super::holder::Freeze;
 use super::lock::Lock;
-use super::opened::Session;
-use super::record::{Engine, FORMAT, LayerId, Record, Root, RootKind, Snapshot};
-use super::store::Sessions;
+use super::opened::LayerSession;
+use super::record::{FORMAT, LayerEngine, LayerId, Root, RootKind, SessionRecord, Snapshot};
+use super::store::LayerSessions;
 use crate::overlay::{Stack, flatten};
 
 /// A stack that is higher than this is written down as one layer, but for its upper half.
 const HIGHEST: usize = 16;
 
-impl Sessions {
+impl LayerSessions {
     /// Keeps the present state of a session under a name; a number if there is none.
     pub fn snapshot(
         &self,
-        session: &mut Session,
+        session: &mut LayerSession,
         name: Option<&str>,
         freeze: Freeze<'_>,
     ) -> Result<String, SessionError> {
@@ -41,12 +41,12 @@ impl Sessions {
     /// Goes back to a snapshot. The present state is kept as a snapshot too, whose name is returned.
     pub fn restore(
         &self,
-        session: &mut Session,
+        session: &mut LayerSession,
         name: &str,
         lock: &Lock,
     ) -> Result<String, SessionError> {
         session.settle(lock)?;
-        let find = |record: &Record| {
+        let find = |record: &SessionRecord| {
             record.snapshots.iter().rev().find(|snapshot| snapshot.name == name).cloned()
         };
         let Some(old) = find(session.record()) else {
@@ -60,8 +60,8 @@ impl Sessions {
         let stacks = session.stack_up()?;
         let present = Snapshot { name: kept.clone(), taken: sandbox_linux::clock::now(), stacks };
         let back = match session.record().engine {
-            Engine::Overlay => old.stacks.clone(),
-            Engine::Agentfs => session.copies(&old.stacks)?,
+            LayerEngine::Overlay => old.stacks.clone(),
+            LayerEngine::Agentfs => session.copies(&old.stacks)?,
         };
         let mut tops = Vec::new();
         for root in &session.record().roots {
@@ -72,7 +72,7 @@ impl Sessions {
             for (number, (root, top)) in record.roots.iter_mut().zip(tops).enumerate() {
                 // A root that came later had no changes then.
                 root.stack = back.get(number).cloned().unwrap_or_default();
-                if record.engine == Engine::Overlay || root.stack.is_empty() {
+                if record.engine == LayerEngine::Overlay || root.stack.is_empty() {
                     root.stack.push(top);
                 }
             }
@@ -86,10 +86,10 @@ impl Sessions {
     /// Makes a session that goes on from the present state of another.
     pub fn fork(
         &self,
-        session: &mut Session,
+        session: &mut LayerSession,
         name: &str,
         freeze: Freeze<'_>,
-    ) -> Result<Session, SessionError> {
+    ) -> Result<LayerSession, SessionError> {
         let _guard = self.guard()?;
         let project = session.record().project.clone();
         let name = self.free_name(Some(name.to_owned()), &project)?;
@@ -97,12 +97,12 @@ impl Sessions {
         let old = session.record();
         let mut roots = Vec::new();
         for (root, mut stack) in old.roots.iter().zip(stacks) {
-            if old.engine == Engine::Overlay {
+            if old.engine == LayerEngine::Overlay {
                 stack.push(session.layers().create(&root.path, root.kind, old.engine)?);
             }
             roots.push(Root { path: root.path.clone(), kind: root.kind, stack });
         }
-        let record = Record {
+        let record = SessionRecord {
             format: FORMAT,
             id: disk::unique()?,
             name,
@@ -122,7 +122,7 @@ impl Sessions {
     }
 }
 
-impl Session {
+impl LayerSession {
     /// Forgets which paths were hidden and are not any more.
     fn keep_hidden(&self) -> Result<(), SessionError> {
         for (number, root) in self.record().roots.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Session {
                 self.stack_up()
             }
             Err(SessionError::Busy { .. } | SessionError::Held { .. })
-                if self.record().engine == Engine::Overlay =>
+                if self.record().engine == LayerEngine::Overlay =>
             {
                 self.copy_top(freeze)
             }
@@ -153,7 +153,7 @@ impl Session {
 
     /// Puts an empty layer on top of every root, and returns the stacks below.
     fn stack_up(&mut self) -> Result<Vec<Vec<LayerId>>, SessionError> {
-        if self.record().engine == Engine::Agentfs {
+        if self.record().engine == LayerEngine::Agentfs {
             let present: Vec<_> =
                 self.record().roots.iter().map(|root| root.stack.clone()).collect();
             return self.copies(&present);
@@ -194,7 +194,7 @@ impl Session {
     fn keep_low(&mut self) -> Result<(), SessionError> {
         let mut lower = Vec::new();
         for root in &self.record().roots {
-            if root.stack.len() <= HIGHEST || self.record().engine != Engine::Overlay {
+            if root.stack.len() <= HIGHEST || self.record().engine != LayerEngine::Overlay {
                 lower.push(None);
                 continue;
             }
@@ -220,7 +220,7 @@ impl Session {
 }
 
 /// A name that no snapshot of the session has.
-fn free_snapshot(record: &Record, name: Option<&str>) -> Result<String, SessionError> {
+fn free_snapshot(record: &SessionRecord, name: Option<&str>) -> Result<String, SessionError> {
     let taken = |name: &str| record.snapshots.iter().any(|snapshot| snapshot.name == name);
     match name {
         Some(name) if !find::is_name(name) => Err(SessionError::Name(name.to_owned())),
@@ -237,7 +237,7 @@ fn free_snapshot(record: &Record, name: Option<&str>) -> Result<String, SessionE
 }
 
 /// The fork's changes stand on the same base.
-fn copy_base(from: &Session, to: &Session) -> Result<(), SessionError> {
+fn copy_base(from: &LayerSession, to: &LayerSession) -> Result<(), SessionError> {
     let (from, to) = (from.dir().join("base"), to.dir().join("base"));
     if !from.try_exists().unwrap_or(false) {
         return Ok(());

@@ -12,33 +12,33 @@ use super::error::{SessionError, Unusable, cannot};
 use super::find::{self, Selector};
 use super::layers::{self, Layers};
 use super::lock::Lock;
-use super::opened::{Session, read_record};
-use super::record::{Engine, FORMAT, Head, LayerId, Record, Root, RootKind};
+use super::opened::{LayerSession, read_record};
+use super::record::{FORMAT, Head, LayerEngine, LayerId, Root, RootKind, SessionRecord};
 
 /// The sessions of a user.
 #[derive(Debug, Clone)]
-pub struct Sessions {
+pub struct LayerSessions {
     data: PathBuf,
     layers: Layers,
 }
 
-/// What a new session is to be.
+/// Settings of a new session.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// What the user calls it; nothing for a name after the project.
+    /// Its name; nothing for a name after the project.
     pub name: Option<String>,
     /// The working directory, absolute and free of symlinks.
     pub project: PathBuf,
-    /// Who makes its layers.
-    pub engine: Engine,
+    /// Engine of its layers.
+    pub engine: LayerEngine,
     /// The places whose changes it keeps, absolute and free of symlinks.
     pub roots: Vec<(PathBuf, RootKind)>,
 }
 
 /// A session, or its directory and why it cannot be read.
-type Opened = Result<Session, (PathBuf, SessionError)>;
+type Opened = Result<LayerSession, (PathBuf, SessionError)>;
 
-impl Sessions {
+impl LayerSessions {
     /// The sessions below agent-sandbox's data directory. Nothing is made until it is needed.
     pub fn at(data: impl Into<PathBuf>) -> Self {
         let data = data.into();
@@ -54,7 +54,7 @@ impl Sessions {
     }
 
     /// Makes a session.
-    pub fn create(&self, new: NewSession) -> Result<Session, SessionError> {
+    pub fn create(&self, new: NewSession) -> Result<LayerSession, SessionError> {
         let _guard = self.guard()?;
         let name = self.free_name(new.name, &new.project)?;
         let mut roots = Vec::new();
@@ -62,7 +62,7 @@ impl Sessions {
             let stack = vec![self.layers.create(&path, kind, new.engine)?];
             roots.push(Root { path, kind, stack });
         }
-        let record = Record {
+        let record = SessionRecord {
             format: FORMAT,
             id: disk::unique()?,
             name,
@@ -92,26 +92,26 @@ impl Sessions {
     }
 
     /// Puts a new session on record.
-    pub(super) fn add(&self, record: Record) -> Result<Session, SessionError> {
+    pub(super) fn add(&self, record: SessionRecord) -> Result<LayerSession, SessionError> {
         let dir = self.dir().join(&record.id);
         disk::private_dir(&dir)?;
-        let session = Session::new(dir, self.layers.clone(), record);
+        let session = LayerSession::new(dir, self.layers.clone(), record);
         // A new session means nothing before its first run is on record.
         session.write(Durability::Cached)?;
         Ok(session)
     }
 
     /// The session that is meant.
-    pub fn find(&self, selector: &Selector) -> Result<Session, SessionError> {
+    pub fn find(&self, selector: &Selector) -> Result<LayerSession, SessionError> {
         let (sessions, unusable) = self.sorted()?;
         find::choose(sessions, unusable, selector)
     }
 
     /// The session of exactly this project and name, to go on with. A record that cannot be read, and
     /// may be the one of this name, is an error: a second session would begin on an empty layer.
-    pub fn of(&self, project: &Path, name: &str) -> Result<Option<Session>, SessionError> {
+    pub fn of(&self, project: &Path, name: &str) -> Result<Option<LayerSession>, SessionError> {
         let (sessions, unusable) = self.sorted()?;
-        let same = |session: &Session| {
+        let same = |session: &LayerSession| {
             session.record().name == name && session.record().project == project
         };
         if let Some(session) = sessions.into_iter().find(same) {
@@ -123,7 +123,7 @@ impl Sessions {
     }
 
     /// Sessions that can be used, and records that cannot.
-    fn sorted(&self) -> Result<(Vec<Session>, Vec<Unusable>), SessionError> {
+    fn sorted(&self) -> Result<(Vec<LayerSession>, Vec<Unusable>), SessionError> {
         let (mut sessions, mut unusable) = (Vec::new(), Vec::new());
         for opened in self.all()? {
             match opened {
@@ -141,7 +141,7 @@ impl Sessions {
     }
 
     /// Every session that can be read, the oldest first.
-    pub fn list(&self) -> Result<Vec<Session>, SessionError> {
+    pub fn list(&self) -> Result<Vec<LayerSession>, SessionError> {
         Ok(self.all()?.into_iter().filter_map(Result::ok).collect())
     }
 
@@ -165,13 +165,13 @@ impl Sessions {
         Ok(dirs.into_iter().map(|dir| self.open(&dir).map_err(|error| (dir, error))).collect())
     }
 
-    fn open(&self, dir: &Path) -> Result<Session, SessionError> {
+    fn open(&self, dir: &Path) -> Result<LayerSession, SessionError> {
         let record = read_record(&dir.join("session.json"))?;
-        Ok(Session::new(dir.to_path_buf(), self.layers.clone(), record))
+        Ok(LayerSession::new(dir.to_path_buf(), self.layers.clone(), record))
     }
 
     /// Removes a session and every layer that no other session names. It must not be in use.
-    pub fn remove(&self, session: &Session, lock: Lock) -> Result<(), SessionError> {
+    pub fn remove(&self, session: &LayerSession, lock: Lock) -> Result<(), SessionError> {
         let _guard = self.guard()?;
         session.tidy()?;
         // Without its record a session is gone; what is left after a crash is swept later.
@@ -193,7 +193,7 @@ impl Sessions {
     /// Removes layers that no session names, unless a record that cannot be read may name them.
     pub(super) fn sweep(&self) -> Result<(), SessionError> {
         let all = self.all()?;
-        let unreadable = |entry: &Result<Session, (PathBuf, SessionError)>| matches!(entry, Err((dir, _)) if dir.join("session.json").try_exists().unwrap_or(true));
+        let unreadable = |entry: &Result<LayerSession, (PathBuf, SessionError)>| matches!(entry, Err((dir, _)) if dir.join("session.json").try_exists().unwrap_or(true));
         if all.iter().any(unreadable) {
             return Ok(());
         }

@@ -6,12 +6,12 @@ use super::base::Hidden;
 use super::dirs::Swaps;
 use super::*;
 use crate::RelPath;
-use crate::diff::{Origin, Record as _};
+use crate::diff::{Origin, Origins as _};
 use crate::host::HostTree;
 
 struct World {
     root: tempfile::TempDir,
-    sessions: Sessions,
+    sessions: LayerSessions,
 }
 
 impl World {
@@ -20,20 +20,20 @@ impl World {
         for project in ["one", "two", "one/sub"] {
             fs::create_dir(root.path().join(project)).unwrap();
         }
-        Self { sessions: Sessions::at(root.path().join("data/agent-sandbox")), root }
+        Self { sessions: LayerSessions::at(root.path().join("data/agent-sandbox")), root }
     }
 
     fn project(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    fn create(&self, project: &str, name: Option<&str>) -> Result<Session, SessionError> {
+    fn create(&self, project: &str, name: Option<&str>) -> Result<LayerSession, SessionError> {
         let project = self.project(project);
         self.sessions.create(NewSession {
             name: name.map(str::to_owned),
             roots: vec![(project.clone(), RootKind::Dir)],
             project,
-            engine: Engine::Overlay,
+            engine: LayerEngine::Overlay,
         })
     }
 
@@ -95,10 +95,10 @@ fn create_refuses_a_name_that_is_taken_or_none() {
 fn lock_is_refused_while_somebody_has_it() {
     let world = World::new();
     let session = world.create("one", None).unwrap();
-    assert_eq!(session.state(), State::Stopped);
+    assert_eq!(session.state(), RunState::Stopped);
     let lock = session.lock().unwrap();
     let pid = sandbox_linux::process::pid();
-    assert_eq!(session.state(), State::Running(pid));
+    assert_eq!(session.state(), RunState::Running(pid));
     assert!(
         matches!(session.lock(), Err(SessionError::Busy { pid: Some(held), .. }) if held == pid)
     );

@@ -6,11 +6,11 @@
 use super::base::BaseRecord;
 use super::error::{SessionError, cannot};
 use super::lock::Lock;
-use super::opened::Session;
+use super::opened::LayerSession;
 use crate::apply::{ApplyError, Journal, Status, Target, recover_base, tidy_root};
 use crate::host::{HostTree, is_absent};
 
-impl Session {
+impl LayerSession {
     /// Gives the record of a root the base back that undone applies had. Returns true when it
     /// changed.
     pub(super) fn recover(

@@ -94,7 +94,7 @@ impl Inode {
         Kind::of(self.mode).unwrap_or(Kind::File)
     }
 
-    /// Whether it is a directory.
+    /// Returns true when it is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind() == Kind::Dir
     }

@@ -30,9 +30,9 @@ pub(crate) struct Journal {
     redo: Option<Redo>,
     follows: Follows,
     wal: Option<Arc<File>>,
-    /// Whether the disk knows the names of the files beside the database.
+    /// True when the disk knows the names of the files beside the database.
     named: bool,
-    /// Whether the logs hold the room that they should.
+    /// True when the logs hold the room that they should.
     held: bool,
     /// A transaction is committed when it has as many bytes.
     enough: u64,
@@ -213,12 +213,12 @@ impl Journal {
         self.held = false;
     }
 
-    /// Whether the open transaction is older than `age`, or large.
+    /// Returns true when the open transaction is older than `age`, or large.
     pub(crate) fn is_due(&self, age: Duration) -> bool {
         self.is_large() || self.since.is_some_and(|since| since.elapsed() >= age)
     }
 
-    /// Whether a commit is due for the size of what waits for one.
+    /// Returns true when a commit is due for the size of what waits for one.
     pub(crate) fn is_large(&self) -> bool {
         self.pending.len() as u64 > self.enough || self.redone() > 2 * self.enough
     }

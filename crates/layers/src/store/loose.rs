@@ -28,7 +28,7 @@ pub(super) struct Loose {
     /// Files whose row is gone. They go when the disk knows that: after power loss the row may be
     /// back, and must find its file.
     doomed: Vec<u64>,
-    /// Whether a file was made since the directory was last synced.
+    /// True when a file was made since the directory was last synced.
     new: bool,
     /// Files that took the place of what the disk may have had in the database or in the base: it
     /// must have them before any log speaks of that.
@@ -150,7 +150,7 @@ fn open_dir(path: &Path) -> io::Result<OwnedFd> {
 }
 
 impl Store {
-    /// Whether the content of an inode lies beside the database.
+    /// Returns true when the content of an inode lies beside the database.
     pub(crate) fn is_loose(&self, ino: u64) -> bool {
         self.loose.has(ino)
     }

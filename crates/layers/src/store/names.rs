@@ -102,7 +102,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Whether a directory of the layer holds a name of its own.
+    /// Returns true when a directory of the layer holds a name of its own.
     pub(crate) fn has_names(&self, parent: u64) -> Result<bool, StoreError> {
         let mut query = self.journal.conn.prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM fs_dentry WHERE parent_ino=?1)

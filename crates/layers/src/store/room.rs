@@ -41,7 +41,7 @@ impl Room {
         self.free
     }
 
-    /// Whether the disk may be full soon.
+    /// Returns true when the disk may be full soon.
     pub(super) fn is_short(self) -> bool {
         self.free < SHORT * self.unit
     }
@@ -62,13 +62,13 @@ impl Store {
         self.room.unit
     }
 
-    /// Whether there is room for more, apart from what was accepted so far. Nothing may be open.
+    /// Returns true when there is room for more, apart from what was accepted so far. Nothing may be open.
     pub(crate) fn has_room(&mut self) -> bool {
         let logs = self.journal.hold(self.room.wal(), REDO * self.room.unit);
         logs.is_ok() && (!self.is_short() || self.make_spare().unwrap_or(false))
     }
 
-    /// Whether the disk may be full soon.
+    /// Returns true when the disk may be full soon.
     pub(crate) fn is_short(&mut self) -> bool {
         self.look();
         self.room.is_short()
@@ -133,7 +133,7 @@ impl Store {
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
-    /// Whether a loose file can be taken in and leave room for all else.
+    /// Returns true when a loose file can be taken in and leave room for all else.
     pub(super) fn fits(&mut self, bytes: u64) -> bool {
         let whole = bytes + bytes / 16 + (WAL + REDO + 2 * SPARE) * self.room.unit;
         self.look() > whole

@@ -39,7 +39,7 @@ PRAGMA journal_mode = WAL;
 
 /// Ours to write into a new database: the shape that the tool itself writes, which differs from
 /// its specification (two columns in `fs_whiteout`, `fs_overlay_config`, `schema_version`).
-pub const THEIRS: &str = "
+pub(crate) const THEIRS: &str = "
 CREATE TABLE fs_config (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE fs_inode (
   ino INTEGER PRIMARY KEY AUTOINCREMENT,

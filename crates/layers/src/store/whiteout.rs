@@ -28,7 +28,7 @@ impl Form {
 }
 
 impl Store {
-    /// Whether a path of the base is gone.
+    /// Returns true when a path of the base is gone.
     pub(crate) fn is_gone(&self, path: &Path) -> Result<bool, StoreError> {
         if self.whiteouts.empty {
             return Ok(false);

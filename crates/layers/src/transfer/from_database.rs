@@ -2,7 +2,7 @@
 
 use super::{Item, Sink, TransferError, Watch};
 use crate::RelPath;
-use crate::database::{Database, Spot};
+use crate::database::{Database, TreeEntry};
 
 /// Sends the tree that a database shows.
 pub fn from_database(
@@ -21,7 +21,7 @@ pub fn from_database(
     Ok(())
 }
 
-fn item(database: &Database, spot: &Spot) -> Result<Item, TransferError> {
+fn item(database: &Database, spot: &TreeEntry) -> Result<Item, TransferError> {
     let path = RelPath::new(&spot.path)
         .ok_or_else(|| TransferError::Refused { path: spot.path.clone(), what: "it is no path" })?;
     let several = spot.inode.links > 1 && !spot.inode.is_dir();

@@ -48,7 +48,7 @@ impl Tree {
     }
 }
 
-/// Whether nobody else has a file open, and the kernel has nothing of it yet.
+/// Returns true when nobody else has a file open, and the kernel has nothing of it yet.
 fn is_hungry(node: &Node) -> bool {
     let small = (1..=SMALL).contains(&node.inode.size);
     let held = matches!(node.body, Body::Base(_) | Body::Stored);

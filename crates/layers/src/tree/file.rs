@@ -18,7 +18,7 @@ use crate::store::{Kind, Time};
 /// An open file.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
-    /// Whether what the kernel has of the content is still true.
+    /// True when what the kernel has of the content is still true.
     pub unchanged: bool,
 }
 

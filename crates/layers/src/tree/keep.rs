@@ -20,14 +20,14 @@ const RESTED: u32 = 50;
 /// What a change may need in the database, names and attributes.
 const CHANGE: u64 = 4096;
 
-/// Whether the disk has room, as far as known.
+/// Room on the disk, as far as known.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Nothing that grows is accepted.
     full: bool,
     /// The last commit failed: nothing is accepted at all.
     stuck: bool,
-    /// Whether the disk was ever asked: nobody asks before the first change.
+    /// True when the disk was ever asked: nobody asks before the first change.
     asked: bool,
     /// Bytes accepted since then.
     used: u64,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::base::Stat;
-use super::node::{Node, Place};
+use super::node::{Node, NodeName};
 use super::{Attr, OrErrno, ROOT, Result, State, Tree};
 use crate::store::Rest;
 
@@ -34,7 +34,7 @@ impl Tree {
         // The disk is asked without the lock; the kernel lets nobody change this name meanwhile.
         let Some(stat) = found(base.stat(&path))? else { return Ok(None) };
         let mut state = self.lock();
-        let id = state.adopt(Place::new(parent, name), &path, &stat)?;
+        let id = state.adopt(NodeName::new(parent, name), &path, &stat)?;
         state.meet(id, count).map(Some)
     }
 
@@ -80,7 +80,7 @@ impl State {
         }
         let Some(path) = self.path_below(parent, name)? else { return Ok(None) };
         match found(self.base()?.stat(&path))? {
-            Some(stat) => self.adopt(Place::new(parent, name), &path, &stat).map(Some),
+            Some(stat) => self.adopt(NodeName::new(parent, name), &path, &stat).map(Some),
             None => Ok(None),
         }
     }
@@ -89,7 +89,7 @@ impl State {
     pub(super) fn find_own(&mut self, parent: u64, name: &OsStr) -> Result<Option<u64>> {
         let Some(dir) = self.node(parent)?.delta else { return Ok(None) };
         match self.store.find(dir, name).or_errno()? {
-            Some(ino) => self.load(ino, Place::new(parent, name)).map(Some),
+            Some(ino) => self.load(ino, NodeName::new(parent, name)).map(Some),
             None => Ok(None),
         }
     }
@@ -102,7 +102,7 @@ impl State {
     }
 
     /// The node of an inode of the layer.
-    fn load(&mut self, ino: u64, place: Place) -> Result<u64> {
+    fn load(&mut self, ino: u64, place: NodeName) -> Result<u64> {
         let id = match self.shown.get(&ino) {
             Some(id) => *id,
             None if self.nodes.get(&ino).is_some_and(|node| node.delta == Some(ino)) => ino,
@@ -125,7 +125,7 @@ impl State {
 
     /// Where the other entries of a directory of the layer come from: what its row says, else the
     /// directory of the same name below where the parent's come from.
-    fn rest_of(&self, ino: u64, place: &Place) -> Result<Option<PathBuf>> {
+    fn rest_of(&self, ino: u64, place: &NodeName) -> Result<Option<PathBuf>> {
         if self.base.is_none() {
             return Ok(None);
         }
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// The node of a file of the base, or of what it was copied up to.
-    fn adopt(&mut self, place: Place, path: &Path, stat: &Stat) -> Result<u64> {
+    fn adopt(&mut self, place: NodeName, path: &Path, stat: &Stat) -> Result<u64> {
         if let Some(node) = self.nodes.get_mut(&stat.ino) {
             node.place = Some(place);
             if node.delta.is_none() {

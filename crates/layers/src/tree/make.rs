@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-use super::node::{Node, Place};
+use super::node::{Node, NodeName};
 use super::{Attr, Caller, OrErrno, ROOT, Result, State, Tree};
 use crate::store::{Inode, Kind, Rest, Time};
 
@@ -62,7 +62,7 @@ impl State {
         if is_dir && self.below(parent, name)?.is_some() {
             self.store.put_rest(ino, &Rest::Opaque).or_errno()?;
         }
-        let mut node = Node::new(inode, Some(Place::new(parent, name)));
+        let mut node = Node::new(inode, Some(NodeName::new(parent, name)));
         (node.delta, node.fresh) = (Some(ino), true);
         self.nodes.insert(ino, node);
         self.touch(ino)?;
@@ -85,7 +85,7 @@ impl State {
         let node = self.touch(id)?;
         node.inode.nlink += 1;
         node.inode.ctime = Time::now();
-        node.place = Some(Place::new(parent, name));
+        node.place = Some(NodeName::new(parent, name));
         self.touch_dir(parent, 0)
     }
 

@@ -33,7 +33,7 @@ struct Dir {
 impl Tree {
     /// Copies into the layer what moved directories show of the base. Returns those that could not
     /// take everything in. They stay as they were. A killed call is completed by the next one.
-    pub fn take_in_moved(&self) -> Result<Vec<Moved>> {
+    pub(crate) fn take_in_moved(&self) -> Result<Vec<Moved>> {
         let mut failed = Vec::new();
         let mut left = vec![Dir { id: ROOT, path: PathBuf::new(), in_place: true }];
         // The way up from a node must be known until the end.

@@ -21,23 +21,23 @@ pub(super) struct Node {
     /// How often it is open.
     pub(super) opens: u32,
     /// A name that it has. The kernel holds the parents of what it knows, so that the way up is there.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<NodeName>,
     /// In the base: its own path, or for a directory of the layer where its other entries come from.
     pub(super) base: Option<Box<Path>>,
     /// Its content, while it is open.
     pub(super) body: Body,
-    /// Whether the inode must be written.
+    /// True when the inode must be written.
     pub(super) dirty: bool,
-    /// Whether the database knows that it has no name left.
+    /// True when the database knows that it has no name left.
     pub(super) orphan: bool,
-    /// Whether the database has no content of it yet.
+    /// True when the database has no content of it yet.
     pub(super) fresh: bool,
     /// While programs write past us to the plain file: what that looked like last.
     pub(super) past: Option<Past>,
-    /// Whether the kernel was given its content, and is being given it right now.
+    /// True when the kernel was given its content, and is being given it right now.
     pub(super) fed: bool,
     pub(super) feeding: bool,
-    /// Whether anybody ever did: what the kernel has in its cache may be old.
+    /// True when anybody ever did: what the kernel has in its cache may be old.
     pub(super) passed: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Past {
 
 /// A name in a directory.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct NodeName {
     pub(super) parent: u64,
     pub(super) name: Box<OsStr>,
 }
@@ -70,7 +70,7 @@ pub(super) enum Body {
     Buffer {
         /// All of it.
         bytes: Vec<u8>,
-        /// Whether the database does not have it yet.
+        /// True when the database does not have it yet.
         dirty: bool,
     },
     /// Beside the database.
@@ -78,7 +78,7 @@ pub(super) enum Body {
 }
 
 impl Node {
-    pub(super) fn new(inode: Inode, place: Option<Place>) -> Self {
+    pub(super) fn new(inode: Inode, place: Option<NodeName>) -> Self {
         Self {
             delta: None,
             inode,
@@ -101,18 +101,18 @@ impl Node {
         self.inode.kind()
     }
 
-    /// Whether it is known under a name.
+    /// Returns true when it is known under a name.
     pub(super) fn is_at(&self, parent: u64, name: &OsStr) -> bool {
         self.place.as_ref().is_some_and(|at| at.parent == parent && *at.name == *name)
     }
 
-    /// Whether nobody holds it.
+    /// Returns true when nobody holds it.
     pub(super) fn is_idle(&self) -> bool {
         self.lookups == 0 && self.opens == 0
     }
 }
 
-impl Place {
+impl NodeName {
     pub(super) fn new(parent: u64, name: &OsStr) -> Self {
         Self { parent, name: name.into() }
     }

@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// Copies a range from one open file to another; says how much.
-    pub fn copy_range(
+    pub(crate) fn copy_range(
         &self,
         (from, from_offset): (u64, u64),
         (to, to_offset): (u64, u64),

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use rustix::io::Errno;
 
-use super::node::Place;
+use super::node::NodeName;
 use super::{OrErrno, Result, State, Tree};
 use crate::store::{Rest, Time};
 
@@ -101,7 +101,7 @@ impl State {
     fn settle_in(&mut self, id: u64, ino: u64, at: At<'_>) -> Result<()> {
         let node = self.touch(id)?;
         node.inode.ctime = Time::now();
-        node.place = Some(Place::new(at.parent, at.name));
+        node.place = Some(NodeName::new(at.parent, at.name));
         if !node.inode.is_dir() {
             return Ok(());
         }

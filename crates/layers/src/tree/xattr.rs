@@ -14,7 +14,7 @@ const LONGEST: usize = 65536;
 
 impl Tree {
     /// The value of an attribute.
-    pub fn xattr(&self, id: u64, name: &OsStr) -> Result<Vec<u8>> {
+    pub(crate) fn xattr(&self, id: u64, name: &OsStr) -> Result<Vec<u8>> {
         check_name(name)?;
         let state = self.lock();
         let value = match state.node(id)?.delta {
@@ -36,7 +36,13 @@ impl Tree {
     }
 
     /// Sets an attribute.
-    pub fn set_xattr(&self, id: u64, name: &OsStr, value: &[u8], flags: XattrFlags) -> Result<()> {
+    pub(crate) fn set_xattr(
+        &self,
+        id: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<()> {
         check_name(name)?;
         if value.len() > LONGEST {
             return Err(Errno::NOSPC);
@@ -58,7 +64,7 @@ impl Tree {
     }
 
     /// Removes an attribute.
-    pub fn remove_xattr(&self, id: u64, name: &OsStr) -> Result<()> {
+    pub(crate) fn remove_xattr(&self, id: u64, name: &OsStr) -> Result<()> {
         self.xattr(id, name)?;
         self.change(|state| {
             let ino = state.own(id)?;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use sandbox_layers::apply::{
     self, ApplyError, Base, Changed, Journal, Plan, Remember, Target, Undone, Wish,
 };
-use sandbox_layers::diff::{self, Changes, Digest, Origin, Past, Record, View};
+use sandbox_layers::diff::{self, Changes, Digest, Origin, Origins, Past, View};
 use sandbox_layers::host::{HostTree, Kind};
-use sandbox_layers::{Entry, Layer, LayerError, Meta, Node, RelPath};
+use sandbox_layers::{Layer, LayerEntry, LayerError, Meta, Node, RelPath};
 use tempfile::TempDir;
 
 /// A layer in memory.
@@ -41,8 +41,8 @@ fn meta(mode: u32) -> Meta {
 }
 
 impl Layer for Memory {
-    fn entries(&self) -> Result<Vec<Entry>, LayerError> {
-        let entry = |(path, (node, _)): (&RelPath, &(Node, _))| Entry {
+    fn entries(&self) -> Result<Vec<LayerEntry>, LayerError> {
+        let entry = |(path, (node, _)): (&RelPath, &(Node, _))| LayerEntry {
             path: path.clone(),
             node: node.clone(),
         };
@@ -87,7 +87,7 @@ impl Memory {
     }
 }
 
-impl Record for Remembered {
+impl Origins for Remembered {
     fn origin(&self, path: &RelPath) -> Result<Origin, LayerError> {
         Ok(self.0.get(path).map_or(Origin::Unknown, |(origin, _)| origin.clone()))
     }

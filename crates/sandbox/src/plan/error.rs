@@ -9,7 +9,7 @@ use crate::config::{ConfigError, Origin};
 use crate::path::pattern::PatternError;
 use crate::path::resolve::ResolveError;
 use crate::wrapper::WrapperError;
-use sandbox_git::protect::GitError;
+use sandbox_git::protect::ProtectError;
 
 /// A plan that cannot be made.
 #[derive(Debug, Error)]
@@ -25,7 +25,7 @@ pub enum PlanError {
     Wrapper(#[from] WrapperError),
     /// A repository that cannot be protected.
     #[error(transparent)]
-    Git(#[from] GitError),
+    Git(#[from] ProtectError),
     /// A rule on a place that every sandbox makes anew.
     #[error("{origin}: no rule can be set on `{}`, which every sandbox has its own of", path.display())]
     Reserved {

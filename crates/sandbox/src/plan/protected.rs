@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandbox_git::protect::{self as git, GitError, GitProtection};
+use sandbox_git::protect::{self as git, GitProtection, ProtectError};
 use sandbox_linux::file;
 
 use super::{Guarded, Mount, View};
@@ -23,7 +23,7 @@ pub(super) fn git(
     roots: &[PathBuf],
     known: &Known,
     rules: &mut Vec<Resolved>,
-) -> Result<GitProtection, GitError> {
+) -> Result<GitProtection, ProtectError> {
     if !presets.has("@git") {
         return Ok(GitProtection::default());
     }

@@ -6,7 +6,7 @@ use sandbox_core::Host;
 use sandbox_core::config::{Config, Cow, CowEngine, Origin, Request, Sourced};
 use sandbox_launch::layers;
 use sandbox_layers::review;
-use sandbox_layers::session::Engine;
+use sandbox_layers::session::LayerEngine;
 
 use super::Service;
 use crate::backend::{Notice, Planned};
@@ -148,10 +148,10 @@ impl ExistingLayer {
 }
 
 /// Returns the engine that a request names, if it does not leave the choice to us.
-fn named_engine(asked: CowEngine) -> Option<Engine> {
+fn named_engine(asked: CowEngine) -> Option<LayerEngine> {
     match asked {
-        CowEngine::Overlay => Some(Engine::Overlay),
-        CowEngine::Agentfs => Some(Engine::Agentfs),
+        CowEngine::Overlay => Some(LayerEngine::Overlay),
+        CowEngine::Agentfs => Some(LayerEngine::Agentfs),
         CowEngine::On | CowEngine::Off => None,
     }
 }

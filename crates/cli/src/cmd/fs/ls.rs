@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use sandbox_layers::LayerError;
-use sandbox_layers::database::{Database, Place, Spot};
+use sandbox_layers::database::{Database, EntrySource, TreeEntry};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -43,9 +43,9 @@ pub(crate) fn ls(flags: &Flags, ls: &Ls, here: &Path, io: &mut Stdio<'_>) -> Out
 /// A directory's entries, or the one thing that was named.
 pub(super) fn list(
     database: &Database,
-    spot: Spot,
+    spot: TreeEntry,
     recursive: bool,
-) -> Result<Vec<Spot>, LayerError> {
+) -> Result<Vec<TreeEntry>, LayerError> {
     match (spot.inode.is_dir(), recursive) {
         (false, _) => Ok(vec![spot]),
         (true, false) => database.list(&spot),
@@ -54,7 +54,7 @@ pub(super) fn list(
 }
 
 /// `d src`, `f src/main.rs`: what AgentFS prints.
-pub(super) fn line(spot: &Spot) -> String {
+pub(super) fn line(spot: &TreeEntry) -> String {
     format!(
         "{} {}",
         letter(spot.inode.mode),
@@ -72,7 +72,7 @@ pub(super) fn letter(mode: u32) -> char {
     }
 }
 
-fn row(database: &Database, spot: &Spot) -> Result<Value, LayerError> {
+fn row(database: &Database, spot: &TreeEntry) -> Result<Value, LayerError> {
     let inode = spot.inode;
     let link = letter(inode.mode) == 'l';
     let target = if link { Some(database.link_target(spot)?) } else { None };
@@ -85,7 +85,7 @@ fn row(database: &Database, spot: &Spot) -> Result<Value, LayerError> {
         "size": inode.size,
         "mtime": inode.mtime.0,
         "links": inode.links,
-        "from": if matches!(spot.place, Place::Base(_)) { "base" } else { "layer" },
+        "from": if matches!(spot.source, EntrySource::Base(_)) { "base" } else { "layer" },
         "target": target.map(|target| target.to_string_lossy().into_owned()),
     }))
 }
@@ -124,7 +124,7 @@ pub(crate) fn cat(cat: &Cat, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     Ok(0)
 }
 
-fn find(database: &Database, path: &Path) -> Result<Spot, Failed> {
+fn find(database: &Database, path: &Path) -> Result<TreeEntry, Failed> {
     let missing = || {
         let hint = "`agent-sandbox fs ls` lists what is there".to_owned();
         Failed::new(ReadError::Missing(path.to_string_lossy().into_owned()), Some(hint))

@@ -1,7 +1,7 @@
 //! `fs ps`: what is mounted.
 
 use sandbox_core::Host;
-use sandbox_layers::mount::State;
+use sandbox_layers::mount::MountState;
 use sandbox_layers::mount::record::{folder, list};
 
 use crate::args::Flags;
@@ -21,9 +21,9 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         vec![["MOUNTPOINT", "DATABASE", "BASE", "ENGINE", "PID", "STATE"].map(str::to_owned)];
     rows.extend(mounts.iter().map(|mount| {
         let state = match mount.state {
-            State::Mounted => "mounted",
-            State::Stale => "stale",
-            State::Foreign => "foreign",
+            MountState::Mounted => "mounted",
+            MountState::Stale => "stale",
+            MountState::Foreign => "foreign",
         };
         [
             name(&mount.mountpoint),
@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         _ => text.to_owned(),
     });
     io.data(&text);
-    if mounts.iter().any(|mount| mount.state == State::Stale) {
+    if mounts.iter().any(|mount| mount.state == MountState::Stale) {
         io.labelled(
             Tone::Good,
             "hint",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_core::Host;
 use sandbox_layers::review::{self, Summary};
-use sandbox_layers::session::{Selector, Session, Sessions, State};
+use sandbox_layers::session::{LayerSession, LayerSessions, RunState, Selector};
 use sandbox_linux::clock;
 use sandbox_linux::escape::name;
 use sandbox_sessions::Service;
@@ -80,14 +80,14 @@ fn unused(service: &Service, days: u64, io: &mut Stdio<'_>) -> Result<Vec<Up>, F
 
 /// A session that is to be removed.
 struct Going {
-    session: Session,
+    session: LayerSession,
     /// True when the user named it.
     named: bool,
 }
 
 fn going(
     prune: &Prune,
-    sessions: &Sessions,
+    sessions: &LayerSessions,
     flags: &Flags,
     host: &Host,
     io: &mut Stdio<'_>,
@@ -113,12 +113,16 @@ fn going(
     Ok(going)
 }
 
-fn tell(session: &Session) -> String {
+fn tell(session: &LayerSession) -> String {
     rm::tell(&session.record().name, Summary::of(session).ok(), session.size())
 }
 
 /// Directories of sessions whose record cannot be read. One that has a record may hold work.
-fn broken(prune: &Prune, sessions: &Sessions, io: &mut Stdio<'_>) -> Result<Vec<PathBuf>, Failed> {
+fn broken(
+    prune: &Prune,
+    sessions: &LayerSessions,
+    io: &mut Stdio<'_>,
+) -> Result<Vec<PathBuf>, Failed> {
     let mut going = Vec::new();
     for (dir, error) in sessions.broken()? {
         let has_record = dir.join("session.json").try_exists().unwrap_or(true);
@@ -142,8 +146,8 @@ fn is_at(dir: &Path, word: &str) -> bool {
     dir.file_name().is_some_and(|id| id == word)
 }
 
-fn reason(session: &Session, days: u64, io: &mut Stdio<'_>) -> Option<String> {
-    if matches!(session.state(), State::Running(_) | State::Held(_)) {
+fn reason(session: &LayerSession, days: u64, io: &mut Stdio<'_>) -> Option<String> {
+    if matches!(session.state(), RunState::Running(_) | RunState::Held(_)) {
         return None;
     }
     let record = session.record();

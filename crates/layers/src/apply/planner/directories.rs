@@ -43,7 +43,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Why a path's directory is not there and will not be; nothing if it is or will be.
+    /// Returns the reason for which a path's directory does not exist and will not be created.
     fn lacks(
         &mut self,
         dir: &RelPath,

@@ -26,7 +26,7 @@ impl Planner<'_> {
         };
         let Some((merged, host)) = self.three_way(change)? else { return Ok(()) };
         let executable = self.wish.chosen.get(&change.path).map_or(*executable, |it| it.executable);
-        // Whoever changed the bit since has the say.
+        // The side that changed the bit since decides.
         let executable = if *was == executable { host.executable } else { executable };
         let goal = self.made(change, merged, executable);
         let left = self.left(change, "merged with what the host changed meanwhile");

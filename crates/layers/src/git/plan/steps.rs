@@ -12,7 +12,7 @@ use sandbox_git::scratch::Pack;
 
 use super::{Taken, Taker};
 use crate::RelPath;
-use crate::apply::{ApplyError, Goal, Made, Source, Step, was};
+use crate::apply::{ApplyError, Goal, Made, Source, Step, original};
 use crate::diff::Digest;
 use crate::host::{HostTree, Kind};
 
@@ -28,7 +28,7 @@ pub(super) struct Maker<'m, 't> {
     pub(super) gone: BTreeSet<RelPath>,
 }
 
-/// Where the host has something that is in the way, and what.
+/// Path at which something of the host is in the way, and the reason.
 pub(super) type Clash = Option<(PathBuf, String)>;
 
 impl Maker<'_, '_> {
@@ -108,7 +108,7 @@ impl Maker<'_, '_> {
         if !self.parents(inner.as_ref())? {
             return Ok(false);
         }
-        let before = if self.gone.contains(&path) { None } else { was(self.host(), &path)? };
+        let before = if self.gone.contains(&path) { None } else { original(self.host(), &path)? };
         if before.as_ref().is_some_and(|was| was.kind != Kind::File) {
             return Ok(false);
         }
@@ -145,7 +145,7 @@ impl Maker<'_, '_> {
     }
 
     fn remove(&mut self, path: RelPath) -> Result<(), ApplyError> {
-        let Some(before) = was(self.host(), &path)? else { return Ok(()) };
+        let Some(before) = original(self.host(), &path)? else { return Ok(()) };
         self.steps.push(self.taker.step(path.clone(), Some(before), None)?);
         self.gone.insert(path);
         Ok(())

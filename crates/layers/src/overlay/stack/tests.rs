@@ -55,7 +55,7 @@ impl Place {
 /// The entries in the notation of [`Place::with`].
 fn told(stack: &Stack) -> Vec<String> {
     let entries = stack.entries().unwrap();
-    let tell = |Entry { path, node }: &Entry| {
+    let tell = |LayerEntry { path, node }: &LayerEntry| {
         let path = path.as_path().display();
         match node {
             Node::Gone => format!("!{path}"),
@@ -168,7 +168,7 @@ fn flatten_writes_down_what_the_stack_shows() {
     assert_eq!(told(&flat), told(&stack));
     let metas = |stack: &Stack| {
         let entries = stack.entries().unwrap();
-        let meta = |entry: Entry| match entry.node {
+        let meta = |entry: LayerEntry| match entry.node {
             Node::Gone => None,
             Node::Dir { meta, .. } => Some((meta.mode, meta.mtime, 0)),
             Node::File { meta, .. } | Node::Symlink { meta, .. } | Node::Special { meta } => {

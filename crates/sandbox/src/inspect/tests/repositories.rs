@@ -12,7 +12,7 @@ fn names(world: &World, paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| path.strip_prefix(&world.base).unwrap().display().to_string()).collect()
 }
 
-fn strict(world: &World, roots: &[&str]) -> Result<GitProtection, GitError> {
+fn strict(world: &World, roots: &[&str]) -> Result<GitProtection, ProtectError> {
     let roots: Vec<_> = roots.iter().map(|root| world.path(root)).collect();
     discover(&world.host, &roots, true, &[], WHOLE)
 }
@@ -339,7 +339,7 @@ fn odd_input_never_stops_or_hangs_the_start() {
     world.write("work/.git/config", &large);
     let error = strict(&world, &["work"]).unwrap_err();
     assert!(
-        matches!(&error, GitError::ConfigTooLarge { path } if path.ends_with("work/.git/config"))
+        matches!(&error, ProtectError::ConfigTooLarge { path } if path.ends_with("work/.git/config"))
     );
     assert!(error.hint().is_some());
 }

@@ -11,7 +11,7 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder,
 };
 use sandbox_layers::session::{
-    self as cow, Engine, NewSession, OverlayMount, RootKind, SessionError, Sessions,
+    self as cow, LayerEngine, LayerSessions, NewSession, OverlayMount, RootKind, SessionError,
     wait_until_after,
 };
 use sandbox_protocol::Hint;
@@ -62,7 +62,7 @@ impl Docker {
         &self,
         session: &Session,
         plan: &Container,
-    ) -> Result<cow::Session, SessionError> {
+    ) -> Result<cow::LayerSession, SessionError> {
         let started = sandbox_linux::clock::wall_exactly();
         let (sessions, name) = (self.layers(), session.name.as_str());
         let roots: Vec<(PathBuf, RootKind)> =
@@ -72,7 +72,7 @@ impl Docker {
             None => sessions.create(NewSession {
                 name: Some(name.to_owned()),
                 project: session.project.clone(),
-                engine: Engine::Overlay,
+                engine: LayerEngine::Overlay,
                 roots: roots.clone(),
             })?,
         };
@@ -132,8 +132,8 @@ impl Docker {
         }
     }
 
-    fn layers(&self) -> Sessions {
-        Sessions::at(self.data_dir.path())
+    fn layers(&self) -> LayerSessions {
+        LayerSessions::at(self.data_dir.path())
     }
 
     fn make_volume(

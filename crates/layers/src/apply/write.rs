@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::ApplyError;
-use super::step::{Goal, Was};
+use super::step::{Goal, Original};
 use crate::RelPath;
 use crate::diff::Digest;
-use crate::host::{self, Found, HostTree, Kind, Stamp};
+use crate::host::{self, HostEntry, HostTree, Kind, Stamp};
 use sandbox_linux::raw::Raw;
 
 /// Blocks of zeros become holes.
@@ -24,23 +24,23 @@ const BLOCK: usize = 64 * 1024;
 /// Access lists and what users set belong to a file; the rest belongs to the system.
 const KEPT_XATTRS: [&[u8]; 2] = [b"user.", b"system.posix_acl_access"];
 
-/// When a file is made durable.
+/// Time at which a file is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
     /// As soon as it is written.
     Each,
-    /// By whoever writes many, before the first is put in place.
+    /// By the caller, which writes many, before the first is put in place.
     Together,
 }
 
-/// What a file will look like beside its content.
+/// Attributes that a file gets.
 #[derive(Debug, Clone)]
-pub(crate) struct Look {
+pub(crate) struct Attributes {
     /// Permission bits; those of a new file when missing.
     pub(crate) mode: Option<u32>,
     /// Permission bits that a new file or directory has at most.
     pub(crate) limit: Option<u32>,
-    /// Whether a new file is a program.
+    /// True when a new file is a program.
     pub(crate) executable: bool,
     /// Owner and group; tried only as root.
     pub(crate) owner: (u32, u32),
@@ -51,10 +51,10 @@ pub(crate) struct Look {
 }
 
 /// Everything about a path that is needed to put it back.
-pub(crate) fn was(host: &HostTree, path: &RelPath) -> Result<Option<Was>, ApplyError> {
+pub(crate) fn original(host: &HostTree, path: &RelPath) -> Result<Option<Original>, ApplyError> {
     let failed = |error| ApplyError::at(path, error);
     let Some(found) = host.stat(path).map_err(failed)? else { return Ok(None) };
-    let mut was = Was {
+    let mut was = Original {
         kind: found.kind,
         stamp: found.stamp,
         mode: found.mode,
@@ -70,7 +70,7 @@ pub(crate) fn was(host: &HostTree, path: &RelPath) -> Result<Option<Was>, ApplyE
             let (mut file, opened) = host.open_file(path).map_err(failed)?;
             was.digest = Some(Digest::read(&mut file).map_err(failed)?);
             was.xattrs = xattrs(&file).map_err(failed)?;
-            let after = Found::from(fs::fstat(&file).map_err(|errno| failed(errno.into()))?);
+            let after = HostEntry::from(fs::fstat(&file).map_err(|errno| failed(errno.into()))?);
             if opened.stamp != found.stamp || after.stamp != found.stamp {
                 return Err(ApplyError::Raced { path: path.as_path().to_path_buf() });
             }
@@ -81,11 +81,11 @@ pub(crate) fn was(host: &HostTree, path: &RelPath) -> Result<Option<Was>, ApplyE
     Ok(Some(was))
 }
 
-/// Whether the path is now what it was before a step.
+/// Returns true when the path is now what it was before a step.
 pub(crate) fn is_before(
     host: &HostTree,
     path: &RelPath,
-    before: Option<&Was>,
+    before: Option<&Original>,
 ) -> Result<bool, ApplyError> {
     let now = host.stat(path).map_err(|error| ApplyError::at(path, error))?;
     let (Some(before), Some(now)) = (before, &now) else {
@@ -98,13 +98,13 @@ pub(crate) fn is_before(
         Kind::Dir => Ok(true),
         _ if before.stamp == now.stamp => Ok(true),
         Kind::File if before.stamp.size != now.stamp.size => Ok(false),
-        Kind::Symlink => Ok(before.target == was(host, path)?.and_then(|was| was.target)),
+        Kind::Symlink => Ok(before.target == original(host, path)?.and_then(|was| was.target)),
         _ => Ok(before.mode & 0o100 == now.mode & 0o100
-            && before.digest == was(host, path)?.and_then(|was| was.digest)),
+            && before.digest == original(host, path)?.and_then(|was| was.digest)),
     }
 }
 
-/// Whether the path is now what a step makes it.
+/// Returns true when the path is now what a step makes it.
 pub(crate) fn is_after(
     host: &HostTree,
     path: &RelPath,
@@ -117,34 +117,34 @@ pub(crate) fn is_after(
     match (after, now.kind) {
         (Goal::Dir, Kind::Dir) => Ok(true),
         (Goal::Symlink { target }, Kind::Symlink) => {
-            Ok(was(host, path)?.and_then(|was| was.target).as_ref() == Some(target))
+            Ok(original(host, path)?.and_then(|was| was.target).as_ref() == Some(target))
         }
         (Goal::File { digest, size, executable, .. }, Kind::File) => Ok(*size == now.stamp.size
             && *executable == now.is_executable()
-            && was(host, path)?.and_then(|was| was.digest) == Some(*digest)),
+            && original(host, path)?.and_then(|was| was.digest) == Some(*digest)),
         _ => Ok(false),
     }
 }
 
-/// Writes a file under a name that nobody has, and says what its content was.
+/// Writes a file under an unused name, and returns the digest of its content.
 pub(crate) fn write_temp(
     dir: &OwnedFd,
     temp: &OsStr,
     content: &mut dyn Read,
-    look: &Look,
+    attributes: &Attributes,
     sync: Sync,
 ) -> io::Result<Digest> {
     // Its owner can always read it: the next command compares its content with the journal.
-    let limit = look.limit.unwrap_or(0o777) | 0o400;
-    let mode = match look.mode {
+    let limit = attributes.limit.unwrap_or(0o777) | 0o400;
+    let mode = match attributes.mode {
         Some(_) => 0o600,
-        None if look.executable => 0o777 & limit,
+        None if attributes.executable => 0o777 & limit,
         None => 0o666 & limit,
     };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(fs::openat(dir, temp, flags, Mode::from_raw_mode(mode))?);
     let digest = copy_sparse(content, &mut file)?;
-    dress(&file, look)?;
+    dress(&file, attributes)?;
     if sync == Sync::Each {
         file.sync_all()?;
     }
@@ -175,22 +175,22 @@ fn copy_sparse(from: &mut dyn Read, to: &mut File) -> io::Result<Digest> {
 }
 
 /// Owner first: changing it takes set-id bits away. Then attributes, bits and time.
-fn dress(file: &File, look: &Look) -> io::Result<()> {
-    own(file, look.owner)?;
-    for (name, value) in &look.xattrs {
+fn dress(file: &File, attributes: &Attributes) -> io::Result<()> {
+    own(file, attributes.owner)?;
+    for (name, value) in &attributes.xattrs {
         // A filesystem that cannot hold an attribute does not hold the file back.
         let _ = fs::fsetxattr(file, name.as_os_str(), &value.0, XattrFlags::empty());
     }
-    if let Some(mode) = look.mode {
+    if let Some(mode) = attributes.mode {
         fs::fchmod(file, Mode::from_raw_mode(mode))?;
     }
-    if let Some(mtime) = look.mtime {
+    if let Some(mtime) = attributes.mtime {
         fs::futimens(file, &times(mtime))?;
     }
     Ok(())
 }
 
-/// As root, what is written belongs to whoever the place belongs to.
+/// As root, gives a file to the owner of its directory or of the file that it replaces.
 fn own(file: impl AsFd, (uid, gid): (u32, u32)) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
@@ -206,19 +206,19 @@ pub(crate) fn times((seconds, nanoseconds): (i64, u32)) -> Timestamps {
     }
 }
 
-/// Makes a link under a name that nobody has.
+/// Creates a link under an unused name.
 pub(crate) fn link_temp(
     dir: &OwnedFd,
     temp: &OsStr,
     target: &OsStr,
-    look: &Look,
+    attributes: &Attributes,
 ) -> io::Result<()> {
     fs::symlinkat(target, dir, temp)?;
     if rustix::process::geteuid().is_root() {
-        let (uid, gid) = (Uid::from_raw(look.owner.0), Gid::from_raw(look.owner.1));
+        let (uid, gid) = (Uid::from_raw(attributes.owner.0), Gid::from_raw(attributes.owner.1));
         fs::chownat(dir, temp, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    if let Some(mtime) = look.mtime {
+    if let Some(mtime) = attributes.mtime {
         fs::utimensat(dir, temp, &times(mtime), AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
@@ -226,26 +226,31 @@ pub(crate) fn link_temp(
 
 /// Makes a directory. It is prepared as `temp`, so that it never has the name and not yet the owner
 /// or the mode.
-pub(crate) fn make_dir(dir: &OwnedFd, temp: &OsStr, name: &OsStr, look: &Look) -> io::Result<()> {
-    dressed_dir(dir, temp, look)?;
+pub(crate) fn make_dir(
+    dir: &OwnedFd,
+    temp: &OsStr,
+    name: &OsStr,
+    attributes: &Attributes,
+) -> io::Result<()> {
+    dressed_dir(dir, temp, attributes)?;
     match fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE) {
         // Without the flag a new directory is the only way that never replaces.
         Err(Errno::INVAL | Errno::NOSYS) => {
             fs::unlinkat(dir, temp, AtFlags::REMOVEDIR)?;
-            dressed_dir(dir, name, look)
+            dressed_dir(dir, name, attributes)
         }
         done => Ok(done?),
     }
 }
 
-fn dressed_dir(dir: &OwnedFd, name: &OsStr, look: &Look) -> io::Result<()> {
+fn dressed_dir(dir: &OwnedFd, name: &OsStr, attributes: &Attributes) -> io::Result<()> {
     // Its owner can always write to it: what is in it follows.
-    let mode = look.limit.unwrap_or(0o777) | 0o700;
+    let mode = attributes.limit.unwrap_or(0o777) | 0o700;
     fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = fs::openat(dir, name, flags, Mode::empty())?;
-    own(&opened, look.owner)?;
-    if let Some(mode) = look.mode {
+    own(&opened, attributes.owner)?;
+    if let Some(mode) = attributes.mode {
         fs::fchmod(&opened, Mode::from_raw_mode(mode))?;
     }
     Ok(())
@@ -303,7 +308,7 @@ pub(crate) fn take(dir: &OwnedFd, name: &OsStr, temp: &OsStr, expected: &Stamp) 
     Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
 }
 
-/// The same file with the same content. A new name alone changes the time of the last change.
+/// Returns true for an unchanged file. A new name alone changes its ctime.
 fn is_still(dir: &OwnedFd, name: &OsStr, expected: &Stamp) -> io::Result<bool> {
     let found = host::stat_at(dir, name)?;
     Ok(found.is_some_and(|found| {
