@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use flags::{Flags, When};
 
@@ -217,9 +217,20 @@ pub(crate) fn parse(args: Vec<OsString>) -> Typed {
     }
     let (args, short) = name_the_command(args);
     Cli::try_parse_from(args).map_or_else(Typed::Answer, |mut cli| {
+        if let Some(word) = cli.command.as_ref().and_then(Command::left_out) {
+            return Typed::Answer(not_in_this_build(word));
+        }
         cli.command = cli.command.map(|command| command.told_apart(short));
         Typed::Understood(Box::new(cli))
     })
+}
+
+/// Refuses a subcommand whose feature is left out. The program of that name would be another thing: `rm`.
+fn not_in_this_build(word: &str) -> clap::Error {
+    let text = format!(
+        "this build has no `{word}`\n\nhint: to run the program: agent-sandbox exec {word} …\n"
+    );
+    Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, text)
 }
 
 /// The words that clap knows as subcommands.
@@ -292,6 +303,13 @@ const WITH_VALUE: &[&str] = &[
 ];
 
 impl Command {
+    /// Returns the word of a subcommand that clap took for a program.
+    fn left_out(&self) -> Option<&'static str> {
+        let Self::Run(words) = self else { return None };
+        let known = SUBCOMMANDS.iter().filter(|word| **word != "help");
+        known.copied().find(|known| words.first().is_some_and(|word| word == known))
+    }
+
     /// The short form is told apart from `exec` again once it is parsed.
     fn told_apart(self, short: bool) -> Self {
         match self {

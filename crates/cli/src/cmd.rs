@@ -4,8 +4,6 @@ pub(crate) mod multicall;
 pub(crate) mod exec;
 pub(crate) mod blocked;
 #[cfg(feature = "layers")]
-pub(crate) mod cow;
-#[cfg(feature = "layers")]
 pub(crate) mod sessions;
 #[cfg(feature = "layers")]
 pub(crate) mod changes;
@@ -30,6 +28,8 @@ pub(crate) mod host_command;
 pub(crate) mod manual;
 
 use std::ffi::OsString;
+#[cfg(feature = "layers")]
+use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use sandbox_core::Host;
@@ -108,6 +108,14 @@ fn asking(
         }
         other => Ok(other?),
     }
+}
+
+/// Returns the directory that the user is in, by its real path.
+#[cfg(feature = "layers")]
+pub(crate) fn here(flags: &Flags, host: &Host) -> PathBuf {
+    let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
+    let asked = flags.cwd.as_ref().map_or_else(|| cwd.to_path_buf(), |dir| cwd.join(dir));
+    std::fs::canonicalize(&asked).unwrap_or(asked)
 }
 
 /// JSON for people and programs.

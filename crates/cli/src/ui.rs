@@ -1,4 +1,7 @@
-//! Speaking: data on stdout, everything else on stderr, colours only where somebody sees them.
+//! Output: data on stdout, everything else on stderr, colours only on terminals.
+
+#[cfg(feature = "layers")]
+pub(crate) mod ask;
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};

@@ -7,42 +7,31 @@ pub(crate) mod discard;
 pub(crate) mod safe;
 mod pager;
 mod stat;
-pub(crate) mod ask;
 mod hunks;
 mod progress;
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sandbox_core::Host;
 use sandbox_git::scratch::ScratchGit;
+use sandbox_launch::layers::sessions;
 use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected, Shown};
 use sandbox_layers::session::Selector;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
-use super::cow;
+use super::here;
 use crate::args::Flags;
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone};
 
-/// Failure to ask about a session's changes.
+/// A command about changes, typed inside the sandbox.
 #[derive(Debug, Error)]
-pub(crate) enum ChangesError {
-    #[error("a session's changes are looked at from outside the sandbox")]
-    Inside,
-    #[error("{0}")]
-    NoTerminal(String),
-}
+#[error("a session's changes are looked at from outside the sandbox")]
+struct Inside;
 
-impl Hint for ChangesError {
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoTerminal(_) => Some("pass `--yes`".into()),
-            Self::Inside => None,
-        }
-    }
-
+impl Hint for Inside {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Failure
     }
@@ -51,14 +40,14 @@ impl Hint for ChangesError {
 /// Opens the session that the user means, for review.
 pub(crate) fn open(name: Option<&str>, flags: &Flags, host: &Host) -> Result<Review, Failed> {
     if host.inside {
-        return Err(ChangesError::Inside.into());
+        return Err(Inside.into());
     }
-    let directory = directory(flags, host);
+    let directory = here(flags, host);
     let selector = match name.or(flags.session.as_deref()) {
         Some(name) => Selector::named(&directory, name),
         None => Selector::latest(&directory),
     };
-    let session = cow::sessions(host)?.find(&selector)?;
+    let session = sessions(host)?.find(&selector)?;
     Ok(Review::open(session)?)
 }
 
@@ -75,7 +64,7 @@ fn select(
     flags: &Flags,
     host: &Host,
 ) -> Result<Selected, ReviewError> {
-    Selected::of(words, roots, review.name(), &directory(flags, host))
+    Selected::of(words, roots, review.name(), &here(flags, host))
 }
 
 /// Reports an interrupted apply or undo, and what can be done about it.
@@ -85,13 +74,6 @@ fn tell_interrupted(review: &Review, io: &mut Stdio<'_>) -> Result<(), ReviewErr
         io.labelled(Tone::Warning, "note", &format!("{what} was interrupted; {remedy}"));
     }
     Ok(())
-}
-
-/// Returns the directory that the user is in.
-pub(crate) fn directory(flags: &Flags, host: &Host) -> PathBuf {
-    let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
-    let asked = flags.cwd.as_ref().map_or_else(|| cwd.to_path_buf(), |dir| cwd.join(dir));
-    std::fs::canonicalize(&asked).unwrap_or(asked)
 }
 
 /// Describes a repository, with its name in bold.
@@ -114,7 +96,7 @@ fn session_word<'w>(
     else {
         return Ok((None, words));
     };
-    let found = cow::sessions(host)?.find(&Selector::named(directory(flags, host), word));
+    let found = sessions(host)?.find(&Selector::named(here(flags, host), word));
     let exact = found.is_ok_and(|found| {
         let record = found.record();
         OsStr::new(&record.name) == word || record.id == word

@@ -23,13 +23,14 @@ pub(crate) mod ps;
 pub(crate) mod rm;
 #[cfg(feature = "sessions")]
 pub(crate) mod prune;
+pub(crate) mod freeze;
 pub(crate) mod snapshot;
 pub(crate) mod history;
 
 use sandbox_core::Host;
 use sandbox_layers::session::{LayerSession, LayerSessions, Selector};
 
-use super::cow;
+use super::here;
 use crate::args::Flags;
 use crate::failed::Failed;
 
@@ -39,17 +40,11 @@ pub(crate) fn chosen(
     flags: &Flags,
     host: &Host,
 ) -> Result<(LayerSessions, LayerSession), Failed> {
-    let sessions = cow::sessions(host)?;
+    let sessions = sandbox_launch::layers::sessions(host)?;
     let directory = here(flags, host);
     let name = name.or(flags.session.as_ref()).cloned();
     let session = sessions.find(&Selector { directory, name })?;
     Ok((sessions, session))
-}
-
-/// Where the user stands, by its real path.
-pub(crate) fn here(flags: &Flags, host: &Host) -> std::path::PathBuf {
-    let here = flags.cwd.clone().or_else(|| host.cwd.clone()).unwrap_or_default();
-    std::fs::canonicalize(&here).unwrap_or(here)
 }
 
 /// Bytes for people.

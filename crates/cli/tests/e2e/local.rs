@@ -25,7 +25,9 @@ fn command_is_absent_when_its_feature_is_left_out() {
     let help = world.run(["--help"]).succeeds().output();
     for word in ["fs", "secret", "up", "image", "host-command"] {
         assert!(!help.lines().any(|line| line.split_whitespace().next() == Some(word)), "{word}");
-        world.run([word]).code(127).stderr_contains("was not found");
+        let refused = world.run([word, "x"]).code(2).stdout("");
+        refused.stderr_contains(&format!("this build has no `{word}`"));
+        world.run(["exec", word]).code(127).stderr_contains("was not found");
     }
     assert!(help.contains("\n  why "), "{help}");
 }

@@ -12,13 +12,14 @@ use sandbox_protocol::ExitCode;
 
 use super::hunks::Go;
 use super::progress::Bar;
-use super::{ask, directory, git, hunks, select, stat, tell_interrupted, undo};
+use super::{git, hunks, select, stat, tell_interrupted, undo};
 use crate::args::Flags;
 use crate::args::changes::Apply;
 use crate::cmd;
-use crate::cmd::cow;
+use crate::cmd::here;
+use crate::cmd::sessions::freeze::freeze;
 use crate::failed::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, and_more, visible};
+use crate::ui::{Stdio, Tone, and_more, ask, visible};
 use sandbox_linux::escape::name;
 
 /// Applies a session's changes, or those of the paths that were named.
@@ -28,7 +29,7 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
         if !asked.live {
             return Err(in_use(error));
         }
-        opened.hold_still(&cow::freeze(host))?;
+        opened.hold_still(&freeze(host))?;
     }
     if flags.dry_run {
         tell_interrupted(&opened, io)?;
@@ -43,7 +44,7 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
     let git = git(&opened, host);
     review::inspect(&git, &mut roots)?;
     let selected = select(&asked.paths, &roots, &opened, flags, host)?;
-    let here = directory(flags, host);
+    let here = here(flags, host);
     let plan = decide(&opened, &mut roots, &selected, &git, asked, &here, io)?;
     print(&plan, &roots, &here, flags, io);
     if flags.dry_run {

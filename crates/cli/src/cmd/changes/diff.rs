@@ -10,10 +10,11 @@ use sandbox_layers::review::{
 };
 
 use super::pager::Pager;
-use super::{directory, git, repository, safe, select, session_word, stat, tell_interrupted};
+use super::{git, repository, safe, select, session_word, stat, tell_interrupted};
 use crate::args::Flags;
 use crate::args::changes::Diff;
 use crate::cmd;
+use crate::cmd::here;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, and_more};
 
@@ -32,7 +33,7 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) 
         let text = "more files go than are listed: a directory with very many was removed";
         io.labelled(Tone::Warning, "note", text);
     }
-    let here = directory(flags, host);
+    let here = here(flags, host);
     let plain = !io.terminal && !asked.stat && !flags.json;
     let counted = if asked.name_only || plain { Counted::No } else { Counted::Yes };
     let lines = review::lines(&roots, &selected, counted)?;

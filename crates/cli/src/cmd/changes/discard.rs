@@ -4,11 +4,11 @@ use sandbox_core::Host;
 use sandbox_layers::review::{self, Counted, Shown};
 use sandbox_protocol::ExitCode;
 
-use super::{ask, select, stat};
+use super::{select, stat};
 use crate::args::Flags;
 use crate::args::changes::Discard;
 use crate::failed::Outcome;
-use crate::ui::Stdio;
+use crate::ui::{Stdio, ask};
 
 /// Throws all changes of a session away, or those of the paths that were named.
 pub(crate) fn run(flags: &Flags, asked: &Discard, host: &Host, io: &mut Stdio<'_>) -> Outcome {

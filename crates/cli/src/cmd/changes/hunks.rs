@@ -7,9 +7,9 @@ use sandbox_layers::diff::{Change, Content, Hunk, LineDiff, MAX_TEXT, Side, writ
 use sandbox_layers::review::{OpenRoot, Selected, Shown, shown};
 
 use super::stat::letter;
-use super::{ask, repository, safe};
+use super::{repository, safe};
 use crate::failed::Failed;
-use crate::ui::{Stdio, Tone};
+use crate::ui::{Stdio, Tone, ask};
 
 const HELP: &str = "\
 y  take it

@@ -6,7 +6,6 @@ use sandbox_sessions::session::Session;
 use super::service;
 use crate::args::Flags;
 use crate::args::sessions::Down;
-use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
@@ -38,7 +37,8 @@ pub(crate) fn settle(session: &Session, host: &Host) -> Result<(), Failed> {
     if !session.cow {
         return Ok(());
     }
-    let kept = cow::sessions(host)?.of(&session.project, session.name.as_str())?;
+    let kept =
+        sandbox_launch::layers::sessions(host)?.of(&session.project, session.name.as_str())?;
     if let Some(mut kept) = kept
         && let Ok(lock) = kept.lock()
     {

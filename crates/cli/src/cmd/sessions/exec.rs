@@ -16,7 +16,6 @@ use sandbox_sessions::{ControlError, Service, UnknownSession};
 use super::{here, service};
 use crate::args::Flags;
 use crate::args::sessions::One;
-use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, indented};
 
@@ -111,7 +110,7 @@ fn must_exist(flags: &Flags, host: &Host) -> Result<(), Failed> {
     if host.inside || flags.cow.is_some_and(Cow::is_on) {
         return Ok(());
     }
-    let (sessions, project) = (cow::sessions(host)?, here(flags, host));
+    let (sessions, project) = (sandbox_launch::layers::sessions(host)?, here(flags, host));
     if sessions.of(&project, name)?.is_some() {
         return Ok(());
     }

@@ -16,14 +16,13 @@ use super::{here, rm, service};
 use crate::args::Flags;
 use crate::args::sessions::Prune;
 use crate::cmd::ago;
-use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, visible};
 
 /// Removes sessions that hold no work and change nothing, were not used for long, or have lost their
 /// base. Work that was not applied goes only with a session that is named.
 pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let sessions = cow::sessions(host)?;
+    let sessions = sandbox_launch::layers::sessions(host)?;
     let going = going(prune, &sessions, flags, host, io)?;
     let broken = broken(prune, &sessions, io)?;
     // Without a record, too: what it would name may still be there.

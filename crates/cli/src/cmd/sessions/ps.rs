@@ -7,14 +7,14 @@ use sandbox_sessions::listing::{self, Line};
 use super::{bytes, service};
 use crate::args::Flags;
 use crate::cmd::ago;
-use crate::cmd::{columns, cow, json};
+use crate::cmd::{columns, json};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 use sandbox_linux::escape::name;
 
 /// Lists all sessions, the latest last.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let sessions = cow::sessions(host)?;
+    let sessions = sandbox_launch::layers::sessions(host)?;
     let seen =
         service::open_used(host)?.map_or_else(|| Ok(Vec::new()), |service| service.list())?;
     let lines = listing::list(&sessions, seen)?;

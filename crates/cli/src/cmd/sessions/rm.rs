@@ -8,10 +8,8 @@ use sandbox_sessions::removal::{Removal, Removed};
 use super::{bytes, here, service};
 use crate::args::Flags;
 use crate::args::sessions::Rm;
-use crate::cmd::changes::ask;
-use crate::cmd::cow;
 use crate::failed::{Failed, Outcome};
-use crate::ui::Stdio;
+use crate::ui::{Stdio, ask};
 
 /// Removes the named sessions. All names are looked up, and the user is asked about work that was not
 /// applied, before the first session goes.
@@ -19,7 +17,7 @@ pub(crate) fn run(rm: &Rm, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     if rm.names.is_empty() {
         return Err(Failed::usage("`rm` needs the name of a session"));
     }
-    let (service, layers) = (service::open_used(host)?, cow::sessions(host)?);
+    let (service, layers) = (service::open_used(host)?, sandbox_launch::layers::sessions(host)?);
     let removal = Removal::plan(&rm.names, &here(flags, host), service.as_ref(), &layers)?;
     let losses = removal.losses();
     if !losses.is_empty() {

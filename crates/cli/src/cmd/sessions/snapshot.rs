@@ -3,15 +3,15 @@
 use sandbox_core::Host;
 
 use super::chosen;
+use super::freeze::freeze;
 use crate::args::Flags;
-use crate::cmd::cow;
 use crate::failed::Outcome;
 use crate::ui::Stdio;
 
 /// Keeps the present state.
 pub(crate) fn take(name: Option<&str>, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (sessions, mut session) = chosen(None, flags, host)?;
-    let name = sessions.snapshot(&mut session, name, &cow::freeze(host))?;
+    let name = sessions.snapshot(&mut session, name, &freeze(host))?;
     io.data(&format!("{name}\n"));
     Ok(0)
 }
@@ -29,7 +29,7 @@ pub(crate) fn restore(name: &str, flags: &Flags, host: &Host, io: &mut Stdio<'_>
 /// Branches off.
 pub(crate) fn fork(new: &str, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (sessions, mut session) = chosen(None, flags, host)?;
-    let fork = sessions.fork(&mut session, new, &cow::freeze(host))?;
+    let fork = sessions.fork(&mut session, new, &freeze(host))?;
     let (from, to) = (&session.record().name, &fork.record().name);
     io.say(&format!("{to} goes on from {from}: agent-sandbox --session {to} COMMAND"));
     Ok(0)

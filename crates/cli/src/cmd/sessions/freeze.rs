@@ -1,14 +1,13 @@
-//! The sessions that keep changes apart, as every command opens them.
+//! Suspends the container that uses a layer.
 
 use std::io;
 
 use sandbox_core::Host;
-pub(crate) use sandbox_launch::layers::sessions;
 use sandbox_layers::session::Frozen;
 #[cfg(feature = "sessions")]
-use {super::sessions::service, sandbox_sessions::session::Matching};
+use {super::service, sandbox_sessions::session::Matching};
 
-/// Holds the container of a session still: the one that keeps the layer in use.
+/// Suspends the container of a session, which has the layer in use.
 #[cfg(feature = "sessions")]
 pub(crate) fn freeze(host: &Host) -> impl Fn(&str) -> io::Result<Frozen> + '_ {
     move |holder| {
@@ -23,7 +22,7 @@ pub(crate) fn freeze(host: &Host) -> impl Fn(&str) -> io::Result<Frozen> + '_ {
     }
 }
 
-/// Fails, because nothing but a session that stays up keeps a layer in use.
+/// Fails: only a session that stays up has a layer in use.
 #[cfg(not(feature = "sessions"))]
 pub(crate) fn freeze(_: &Host) -> impl Fn(&str) -> io::Result<Frozen> {
     |_| Err(io::Error::other("this takes the feature `sessions`, which this build leaves out"))
