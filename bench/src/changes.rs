@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use testkit::World;
 
 use crate::BenchError;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use testkit::{Docker, World, need};
 
 use crate::BenchError;

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use crate::stage::Stage;
 use crate::subject::Subject;

@@ -8,7 +8,7 @@ use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use testkit::{Docker, World, need};
 
 use crate::BenchError;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
-use sandbox_core::config::Request;
 use sandbox_core::plan::{Plan, plan};
 use sandbox_core::render::bwrap;
 use sandbox_core::render::find;
+use sandbox_policy::Host;
+use sandbox_policy::config::Request;
 use testkit::World;
 
 use crate::BenchError;

@@ -12,17 +12,17 @@ use std::path::{Component, Path};
 use sandbox_bridge::argument;
 use sandbox_bridge::list::HostList;
 use sandbox_bridge::verdict;
-use sandbox_core::Host;
-use sandbox_core::config::command::{Entry, line};
-use sandbox_core::config::command_rule::CommandRule;
-use sandbox_core::config::file::{self, Syntax};
-use sandbox_core::config::{Access, Config, ConfigError, Request, Tmp};
-use sandbox_core::network::dns::{self, Answer};
-use sandbox_core::network::hello::{self, Hello};
-use sandbox_core::network::{EgressPolicy, HostName, HostPattern, HostPort, HostRule};
-use sandbox_core::path::pattern::Pattern;
 use sandbox_git::command::{ConfigScope, Env, Globals, RepoView, Verdict, judge, with_extra};
 use sandbox_git::protect::config;
+use sandbox_policy::Host;
+use sandbox_policy::config::command::{Entry, line};
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::file::{self, Syntax};
+use sandbox_policy::config::{Access, Config, ConfigError, Request, Tmp};
+use sandbox_policy::network::dns::{self, Answer};
+use sandbox_policy::network::hello::{self, Hello};
+use sandbox_policy::network::{EgressPolicy, HostName, HostPattern, HostPort, HostRule};
+use sandbox_policy::path::pattern::Pattern;
 use sandbox_protocol::Hint;
 use sandbox_protocol::frame::Request as HostRequest;
 
@@ -107,7 +107,7 @@ pub fn project_file(data: &[u8]) {
     with_world(|host, cwd| {
         let path = cwd.join(name);
         fs::write(&path, rest).expect("a place of our own");
-        let loaded = sandbox_core::config::load(host, &Request::default());
+        let loaded = sandbox_policy::config::load(host, &Request::default());
         fs::remove_file(&path).expect("it was just written");
         match loaded {
             Ok(config) => assert_no_wider(&config, cwd),
@@ -125,7 +125,7 @@ fn assert_no_wider(config: &Config, cwd: &Path) {
     assert_eq!(config.tmp.value, Tmp::Private);
     assert!(config.sockets.is_empty() && config.mounts.is_empty() && config.env.is_empty());
     assert_ne!(config.commands.get("git").map(|rule| &rule.value), Some(&CommandRule::Raw));
-    let presets = sandbox_core::preset::Presets::of(&config.presets);
+    let presets = sandbox_policy::preset::Presets::of(&config.presets);
     assert!(["@base", "@secrets", "@git"].iter().all(|name| presets.has(name)));
     assert!(config.unruled.iter().all(|rule| rule.value.access == Access::Rw));
     for rule in config.paths.iter().filter(|rule| rule.value.access == Access::Rw) {

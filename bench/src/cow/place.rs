@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use testkit::{Engine, Layered, User, user};
 
 use super::ground::Ground;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use sandbox_core::config::command::Entry;
+use sandbox_policy::config::command::Entry;
 
 use crate::list::{HostList, ListError};
 use crate::verdict::{Warning, warnings};

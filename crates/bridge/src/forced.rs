@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use sandbox_core::Host;
-use sandbox_core::config::command::line;
 use sandbox_linux::{descendants, fd};
+use sandbox_policy::Host;
+use sandbox_policy::config::command::line;
 
 use crate::audit::Record;
 use crate::request::{self, Prepared, Refused};

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::command::Entry;
+use sandbox_policy::config::command::Entry;
 use sandbox_protocol::{ExitCode, Hint};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use sandbox_core::Host;
 use sandbox_linux::holder::{self, Holder};
 use sandbox_linux::process;
+use sandbox_policy::Host;
 
 use crate::broker::end_left_behind;
 use crate::list::HOST_LIST;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::{ExitCode, Hint};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

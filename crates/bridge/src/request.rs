@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use sandbox_core::config::command::Paths;
 use sandbox_git::command::{self as git, Env, RealGit, Verdict};
 use sandbox_linux::signal::ENDING;
+use sandbox_policy::config::command::Paths;
 
 use crate::server::Server;
 use crate::shared_dirs::WorkDir;

@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::command::line::{self, LineError};
+use sandbox_policy::config::command::line::{self, LineError};
 use serde::{Deserialize, Serialize};
 
 /// Where a session's side of the bridge is mounted.

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use sandbox_core::Host;
 use sandbox_linux::{holder, signal};
+use sandbox_policy::Host;
 
 use crate::server::Server;
 use crate::{broker, forced};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 

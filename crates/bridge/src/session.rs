@@ -8,10 +8,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::command::PublicKey;
-use sandbox_core::config::file::{AgentInit, HostCommands, Transport};
-use sandbox_core::host::RUNTIME_BINARY;
 use sandbox_linux::replace::{Durability, Mode, Replace};
+use sandbox_policy::config::command::PublicKey;
+use sandbox_policy::config::file::{AgentInit, HostCommands, Transport};
+use sandbox_policy::host::RUNTIME_BINARY;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 

@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
-use sandbox_core::config::command::Entry;
+use sandbox_policy::Host;
+use sandbox_policy::config::command::Entry;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 

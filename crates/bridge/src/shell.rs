@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use sandbox_core::config::command::line;
+use sandbox_policy::config::command::line;
 
 use crate::list::{HOST_LIST, HostList};
 

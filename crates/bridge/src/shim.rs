@@ -12,10 +12,10 @@ use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-use sandbox_core::Host;
-use sandbox_core::config::command::line::LineError;
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::signal::{self, Signals};
+use sandbox_policy::Host;
+use sandbox_policy::config::command::line::LineError;
 use sandbox_protocol::frame::{self, Kind, LONGEST, Request, WINDOW};
 use thiserror::Error;
 

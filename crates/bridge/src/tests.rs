@@ -7,7 +7,7 @@ mod paths;
 
 use std::ffi::OsString;
 
-use sandbox_core::config::command::{Entry, line};
+use sandbox_policy::config::command::{Entry, line};
 
 use crate::check::{Drift, drift};
 use crate::list::{HostList, HostMount, ListError};

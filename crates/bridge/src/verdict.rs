@@ -7,9 +7,9 @@ mod tool;
 
 use std::ffi::OsString;
 
-use sandbox_core::config::command::Entry;
-use sandbox_core::config::shown;
 use sandbox_git::host_command as git;
+use sandbox_policy::config::command::Entry;
+use sandbox_policy::config::shown;
 
 use crate::list::HostList;
 use tool::Kind;
@@ -65,7 +65,7 @@ impl Denial {
 /// ```
 /// use sandbox_bridge::list::HostList;
 /// use sandbox_bridge::verdict::judge;
-/// use sandbox_core::config::command::Entry;
+/// use sandbox_policy::config::command::Entry;
 /// let list = HostList { allowed: vec![Entry::parse("git status").unwrap()], ..HostList::default() };
 /// let asked = |line: &str| judge(&list, &line.split(' ').map(Into::into).collect::<Vec<_>>()).is_ok();
 /// assert!(asked("git status --short"));

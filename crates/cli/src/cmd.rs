@@ -32,8 +32,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
-use sandbox_core::Host;
-use sandbox_core::config::{self as core_config, ConfigError, Request};
+use sandbox_policy::Host;
+use sandbox_policy::config::{self as core_config, ConfigError, Request};
 
 use crate::args::{Cli, Flags};
 use crate::failed::Failed;

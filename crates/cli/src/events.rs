@@ -5,14 +5,14 @@ pub(crate) mod report;
 #[cfg(feature = "layers")]
 pub(crate) mod summary;
 
-use sandbox_core::Host;
 use sandbox_core::inspect::Report;
-use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
 use sandbox_core::run::Ended;
 #[cfg(feature = "layers")]
 use sandbox_launch::events::Closed;
 use sandbox_launch::events::Events;
+use sandbox_policy::Host;
+use sandbox_policy::network::blocked::Blocked;
 use sandbox_protocol::Hint;
 
 #[cfg(feature = "layers")]

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         return ExitCode::from(1);
     }
     sandbox_linux::signal::hear_of_children();
-    let (host, mut io) = (sandbox_core::Host::read(), ui::Stdio::real());
+    let (host, mut io) = (sandbox_policy::Host::read(), ui::Stdio::real());
     #[cfg(feature = "docker")]
     if let Some(process) = Process::of_args(&args) {
         return cmd::host_command::process::run(&process, &host, &mut io);

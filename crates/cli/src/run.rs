@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use sandbox_core::Host;
 use sandbox_core::plan::PlanError;
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 #[cfg(feature = "layers")]

@@ -6,10 +6,10 @@ pub(crate) mod ask;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
-use sandbox_core::Host;
 #[cfg(feature = "sessions")]
 use sandbox_linux::escape::tamed;
 pub(crate) use sandbox_linux::escape::{one_line, visible};
+use sandbox_policy::Host;
 
 use crate::args::When;
 

@@ -13,10 +13,10 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 
-use sandbox_core::Host;
-use sandbox_core::config::{self, Config, Network, SecretMode, Sourced};
-use sandbox_core::network::PROXY_PORT;
 use sandbox_core::plan::{Decided, Environment, Inputs};
+use sandbox_policy::Host;
+use sandbox_policy::config::{self, Config, Network, SecretMode, Sourced};
+use sandbox_policy::network::PROXY_PORT;
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::credential::{Secret, SourceError};
 use sandbox_proxy::secret::{Location, Sources, Store, StoreError};

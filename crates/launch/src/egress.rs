@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use sandbox_core::Host;
-use sandbox_core::network::EgressPolicy;
-use sandbox_core::network::blocked::{Journal, Run};
 use sandbox_core::plan::Plan;
 use sandbox_core::run::{AttachError, Gateway};
 use sandbox_linux::error::chain;
+use sandbox_policy::Host;
+use sandbox_policy::network::EgressPolicy;
+use sandbox_policy::network::blocked::{Journal, Run};
 use sandbox_protocol::Hint;
 use sandbox_proxy::attach::{ATTACHED, Attach, Egress};
 use sandbox_proxy::client::{Attachment, Client, ClientError};

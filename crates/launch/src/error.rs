@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
-use sandbox_core::Host;
 use sandbox_core::doctor;
 use sandbox_core::inspect::InspectError;
 use sandbox_core::plan::{Plan, PlanError};
 use sandbox_core::run::StartError;
+use sandbox_policy::Host;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 

@@ -3,13 +3,13 @@
 #[cfg(feature = "layers")]
 use std::path::PathBuf;
 
-use sandbox_core::Host;
 use sandbox_core::inspect::Report;
-use sandbox_core::network::blocked::Blocked;
 use sandbox_core::plan::Plan;
 use sandbox_core::run::Ended;
 #[cfg(feature = "layers")]
 use sandbox_layers::session::LayerSession;
+use sandbox_policy::Host;
+use sandbox_policy::network::blocked::Blocked;
 use sandbox_protocol::Hint;
 
 #[cfg(feature = "layers")]

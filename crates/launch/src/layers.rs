@@ -5,15 +5,15 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
-use sandbox_core::config::{Config, CowEngine};
-use sandbox_core::path::Kind;
 use sandbox_core::plan::{self, CopyOnWrite, CowRoot, Decided, Layers, Store};
 use sandbox_core::run::{self, Rendering};
 use sandbox_layers::session::{
     LayerEngine, LayerSession, LayerSessions, Lock, NewSession, RootKind, SessionError,
     wait_until_after,
 };
+use sandbox_policy::Host;
+use sandbox_policy::config::{Config, CowEngine};
+use sandbox_policy::path::Kind;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 

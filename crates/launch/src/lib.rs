@@ -15,10 +15,10 @@
 //! Nothing here prints. An implementation of [`Events`] hears what happens on the way, and `()` ignores it:
 //!
 //! ```no_run
-//! use sandbox_core::config::{self, Request};
+//! use sandbox_policy::config::{self, Request};
 //! use sandbox_launch::{Job, launch};
 //!
-//! let host = sandbox_core::Host::read();
+//! let host = sandbox_policy::Host::read();
 //! let request = Request { command: vec!["make".into()], ..Request::default() };
 //! let job = Job::new(config::load(&host, &request)?, request.command);
 //! let ended = launch(&host, job, &mut ())?;
@@ -38,13 +38,13 @@ mod without;
 
 use std::ffi::OsString;
 
-use sandbox_core::Host;
-use sandbox_core::config::Config;
 use sandbox_core::first_run::FirstRun;
 use sandbox_core::inspect::{self, InspectInput, Known};
 use sandbox_core::plan::{Plan, ResolvedPolicy};
 use sandbox_core::render::find::find;
 use sandbox_core::run::{self, Ended, Gateway, StartError};
+use sandbox_policy::Host;
+use sandbox_policy::config::Config;
 
 use sandbox_protocol::ExitCode;
 

@@ -2,8 +2,8 @@
 
 #[cfg(not(feature = "proxy"))]
 pub(crate) mod credentials {
-    use sandbox_core::Host;
     use sandbox_core::plan::{Decided, Inputs};
+    use sandbox_policy::Host;
 
     use crate::LaunchError;
 
@@ -30,9 +30,9 @@ pub(crate) mod credentials {
 pub(crate) mod egress {
     use std::os::fd::OwnedFd;
 
-    use sandbox_core::Host;
     use sandbox_core::plan::Plan;
     use sandbox_core::run::{AttachError, Gateway};
+    use sandbox_policy::Host;
 
     use super::credentials::Credentials;
     use crate::{Events, LaunchError};
@@ -69,9 +69,9 @@ pub(crate) mod egress {
 pub(crate) mod layers {
     use std::ffi::OsString;
 
-    use sandbox_core::Host;
-    use sandbox_core::config::Config;
     use sandbox_core::plan::{Decided, Store};
+    use sandbox_policy::Host;
+    use sandbox_policy::config::Config;
 
     use crate::{Events, LaunchError};
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use sandbox_core::catalog::provider::TestRequest;
+use sandbox_policy::catalog::provider::TestRequest;
 use sandbox_protocol::{ExitCode, Hint};
 use serde_json::Value;
 use thiserror::Error;

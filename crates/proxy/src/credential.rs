@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use sandbox_core::catalog::provider::KeyHeader;
+use sandbox_policy::catalog::provider::KeyHeader;
 
 use crate::letters;
 use crate::scrub::Pattern;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 /// The directories of one user's proxy. No sandbox sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]

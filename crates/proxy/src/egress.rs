@@ -13,7 +13,7 @@ mod socks;
 
 use std::sync::Arc;
 
-use sandbox_core::network::{EgressPolicy, HostPort, Refusal, UploadLimit};
+use sandbox_policy::network::{EgressPolicy, HostPort, Refusal, UploadLimit};
 use thiserror::Error;
 
 pub(crate) use http::is_for_exit;

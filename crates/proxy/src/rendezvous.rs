@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sandbox_core::network::EgressPolicy;
+use sandbox_policy::network::EgressPolicy;
 use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

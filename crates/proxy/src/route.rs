@@ -81,7 +81,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use sandbox_core::catalog::{PROVIDERS, Provider, UnknownProvider};
+    use sandbox_policy::catalog::{PROVIDERS, Provider, UnknownProvider};
 
     use super::*;
     use crate::credential::Placement;

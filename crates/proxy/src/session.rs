@@ -30,7 +30,7 @@ use crate::upstream::Target;
 use crate::usage::Tokens;
 use ending::Ending;
 use key::Key;
-use sandbox_core::catalog::Provider;
+use sandbox_policy::catalog::Provider;
 
 /// A session as requests meet it. Nothing of it changes but its key and its counts.
 #[derive(Debug)]

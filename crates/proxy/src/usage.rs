@@ -9,8 +9,8 @@ use std::ops::AddAssign;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use sandbox_core::catalog::PROVIDERS;
-use sandbox_core::catalog::provider::Usage;
+use sandbox_policy::catalog::PROVIDERS;
+use sandbox_policy::catalog::provider::Usage;
 use serde::{Deserialize, Serialize};
 
 /// Tokens that were used.

@@ -5,9 +5,10 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "printing is what this program is for")]
 
-use sandbox_core::config::Request;
 use sandbox_core::plan::{PlanError, plan};
-use sandbox_core::{Host, render};
+use sandbox_core::render;
+use sandbox_policy::Host;
+use sandbox_policy::config::Request;
 
 fn main() -> Result<(), PlanError> {
     let request = Request {

@@ -13,9 +13,9 @@ mod tests;
 
 use serde::Serialize;
 
-use crate::host::Host;
 use crate::render::own::Hiding;
 use crate::run::Rendering;
+use sandbox_policy::host::Host;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

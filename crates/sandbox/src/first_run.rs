@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::catalog::agent::Initial;
+use sandbox_policy::catalog::agent::Initial;
 
 /// What was made for an agent. What is still as it was made is removed when this is dropped.
 #[derive(Debug, Default)]

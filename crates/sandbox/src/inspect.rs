@@ -35,13 +35,13 @@ use sandbox_linux::tree;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-use crate::Host;
-use crate::catalog::agent;
 use baseline::{Baseline, Class};
 use quarantine::Quarantine;
 use record::{Known as KnownRepo, Record, RunId, Stamp, Started, Tree};
 pub use report::{Failure, Later, MAX_LISTED, Moved, Report, Restored, Why};
 use sandbox_git::protect::{GitProtection, Repo};
+use sandbox_policy::Host;
+use sandbox_policy::catalog::agent;
 use scan::Scan;
 
 /// Why a run cannot be put on record.

@@ -4,7 +4,8 @@
 //! [`plan::plan`] decides everything as plain data, before the first process or mount exists:
 //!
 //! ```
-//! use sandbox_core::{Host, config::Request, plan::{View, plan}};
+//! use sandbox_core::plan::{View, plan};
+//! use sandbox_policy::{Host, config::Request};
 //!
 //! # let root = tempfile::tempdir()?;
 //! # let root = root.path().canonicalize()?;
@@ -29,7 +30,8 @@
 //! Every decision knows the rule that won, the rules that it beat, and where each was written:
 //!
 //! ```
-//! use sandbox_core::{Host, config::{Access, Request}, plan::plan};
+//! use sandbox_core::plan::plan;
+//! use sandbox_policy::{Host, config::{Access, Request}};
 //!
 //! # let root = tempfile::tempdir()?;
 //! # let root = root.path().canonicalize()?;
@@ -62,5 +64,3 @@ pub mod run;
 pub mod inspect;
 pub mod doctor;
 pub mod describe;
-
-pub use sandbox_policy::{Host, catalog, config, host, network, path, preset, starter, variable};

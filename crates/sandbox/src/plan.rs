@@ -22,18 +22,18 @@ use sandbox_linux::seccomp::CgroupNamespaces;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{
-    Access, Config, ContainerNetwork, Network, Origin, PathRule, Request, Sourced,
-};
-use crate::host::Host;
 use crate::inspect::Known;
-use crate::network::EgressPolicy;
-use crate::path::resolve::{Place, Resolver};
-use crate::path::{Kind, Resolved, upward};
-use crate::preset::{self, Presets};
 use crate::specificity::{Decisions, decide};
 use crate::wrapper::{self, Commands, Cover};
 use sandbox_git::protect::GitProtection;
+use sandbox_policy::config::{
+    Access, Config, ContainerNetwork, Network, Origin, PathRule, Request, Sourced,
+};
+use sandbox_policy::host::Host;
+use sandbox_policy::network::EgressPolicy;
+use sandbox_policy::path::resolve::{Place, Resolver};
+use sandbox_policy::path::{Kind, Resolved, upward};
+use sandbox_policy::preset::{self, Presets};
 
 pub use base_view::BaseView;
 pub use cow::{CopyOnWrite, CowRoot, Layers, Store, Through};
@@ -175,7 +175,7 @@ pub struct ResolverFile {
 
 /// Loads the configuration of a request and plans it, for callers that only look at a plan.
 pub fn plan(host: &Host, request: &Request) -> Result<Plan, PlanError> {
-    plan_config(host, crate::config::load(host, request)?, request.command.clone())
+    plan_config(host, sandbox_policy::config::load(host, request)?, request.command.clone())
 }
 
 /// Plans a configuration without credentials and layers. Nothing is created or changed.

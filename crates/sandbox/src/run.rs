@@ -25,13 +25,13 @@ use sandbox_protocol::multicall::{MULTICALL, START};
 use sandbox_protocol::report;
 use thiserror::Error;
 
-use crate::host::Host;
 use crate::plan::{CopyOnWrite, Plan};
 use crate::render::bwrap::{Arguments, Word};
 use crate::render::find::{Bwrap, FindError};
 use crate::render::own::Hiding;
 pub use command::{become_command, start};
 pub use egress::{AttachError, Gateway};
+use sandbox_policy::host::Host;
 use supervisor::{Sandbox, Waited};
 
 /// By which means the plan is to be made true.

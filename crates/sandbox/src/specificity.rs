@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::config::{Access, Layer};
-use crate::path::{Kind, Matched, Resolved, upward};
+use sandbox_policy::config::{Access, Layer};
+use sandbox_policy::path::{Kind, Matched, Resolved, upward};
 
 /// The one rule that decides about a path, and those that it beat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -96,10 +96,10 @@ fn find<'d>(decisions: &'d [Decision], path: &OsStr) -> Option<&'d Decision> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Origin;
     use Access::{Exclude, Ro, Rw};
     use Layer::{Builtin, Flags, Global, Project};
     use Matched::{Exact, Glob};
+    use sandbox_policy::config::Origin;
 
     fn rule(path: &str, (matched, layer, access): (Matched, Layer, Access)) -> Resolved {
         let origin = match layer {

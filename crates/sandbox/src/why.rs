@@ -6,7 +6,8 @@
 //! strictest counts.
 //!
 //! ```no_run
-//! use sandbox_core::{Host, config::Request, plan::plan, why::Explainer};
+//! use sandbox_core::{plan::plan, why::Explainer};
+//! use sandbox_policy::{Host, config::Request};
 //!
 //! let (host, request) = (Host::read(), Request::default());
 //! let plan = plan(&host, &request)?;
@@ -45,9 +46,9 @@ pub use variable::{VariableAnswer, VariableVerdict};
 
 use change::Step;
 
-use crate::config::Request;
-use crate::host::Host;
 use crate::plan::{Plan, plan_config};
+use sandbox_policy::config::Request;
+use sandbox_policy::host::Host;
 
 impl Plan {
     /// Adds the description by which `why` answers inside the sandbox.
@@ -210,7 +211,7 @@ impl<'a> Explainer<'a> {
         for step in steps {
             step.type_in(&mut request);
         }
-        let mut config = crate::config::load(self.host, &request).ok()?;
+        let mut config = sandbox_policy::config::load(self.host, &request).ok()?;
         for step in steps {
             step.write_in(&mut config);
         }

@@ -11,9 +11,9 @@ mod rendering;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sandbox_core::config::{Access, Layer, Request};
 use sandbox_core::plan::{self, Plan};
 use sandbox_core::render::own::Hiding;
+use sandbox_policy::config::{Access, Layer, Request};
 
 use view::{View, by_arguments, by_mounts, by_plan, by_steps, by_text};
 use world::{
@@ -165,7 +165,7 @@ fn load(world: &World, rules: &[Rule], request: &Request) -> Plan {
     let dir = world.host.config_dir().unwrap();
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("config.json"), text.to_string()).unwrap();
-    let config = sandbox_core::config::load(&world.host, request).unwrap();
+    let config = sandbox_policy::config::load(&world.host, request).unwrap();
     world.plan_of(config).unwrap()
 }
 

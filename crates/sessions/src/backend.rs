@@ -13,10 +13,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use sandbox_core::Host;
-use sandbox_core::config::Config;
 use sandbox_linux::process::{Used, used_below};
 use sandbox_linux::pty::Size;
+use sandbox_policy::Host;
+use sandbox_policy::config::Config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use crate::error::{ControlError, cannot};
 use crate::session::SessionId;

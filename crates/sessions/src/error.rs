@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::{Changed, Origin};
 use sandbox_core::plan::PlanError;
 use sandbox_launch::layers::LayersError;
+use sandbox_policy::config::{Changed, Origin};
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 

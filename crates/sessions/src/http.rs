@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};

@@ -10,7 +10,7 @@ mod docker;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::layout::INIT;
 
 pub use error::BuildError;

@@ -7,7 +7,7 @@ mod settings;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use sandbox_core::config::BackendKind;
+pub use sandbox_policy::config::BackendKind;
 use serde::Serialize;
 
 pub(crate) use find::told;

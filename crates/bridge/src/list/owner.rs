@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::path::resolve::Resolver;
+use sandbox_policy::path::resolve::Resolver;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 

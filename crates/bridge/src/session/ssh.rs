@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::command::PublicKey;
-use sandbox_core::config::file::{AgentInit, HostCommands, HostKey};
-use sandbox_core::host::RUNTIME_BINARY;
+use sandbox_policy::config::command::PublicKey;
+use sandbox_policy::config::file::{AgentInit, HostCommands, HostKey};
+use sandbox_policy::host::RUNTIME_BINARY;
 
 use super::{Around, Bridge, BridgeError, BridgeKey};
 use crate::relay;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::command::line;
+use sandbox_policy::config::command::line;
 
 /// Where the binary is usually installed.
 pub(super) const BINARY: &str = "/usr/local/bin/agent-sandbox";

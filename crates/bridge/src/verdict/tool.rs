@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use sandbox_core::config::command::{Entry, matches};
+use sandbox_policy::config::command::{Entry, matches};
 
 mod runner;
 mod table;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use sandbox_core::config::{Access, Cow, Network, Request};
+use sandbox_policy::config::{Access, Cow, Network, Request};
 
 use super::words::{boolean, command_rules, cow, network, variable};
 

@@ -1,7 +1,7 @@
 use std::os::unix::ffi::OsStringExt;
 
-use sandbox_core::config::Network;
-use sandbox_core::config::command_rule::CommandRule;
+use sandbox_policy::config::Network;
+use sandbox_policy::config::command_rule::CommandRule;
 
 use super::*;
 

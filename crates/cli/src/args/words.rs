@@ -2,8 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use sandbox_core::config::command_rule::CommandRule;
-use sandbox_core::config::{Cow, CowEngine, CowScope, Network, NotANetwork, switch};
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Cow, CowEngine, CowScope, Network, NotANetwork, switch};
 
 pub(super) fn command_rules(words: &[String]) -> Result<Vec<(String, CommandRule)>, String> {
     let pairs = words

@@ -1,7 +1,7 @@
 //! `blocked`: what the last run here was refused, by whom, and what would allow it.
 
-use sandbox_core::Host;
-use sandbox_core::network::blocked::{Blocked, Journal, Run};
+use sandbox_policy::Host;
+use sandbox_policy::network::blocked::{Blocked, Journal, Run};
 use sandbox_protocol::ExitCode;
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ struct Report {
 /// Prints the refusals of the last run in this directory.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let request = super::request(flags, Vec::new(), host)?;
-    let cwd = sandbox_core::config::locate(host, &request)?.cwd;
+    let cwd = sandbox_policy::config::locate(host, &request)?.cwd;
     let failed = |error: std::io::Error| Failed {
         error: Box::new(error),
         hint: None,

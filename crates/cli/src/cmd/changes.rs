@@ -13,11 +13,11 @@ mod progress;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use sandbox_core::Host;
 use sandbox_git::scratch::ScratchGit;
 use sandbox_launch::layers::sessions;
 use sandbox_layers::review::{OpenRoot, Review, ReviewError, Selected, Shown};
 use sandbox_layers::session::Selector;
+use sandbox_policy::Host;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 

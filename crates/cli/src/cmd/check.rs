@@ -1,6 +1,6 @@
 //! `check`: inside or outside.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;

@@ -4,8 +4,8 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
-use sandbox_core::config::{
+use sandbox_policy::Host;
+use sandbox_policy::config::{
     self as core_config, ConfigError, GLOBAL_NAMES, Layer, PROJECT_NAMES, Request, trust,
 };
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use sandbox_core::Host;
 use sandbox_core::doctor::{self, Check, Status};
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use sandbox_core::Host;
 use sandbox_core::plan::plan_config;
 use sandbox_core::render::shell;
 use sandbox_launch::{Job, OnRefusal, launch};
+use sandbox_policy::Host;
 
 use crate::args::Flags;
 use crate::events::Printer;

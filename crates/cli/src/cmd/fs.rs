@@ -14,7 +14,7 @@ mod in_use;
 
 use std::path::PathBuf;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use crate::args::Flags;
 use crate::args::fs::Fs;

@@ -9,7 +9,7 @@ mod setup;
 
 use std::path::Path;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use crate::args::Flags;
 use crate::args::host_command::HostCommand;

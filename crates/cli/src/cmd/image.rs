@@ -1,6 +1,6 @@
 //! `image build`: an image to run agents in, from the binaries that are installed here.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_sessions::image;
 
 use crate::args::Flags;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use sandbox_core::Host;
-use sandbox_core::config::{Request, locate};
-use sandbox_core::starter::{Starter, StarterError};
 use sandbox_linux::escape::name;
+use sandbox_policy::Host;
+use sandbox_policy::config::{Request, locate};
+use sandbox_policy::starter::{Starter, StarterError};
 
 use crate::args::Flags;
 use crate::failed::Outcome;

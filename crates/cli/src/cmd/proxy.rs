@@ -8,8 +8,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox_core::Host;
-use sandbox_core::config::{self, Request};
+use sandbox_policy::Host;
+use sandbox_policy::config::{self, Request};
 use sandbox_protocol::Hint;
 use sandbox_proxy::client::Client;
 use sandbox_proxy::dirs::ProxyDirs;

@@ -4,8 +4,8 @@ mod test;
 
 use std::io::{self, IsTerminal, Read};
 
-use sandbox_core::Host;
 use sandbox_launch::credentials::store;
+use sandbox_policy::Host;
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::Secret as Value;

@@ -27,8 +27,8 @@ pub(crate) mod freeze;
 pub(crate) mod snapshot;
 pub(crate) mod history;
 
-use sandbox_core::Host;
 use sandbox_layers::session::{LayerSession, LayerSessions, Selector};
+use sandbox_policy::Host;
 
 use super::here;
 use crate::args::Flags;

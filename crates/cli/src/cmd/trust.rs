@@ -3,9 +3,9 @@
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
-use sandbox_core::config::trust::{self, Widening};
-use sandbox_core::config::{Layer, locate};
+use sandbox_policy::Host;
+use sandbox_policy::config::trust::{self, Widening};
+use sandbox_policy::config::{Layer, locate};
 use sandbox_protocol::ExitCode;
 
 use crate::args::{Flags, Trust};

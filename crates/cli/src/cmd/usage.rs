@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_proxy::daily::{self, Key, Sum};
 use sandbox_proxy::dirs::ProxyDirs;
 use sandbox_proxy::usage::Tokens;

@@ -1,10 +1,10 @@
 //! `why`: what decides about a path, a host, a command or a variable, and what would change it.
 
-use sandbox_core::Host;
-use sandbox_core::config::Request;
 use sandbox_core::plan::plan_config;
 use sandbox_core::why::page::{Accent, Text};
 use sandbox_core::why::{Explained, Explainer};
+use sandbox_policy::Host;
+use sandbox_policy::config::Request;
 use serde::Serialize;
 
 use crate::args::{Flags, Why};

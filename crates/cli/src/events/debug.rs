@@ -1,8 +1,8 @@
 //! `--debug`: how each decision was reached, a few lines for each step.
 
-use sandbox_core::Host;
 use sandbox_core::describe::trace::trace;
 use sandbox_core::plan::Plan;
+use sandbox_policy::Host;
 
 use crate::ui::{Stdio, Tone, visible};
 

@@ -1,11 +1,11 @@
 //! `agents.md` and `providers.md`, and the tables in the guides: from the catalog, row by row.
 
-use sandbox_core::catalog::agent::{
+use sandbox_policy::catalog::agent::{
     self, AgentFile, Guide, LoginUse, Moved, Obeyed, OnFirstRun, ProxyNaming, Runs, TOOLS,
     Unattended,
 };
-use sandbox_core::catalog::provider::{KeyHeader, Upstream};
-use sandbox_core::catalog::{AGENTS, Agent, PROVIDERS, Provider, host_presets};
+use sandbox_policy::catalog::provider::{KeyHeader, Upstream};
+use sandbox_policy::catalog::{AGENTS, Agent, PROVIDERS, Provider, host_presets};
 
 use super::{code, section, table};
 

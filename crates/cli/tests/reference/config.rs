@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbox_core::Host;
-use sandbox_core::config::{Config, Network, Request, load, schema};
+use sandbox_policy::Host;
+use sandbox_policy::config::{Config, Network, Request, load, schema};
 use serde_json::{Value, json};
 
 use super::{code, table};

@@ -1,7 +1,7 @@
 //! `environment.md`: variables that are read, set and hidden.
 
-use sandbox_core::network::proxy_variables;
-use sandbox_core::variable::{Hidden, hidden_variables, provider_variables};
+use sandbox_policy::network::proxy_variables;
+use sandbox_policy::variable::{Hidden, hidden_variables, provider_variables};
 
 use super::{code, table};
 

@@ -1,7 +1,7 @@
 //! `presets.md`: the tables that the presets are.
 
-use sandbox_core::catalog::host_presets;
-use sandbox_core::preset::{NAMES, Table, tables};
+use sandbox_policy::catalog::host_presets;
+use sandbox_policy::preset::{NAMES, Table, tables};
 
 use super::{code, table};
 

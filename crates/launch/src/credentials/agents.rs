@@ -11,12 +11,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use jsonc_parser::ParseOptions;
-use sandbox_core::Host;
-use sandbox_core::catalog::agent::ProxyNaming;
-use sandbox_core::catalog::provider::AgentAddress;
-use sandbox_core::catalog::{Agent, Provider};
-use sandbox_core::config::{self, Sourced};
 use sandbox_core::plan::{Decided, Environment, Inputs};
+use sandbox_policy::Host;
+use sandbox_policy::catalog::agent::ProxyNaming;
+use sandbox_policy::catalog::provider::AgentAddress;
+use sandbox_policy::catalog::{Agent, Provider};
+use sandbox_policy::config::{self, Sourced};
 use serde_json::{Value, json};
 
 use super::Holder;

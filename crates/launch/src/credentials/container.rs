@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use sandbox_core::Host;
-use sandbox_core::config::{self, Config, ContainerNetwork, SecretMode, Sourced, Transport};
-use sandbox_core::network::PROXY_PORT;
+use sandbox_policy::Host;
+use sandbox_policy::config::{self, Config, ContainerNetwork, SecretMode, Sourced, Transport};
+use sandbox_policy::network::PROXY_PORT;
 use sandbox_proxy::credential::Secret;
 use sandbox_proxy::secret::Name;
 use sandbox_proxy::session::Registration;

@@ -1,9 +1,9 @@
 //! Sessions of the proxy: a secret of the configuration, as the proxy is told of it.
 
-use sandbox_core::Host;
-use sandbox_core::catalog::Provider;
-use sandbox_core::catalog::provider::{OwnTools, Upstream};
-use sandbox_core::config::{self, ModelText, RouteText, ToolText};
+use sandbox_policy::Host;
+use sandbox_policy::catalog::Provider;
+use sandbox_policy::catalog::provider::{OwnTools, Upstream};
+use sandbox_policy::config::{self, ModelText, RouteText, ToolText};
 use sandbox_proxy::credential::{Placement, Secret, SecretRef, SourceError};
 use sandbox_proxy::secret::{Lasting, Location, Name, StoreError};
 use sandbox_proxy::session::{Limits, Registration, Terms};

@@ -4,8 +4,8 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{StatusCode, Uri, Version};
-use sandbox_core::catalog::PROVIDERS;
-use sandbox_core::catalog::provider::Merge;
+use sandbox_policy::catalog::PROVIDERS;
+use sandbox_policy::catalog::provider::Merge;
 
 use super::authenticate::{self, Known};
 use super::tunnel;

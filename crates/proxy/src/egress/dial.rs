@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sandbox_core::network::{HostName, HostPort};
+use sandbox_policy::network::{HostName, HostPort};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 

@@ -13,7 +13,7 @@ use hyper::http::uri::Authority;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sandbox_core::network::{HostError, HostPort, Refusal};
+use sandbox_policy::network::{HostError, HostPort, Refusal};
 use tokio::net::TcpStream;
 
 use super::meter::Metered;

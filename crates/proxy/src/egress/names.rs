@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use sandbox_core::network::dns::{self, Answer};
-use sandbox_core::network::{HostName, Refusal, Verdict, allow_command};
+use sandbox_policy::network::dns::{self, Answer};
+use sandbox_policy::network::{HostName, Refusal, Verdict, allow_command};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;

@@ -7,8 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use sandbox_core::network::Refusal;
-use sandbox_core::network::blocked::Blocked;
+use sandbox_policy::network::Refusal;
+use sandbox_policy::network::blocked::Blocked;
 
 /// As many as anybody reads; a program that asks for names at random fills no disk.
 const MOST: usize = 1000;

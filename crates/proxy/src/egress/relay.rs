@@ -2,8 +2,8 @@
 
 use std::io;
 
-use sandbox_core::network::hello::{self, Hello};
-use sandbox_core::network::{HostName, HostPort, Refusal};
+use sandbox_policy::network::hello::{self, Hello};
+use sandbox_policy::network::{HostName, HostPort, Refusal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -73,7 +73,7 @@ fn parse(text: &str) -> io::Result<Key> {
 
 /// A keyring is reached by the session's bus; without one, its program would wait for it.
 fn is_there() -> bool {
-    sandbox_core::Host::read().var("DBUS_SESSION_BUS_ADDRESS").is_some() && tool().is_some()
+    sandbox_policy::Host::read().var("DBUS_SESSION_BUS_ADDRESS").is_some() && tool().is_some()
 }
 
 /// Only from where the system's programs are: an agent can write elsewhere.

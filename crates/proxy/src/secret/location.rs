@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox_core::catalog::Login;
+use sandbox_policy::catalog::Login;
 use serde::{Deserialize, Serialize};
 
 use super::store::Name;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::credential::{Resolved, Secret};
-use sandbox_core::catalog::Login;
-use sandbox_core::catalog::agent::LoginFormat;
+use sandbox_policy::catalog::Login;
+use sandbox_policy::catalog::agent::LoginFormat;
 
 /// Returns the file of a login.
 pub(super) fn file(login: &Login, home: &Path) -> PathBuf {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use sandbox_core::catalog::Login;
+use sandbox_policy::catalog::Login;
 use sandbox_protocol::Hint;
 use zeroize::Zeroizing;
 
@@ -52,7 +52,7 @@ impl Sources {
                 let text = read(path).map_err(|error| unreadable(location, &error))?;
                 whole(
                     &Zeroizing::new(
-                        sandbox_core::config::env_file::value(&text, name).unwrap_or_default(),
+                        sandbox_policy::config::env_file::value(&text, name).unwrap_or_default(),
                     ),
                     location,
                     AGAIN,

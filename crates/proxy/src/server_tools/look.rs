@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use sandbox_core::catalog::PROVIDERS;
-use sandbox_core::catalog::provider::Tools;
+use sandbox_policy::catalog::PROVIDERS;
+use sandbox_policy::catalog::provider::Tools;
 
 use crate::json::{Json, is};
 

@@ -1,6 +1,6 @@
 //! Sessions that cannot be registered.
 
-use sandbox_core::catalog::UnknownProvider;
+use sandbox_policy::catalog::UnknownProvider;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 

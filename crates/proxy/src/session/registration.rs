@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
-use sandbox_core::catalog::Provider;
-use sandbox_core::catalog::provider::{Header, Upstream};
+use sandbox_policy::catalog::Provider;
+use sandbox_policy::catalog::provider::{Header, Upstream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -184,7 +184,7 @@ fn set_headers(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sandbox_core::config as policy;
+    use sandbox_policy::config as policy;
 
     use super::*;
 
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_catalog_has_a_server_that_can_be_dialled() {
-        for provider in sandbox_core::catalog::PROVIDERS {
+        for provider in sandbox_policy::catalog::PROVIDERS {
             let terms = Terms { provider: provider.name.into(), ..Terms::default() };
             match target(provider, &terms) {
                 Err(RegistrationError::NoUpstream(name)) => assert_eq!(name, "custom"),

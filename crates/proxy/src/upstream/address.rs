@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use sandbox_core::network::{AddressClass, class};
+use sandbox_policy::network::{AddressClass, class};
 
 use super::Target;
 

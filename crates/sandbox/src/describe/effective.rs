@@ -5,13 +5,13 @@ use std::path::Path;
 use sandbox_linux::escape::{name, one_line};
 use serde_json::{Value, json};
 
-use crate::config::command_rule::CommandRule;
-use crate::config::{Access, HostList, Origin, SecretMode, Tmp};
-use crate::path::Kind;
 use crate::plan::{Plan, View};
-use crate::preset::NAMES;
 use crate::specificity::Decision;
-use crate::variable::Hidden;
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Access, HostList, Origin, SecretMode, Tmp};
+use sandbox_policy::path::Kind;
+use sandbox_policy::preset::NAMES;
+use sandbox_policy::variable::Hidden;
 
 /// Name, value and origin, escaped for a terminal.
 pub type Rows = Vec<[String; 3]>;

@@ -4,11 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use sandbox_linux::escape::name;
 
-use crate::config::{GLOBAL_NAMES, Layer, PROJECT_NAMES, PathRule, Sourced};
-use crate::host::Host;
-use crate::path::Kind;
 use crate::plan::{Plan, View};
 use crate::render::bwrap::{self, Word};
+use sandbox_policy::config::{GLOBAL_NAMES, Layer, PROJECT_NAMES, PathRule, Sourced};
+use sandbox_policy::host::Host;
+use sandbox_policy::path::Kind;
 
 /// Most lines of one kind.
 const MOST: usize = 80;

@@ -9,10 +9,10 @@ use sandbox_linux::{landlock, probe};
 
 use super::engine;
 use super::trial::{self, Trial};
-use crate::host::Host;
 use crate::plan::docker_places;
 use crate::render::find::{Bwrap, FindError, Version, answer, find};
 use crate::run::{Rendering, renderings};
+use sandbox_policy::host::Host;
 
 /// Whether something worked, or the number of the error.
 pub(super) type Tried = Result<(), i32>;

@@ -13,12 +13,12 @@ use sandbox_linux::{enclosure, fd, seccomp};
 use sandbox_protocol::ExitCode;
 use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR};
 
-use crate::host::Host;
 use crate::plan::{AGENT_ID, Proc, cgroup_namespaces};
 use crate::render::bwrap::{self, Arguments};
 use crate::render::own::{self, Hiding, Root};
 use crate::run::first_process::Entry;
 use crate::run::{Rendering, concrete, confine, follow};
+use sandbox_policy::host::Host;
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

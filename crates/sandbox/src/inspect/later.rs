@@ -10,7 +10,7 @@ use sandbox_linux::tree::Dir;
 use sandbox_git::fold::fold;
 use sandbox_git::obeyed::obeyed;
 
-use crate::catalog::agent::{self, Obeyed};
+use sandbox_policy::catalog::agent::{self, Obeyed};
 
 /// Names, and who runs them. Those that agents obey are in the catalog.
 const FILES: &[(&str, &str)] = &[

@@ -16,9 +16,9 @@ use super::later::{self, Above};
 use super::quarantine::Quarantine;
 use super::record::{Known, Record};
 use super::report::{Moved, Report, Restored, Why};
-use crate::config::PROJECT_NAMES;
 use compare::find_sibling;
 use sandbox_git::protect::{HEAPS, is_dot_git, is_git_shape, pointer_path, settle};
+use sandbox_policy::config::PROJECT_NAMES;
 
 /// What the walk may cost: a tree of 100,000 files is seen whole, a larger one as far as it goes.
 pub(super) const WALK: Budget = Budget { time: Duration::from_millis(100), entries: 2_000_000 };

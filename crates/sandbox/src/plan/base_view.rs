@@ -4,8 +4,8 @@ use std::path::Path;
 
 use sandbox_protocol::layout::RUNTIME_DIR;
 
-use crate::config::{Access, Tmp};
-use crate::path::{Kind, Resolved};
+use sandbox_policy::config::{Access, Tmp};
+use sandbox_policy::path::{Kind, Resolved};
 
 /// Content of a path that no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

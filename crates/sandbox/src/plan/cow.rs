@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{Mount, Plan, PlanError, View, mount_below, sockets};
-use crate::config::{Config, CowEngine, CowScope, Origin};
-use crate::host::Host;
-use crate::path::Kind;
+use sandbox_policy::config::{Config, CowEngine, CowScope, Origin};
+use sandbox_policy::host::Host;
+use sandbox_policy::path::Kind;
 
 /// Writable places whose changes go into a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -8,11 +8,11 @@ use sandbox_protocol::layout::RUNTIME_DIR;
 use serde::{Serialize, Serializer};
 
 use super::withheld;
-use crate::config::{Config, Network, Origin, Sourced, Tmp};
-use crate::host::Host;
-use crate::network::proxy_variables;
-use crate::preset::Presets;
-use crate::variable::{self, Hidden};
+use sandbox_policy::config::{Config, Network, Origin, Sourced, Tmp};
+use sandbox_policy::host::Host;
+use sandbox_policy::network::proxy_variables;
+use sandbox_policy::preset::Presets;
+use sandbox_policy::variable::{self, Hidden};
 
 /// The variables of the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -129,8 +129,8 @@ fn names<S: Serializer>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Request;
     use Hidden::{Credential, Injecting, Socket};
+    use sandbox_policy::config::Request;
 
     fn decided(
         env: &[(&str, &str)],
@@ -150,7 +150,7 @@ mod tests {
         };
         let env = asked.iter().map(|(name, value)| ((*name).to_owned(), value.map(OsString::from)));
         let request = Request { env: env.collect(), ..Request::default() };
-        let mut config = crate::config::load(&host, &request).unwrap();
+        let mut config = sandbox_policy::config::load(&host, &request).unwrap();
         let toggle = |name: &&str| Sourced::new((*name).to_owned(), Origin::Default);
         config.presets.extend(toggles.iter().map(toggle));
         let presets = Presets::of(&config.presets);

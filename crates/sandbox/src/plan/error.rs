@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
-use crate::config::{ConfigError, Origin};
-use crate::path::pattern::PatternError;
-use crate::path::resolve::ResolveError;
 use crate::wrapper::WrapperError;
 use sandbox_git::protect::ProtectError;
+use sandbox_policy::config::{ConfigError, Origin};
+use sandbox_policy::path::pattern::PatternError;
+use sandbox_policy::path::resolve::ResolveError;
 
 /// A plan that cannot be made.
 #[derive(Debug, Error)]

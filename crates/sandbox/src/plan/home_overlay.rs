@@ -8,12 +8,12 @@ use sandbox_linux::file;
 use serde::Serialize;
 
 use super::{Mount, View, nearest};
-use crate::config::Access;
-use crate::host::Host;
-use crate::path::resolve::{Place, Resolver};
-use crate::path::{Kind, upward};
-use crate::preset::Presets;
 use crate::specificity::Decisions;
+use sandbox_policy::config::Access;
+use sandbox_policy::host::Host;
+use sandbox_policy::path::resolve::{Place, Resolver};
+use sandbox_policy::path::{Kind, upward};
+use sandbox_policy::preset::Presets;
 
 /// Overlay on the home directory that hides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

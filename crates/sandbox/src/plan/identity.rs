@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::host::Host;
+use sandbox_policy::host::Host;
 
 /// The user and group that root becomes inside.
 pub const AGENT_ID: u32 = 1000;

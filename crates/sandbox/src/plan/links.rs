@@ -6,9 +6,9 @@
 
 use std::path::PathBuf;
 
-use crate::config::Access;
-use crate::path::Resolved;
 use crate::specificity::decide;
+use sandbox_policy::config::Access;
+use sandbox_policy::path::Resolved;
 
 /// Drops rules that open something only by way of a link inside a writable place.
 pub(super) fn restrict_planted(rules: &mut Vec<Resolved>, notes: &mut Vec<String>) {
@@ -68,8 +68,8 @@ fn writable_places(rules: &[Resolved]) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Origin;
-    use crate::path::{Kind, Matched};
+    use sandbox_policy::config::Origin;
+    use sandbox_policy::path::{Kind, Matched};
 
     fn rule(access: Access, path: &str, links: &[&str]) -> Resolved {
         Resolved {

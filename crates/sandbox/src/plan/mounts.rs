@@ -8,15 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::{BaseView, Mount, PlanError, ResolverFile, View, sockets};
-use crate::config::{Access, BindMount, Config, Network, Origin, Sourced, Tmp};
-use crate::host::Host;
-use crate::path::pattern::clean;
-use crate::path::resolve::Resolver;
-use crate::path::{Kind, Resolved, upward};
 use crate::specificity::Decisions;
 use crate::wrapper::Commands;
 use sandbox_git::protect::GitProtection;
 use sandbox_linux::file::BeyondRoot;
+use sandbox_policy::config::{Access, BindMount, Config, Network, Origin, Sourced, Tmp};
+use sandbox_policy::host::Host;
+use sandbox_policy::path::pattern::clean;
+use sandbox_policy::path::resolve::Resolver;
+use sandbox_policy::path::{Kind, Resolved, upward};
 use sandbox_protocol::layout::RUNTIME_DIR;
 
 /// What a path shows while the list grows.

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::config::{Access, Config, Layer, Origin};
 use crate::inspect::Known;
-use crate::network::EgressPolicy;
-use crate::path::Matched;
-use crate::preset::Presets;
 use crate::specificity::Decisions;
 use sandbox_git::protect::GitProtection;
+use sandbox_policy::config::{Access, Config, Layer, Origin};
+use sandbox_policy::network::EgressPolicy;
+use sandbox_policy::path::Matched;
+use sandbox_policy::preset::Presets;
 
 /// Repositories that are not what a user would expect.
 pub(super) fn about_repositories(git: &GitProtection, known: &Known) -> Vec<String> {

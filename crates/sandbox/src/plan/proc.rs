@@ -7,7 +7,7 @@ use sandbox_linux::file;
 
 use serde::Serialize;
 
-use crate::host::Host;
+use sandbox_policy::host::Host;
 
 /// Which `/proc` a sandbox sees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -7,14 +7,14 @@ use sandbox_git::protect::{self as git, GitProtection, ProtectError};
 use sandbox_linux::file;
 
 use super::{Guarded, Mount, View};
-use crate::config::{Access, Config, Layer, Origin};
-use crate::host::Host;
 use crate::inspect::Known;
-use crate::path::resolve::Resolver;
-use crate::path::{Kind, Matched, Resolved};
-use crate::preset::Presets;
 use crate::specificity::{Decision, Decisions};
 use crate::wrapper::Commands;
+use sandbox_policy::config::{Access, Config, Layer, Origin};
+use sandbox_policy::host::Host;
+use sandbox_policy::path::resolve::Resolver;
+use sandbox_policy::path::{Kind, Matched, Resolved};
+use sandbox_policy::preset::Presets;
 
 /// Adds the rules of `@git`, which depend on the repositories that are there.
 pub(super) fn git(

@@ -8,11 +8,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::{Mount, PlanError, View};
-use crate::config::{Config, Sourced};
-use crate::host::Host;
-use crate::path::pattern::Pattern;
-use crate::path::resolve::Resolver;
 use sandbox_linux::file::{self, BeyondRoot};
+use sandbox_policy::config::{Config, Sourced};
+use sandbox_policy::host::Host;
+use sandbox_policy::path::pattern::Pattern;
+use sandbox_policy::path::resolve::Resolver;
 
 /// The sockets of `sockets = […]`, as written and resolved.
 pub(super) fn opened(
@@ -157,7 +157,9 @@ fn is_visible(path: &Path, mounts: &[Mount]) -> bool {
         Some(mount) => {
             mount.source == mount.target && !matches!(mount.view, View::EmptyFile | View::EmptyDir)
         }
-        None => super::BaseView::of(path, crate::config::Tmp::Private) == super::BaseView::Host,
+        None => {
+            super::BaseView::of(path, sandbox_policy::config::Tmp::Private) == super::BaseView::Host
+        }
     }
 }
 
@@ -166,8 +168,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::config::Origin;
-    use crate::path::Kind;
+    use sandbox_policy::config::Origin;
+    use sandbox_policy::path::Kind;
 
     fn mount(path: &Path, view: View) -> Mount {
         let (source, target) = (path.to_path_buf(), path.to_path_buf());

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::ResolvedPolicy;
-use crate::catalog::agent::{Initial, created_on_first_run};
-use crate::config::{Access, Config, Origin};
-use crate::path::{Kind, Resolved};
+use sandbox_policy::catalog::agent::{Initial, created_on_first_run};
+use sandbox_policy::config::{Access, Config, Origin};
+use sandbox_policy::path::{Kind, Resolved};
 
 impl ResolvedPolicy {
     /// The state that the command, if it is an agent, does not find: only what rules would make
@@ -50,8 +50,8 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::config::{self, Request};
-    use crate::host::Host;
+    use sandbox_policy::config::{self, Request};
+    use sandbox_policy::host::Host;
 
     fn host(root: &Path) -> Host {
         for name in ["home", "project"] {

@@ -1,17 +1,19 @@
 //! Credentials that the proxy holds: the variables and files in which they lie stay outside.
 //!
 //! A key in the store helps little while the agent's own login lies beside it. For each provider whose key
-//! goes by the proxy, the [`crate::catalog`] says what else could be used in its place. A rule
+//! goes by the proxy, the [`sandbox_policy::catalog`] says what else could be used in its place. A rule
 //! that names such a variable or file opens it again, and a note says so.
 
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{AgentFile, Provider, agent};
-use crate::config::{Access, BaseDirs, Config, Origin, PathRule, Secret, SecretMode, Sourced};
-use crate::host::Host;
 use crate::plan::{BaseView, Mount, View};
+use sandbox_policy::catalog::{AgentFile, Provider, agent};
+use sandbox_policy::config::{
+    Access, BaseDirs, Config, Origin, PathRule, Secret, SecretMode, Sourced,
+};
+use sandbox_policy::host::Host;
 
 /// The largest file of settings that is searched for keys.
 const LARGEST: u64 = 4 << 20;
@@ -39,7 +41,7 @@ fn is_of(provider: &Provider, called: &[&str]) -> bool {
     let begins = |name: &str| provider.prefixes.iter().any(|prefix| name.starts_with(prefix));
     called.iter().any(|name| {
         provider.key_variables.contains(name)
-            || crate::variable::is_called_a_secret(name) && begins(name)
+            || sandbox_policy::variable::is_called_a_secret(name) && begins(name)
     })
 }
 
@@ -84,7 +86,7 @@ pub fn rules(host: &Host, config: &Config) -> Vec<Sourced<PathRule>> {
     let hidden =
         files(host, config).into_iter().filter(|file| opened(file, host, config).is_none());
     let rule = |file: Sourced<PathBuf>| {
-        let pattern = crate::path::literal(file.value.to_str()?);
+        let pattern = sandbox_policy::path::literal(file.value.to_str()?);
         Some(Sourced::new(PathRule { access: Access::Exclude, pattern }, file.origin))
     };
     hidden.filter_map(rule).collect()

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
 
-use crate::config::{Network, Tmp};
-use crate::network::RESOLVER_CONFIGURATION;
 use crate::plan::{AGENT_ID, Identity, Mount, Plan, Proc, Store, Through, View};
 use crate::wrapper::{Cover, CoverBy, Package};
+use sandbox_policy::config::{Network, Tmp};
+use sandbox_policy::network::RESOLVER_CONFIGURATION;
 
 /// An argument list in which some words stand for descriptors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

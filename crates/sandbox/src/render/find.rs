@@ -10,8 +10,8 @@ use sandbox_linux::file;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-use crate::host::Host;
 use crate::plan::{Plan, View};
+use sandbox_policy::host::Host;
 
 /// A bubblewrap that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]

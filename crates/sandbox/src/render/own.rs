@@ -8,14 +8,14 @@ use sandbox_linux::root::{Base, Hidden, Step, Taken};
 use sandbox_protocol::layout::{FILES_DIR, RUNTIME_BINARY, RUNTIME_DIR, runtime};
 
 use super::bwrap::joined;
-use crate::config::{Network, Tmp};
-use crate::network::RESOLVER_CONFIGURATION;
-use crate::path::Kind;
 use crate::plan::{
     AGENT_ID, HomeOverlay, Identity, Layers, Mount, Plan, Proc, ResolverFile, Store, Through, View,
     has_below, nearest,
 };
 use crate::wrapper::{CoverBy, Package};
+use sandbox_policy::config::{Network, Tmp};
+use sandbox_policy::network::RESOLVER_CONFIGURATION;
+use sandbox_policy::path::Kind;
 
 /// Whether hiding in the home directory is done by one overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

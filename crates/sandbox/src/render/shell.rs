@@ -10,8 +10,8 @@ use sandbox_linux::escape::visible;
 
 use super::bwrap::{self, Arguments, Data, Word};
 use super::find::find;
-use crate::host::Host;
 use crate::plan::Plan;
+use sandbox_policy::host::Host;
 
 /// The first descriptor that shells leave alone.
 const FIRST_DESCRIPTOR: usize = 10;

@@ -12,7 +12,7 @@ use sandbox_linux::root::Failure;
 use sandbox_linux::{channel, namespace, process};
 use sandbox_protocol::report;
 
-use crate::network::PROXY_PORT;
+use sandbox_policy::network::PROXY_PORT;
 
 /// Back-off between attempts to attach to the proxy.
 const PATIENCE: Duration = Duration::from_millis(500);

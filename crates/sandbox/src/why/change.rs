@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::judge::State;
 use super::policy::{Bind, Line, Policy};
-use crate::config::command_rule::CommandRule;
-use crate::config::{Access, Config, Layer, Network, Origin, Request, Sourced, Tmp};
-use crate::network::HostRule;
-use crate::path::Matched;
 use crate::plan::View;
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Access, Config, Layer, Network, Origin, Request, Sourced, Tmp};
+use sandbox_policy::network::HostRule;
+use sandbox_policy::path::Matched;
 
 /// Something that can be typed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

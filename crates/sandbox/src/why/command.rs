@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::change::{Change, Step};
 use super::policy::{Policy, Ruling, list};
 use super::{Answer, Explainer, WhyError};
-use crate::config::command_rule::CommandRule;
 use crate::wrapper;
+use sandbox_policy::config::command_rule::CommandRule;
 
 /// What happens when a command is run by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,7 +61,7 @@ impl CommandVerdict {
         match rule {
             CommandRule::Raw => Self::Raw,
             CommandRule::Block => Self::Blocked,
-            CommandRule::Builtin(crate::config::command_rule::Builtin::Git) => Self::Git,
+            CommandRule::Builtin(sandbox_policy::config::command_rule::Builtin::Git) => Self::Git,
             CommandRule::Script(_) => Self::Script,
         }
     }

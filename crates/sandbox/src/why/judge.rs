@@ -6,9 +6,9 @@ use sandbox_protocol::layout::RUNTIME_DIR;
 use serde::Serialize;
 
 use super::policy::{Bind, Line, Policy, bytes};
-use crate::config::command_rule::CommandRule;
-use crate::config::{Access, Tmp};
 use crate::plan::{BaseView, View};
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Access, Tmp};
 
 /// What a command can do at a path. The order is the strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

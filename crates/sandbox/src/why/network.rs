@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::change::{Change, Step};
 use super::policy::Policy;
 use super::{Answer, Explainer, WhyError};
-use crate::config::Network;
-use crate::network::{HostName, HostPort, Verdict};
+use sandbox_policy::config::Network;
+use sandbox_policy::network::{HostName, HostPort, Verdict};
 
 /// Whether a host can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -10,8 +10,8 @@ use super::{
     By, Change, CommandAnswer, CommandVerdict, Explained, Line, NetworkAnswer, PathAnswer, State,
     VariableAnswer, VariableVerdict, Verdict,
 };
-use crate::config::Network;
 use crate::render::shell::quote;
+use sandbox_policy::config::Network;
 
 /// How a part of an answer is set apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

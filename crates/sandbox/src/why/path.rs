@@ -10,11 +10,11 @@ use super::change::{Change, Step, word};
 use super::judge::{By, Judged, State, judge};
 use super::policy::{Line, Policy, bytes, list};
 use super::{Answer, Explainer};
-use crate::config::command_rule::CommandRule;
-use crate::config::{Access, Layer};
-use crate::path::Kind;
-use crate::path::resolve::{Place, Resolver};
 use crate::plan::View;
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Access, Layer};
+use sandbox_policy::path::Kind;
+use sandbox_policy::path::resolve::{Place, Resolver};
 
 /// What holds at a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

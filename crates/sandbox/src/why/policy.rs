@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::command_rule::CommandRule;
-use crate::config::{Access, Layer, Network, Origin, Tmp};
-use crate::network::EgressPolicy;
-use crate::path::{Kind, Matched, Resolved};
 use crate::plan::{Mount, Plan, View};
 use crate::specificity::Decision;
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Access, Layer, Network, Origin, Tmp};
+use sandbox_policy::network::EgressPolicy;
+use sandbox_policy::path::{Kind, Matched, Resolved};
 
 /// A path rule at a real path, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -264,7 +264,7 @@ fn bind(mount: &Mount) -> Bind {
 }
 
 fn variables(plan: &Plan) -> Vec<Variable> {
-    use crate::variable::Hidden;
+    use sandbox_policy::variable::Hidden;
     let hidden = plan.environment.hidden.iter().map(|variable| Variable {
         name: variable.name.clone(),
         fate: match variable.why {

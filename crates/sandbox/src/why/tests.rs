@@ -4,10 +4,10 @@ use super::change::Step;
 use super::judge::{By, State, judge};
 use super::policy::{Bind, Fate, Line, Policy, Ruling, Said, Variable};
 use super::*;
-use crate::config::command_rule::CommandRule;
-use crate::config::{Access, Layer, Network, Tmp};
-use crate::path::Matched;
 use crate::plan::View;
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Access, Layer, Network, Tmp};
+use sandbox_policy::path::Matched;
 
 fn line(access: Access, path: &str, layer: Layer, origin: &str) -> Line {
     Line {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::change::{Change, Step};
 use super::policy::{Fate, Policy};
 use super::{Answer, Explainer, WhyError};
-use crate::variable;
+use sandbox_policy::variable;
 
 /// What becomes of a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

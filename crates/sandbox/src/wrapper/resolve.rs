@@ -15,10 +15,10 @@ use serde::{Serialize, Serializer};
 use super::marker::{self, GitFacts, Marker};
 use super::script::{self, Script};
 use super::{WrapperError, find};
-use crate::Host;
-use crate::config::command_rule::CommandRule;
-use crate::config::{Config, Launcher, Sourced, Tmp};
 use sandbox_git::command as git;
+use sandbox_policy::Host;
+use sandbox_policy::config::command_rule::CommandRule;
+use sandbox_policy::config::{Config, Launcher, Sourced, Tmp};
 
 /// What is to be put in the place of every ruled command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -227,7 +227,7 @@ impl<'a> Planner<'a> {
             CommandRule::Block => {
                 self.put(RuntimeDir::Wrappers, name, Marker::Deny.render(), 0o444);
             }
-            CommandRule::Builtin(crate::config::command_rule::Builtin::Git) => {
+            CommandRule::Builtin(sandbox_policy::config::command_rule::Builtin::Git) => {
                 let facts = self.git_facts();
                 self.put(RuntimeDir::Presets, name, Marker::Git(facts).render(), 0o444);
             }
@@ -407,7 +407,9 @@ fn check_name(name: &str, rule: &Sourced<CommandRule>) -> Result<(), WrapperErro
         return Err(WrapperError::Name { name, origin });
     }
     match rule.value {
-        CommandRule::Builtin(crate::config::command_rule::Builtin::Git) if name != "git" => {
+        CommandRule::Builtin(sandbox_policy::config::command_rule::Builtin::Git)
+            if name != "git" =>
+        {
             Err(WrapperError::Foreign { name, origin })
         }
         _ => Ok(()),

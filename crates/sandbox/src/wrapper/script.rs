@@ -8,8 +8,8 @@ use sandbox_linux::file;
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-use crate::Host;
-use crate::config::Origin;
+use sandbox_policy::Host;
+use sandbox_policy::config::Origin;
 
 /// Why a command rule cannot be carried out.
 #[derive(Debug, Error)]

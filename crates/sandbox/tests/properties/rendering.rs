@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use sandbox_core::config::Access::{Exclude, Ro, Rw};
-use sandbox_core::config::Layer;
 use sandbox_core::plan::Plan;
 use sandbox_core::render::bwrap::{self, Word};
 use sandbox_core::render::own::{self, Hiding};
 use sandbox_linux::root::Step;
+use sandbox_policy::config::Access::{Exclude, Ro, Rw};
+use sandbox_policy::config::Layer;
 
 use super::world::{Rule, Tree, World};
 

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::config::{Access, Tmp};
 use sandbox_core::plan::{self, BaseView, Mount, Plan};
 use sandbox_core::render::bwrap::{self, Word};
 use sandbox_core::render::own::{self, Hiding};
 use sandbox_linux::root::{Hidden, Step};
+use sandbox_policy::config::{Access, Tmp};
 
 use super::world::{Rule, World};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sandbox_core::Host;
-use sandbox_core::config::{Access, Config, Layer, Origin, PathRule, Request, Sourced};
 use sandbox_core::inspect::Known;
 use sandbox_core::plan::{Plan, PlanError, ResolvedPolicy};
+use sandbox_policy::Host;
+use sandbox_policy::config::{Access, Config, Layer, Origin, PathRule, Request, Sourced};
 use tempfile::TempDir;
 
 /// What is made before a plan is: paths below the working directory.
@@ -96,7 +96,7 @@ impl World {
 
     /// A configuration of these rules alone, on top of the presets that `toggles` leave on.
     pub(crate) fn config(&self, toggles: &[&str], rules: &[Rule]) -> Config {
-        let mut config = sandbox_core::config::load(&self.host, &Request::default()).unwrap();
+        let mut config = sandbox_policy::config::load(&self.host, &Request::default()).unwrap();
         config.commands.clear();
         let toggle = |name: &&str| Sourced::new((*name).to_owned(), Origin::Default);
         config.presets.extend(toggles.iter().map(toggle));

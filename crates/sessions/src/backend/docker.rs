@@ -37,10 +37,10 @@ use std::path::{Path, PathBuf};
 
 use bollard::models::{ContainerInspectResponse, ContainerState};
 use sandbox_bridge::process::end_broker;
-use sandbox_core::Host;
-use sandbox_core::config::{Config, Request};
 use sandbox_linux::process::Used;
 use sandbox_linux::pty::Size;
+use sandbox_policy::Host;
+use sandbox_policy::config::{Config, Request};
 use sandbox_protocol::Hint;
 use sandbox_protocol::layout;
 use sandbox_proxy::client::ClientError;
@@ -372,7 +372,7 @@ fn binaries(host: &Host) -> Binaries {
 fn config(host: &Host, session: &Session) -> Result<Config, BackendError> {
     let request = Request::recall(&session.request)
         .map_err(|error| BackendError::new("what was asked for cannot be read", error))?;
-    sandbox_core::config::load(host, &request).map_err(|error| {
+    sandbox_policy::config::load(host, &request).map_err(|error| {
         let hint = error.hint();
         let mut failed = BackendError::new("the configuration cannot be used", error);
         failed.hint = hint;

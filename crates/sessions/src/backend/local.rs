@@ -29,10 +29,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
-use sandbox_core::Host;
-use sandbox_core::config::Config;
 use sandbox_linux::pty::Size;
 use sandbox_linux::{holder, socket};
+use sandbox_policy::Host;
+use sandbox_policy::config::Config;
 use sandbox_protocol::multicall::SUPERVISE;
 
 pub(super) use log_writer::without_returns;

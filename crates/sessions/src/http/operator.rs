@@ -1,7 +1,7 @@
 //! Meaning of a call on this machine: its configuration, its session, its backend.
 
-use sandbox_core::Host;
-use sandbox_core::config::{self, Access, Cow, Network, Request};
+use sandbox_policy::Host;
+use sandbox_policy::config::{self, Access, Cow, Network, Request};
 use sandbox_protocol::Hint;
 
 use super::wire::{Create, Problem};

@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use sandbox_core::Host;
 use sandbox_linux::escape::visible;
+use sandbox_policy::Host;
 
 use super::context::Context;
 use super::error::BuildError;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use sandbox_core::Host;
-use sandbox_core::config::{Config, Cow, CowEngine, Origin, Request, Sourced};
 use sandbox_launch::layers;
 use sandbox_layers::review;
 use sandbox_layers::session::LayerEngine;
+use sandbox_policy::Host;
+use sandbox_policy::config::{Config, Cow, CowEngine, Origin, Request, Sourced};
 
 use super::Service;
 use crate::backend::{Notice, Planned};

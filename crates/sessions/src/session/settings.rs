@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sandbox_core::config::Request;
 use sandbox_linux::escape::cut;
 use sandbox_linux::hex;
+use sandbox_policy::config::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use sandbox_core::Host;
 use sandbox_git::scratch::ScratchGit;
 use sandbox_layers::apply::{Left, Plan, Status};
 use sandbox_layers::review::{
     self, OpenRoot, PlanReport, Resumed, Review, ReviewError, Selected, deletions_to_confirm,
 };
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use super::hunks::Go;

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sandbox_core::Host;
 use sandbox_layers::diff::{Count, write_patch};
 use sandbox_layers::review::{
     self, Counted, DiffReport, LeftOut, Line, Patch, Shown, shown as shown_name,
 };
+use sandbox_policy::Host;
 
 use super::pager::Pager;
 use super::{git, repository, safe, select, session_word, stat, tell_interrupted};

@@ -1,7 +1,7 @@
 //! `discard`: throw a session's changes away.
 
-use sandbox_core::Host;
 use sandbox_layers::review::{self, Counted, Shown};
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use super::{select, stat};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Child, Stdio as Pipes};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use crate::ui::Stdio;
 

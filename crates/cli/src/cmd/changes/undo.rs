@@ -1,9 +1,9 @@
 //! `undo`: revert the last apply.
 
-use sandbox_core::Host;
 use sandbox_layers::RelPath;
 use sandbox_layers::apply::{Changed, Undone};
 use sandbox_layers::review::Review;
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;

@@ -1,7 +1,7 @@
 //! `config show`: prints every effective value, and its origin.
 
-use sandbox_core::Host;
 use sandbox_core::describe::effective::{self, Rows};
+use sandbox_policy::Host;
 
 use crate::args::Flags;
 use crate::failed::Outcome;

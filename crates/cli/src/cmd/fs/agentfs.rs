@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::Parser;
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
 use sandbox_layers::folder::{self, FolderError, OverlayDir, existing, names};
 use sandbox_layers::mount::record;
 use sandbox_layers::mount::{Access, Request, background, foreground};
+use sandbox_policy::Host;
 
 use super::ps;
 use crate::args::Flags;

@@ -1,8 +1,8 @@
 //! `fs ps`: what is mounted.
 
-use sandbox_core::Host;
 use sandbox_layers::mount::MountState;
 use sandbox_layers::mount::record::{folder, list};
+use sandbox_policy::Host;
 
 use crate::args::Flags;
 use crate::failed::{Failed, Outcome};

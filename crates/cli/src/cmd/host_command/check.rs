@@ -2,8 +2,8 @@
 
 use sandbox_bridge::check::{Comparison, Drift};
 use sandbox_bridge::verdict::has_rules;
-use sandbox_core::Host;
-use sandbox_core::config::command::Entry;
+use sandbox_policy::Host;
+use sandbox_policy::config::command::Entry;
 use serde_json::json;
 
 use crate::args::Flags;

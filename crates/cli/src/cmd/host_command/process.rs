@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use sandbox_bridge::process::Process;
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::Hint;
 
 use super::say_listening;

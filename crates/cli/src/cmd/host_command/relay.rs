@@ -2,7 +2,7 @@
 
 use sandbox_bridge::relay::{self, Options};
 use sandbox_bridge::route::Ssh;
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use super::say_listening;
 use crate::args::host_command::Relay;

@@ -1,7 +1,7 @@
 //! `host-command serve`: carries out requests.
 
 use sandbox_bridge::serve::{self, Options};
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use super::say_listening;
 use crate::args::host_command::Serve;

@@ -1,7 +1,7 @@
 //! `host-command setup`: shows the steps that prepare a host, and carries them out with `--yes`.
 
 use sandbox_bridge::setup::{Direction, Options, Setup as Steps};
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use crate::args::host_command::Setup;
 use crate::failed::Outcome;

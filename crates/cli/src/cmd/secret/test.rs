@@ -1,10 +1,10 @@
 //! `secret test`: whether a provider takes a secret. The call goes the way of every sandbox's: by a
 //! session of the proxy, so that what works here works there.
 
-use sandbox_core::Host;
-use sandbox_core::catalog::provider::TestRequest;
-use sandbox_core::catalog::{PROVIDERS, Provider, UnknownProvider};
 use sandbox_launch::credentials;
+use sandbox_policy::Host;
+use sandbox_policy::catalog::provider::TestRequest;
+use sandbox_policy::catalog::{PROVIDERS, Provider, UnknownProvider};
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::check::{Answer, CheckError, check};
 use sandbox_proxy::client::Client;

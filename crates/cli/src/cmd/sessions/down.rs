@@ -1,6 +1,6 @@
 //! `down`: what was made for a session goes, its changes and its log stay.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_sessions::session::Session;
 
 use super::service;

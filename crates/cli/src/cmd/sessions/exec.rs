@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use sandbox_core::Host;
-use sandbox_core::config::Cow;
 use sandbox_linux::{pty, socket};
+use sandbox_policy::Host;
+use sandbox_policy::config::Cow;
 use sandbox_sessions::backend::{Ended, Exec, Stream};
 use sandbox_sessions::relay;
 use sandbox_sessions::session::{Matching, Session, Wanted};

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use sandbox_core::Host;
 use sandbox_layers::session::Frozen;
+use sandbox_policy::Host;
 #[cfg(feature = "sessions")]
 use {super::service, sandbox_sessions::session::Matching};
 

@@ -1,8 +1,8 @@
 //! `history`: what happened in a session.
 
-use sandbox_core::Host;
 use sandbox_layers::review::{Event, history};
 use sandbox_linux::clock;
+use sandbox_policy::Host;
 
 use super::chosen;
 use crate::args::Flags;

@@ -1,6 +1,6 @@
 //! `inspect`: everything that is known of a session.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_sessions::backend::Observed;
 use sandbox_sessions::listing::Told;
 use sandbox_sessions::session::Session;

@@ -1,6 +1,6 @@
 //! `logs`: what a session's agent and its supervisor said.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_sessions::backend::Listen;
 
 use super::service;

@@ -3,11 +3,11 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
 use sandbox_layers::review::{self, Summary};
 use sandbox_layers::session::{LayerSession, LayerSessions, RunState, Selector};
 use sandbox_linux::clock;
 use sandbox_linux::escape::name;
+use sandbox_policy::Host;
 use sandbox_sessions::Service;
 use sandbox_sessions::removal::let_go;
 use sandbox_sessions::session::{Session as Up, Wanted};

@@ -1,7 +1,7 @@
 //! `ps`: the sessions there are.
 
-use sandbox_core::Host;
 use sandbox_linux::clock;
+use sandbox_policy::Host;
 use sandbox_sessions::listing::{self, Line};
 
 use super::{bytes, service};

@@ -1,7 +1,7 @@
 //! `rm`: removes sessions.
 
-use sandbox_core::Host;
 use sandbox_layers::review::Summary;
+use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 use sandbox_sessions::removal::{Removal, Removed};
 

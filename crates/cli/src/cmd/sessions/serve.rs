@@ -1,6 +1,6 @@
 //! `serve`: sessions over HTTP.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_sessions::http::{self, Entry, Settings, TOKEN};
 
 use super::{service, up};

@@ -1,6 +1,6 @@
 //! The sessions of this user, as every command opens them.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_sessions::backend;
 use sandbox_sessions::session::{Matching, Session};
 use sandbox_sessions::{DataDir, Service};

@@ -1,6 +1,6 @@
 //! `snapshot`, `restore` and `fork`.
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 
 use super::chosen;
 use super::freeze::freeze;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use sandbox_protocol::multicall::SUPERVISE;
 use sandbox_protocol::{ExitCode, Hint};
 use sandbox_sessions::DataDir;

@@ -1,7 +1,7 @@
 //! `up` and `restart`: a sandbox that stays.
 
-use sandbox_core::Host;
-use sandbox_core::config::Request;
+use sandbox_policy::Host;
+use sandbox_policy::config::Request;
 use sandbox_sessions::backend::{Authorized, Form, Notice};
 use sandbox_sessions::service::{Brought, Decision, Differing, absolute, recorded};
 use sandbox_sessions::session::{Name, Session};

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::Host;
 use crate::inspect::{self, InspectInput, Report, Run};
 use sandbox_git::protect::{self as git, Budget, GitProtection};
+use sandbox_policy::Host;
 
 pub(crate) const WHOLE: Budget =
     Budget { time: std::time::Duration::from_secs(5), entries: 1_000_000 };

@@ -1,9 +1,9 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::Request;
 use crate::plan::home_overlay::first_missing;
 use crate::plan::{Plan, plan};
+use sandbox_policy::config::Request;
 
 /// A home with these files and a project `home/p` in it.
 struct Home {

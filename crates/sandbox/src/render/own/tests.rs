@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
-use crate::config::{Access, Request};
-use crate::host::Host;
 use crate::plan::plan;
+use sandbox_policy::config::{Access, Request};
+use sandbox_policy::host::Host;
 
 #[test]
 fn file_gets_a_directory_of_its_own_when_home_is_read_only() {

@@ -3,8 +3,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::command_rule::Builtin;
-use crate::config::{Network, Origin};
+use sandbox_policy::config::command_rule::Builtin;
+use sandbox_policy::config::{Network, Origin};
 
 /// A machine with a search path of its own.
 struct Machine {
@@ -92,17 +92,17 @@ fn config(cwd: PathBuf) -> Config {
         unruled: Vec::new(),
         commands: BTreeMap::new(),
         network: by_default(Network::On),
-        hosts: crate::config::Hosts::default(),
+        hosts: sandbox_policy::config::Hosts::default(),
         upload_limit: None,
         docker: by_default(false),
         tmp: by_default(Tmp::Private),
         launcher: by_default(Launcher::Binary),
-        cow: by_default(crate::config::Cow::OFF),
+        cow: by_default(sandbox_policy::config::Cow::OFF),
         sockets: Vec::new(),
         mounts: Vec::new(),
         secrets: BTreeMap::new(),
         env: BTreeMap::new(),
-        session: crate::config::SessionConfig::default(),
+        session: sandbox_policy::config::SessionConfig::default(),
         skipped: Vec::new(),
         files: Vec::new(),
         loaded: Vec::new(),

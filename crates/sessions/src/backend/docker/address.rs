@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_core::Host;
+use sandbox_policy::Host;
 use serde_json::Value;
 
 use crate::backend::BackendError;

@@ -7,8 +7,8 @@ use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::StatsOptionsBuilder;
 use futures_util::StreamExt;
-use sandbox_core::Host;
 use sandbox_linux::process::Used;
+use sandbox_policy::Host;
 use tokio::runtime::Runtime;
 
 use super::greeting::Greeting;

@@ -13,8 +13,8 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt;
 use sandbox_bridge::process::start_broker;
-use sandbox_core::config::Config;
 use sandbox_launch::credentials::{self, CredentialError};
+use sandbox_policy::config::Config;
 use sandbox_protocol::Hint;
 use sandbox_protocol::layout::{RUNTIME_DIR, SEARCH_PATH, session};
 use sandbox_protocol::multicall;

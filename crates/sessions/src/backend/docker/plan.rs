@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandbox_bridge::session::Bridge;
-use sandbox_core::config::{Config, ContainerNetwork, Dockerd, Origin, Sourced};
-use sandbox_core::host::Host;
-use sandbox_core::network::EgressPolicy;
+use sandbox_policy::config::{Config, ContainerNetwork, Dockerd, Origin, Sourced};
+use sandbox_policy::host::Host;
+use sandbox_policy::network::EgressPolicy;
 use sandbox_protocol::layout::RUNTIME_DIR;
 use serde::Serialize;
 
@@ -156,7 +156,7 @@ pub struct Container {
     /// How the engine's users are this machine's.
     pub userns: Option<String>,
     /// The rules for secrets, so that another one makes another container.
-    pub secrets: BTreeMap<String, Sourced<sandbox_core::config::Secret>>,
+    pub secrets: BTreeMap<String, Sourced<sandbox_policy::config::Secret>>,
     /// Everything that it has beyond the least.
     pub exceptions: Vec<Exception>,
     /// What the user should know.

@@ -8,7 +8,7 @@ use bollard::models::{
     HostConfigLogConfig, Mount, MountBindOptions, MountType, MountVolumeOptions, RestartPolicy,
     RestartPolicyNameEnum,
 };
-use sandbox_core::config::Access;
+use sandbox_policy::config::Access;
 
 use super::names;
 use super::plan::{Bind, Container, Source};

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use sandbox_core::Host;
-use sandbox_core::config::Config;
 use sandbox_core::plan::{Plan, plan_config};
 use sandbox_core::render::shell;
 use sandbox_launch::layers::make_room;
+use sandbox_policy::Host;
+use sandbox_policy::config::Config;
 
 use super::{Agent, policy, shape};
 use crate::backend::{Form, Notice, Planned};

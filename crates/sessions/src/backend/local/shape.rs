@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use sandbox_core::config::env_file;
-use sandbox_core::config::{Config, Origin, Sourced};
+use sandbox_policy::config::env_file;
+use sandbox_policy::config::{Config, Origin, Sourced};
 
 use crate::error::ShapeError;
 

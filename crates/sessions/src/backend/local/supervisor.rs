@@ -4,11 +4,11 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use sandbox_core::Host;
-use sandbox_core::config::{self, ConfigError, Request};
 use sandbox_launch::{Events, Job, LaunchError, launch};
 use sandbox_linux::pty::{self, Size};
 use sandbox_linux::{fd, holder, process, signal, socket};
+use sandbox_policy::Host;
+use sandbox_policy::config::{self, ConfigError, Request};
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 

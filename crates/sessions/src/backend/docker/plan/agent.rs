@@ -16,9 +16,9 @@ use super::mounts::Bind;
 use super::users;
 use super::workspace::{clones, project, sets_up_home};
 use super::{Container, ContainerError, Engine, GRACE, OwnDir, OwnFile, SessionPaths};
-use sandbox_core::config::{Access, AgentInit, Config, CowEngine, Dockerd, Origin};
-use sandbox_core::host::Host;
-use sandbox_core::network::PROXY_PORT;
+use sandbox_policy::config::{Access, AgentInit, Config, CowEngine, Dockerd, Origin};
+use sandbox_policy::host::Host;
+use sandbox_policy::network::PROXY_PORT;
 
 /// The number of the user `agent` in images of ours.
 const USUAL: u32 = 1000;

@@ -8,8 +8,8 @@ use sandbox_protocol::variable::AGENT_RELAY;
 use sandbox_bridge::list::HostMount;
 use sandbox_bridge::session::{Around, Bridge, BridgeError, BridgeKey, Relay};
 use sandbox_bridge::verdict::Warning;
-use sandbox_core::config::command::PublicKey;
-use sandbox_core::config::{Access, AgentInit, Config, HostCommands, HostKey, Transport};
+use sandbox_policy::config::command::PublicKey;
+use sandbox_policy::config::{Access, AgentInit, Config, HostCommands, HostKey, Transport};
 
 use super::mounts::Bind;
 use super::{Container, ContainerError, OwnDir, OwnFile, Start};

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use sandbox_bridge::session::BridgeError;
-use sandbox_core::config::{Changed, Origin};
 use sandbox_core::plan::PlanError;
+use sandbox_policy::config::{Changed, Origin};
 use sandbox_protocol::Hint;
 use thiserror::Error;
 

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::mounts::{Bind, Source};
 use super::workspace::clones;
 use super::{Container, ContainerError, Engine};
-use sandbox_core::config::{Access, Config, CowEngine, Origin};
 use sandbox_core::plan::mount_below;
+use sandbox_policy::config::{Access, Config, CowEngine, Origin};
 
 /// A directory that is seen through a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

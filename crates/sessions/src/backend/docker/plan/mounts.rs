@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::workspace::{clones, project as workspace};
 use super::{Container, ContainerError, Engine, SessionPaths};
-use sandbox_core::config::{Access, Config, Origin};
-use sandbox_core::host::Host;
 use sandbox_core::plan::docker_places;
+use sandbox_policy::config::{Access, Config, Origin};
+use sandbox_policy::host::Host;
 
 /// A bind mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -90,7 +90,7 @@ pub(super) fn project(
 ) -> Result<(), ContainerError> {
     let forbidden = Forbidden::of(host, engine);
     for mount in &config.mounts {
-        let sandbox_core::config::BindMount { host, target, access } = &mount.value;
+        let sandbox_policy::config::BindMount { host, target, access } = &mount.value;
         check_target(target, &mount.origin)?;
         made.bind(forbidden.bind(host, target, *access, &mount.origin)?);
     }

@@ -7,12 +7,12 @@ use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
 use super::layers::LayeredDir;
 use super::mounts::{Bind, Source};
 use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, SessionPaths};
-use sandbox_core::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
-use sandbox_core::host::Host;
-use sandbox_core::network::RESOLVER_CONFIGURATION;
-use sandbox_core::path::{Kind, literal};
 use sandbox_core::plan::{Mount, Plan, PlanError, View, plan_config, withheld};
 use sandbox_core::wrapper;
+use sandbox_policy::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
+use sandbox_policy::host::Host;
+use sandbox_policy::network::RESOLVER_CONFIGURATION;
+use sandbox_policy::path::{Kind, literal};
 
 /// Rules below mounted directories become mounts of their own: read-only, or empty.
 pub(super) fn below(

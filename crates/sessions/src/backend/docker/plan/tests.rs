@@ -6,7 +6,7 @@ mod layers;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use sandbox_core::config::{Access, Request, load};
+use sandbox_policy::config::{Access, Request, load};
 use sandbox_protocol::Hint;
 use sandbox_protocol::layout::PRIVATE_DIR;
 

@@ -6,8 +6,8 @@
 //! | Podman, the caller's | the caller's own number | `keep-id` |
 //! | Docker, the caller's | root's number, with no right of root's | the engine can do nothing else |
 
-use sandbox_core::config::{Config, Dockerd, Origin, Services, Sourced};
-use sandbox_core::host::Host;
+use sandbox_policy::config::{Config, Dockerd, Origin, Services, Sourced};
+use sandbox_policy::host::Host;
 use serde::Serialize;
 
 use super::workspace::clones;

@@ -7,11 +7,11 @@ use sandbox_protocol::layout::{RUNTIME_DIR, SEARCH_PATH, runtime};
 use sandbox_protocol::variable::{AGENT_MOUNTS, is_reserved};
 
 use super::{Container, ContainerError, Image};
-use sandbox_core::config::{Config, ContainerNetwork, Origin, env_file};
-use sandbox_core::host::Host;
-use sandbox_core::network::proxy_variables;
 use sandbox_core::plan::withheld;
-use sandbox_core::variable::{self, Hidden};
+use sandbox_policy::config::{Config, ContainerNetwork, Origin, env_file};
+use sandbox_policy::host::Host;
+use sandbox_policy::network::proxy_variables;
+use sandbox_policy::variable::{self, Hidden};
 
 /// Sets everything that is no secret.
 pub(super) fn set(

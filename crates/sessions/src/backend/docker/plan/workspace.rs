@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sandbox_core::config::Config;
+use sandbox_policy::config::Config;
 use sandbox_protocol::layout::WORKSPACE;
 
 /// Returns the directory that becomes the workspace.
