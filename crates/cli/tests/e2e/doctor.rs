@@ -32,7 +32,7 @@ fn doctor_says_by_which_means_a_run_is_made() {
         assert_ne!(row["status"], "fail", "{row}");
     }
     let seen = world.run(["--debug", "true"]).succeeds().messages();
-    let used = if seen.contains("(Plain)") { "plain bubblewrap" } else { "own mounts" };
+    let used = if seen.contains("(Bubblewrap)") { "plain bubblewrap" } else { "own mounts" };
     assert!(row(&run, "sandbox")["detail"].as_str().unwrap().contains(used), "{run}\n{seen}");
 }
 
