@@ -19,10 +19,8 @@ use crate::signal;
 /// How long it may take to end after it was asked to. It gives its command ten seconds, and then
 /// looks at what was left behind.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long its last processes may take to go after it.
-const AFTERWARDS: Duration = Duration::from_secs(10);
-/// How long a process that has just been started may take to say who it is.
-const BEGINNING: Duration = Duration::from_secs(10);
+/// How long the lock may stay held by processes that cannot be asked to end.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Process that holds a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,16 +70,28 @@ pub fn of(path: &Path) -> Option<Holder> {
     Some(Holder { known })
 }
 
-/// Ends the holder of a lock, and waits until the lock is free.
+/// Ends the holder of a lock, and waits until the lock is free. A process that was just started may
+/// not have signed yet, and the processes that share the lock may outlive the one that signed.
 pub fn end(path: &Path) -> io::Result<()> {
-    let Some(pid) = known(path) else { return wait_until_free(path) };
-    if let Ok(handle) = ProcessHandle::open(pid)
-        // Opened after the look, so once more: the handle means whom the lock means.
-        && of(path).and_then(Holder::process) == Some(pid)
-    {
-        ask_to_end(&handle)?;
+    let (mut end, mut asked) = (Instant::now() + PATIENCE, None);
+    while let Some(holder) = of(path) {
+        if let Some(pid) = holder.process().filter(|pid| asked != Some(*pid))
+            && let Ok(handle) = ProcessHandle::open(pid)
+            // Read again: the handle is of the process that signed, not of a later one with its number.
+            && of(path).and_then(Holder::process) == Some(pid)
+        {
+            ask_to_end(&handle)?;
+            (end, asked) = (Instant::now() + PATIENCE, Some(pid));
+        }
+        if Instant::now() > end {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "a process of the session does not end",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
-    wait_until_free(path)
+    Ok(())
 }
 
 fn ask_to_end(handle: &ProcessHandle) -> io::Result<()> {
@@ -99,33 +109,4 @@ fn ask_to_end(handle: &ProcessHandle) -> io::Result<()> {
             return handle.wait_for_end();
         }
     }
-}
-
-/// The process that holds a lock. One that was just started may not have signed yet.
-fn known(path: &Path) -> Option<i32> {
-    let end = Instant::now() + BEGINNING;
-    loop {
-        let holder = of(path)?;
-        if let Some(pid) = holder.process() {
-            return Some(pid);
-        }
-        if Instant::now() > end {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn wait_until_free(path: &Path) -> io::Result<()> {
-    let end = Instant::now() + AFTERWARDS;
-    while of(path).is_some() {
-        if Instant::now() > end {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "a process of the session does not end",
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
 }

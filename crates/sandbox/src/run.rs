@@ -169,9 +169,9 @@ fn attempt(
     }
 }
 
-/// A socket can go away while bubblewrap is at work, too: then it is asked again.
+/// Repeats bubblewrap: a socket can go away while it is at work, and on a busy machine many do.
 fn tries(rendering: Rendering) -> impl Iterator<Item = Rendering> {
-    std::iter::repeat_n(rendering, if rendering == Rendering::Bubblewrap { 3 } else { 1 })
+    std::iter::repeat_n(rendering, if rendering == Rendering::Bubblewrap { 8 } else { 1 })
 }
 
 fn without_gone_sockets(plan: &Plan) -> Plan {
