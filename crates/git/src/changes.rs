@@ -27,13 +27,13 @@ pub struct RepositoryChanges {
     pub checkouts: Vec<Checkout>,
     /// Refs that git would not accept, by their paths in the git directory, with the reason.
     pub invalid: Vec<(PathBuf, String)>,
-    /// Reason for which none of it can be applied.
+    /// Reason why none of it can be applied.
     pub refused: Option<String>,
     /// New objects and packs, by their paths in the git directory.
     pub objects: Vec<PathBuf>,
-    /// Where the history of a new repository is cut off.
+    /// Commits whose parents are missing in a new repository: the content of its file `shallow`.
     pub shallow: Option<Vec<u8>>,
-    /// True when the session cut the history of the host's repository off elsewhere.
+    /// True when the session changed where the history of the host's repository is cut off.
     pub is_cut: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct RefChange {
     pub count: usize,
     /// Changes of files that run code later.
     pub held: Vec<Held>,
-    /// Reason for which git would not accept it.
+    /// Reason why git would not accept it.
     pub refused: Option<String>,
     /// Log of the stash, which holds all stashes but the last.
     stash: Option<Vec<u8>>,
@@ -62,7 +62,7 @@ pub struct RefChange {
     has_merge: bool,
 }
 
-/// Change of a thing on the host since the session began.
+/// Comparison of a value on the host with its state when the session began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostChange {
     /// Unchanged.
@@ -73,7 +73,7 @@ pub enum HostChange {
     Unknown,
 }
 
-/// A commit.
+/// Commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Object name.
@@ -82,14 +82,14 @@ pub struct Commit {
     pub subject: String,
 }
 
-/// A file that runs code later, and arrives with a ref or an index.
+/// File that can run code later, and that a ref or an index brings in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Commit that changes it; nothing where the ref itself was moved.
+    /// Commit that changes it; `None` if the ref itself was moved.
     pub commit: Option<String>,
     /// The file, below the work tree. Empty if the ref as a whole is held.
     pub path: PathBuf,
-    /// Program that runs it.
+    /// Program that runs it, or the reason why the ref is held.
     pub why: String,
 }
 
@@ -106,7 +106,7 @@ pub struct Checkout {
     pub in_session: Option<RefValue>,
     /// `HEAD` of the host.
     pub on_host: Option<RefValue>,
-    /// Commit that the session's `HEAD` leads to.
+    /// Commit that the session's `HEAD` resolves to.
     commit: Option<RefValue>,
 }
 
@@ -134,14 +134,14 @@ pub struct IndexChange {
     moved: bool,
     /// True when entries that the host staged since would be lost.
     pub staged: bool,
-    /// Files that run code later, and are staged but not committed.
+    /// Staged, uncommitted files that can run code later.
     pub held: Vec<Held>,
-    /// Reason for which it stays in the session.
+    /// Reason why it stays in the session.
     pub stays: Option<String>,
 }
 
 impl RepositoryChanges {
-    /// Returns true when nothing is left that could be applied.
+    /// Returns true when there is nothing to apply.
     pub fn is_empty(&self) -> bool {
         let same = |one: &Checkout| one.head.is_none() && one.index.is_none();
         self.refs.is_empty() && self.invalid.is_empty() && self.checkouts.iter().all(same)
@@ -167,7 +167,7 @@ impl RefChange {
         Self { name, before, after, host, commits, count, held, refused, stash, has_merge }
     }
 
-    /// Describes the change in a few words.
+    /// Returns a short description of the change.
     pub fn describe(&self) -> String {
         let mut text = match (&self.before, &self.after) {
             (None, Some(after)) => format!("new at {}", after.short()),
@@ -197,7 +197,7 @@ impl RefChange {
     }
 }
 
-/// Returns refs as they are after some changes.
+/// Applies changes to a set of refs.
 pub fn with_changes<'c>(
     refs: &BTreeMap<String, RefValue>,
     changes: impl IntoIterator<Item = &'c RefChange>,
@@ -213,7 +213,7 @@ pub fn with_changes<'c>(
 }
 
 impl Held {
-    /// Names the commit, the file that it changes and the program that runs it.
+    /// Returns the commit, the file that it changes and the program that runs it, in words.
     pub fn describe(&self) -> String {
         if self.path.as_os_str().is_empty() {
             return self.why.clone();

@@ -1,8 +1,8 @@
-//! `@git`: git without the commands that destroy work.
+//! Verdict on a git command line (`@git`): git without the commands that destroy work.
 //!
-//! [`judge`] reads a command line as git itself would read it. Only what cannot be read there is
-//! asked of the real git, through [`RepoView`]: what an alias means, where the repository lies.
-//! This is a guard rail for an agent that means well; the mounts are the wall.
+//! [`judge`] parses a command line as git does. What the words alone cannot tell, such as the meaning of an
+//! alias or the location of the repository, is queried from the real git through [`RepoView`]. This is a
+//! guard rail for a well-meaning agent; the mounts are the security boundary.
 
 mod alias;
 mod globals;
@@ -28,66 +28,68 @@ use rules::Command;
 /// The environment of a call.
 pub type Env = BTreeMap<OsString, OsString>;
 
-/// How deep aliases of aliases are followed. git itself stops at a loop only.
+/// Maximum depth of nested aliases. git itself only stops at a loop.
 const ALIAS_DEPTH: usize = 16;
 
 /// Variables that decide which configuration files git reads.
 pub const CONFIG_VARIABLES: &[&str] =
     &["HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
 
-/// What may happen.
+/// Verdict on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// git runs, with these words put before the command's name.
+    /// git runs, with these words inserted before the command's name.
     Allow {
-        /// Options for git itself.
+        /// Global options of git.
         extra: Vec<OsString>,
     },
     /// git does not run.
     Refuse(Refusal),
 }
 
-/// Why a command is refused, and what to do instead.
+/// Refused command, with the reason and an alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The command in its plainest spelling: `git reset --hard`.
+    /// The command in its canonical spelling, such as `git reset --hard`.
     pub what: String,
-    /// What it would do.
+    /// Reason.
     pub why: &'static str,
-    /// What keeps the work.
+    /// Alternative that keeps the work.
     pub instead: &'static str,
 }
 
 /// Part of the configuration that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigScope {
-    /// What the call would see.
+    /// Settings of the call.
     Effective,
-    /// What it would see without the settings that the call brings along.
+    /// Settings of the call without those that it sets.
     Usual,
 }
 
-/// What only git, or the machine, can answer about a call.
+/// Queries about a call that only git or the machine can answer.
 pub trait RepoView {
-    /// Configuration values whose keys match a regular expression, in git's order. Keys are in lower case up to
-    /// their last dot at least where git folds them.
+    /// Returns configuration values whose keys match a regular expression, in git's order. Keys are in lower
+    /// case at least where git folds them.
     fn config(
         &self,
         globals: &Globals,
         pattern: &str,
-        asked: ConfigScope,
+        scope: ConfigScope,
     ) -> Vec<(String, Vec<u8>)>;
-    /// Returns true when the repository and its work tree lie in a scratch place, where nothing is worth protecting.
+    /// Returns true when the repository and its work tree are in a scratch directory, where nothing needs
+    /// protection.
     fn is_scratch(&self, globals: &Globals) -> bool;
-    /// The same of the repositories that a push would go to; `None` is the default remote.
+    /// Returns true when every repository that a push would update is in a scratch directory. `None` is the
+    /// default remote.
     fn remote_is_scratch(&self, globals: &Globals, remote: Option<&OsStr>) -> bool;
-    /// The command line of the calling process, when that is the real git.
+    /// Returns the command line of the calling process if that is the real git.
     fn caller(&self) -> Option<Vec<OsString>>;
-    /// The values of [`CONFIG_VARIABLES`] that the sandbox was started with.
+    /// Returns the values of [`CONFIG_VARIABLES`] with which the sandbox was started.
     fn usual_env(&self) -> &[(OsString, OsString)];
 }
 
-/// Decides about one call of git, given all its words including the program's name.
+/// Judges a git call. `argv` includes the program's name.
 ///
 /// ```
 /// use sandbox_git::command::{judge, Env, RealGit, Verdict};
@@ -111,12 +113,12 @@ pub fn judge(argv: &[OsString], env: &Env, repo: &impl RepoView) -> Verdict {
     }
 }
 
-/// Returns true when git carries this command in itself, so that no alias can take its name.
+/// Returns true for a built-in command of git, whose name no alias can take.
 pub(crate) fn is_builtin(name: &str) -> bool {
     grammar::BUILTINS.contains(&name)
 }
 
-/// Puts words before the command's name.
+/// Inserts words before the command's name.
 pub fn with_extra(argv: &[OsString], extra: Vec<OsString>) -> Vec<OsString> {
     let mut argv = argv.to_vec();
     if let Invocation::Runs { at, .. } = globals::invocation(&argv)
@@ -152,8 +154,7 @@ impl<R: RepoView> Call<'_, R> {
         (!self.repo.is_scratch(&self.globals)).then_some(refusal)
     }
 
-    /// Returns true when the command may run because no work is lost: in a scratch repository, or for a push to
-    /// one.
+    /// Returns true when the command may run because it affects only scratch repositories.
     fn excused(&self, command: &Command<'_, R>) -> bool {
         if command.pushes() {
             self.repo.remote_is_scratch(&self.globals, command.remote().as_deref())
@@ -165,12 +166,12 @@ impl<R: RepoView> Call<'_, R> {
     fn alias_refusal(&mut self, name: &str, args: &[OsString], depth: usize) -> Option<Refusal> {
         let known = alias::lookup(self.repo, &self.globals, name);
         if known.autocorrects {
-            // Otherwise git would run the nearest command it knows in place of a misspelt one.
+            // Otherwise git would run the nearest known command in place of a misspelt one.
             self.extra = vec!["-c".into(), "help.autocorrect=0".into()];
         }
         let expansion = known.expansion?;
         if expansion.starts_with(b"!") {
-            // A shell runs it, and finds this same wrapper whenever it calls git.
+            // A shell runs it, and every git call in it goes through this wrapper again.
             return None;
         }
         if depth == 0 {
@@ -184,14 +185,14 @@ impl<R: RepoView> Call<'_, R> {
         }
     }
 
-    /// Returns true when the call brings settings along that change which hooks run.
+    /// Returns true when the call has settings that change which hooks run.
     fn hooks_differ(&self) -> bool {
         const HOOKS: &str = r"^(core\.hookspath|hook\..*)$";
-        let ask = |asked| self.repo.config(&self.globals, HOOKS, asked);
-        self.brings_settings() && ask(ConfigScope::Effective) != ask(ConfigScope::Usual)
+        let query = |scope| self.repo.config(&self.globals, HOOKS, scope);
+        self.sets_config() && query(ConfigScope::Effective) != query(ConfigScope::Usual)
     }
 
-    fn brings_settings(&self) -> bool {
+    fn sets_config(&self) -> bool {
         let set = |name: &str| self.env.get(OsStr::new(name));
         let usual = |name: &str| {
             self.repo.usual_env().iter().find(|(key, _)| key == name).map(|(_, value)| value)

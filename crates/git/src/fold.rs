@@ -1,18 +1,18 @@
-//! Names that some filesystem takes for the same name.
+//! Case folding of names that some filesystems treat as equal.
 //!
-//! A tree may be applied, copied or checked out to a filesystem where case does not count, or where
-//! invisible marks are ignored (ext4 and f2fs with `casefold`, HFS+, NTFS). There `.GIT` is
-//! `.git`. So protected names are compared in the form that all of them share.
+//! A tree may be applied, copied or checked out to a filesystem that ignores case or
+//! invisible characters (ext4 and f2fs with `casefold`, HFS+, NTFS). There `.GIT` is
+//! `.git`. Protected names are therefore compared in folded form.
 
 use std::ffi::OsStr;
 
-/// Returns the name as such filesystems compare it: lower case, without invisible marks. All names in our
-/// tables are ASCII, and no sequence of combining marks composes to ASCII: besides case, the
-/// canonical forms only matter for two letters, the Kelvin sign and the long s.
+/// Returns the name in lower case, without invisible characters, as these filesystems compare it. All
+/// protected names are ASCII, and no sequence of combining marks composes to ASCII. Besides case, the
+/// canonical forms only matter for two letters: the Kelvin sign and the long s.
 pub fn fold(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     let plain = name.trim_end_matches(['.', ' ']);
-    // NTFS: the short name, and a stream of the directory.
+    // NTFS accepts the short name `GIT~1`, and stream names such as `.git::$INDEX_ALLOCATION`.
     let plain = plain.split_once("::").map_or(plain, |(before, _)| before);
     let folded: String = plain
         .chars()
@@ -23,7 +23,7 @@ pub fn fold(name: &OsStr) -> String {
     if folded == "git~1" { ".git".to_owned() } else { folded }
 }
 
-/// Characters that HFS+ and casefolded directories leave out when they compare.
+/// Returns true for characters that HFS+ and casefolded directories ignore in comparisons.
 fn is_ignored(c: char) -> bool {
     matches!(c,
         '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twins_fold_to_one_name() {
+    fn equivalent_names_fold_to_one_name() {
         for twin in [
             ".git",
             ".GIT",

@@ -1,9 +1,9 @@
-//! Git on the host, in a repository that the agent can write: rules for its command line, and settings that
-//! outrank the repository's.
+//! Git on the host, in a repository that the agent can write: rules for the command line, and settings that
+//! override those of the repository.
 //!
-//! The subcommand comes first, and options that name programs or files to write do not pass. Settings that a
-//! repository could bring along are set to fixed values. Filters, drivers and helpers have no fixed name, so that
-//! this does not work for them: [`refused_setting`] finds those, and a repository that has one is refused.
+//! The subcommand comes first, and options that name programs or output files are refused. Settings that a
+//! repository could contain are overridden with fixed values. Filters, drivers and helpers have no fixed names,
+//! so they cannot be overridden: [`refused_setting`] finds them, and a repository that has one is refused.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use crate::command::is_builtin;
 use crate::protect::{config, danger};
 
-/// Long options that run programs, read settings or write files, whatever the subcommand. git takes any unambiguous
-/// beginning of a name.
+/// Long options of any subcommand that run programs, read settings or write files. git accepts any unambiguous
+/// abbreviation.
 const LONG: &[&str] = &[
     "upload-pack",
     "receive-pack",
@@ -58,10 +58,10 @@ const LONG: &[&str] = &[
     "rebase",
 ];
 
-/// Options whose whole names begin like one of those, and which are harmless.
+/// Harmless options whose names abbreviate one of `LONG`.
 const HARMLESS: &[&str] = &["text", "remotes", "no-index-filter"];
 
-/// Short options of one subcommand, as letters.
+/// Short options of each subcommand that run programs, read settings or write files.
 const SHORT: &[(&str, &[u8])] = &[
     ("grep", b"Of"),
     ("clone", b"uco"),
@@ -79,8 +79,8 @@ const SHORT: &[(&str, &[u8])] = &[
     ("show", b"O"),
 ];
 
-/// Subcommands that run what they are told, serve a remote, or ask: never on behalf of an agent. `rebase` obeys a
-/// list of commands that lies in the repository while it works.
+/// Subcommands that never run on behalf of an agent, because they run other programs, serve a remote, or
+/// prompt. `rebase` runs a list of commands that is in the repository while it works.
 const NEVER: &[&str] = &[
     "bisect",
     "bugreport",
@@ -110,11 +110,11 @@ const NEVER: &[&str] = &[
     "daemon",
 ];
 
-/// Subcommands that show differences, and would run programs of the repository's choice to do it.
+/// Subcommands that show diffs, and would run programs that the repository configures.
 const SHOWS: &[&str] =
     &["diff", "log", "show", "diff-tree", "diff-index", "diff-files", "format-patch"];
 
-/// Subcommands that compare the work tree, and so run git again in each submodule.
+/// Subcommands that compare the work tree, and so run git in each submodule.
 const COMPARES: &[&str] = &[
     "add",
     "am",
@@ -139,7 +139,7 @@ const COMPARES: &[&str] = &[
     "worktree",
 ];
 
-/// Settings that outrank those of the repository.
+/// Settings that override those of the repository.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -154,7 +154,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("protocol.allow", "never"),
     ("protocol.https.allow", "always"),
     ("protocol.ssh.allow", "always"),
-    // A push would run the hooks of the repository that it goes to, and a fetch reads any that the user can read.
+    // A push would run hooks of the target repository, and a fetch could read any repository of the user.
     ("protocol.file.allow", "never"),
     ("gpg.program", "false"),
     ("gpg.ssh.program", "false"),
@@ -172,7 +172,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("safe.bareRepository", "explicit"),
-    // The place is one that the host's list shares, and its settings have been looked at.
+    // The repository is on the host's list, and its settings were checked.
     ("safe.directory", "*"),
 ];
 
@@ -199,31 +199,28 @@ pub fn environment() -> Vec<(String, String)> {
     env
 }
 
-/// Returns the first word after `git` that does not pass, and why. `named` says that the host's list names the subcommand.
+/// Returns the first refused word after `git`, and why. `named` is true if the host's list names the subcommand.
 pub fn refusal(args: &[OsString], named: bool) -> Option<(OsString, &'static str)> {
-    let Some(sub) = args.first() else { return Some(("git".into(), "a subcommand must follow")) };
+    let Some(sub) = args.first() else { return Some(("git".into(), "a subcommand is required")) };
     if sub.as_bytes().starts_with(b"-") {
         return (sub != "--version")
-            .then(|| (sub.clone(), "options before the subcommand do not pass"));
+            .then(|| (sub.clone(), "options before the subcommand are not allowed"));
     }
     let name = sub.to_string_lossy();
     if !is_builtin(&name) && name != "submodule" {
         return Some((
             sub.clone(),
-            "it is no command of git's own, so that it may be an alias for anything",
+            "it is not a built-in git command, so it could be an alias for anything",
         ));
     }
     if NEVER.contains(&&*name) || (!named && name == "submodule") {
-        return Some((
-            sub.clone(),
-            "this command runs what it is told to, or serves somebody else",
-        ));
+        return Some((sub.clone(), "this subcommand runs other programs or serves a remote"));
     }
     let letters =
         SHORT.iter().find(|(sub, _)| *sub == name).map_or(&b""[..], |(_, letters)| letters);
-    // Also after `--`, which is no end where it is the value of an option: `git grep -e -- -Oid`.
+    // Also after `--`, which can be the value of an option: `git grep -e -- -Oid`.
     let mut bad = args[1..].iter().filter(|word| is_denied(word, letters));
-    bad.next().map(|word| (word.clone(), "git runs programs or touches files by it"))
+    bad.next().map(|word| (word.clone(), "this option can run programs or access files"))
 }
 
 fn is_denied(word: &OsStr, letters: &[u8]) -> bool {
@@ -239,7 +236,7 @@ fn is_denied(word: &OsStr, letters: &[u8]) -> bool {
     }
 }
 
-/// Returns the words to put after the subcommand. They outrank every setting, even those of a single submodule.
+/// Returns the words to insert after the subcommand. They override every setting, even those of a submodule.
 pub fn extra(sub: &OsStr) -> &'static [&'static str] {
     match sub.to_str() {
         Some("status") => &["--ignore-submodules=dirty"],
@@ -252,20 +249,20 @@ pub fn extra(sub: &OsStr) -> &'static [&'static str] {
     }
 }
 
-/// Returns true for a subcommand that enters submodules, whose settings were not checked, whatever its options.
+/// Returns true for a subcommand that enters submodules with any options. The settings of submodules are not checked.
 pub fn compares(sub: &OsStr) -> bool {
     COMPARES.iter().any(|name| sub == *name)
 }
 
-/// Files of a git directory that lead out of the repository.
+/// Files of a git directory that point outside the repository.
 pub const LEADS_OUT: [&str; 3] =
     ["commondir", "objects/info/alternates", "objects/info/http-alternates"];
-/// Files of a git directory that hold its settings.
+/// Configuration files of a git directory.
 pub const CONFIGS: [&str; 2] = ["config", "config.worktree"];
-/// Larger files of settings are refused.
+/// Maximum size of a configuration file.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Returns the reason for which git must not read these settings. `name` is one of [`CONFIGS`].
+/// Returns the reason if git must not read these settings. `name` is one of [`CONFIGS`].
 pub fn refused_setting(settings: impl Read, name: &str) -> Option<String> {
     let mut text = Vec::new();
     let read = settings.take(MAX_CONFIG + 1).read_to_end(&mut text);
@@ -273,10 +270,10 @@ pub fn refused_setting(settings: impl Read, name: &str) -> Option<String> {
         return Some(format!("`.git/{name}` cannot be read"));
     }
     let Ok(vars) = config::parse(&text) else {
-        return Some(format!("`.git/{name}` cannot be understood"));
+        return Some(format!("`.git/{name}` cannot be parsed"));
     };
     if vars.iter().any(|var| var.is("core", "worktree")) {
-        return Some("its setting `core.worktree` leads out of the repository".into());
+        return Some("its setting `core.worktree` points outside the repository".into());
     }
     let found = danger::in_config(&text).ok()?;
     let first = found.first()?;

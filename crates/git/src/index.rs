@@ -1,7 +1,7 @@
-//! Git's index: the entries, without the data that only speeds git up.
+//! Git's index: its entries, without the data that only makes git faster.
 //!
 //! Format: <https://git-scm.com/docs/index-format>. Stat data, the cache tree and the other optional
-//! extensions are left out: two indexes with the same entries are the same for the user.
+//! extensions are left out, because two indexes with the same entries are equal for the user.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const STAGE: u16 = 0x3000;
 const NAME: u16 = 0x0fff;
 /// The flags of version 3 that git stores: skip-worktree and intent-to-add.
 const STORED: u16 = 0x6000;
-/// Extensions that change what the entries mean have a name in lower case.
+/// Extensions that change the meaning of the entries have a name in lower case.
 const OPTIONAL: std::ops::RangeInclusive<u8> = b'A'..=b'Z';
 
 /// Entry of an index, known by its path and stage.
@@ -27,7 +27,7 @@ pub struct IndexEntry {
     pub id: String,
     /// Flags of version 3.
     extended: u16,
-    /// The flag `assume-valid`: the user told git not to look at the file.
+    /// The flag `assume-valid`: git assumes that the file is unchanged.
     assume_valid: bool,
     stat: [u8; STAT],
 }
@@ -40,7 +40,7 @@ pub struct Index {
 }
 
 impl IndexEntry {
-    /// Returns true for a commit of another repository.
+    /// Returns true for a submodule, which is a commit of another repository.
     pub fn is_submodule(&self) -> bool {
         self.mode & 0o170_000 == 0o160_000
     }

@@ -1,11 +1,11 @@
-//! Meaning of the paths of a git directory, and of the paths that lead to one.
+//! Meaning of the paths inside a git directory, and of the paths that contain one.
 
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::tree::Kind;
 
 const DOT_GIT: &str = ".git";
-/// Files at the top of a git directory that say where the repository stands.
+/// Files at the top of a git directory that hold the state of the repository.
 const STATE: [&str; 16] = [
     "AUTO_MERGE",
     "CHERRY_PICK_HEAD",
@@ -33,12 +33,12 @@ pub fn dot_git(path: &Path) -> Option<&Path> {
     path.ancestors().nth(path.iter().count() - at - 1)
 }
 
-/// Returns true when a path may lie in a git directory, by its names alone.
+/// Returns true when a path may be inside a git directory, by its names alone.
 pub fn may_lie_in_git_dir(path: &Path) -> bool {
     path.iter().any(|part| part == DOT_GIT || BARE.iter().any(|name| part == *name))
 }
 
-/// Returns the git directory that a path lies in. `kind` returns the type of a path.
+/// Returns the git directory that contains a path. `kind` returns the type of a path.
 pub fn git_dir_of(path: &Path, kind: impl Fn(&Path) -> Option<Kind>) -> Option<PathBuf> {
     if let Some(dir) = dot_git(path) {
         return (dir != path).then(|| dir.to_path_buf());
@@ -57,8 +57,8 @@ pub fn git_dir_of(path: &Path, kind: impl Fn(&Path) -> Option<Kind>) -> Option<P
         .map(Path::to_path_buf)
 }
 
-/// Returns true when git obeys a file because its directory is shaped like a git directory, whatever
-/// that is called. `exists` tells whether a path exists.
+/// Returns true when git would use a file because its directory has the layout of a git directory, under any
+/// name. `exists` returns true for paths that exist.
 pub fn is_obeyed_in_bare(path: &Path, exists: impl Fn(&Path) -> bool) -> bool {
     path.ancestors().skip(1).any(|dir| {
         let Ok(inner) = path.strip_prefix(dir) else { return false };
@@ -74,7 +74,7 @@ pub fn is_object(inner: &Path) -> bool {
     inner.starts_with("objects") && !is_obeyed_object(inner)
 }
 
-/// Returns true for files that send git elsewhere for objects.
+/// Returns true for files that point git to other object directories.
 fn is_obeyed_object(inner: &Path) -> bool {
     inner.starts_with("objects/info")
         && inner.file_name().is_some_and(|name| {
@@ -83,8 +83,7 @@ fn is_obeyed_object(inner: &Path) -> bool {
         })
 }
 
-/// Splits a path into the checkout that it belongs to, empty for the main one, and the path in its
-/// directory.
+/// Splits a path into the directory of its checkout, empty for the main one, and the path in it.
 pub(crate) fn checkout(inner: &Path) -> (PathBuf, PathBuf) {
     let mut names = inner.iter();
     match (names.next(), names.next()) {
@@ -95,11 +94,11 @@ pub(crate) fn checkout(inner: &Path) -> (PathBuf, PathBuf) {
     }
 }
 
-/// Returns true when a path of a git directory is applied with the repository: objects, refs, logs, the
-/// index and the files that say where a checkout stands. The rest is settings and programs.
+/// Returns true when a path of a git directory is applied with the repository: objects, refs, logs, indexes
+/// and the state of a checkout. The rest is settings and programs.
 pub fn belongs(inner: &Path) -> bool {
     let (_, inner) = checkout(inner);
-    // `info/refs` is made from the refs.
+    // Git generates `info/refs` from the refs.
     if inner.starts_with("refs") || inner.starts_with("logs") || inner == Path::new("info/refs") {
         return true;
     }
@@ -110,16 +109,16 @@ pub fn belongs(inner: &Path) -> bool {
     one.is_some_and(|name| STATE.contains(&name) || name.starts_with("sharedindex."))
 }
 
-/// Returns true for git's own list of what it saw, by its path below a work tree. The host's `git status`,
-/// and every editor that asks for it, writes it again: that is no reason to hold back all the rest.
+/// Returns true for git's index, by its path below a work tree. The host's `git status` and editors rewrite
+/// it, so a changed index must not hold back the rest.
 pub fn is_index(path: &Path) -> bool {
     path.ends_with("index") && path.iter().any(|name| name == DOT_GIT)
 }
 
-/// Returns true for files that `git init` puts into a new repository and git does not need.
+/// Returns true for files that `git init` creates from its templates and git does not need.
 pub fn is_template(inner: &Path) -> bool {
     let sample = inner.extension().is_some_and(|end| end == "sample");
-    // `shallow` is read, and written with the repository.
+    // `shallow` is handled with the repository.
     inner == Path::new("description")
         || inner == Path::new("shallow")
         || inner == Path::new("info/exclude")

@@ -1,19 +1,19 @@
-//! Everything that knows git: its command line, its configuration, and its repositories.
+//! Everything that depends on git: its command line, its configuration, and its repositories.
 //!
 //! ```text
-//! fold           names that a file system takes for the same name
-//! obeyed         files of a repository that git obeys, by path alone
-//! files          how the trees of a host and of a session are read
+//! fold           names that a filesystem treats as equal
+//! obeyed         files of a git directory that git runs or takes settings from
+//! files          interface to the trees of a host and of a session
 //! layout         meaning of the paths of a git directory
 //! refs           refs and their logs, as files
 //! index          the index, as bytes
-//! locate         path → the repository that it belongs to
-//! scratch        the real git on a session's objects, without obeying the session
-//! changes        a session's changes of a repository: refs with their commits, `HEAD`, index
+//! locate         path → its repository
+//! scratch        the real git on a session's objects, without the session's settings
+//! changes        a session's changes to a repository: refs with their commits, `HEAD`, index
 //! command        verdict on a git command line, by the `@git` rules
-//! protect        repositories in reach of a sandbox, and what git obeys in them
+//! protect        repositories in reach of a sandbox, and the files in them that git uses
 //! host_command   git on the host, run for an agent
-//! patch          the form of git's patches
+//! patch          git's patch format
 //! ```
 
 pub mod fold;

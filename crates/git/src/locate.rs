@@ -16,7 +16,7 @@ pub struct Locator<'f, E> {
     shaped: BTreeMap<PathBuf, bool>,
 }
 
-/// Path in a repository.
+/// Path relative to its git directory.
 pub struct Located {
     /// The git directory; empty if it is the root of the tree.
     pub git_dir: PathBuf,
@@ -30,12 +30,12 @@ impl<'f, E> Locator<'f, E> {
         Self { session, host, shaped: BTreeMap::new() }
     }
 
-    /// Locates a path. Returns nothing if it lies in no git directory.
+    /// Locates a path. Returns `None` if it is not in a git directory.
     pub fn locate(&mut self, path: &Path) -> Result<Option<Located>, E> {
         if let Some(dir) = dot_git(path) {
             if dir == path && self.session.kind(path)?.or(self.host.kind(path)?) != Some(Kind::Dir)
             {
-                // A file that leads git elsewhere.
+                // A `.git` file points git to another directory.
                 return Ok(None);
             }
             let dir = self.module(dir.to_path_buf(), path)?;
@@ -53,8 +53,8 @@ impl<'f, E> Locator<'f, E> {
         Ok(None)
     }
 
-    /// Finds the git directory of a submodule, which lies in that of the repository around it under a
-    /// name that may hold slashes.
+    /// Finds the git directory of a submodule. It is inside the superproject's git directory, under a name
+    /// that may contain slashes.
     fn module(&mut self, mut dir: PathBuf, path: &Path) -> Result<PathBuf, E> {
         'deeper: loop {
             let modules = dir.join("modules");

@@ -1,6 +1,6 @@
-//! What of a repository's own directory git obeys, by path alone.
+//! Classification of a git directory's files by path: those that git runs or takes settings from.
 
-/// Files that only say where the repository stands.
+/// Files that only hold the state of the repository.
 const STATE: [&str; 15] = [
     "auto_merge",
     "cherry_pick_head",
@@ -18,7 +18,7 @@ const STATE: [&str; 15] = [
     "rebase_head",
     "revert_head",
 ];
-/// What names other places to take settings or objects from, wherever it lies.
+/// Files that hold settings or name another directory for settings or objects, at any depth.
 const SETTINGS: [&str; 8] = [
     "alternates",
     "attributes",
@@ -29,14 +29,14 @@ const SETTINGS: [&str; 8] = [
     "grafts",
     "http-alternates",
 ];
-/// Indexes of objects, made from them.
+/// Indexes that git builds from the objects.
 const INDEXES: [&str; 3] = ["commit-graph", "commit-graphs", "packs"];
 
 const RUNS: &str = "git runs it";
 const OBEYS: &str = "git takes settings from it";
 
-/// Why git obeys a file, given by its folded names below the repository's directory. What is not
-/// known to be harmless counts as obeyed: git grows new files.
+/// Returns why git honours a file, given its folded names below the git directory. Files not known to be
+/// harmless count as honoured, because git keeps adding new ones.
 pub fn obeyed(names: &[&str]) -> Option<&'static str> {
     match names {
         ["objects", "info", name, ..] => (!INDEXES.contains(name)).then_some(OBEYS),
@@ -48,7 +48,7 @@ pub fn obeyed(names: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// The directory of a submodule or a worktree, whose name may hold slashes.
+/// Classifies a file in the directory of a submodule or a worktree, whose name may contain slashes.
 fn in_another(names: &[&str]) -> Option<&'static str> {
     let (last, dirs) = names.split_last()?;
     if dirs.contains(&"hooks") {

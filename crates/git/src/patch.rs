@@ -1,4 +1,4 @@
-//! The form of git's patches: quoted names, and contents that are not text.
+//! Parts of git's patch format: quoted names and binary contents.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,10 +9,10 @@ use sha1::{Digest, Sha1};
 /// Letters of base 85.
 const LETTERS: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
-/// Bytes per line; the first letter of a line says how many.
+/// Maximum number of bytes per line; the first letter of a line encodes the count.
 const PER_LINE: usize = 52;
 
-/// Returns the hunk that creates this content, regardless of the content before.
+/// Returns a binary hunk that creates this content, regardless of the old content.
 pub fn literal(content: &[u8]) -> String {
     let packed = compress_to_vec_zlib(content, 6);
     let mut text = format!("GIT binary patch\nliteral {}\n", content.len());
@@ -78,7 +78,7 @@ fn escape(byte: u8) -> String {
     }
 }
 
-/// Returns a name for a line `---` or `+++`. If it holds a space, a tab marks its end.
+/// Returns a name for a line `---` or `+++`. A tab marks the end of a name with a space.
 pub fn header(prefix: &str, path: &Path) -> String {
     let name = quoted(prefix, path);
     if name.starts_with('"') || !name.contains(' ') { name } else { format!("{name}\t") }

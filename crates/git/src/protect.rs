@@ -1,8 +1,9 @@
-//! `@git` and `@git-strict`: which git internals a sandbox must not change, as data for the plan.
+//! Protection of the git internals that a sandbox must not change (`@git`, `@git-strict`), as data for the
+//! plan.
 //!
-//! Everything that is read here may have been written by an earlier sandbox. So git is never run,
-//! links are resolved by hand, sizes are capped, and what a repository says about itself never
-//! makes a place writable unless that place says the same.
+//! All files read here may have been written by an earlier sandbox. So this module never runs git, resolves
+//! symlinks itself and caps sizes. A repository's claim about another directory makes that directory
+//! writable only if the directory confirms it.
 
 pub mod config;
 pub mod danger;
@@ -20,19 +21,19 @@ use thiserror::Error;
 
 pub use files::{is_dot_git, is_git_shape};
 pub use files::{one_path, pointer_path, settle};
-pub use search::{HEAPS, module_dirs};
+pub use search::{LARGE_DIRS, module_dirs};
 
 use sandbox_policy::Host;
 
-/// For a start in a tree that was looked at before: its repositories are known by then.
-pub const SHORT_LOOK: Budget = Budget { time: Duration::from_micros(250), entries: 4_000 };
-/// For the first start in a tree: long enough for a busy machine to give us our turn.
-pub const FIRST_LOOK: Budget = Budget { time: Duration::from_millis(50), entries: 50_000 };
+/// Budget in a tree that was scanned before, whose repositories are known.
+pub const REPEATED_SCAN: Budget = Budget { time: Duration::from_micros(250), entries: 4_000 };
+/// Budget for the first run in a tree: long enough for this process to be scheduled on a busy machine.
+pub const FIRST_SCAN: Budget = Budget { time: Duration::from_millis(50), entries: 50_000 };
 
-/// What must hold for the repositories in reach of a sandbox. All paths are absolute and real.
+/// Requirements for the repositories in reach of a sandbox. All paths are absolute and real.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitProtection {
-    /// The repositories that were found.
+    /// Repositories in reach.
     pub repos: Vec<Repo>,
     /// Existing files and directories to mount read-only.
     pub read_only: Vec<PathBuf>,
@@ -40,56 +41,57 @@ pub struct GitProtection {
     pub pins: Vec<PathBuf>,
     /// Directories outside the roots that must become writable for a worktree or submodule to work.
     pub writable: Vec<PathBuf>,
-    /// What git would obey if it appeared: to be undone at the end.
+    /// Missing paths that git would use: removed after the run if they appear.
     pub absent: Vec<PathBuf>,
-    /// Existing files and folders that git obeys, mounted or not: to be compared at the end. What the
-    /// user's own work on the host changes all the time, such as branches, is not among them.
+    /// Existing files and directories that git uses, mounted or not: compared after the run. Files that the
+    /// user changes on the host all the time, such as branches, are left out.
     pub watched: Vec<PathBuf>,
-    /// Links that a protected path leads through: to be compared at the end, as no mount holds a link.
+    /// Symlinks on the way to a protected path: compared after the run, because no mount can protect a
+    /// symlink.
     pub links: Vec<Link>,
-    /// Those of `watched` that are folders of hooks.
+    /// Hook directories among `watched`.
     pub hooks: Vec<PathBuf>,
     /// Repositories outside the roots that stay read-only, with the reason.
     pub refused: Vec<Refused>,
-    /// Nested repositories may have been missed: the budget ended first.
+    /// True when the budget ran out, so that nested repositories may be missing.
     pub stopped_early: bool,
 }
 
 /// A repository.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Repo {
-    /// The `.git` entry, whatever it is; for a bare repository the directory itself.
+    /// The `.git` entry of any type; for a bare repository the directory itself.
     pub entry: PathBuf,
     /// The git directory.
     pub git_dir: PathBuf,
-    /// Where objects, refs, config and hooks are; the git directory itself but in a worktree.
+    /// Directory of objects, refs, config and hooks. Differs from `git_dir` only in a worktree.
     pub common_dir: PathBuf,
     /// The directory that hooks run in.
     pub work_tree: Option<PathBuf>,
-    /// How the entry leads to the git directory.
+    /// Relation of the entry to the git directory.
     pub kind: RepoKind,
 }
 
-/// How a `.git` entry leads to its git directory.
+/// Relation of a `.git` entry to its git directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RepoKind {
-    /// It is the git directory.
+    /// The entry is the git directory.
     Plain,
     /// A file that names a worktree's directory in another repository.
     Worktree,
-    /// A file that names some other git directory: a submodule, or `--separate-git-dir`.
+    /// A file that names another git directory: a submodule, or `--separate-git-dir`.
     Pointer,
     /// A symbolic link.
     Link,
-    /// There is no `.git`: the directory itself is shaped like one.
+    /// There is no `.git`: the directory has the layout of a git directory.
     Bare,
     /// A submodule's git directory below `modules`.
     Module,
-    /// A repository that begins above the roots: nothing of it is writable.
+    /// A repository whose top is above the roots. It stays read-only.
     Enclosing,
 }
 
-/// A symbolic link and where it points, as written.
+/// A symbolic link and its target, as written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// The link.
@@ -98,22 +100,22 @@ pub struct Link {
     pub target: PathBuf,
 }
 
-/// A git directory that a pointer names but that does not agree to be written.
+/// A git directory outside the roots that does not confirm the pointer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The pointer.
     pub entry: PathBuf,
-    /// What it names.
+    /// Git directory that it names.
     pub git_dir: PathBuf,
-    /// Why it stays read-only.
+    /// Reason.
     pub why: Distrust,
 }
 
-/// Why a pointer is not believed.
+/// Reason not to trust a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Distrust {
-    /// Git would not take it for a repository either.
-    #[error("it is no git directory")]
+    /// Git would not accept it as a repository either.
+    #[error("it is not a git directory")]
     NoGitDir,
     /// The repository does not name this worktree or submodule back.
     #[error("it does not point back")]
@@ -121,26 +123,26 @@ pub enum Distrust {
     /// It belongs to another user than the work directory.
     #[error("it belongs to another user")]
     OtherOwner,
-    /// Making it writable would make much more writable than a repository.
-    #[error("it holds more than a repository")]
+    /// Making it writable would open much more than a repository.
+    #[error("it contains more than a repository")]
     TooWide,
 }
 
-/// Why a repository cannot be protected.
+/// Failure to protect a repository.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ProtectError {
-    /// Its settings cannot be known.
-    #[error("`{}` is too large to be read as git configuration", path.display())]
+    /// Its settings cannot be read.
+    #[error("`{}` is too large for a git configuration file", path.display())]
     ConfigTooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// Each loose branch needs a mount of its own.
-    #[error("`{}` holds more than {limit} loose branches, too many for `@git-strict`", heads.display())]
+    /// Every loose branch needs a separate mount.
+    #[error("`{}` contains more than {limit} loose branches, too many for `@git-strict`", heads.display())]
     TooManyBranches {
         /// The directory.
         heads: PathBuf,
-        /// The most that are protected.
+        /// Maximum number that can be protected.
         limit: usize,
     },
 }
@@ -149,7 +151,7 @@ impl Hint for ProtectError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::ConfigTooLarge { path } => {
-                Some(format!("look at `{}`: git settings fit in a few kilobytes", path.display()))
+                Some(format!("check `{}`: git settings fit in a few kilobytes", path.display()))
             }
             Self::TooManyBranches { heads, .. } => {
                 let git_dir = heads.parent().and_then(Path::parent).unwrap_or(heads);
@@ -161,7 +163,7 @@ impl Hint for ProtectError {
 
 /// Finds the repositories in reach of a sandbox that may write `roots`, and what must not change in them.
 ///
-/// `roots` are real paths, the work directory first; `known` are entries that an earlier look found.
+/// `roots` are real paths, the work directory first. `known` are entries that an earlier scan found.
 pub fn discover(
     host: &Host,
     roots: &[PathBuf],

@@ -1,4 +1,4 @@
-//! Refs as git stores them in files: loose ones, `packed-refs` and their logs, and the rules for names.
+//! Refs as git stores them in files: loose refs, `packed-refs`, logs, and the rules for names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,9 +8,9 @@ use sandbox_linux::tree::Kind;
 
 use crate::files::{Files, ListFiles};
 
-/// Larger files hold no refs.
+/// Maximum size of `packed-refs` and logs.
 pub const MAX_REFS: u64 = 64 << 20;
-/// A loose ref or `HEAD` is one line.
+/// Maximum size of a loose ref or `HEAD`, which is one line.
 pub(crate) const MAX_LINE: u64 = 8192;
 /// Identity of the lines that are added to logs.
 const LOG_IDENTITY: &str = "agent-sandbox <agent-sandbox>";
@@ -29,7 +29,7 @@ pub enum RefValue {
 }
 
 impl RefValue {
-    /// Parses the content of a loose ref. Returns nothing if git would not accept it.
+    /// Parses the content of a loose ref. Returns `None` if git would not accept it.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?.trim_end_matches(['\n', '\r', ' ', '\t']);
         if let Some(name) = text.strip_prefix("ref:") {
@@ -47,7 +47,7 @@ impl RefValue {
         }
     }
 
-    /// Returns the object, unless the ref is symbolic.
+    /// Returns the object, or `None` for a symbolic ref.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Id(id) => Some(id),
@@ -101,7 +101,7 @@ pub fn packed(text: &[u8]) -> BTreeMap<String, RefValue> {
 pub fn without(text: &[u8], gone: &dyn Fn(&str) -> bool) -> Vec<u8> {
     let (mut kept, mut skip) = (Vec::new(), false);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
-        // The line after a tag says what it points to.
+        // The line after an annotated tag is the object that it points to.
         if !line.starts_with(b"^") {
             let plain = std::str::from_utf8(line).unwrap_or_default().trim_end();
             skip = plain.split_once(' ').is_some_and(|(id, name)| is_id(id) && gone(name));
@@ -168,7 +168,7 @@ pub fn packed_without<F: Files>(files: &F, dir: &Path, name: &Path) -> Result<Ve
     Ok(without(&text, &|one| Path::new(one) == name))
 }
 
-/// Returns the object that a value leads to, given all refs.
+/// Resolves a value to an object, given all refs.
 pub fn resolve<'r>(
     value: Option<&'r RefValue>,
     refs: &'r BTreeMap<String, RefValue>,
@@ -199,12 +199,12 @@ fn last_line(log: &[u8]) -> Option<&[u8]> {
     log.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty())
 }
 
-/// Returns the name of the ref that lies at this path of a git directory.
+/// Returns the name of the ref at this path of a git directory.
 pub(crate) fn as_name(path: &Path) -> Option<String> {
     path.to_str().filter(|name| is_name(name)).map(str::to_owned)
 }
 
-/// Returns true for the name of a lock of git, which does not name a ref.
+/// Returns true for the name of a git lock file, which is not a ref.
 pub(crate) fn is_lock(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| name.as_encoded_bytes().ends_with(b".lock"))
 }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_that_git_takes() {
+    fn is_name_accepts_what_git_accepts() {
         for (name, valid) in [
             ("refs/heads/main", true),
             ("refs/heads/a/b-c_d.e", true),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_refs_lose_only_what_goes() {
+    fn without_removes_only_the_given_refs() {
         let id = "1".repeat(40);
         let text = format!(
             "# pack-refs with: peeled\n{id} refs/heads/a\n{id} refs/tags/t\n^{id}\n{id} refs/heads/b\n"

@@ -1,8 +1,7 @@
-//! Scratch repositories: the real git on objects that a session wrote, without obeying the session.
+//! Scratch repositories: the real git on objects that a session wrote, without the session's settings.
 //!
-//! Git runs in a scratch repository with fixed settings, the session's new objects as copies and the
-//! host's objects as an alternate. No ref, setting, hook, attribute or alternate of the session is
-//! there for git to see.
+//! Git runs in a scratch repository with fixed settings, copies of the session's new objects, and the
+//! host's objects as an alternate. Git sees no ref, setting, hook, attribute or alternate of the session.
 
 pub(crate) mod output;
 
@@ -17,12 +16,12 @@ use thiserror::Error;
 
 use crate::refs::{RefValue, is_id};
 
-/// Larger files of a commit are not read.
+/// Maximum size of a blob that is read.
 const MAX_BLOB: usize = 1 << 20;
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
 /// `HEAD` that names no existing ref.
 const HEAD: &str = "ref: refs/heads/none\n";
-/// Environment of git: nothing of the caller's, of the system's or of the user's.
+/// Environment of git, without anything from the caller, the system or the user.
 const ENVIRONMENT: [(&str, &str); 12] = [
     ("GIT_DIR", "."),
     ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -38,11 +37,11 @@ const ENVIRONMENT: [(&str, &str); 12] = [
     ("LC_ALL", "C"),
 ];
 
-/// Why git cannot inspect a session's objects.
+/// Failure to inspect a session's objects.
 #[derive(Debug, Error)]
 pub enum ScratchError {
     /// git is not installed.
-    #[error("git is not installed, so that the commits of the session cannot be checked")]
+    #[error("cannot check the session's commits: git is not installed")]
     Missing,
     /// The scratch repository cannot be written.
     #[error("cannot write `{}`", path.display())]
@@ -53,7 +52,7 @@ pub enum ScratchError {
         source: io::Error,
     },
     /// Git refused.
-    #[error("`git {command}` fails in a copy of the repository: {text}")]
+    #[error("`git {command}` failed in a copy of the repository: {text}")]
     Refused {
         /// Command that failed.
         command: String,
@@ -71,7 +70,7 @@ pub struct ScratchGit {
 
 impl Drop for ScratchGit {
     fn drop(&mut self) {
-        // Only space is lost when this fails; the session's directory is removed as a whole.
+        // A failure only wastes disk space: the session's directory is removed as a whole later.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
@@ -93,7 +92,7 @@ impl ScratchGit {
 pub struct Base {
     /// The host's directory of objects, if it exists.
     pub objects: Option<PathBuf>,
-    /// Where the history is cut off: the content of the file `shallow`.
+    /// Commits whose parents are missing: the content of the file `shallow`.
     pub shallow: Option<Vec<u8>>,
     /// The host's refs, and its `HEAD`.
     pub refs: BTreeMap<String, RefValue>,
@@ -105,12 +104,12 @@ pub struct ScratchRepository<'g> {
     dir: PathBuf,
     /// The host's refs, and its `HEAD`.
     pub(crate) refs: BTreeMap<String, RefValue>,
-    /// Objects of the host that refs name and that exist: their history is known.
+    /// Existing objects that the host's refs point to. Their history is complete.
     known: BTreeSet<String>,
 }
 
 impl<'g> ScratchRepository<'g> {
-    /// Creates a repository that has the host's objects alone.
+    /// Creates a repository with only the host's objects.
     pub fn create(git: &'g ScratchGit, base: Base) -> Result<Self, ScratchError> {
         git.program()?;
         let dir = (0..).map(|number: u32| git.dir.join(number.to_string()));
@@ -146,7 +145,7 @@ impl<'g> ScratchRepository<'g> {
         Ok(())
     }
 
-    /// Finds out which history the host has, after the last object was added.
+    /// Determines which history the host has. Call it after the last object was added.
     pub fn finish(mut self) -> Result<Self, ScratchError> {
         let ids: BTreeSet<&str> = self.refs.values().filter_map(RefValue::id).collect();
         let known = self.types(ids.iter().copied())?;
@@ -159,8 +158,8 @@ impl<'g> ScratchRepository<'g> {
         self.refs
     }
 
-    /// Packs the objects of `tips` that the host lacks. The other repository, which has the host's
-    /// objects alone, checks that nothing is missing or broken, and holds the pack.
+    /// Packs the objects of `tips` that the host lacks. The pack is written to the other repository, which has only
+    /// the host's objects and checks that no object is missing or broken.
     pub fn pack_into(
         &self,
         other: &ScratchRepository<'_>,
@@ -225,7 +224,7 @@ impl<'g> ScratchRepository<'g> {
         let stdin = child.stdin.take();
         let output = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // Git may end before it has read everything, and says why itself.
+                // Git may exit before it has read everything, and reports why.
                 let _ = stdin.map(|mut stdin| stdin.write_all(bytes));
             });
             child.wait_with_output()
@@ -235,7 +234,7 @@ impl<'g> ScratchRepository<'g> {
         Ok((output.status.success().then_some(output.stdout), text))
     }
 
-    /// Returns the names and types of the objects that exist. `ID^{}` asks for the target of a tag.
+    /// Returns the names and types of the objects that exist. `ID^{}` queries the target of a tag.
     pub(crate) fn types<'i>(
         &self,
         ids: impl Iterator<Item = &'i str>,
@@ -248,9 +247,9 @@ impl<'g> ScratchRepository<'g> {
         let output =
             self.git(&["cat-file", "--batch-check=%(objectname) %(objecttype)"], input.as_bytes())?;
         let lines = String::from_utf8_lossy(&output).into_owned();
-        let pairs = ids.iter().zip(lines.lines()).filter_map(|(asked, line)| {
+        let pairs = ids.iter().zip(lines.lines()).filter_map(|(id_query, line)| {
             let (id, kind) = line.split_once(' ')?;
-            is_id(id).then(|| ((*asked).to_owned(), (id.to_owned(), kind.to_owned())))
+            is_id(id).then(|| ((*id_query).to_owned(), (id.to_owned(), kind.to_owned())))
         });
         Ok(pairs.filter(|(_, (_, kind))| kind != "missing").collect())
     }
@@ -267,7 +266,7 @@ impl<'g> ScratchRepository<'g> {
         text.into_bytes()
     }
 
-    /// Reads a blob, unless it is too large to be judged: a few bytes of the session's can unpack to gigabytes.
+    /// Reads a blob unless it is too large: a few bytes of the session can unpack to gigabytes.
     pub(crate) fn blob(&self, id: &str) -> Result<Option<Vec<u8>>, ScratchError> {
         let size = self.git(&["cat-file", "-s", id], &[])?;
         let size = String::from_utf8_lossy(&size).trim().parse::<usize>();
@@ -292,8 +291,8 @@ enum Input<'i> {
     File(File),
 }
 
-/// Returns true for objects and packs, by their path in the directory of objects. Everything else there
-/// is made from them, or sends git elsewhere.
+/// Returns true for objects and packs, by their path in the directory of objects. Other files there are
+/// generated from them, or point to other directories.
 pub fn is_copied(inner: &Path) -> bool {
     is_pack(inner) || is_loose(inner)
 }

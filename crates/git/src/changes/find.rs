@@ -14,7 +14,7 @@ use crate::refs::{MAX_LINE, MAX_REFS, RefValue, after_last_change, as_name, is_l
 const MAX_INDEX: u64 = 512 << 20;
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// States of the tree that a repository lies in.
+/// Trees that hold the repository.
 pub struct Sources<'s, E> {
     /// The session's state. Hostile.
     pub session: &'s dyn Files<Error = E>,
@@ -26,10 +26,10 @@ pub struct Sources<'s, E> {
 
 /// Reads from the record of a tree at the start of a session.
 pub trait BaseFiles {
-    /// Reason for which the record cannot be read.
+    /// Error of a failed read.
     type Error;
 
-    /// Returns what was at a path.
+    /// Returns the state of a path.
     fn file(&self, path: &Path) -> Result<BaseFile, Self::Error>;
 }
 
@@ -66,8 +66,8 @@ impl ChangedPath {
     }
 }
 
-/// Finds the changes of the repository whose git directory lies at `dir`, given the paths that changed
-/// in it. `is_new` says that the host has no repository there.
+/// Finds the changes in the repository whose git directory is `dir`. `members` are the paths that changed in
+/// it. `is_new` is true when the host has no repository there.
 pub fn find<E>(
     sources: &Sources<'_, E>,
     dir: &Path,
@@ -118,7 +118,7 @@ impl<E> Finder<'_, E> {
             self.members.iter().map(|member| checkout(&member.inner).0).collect();
         for prefix in checkouts {
             let mut checkout = self.checkout(prefix, &mut found.invalid)?;
-            // A commit that `HEAD` alone names is looked at like that of a ref.
+            // A commit that only `HEAD` points to is inspected like that of a ref.
             if let Some(head) = checkout.head.take_if(|head| head.after.id().is_some()) {
                 let name = checkout.prefix.join("HEAD").display().to_string();
                 let host = if head.moved { HostChange::Changed } else { HostChange::Same };
@@ -137,7 +137,7 @@ impl<E> Finder<'_, E> {
         self.dir.join(inner)
     }
 
-    /// Returns the reason for which the repository's format is not supported.
+    /// Returns the reason if the repository's format is not supported.
     fn refused(&self) -> Result<Option<String>, E> {
         let config = self.at("config");
         for text in [
@@ -152,7 +152,7 @@ impl<E> Finder<'_, E> {
             {
                 if text.contains(setting) {
                     return Ok(Some(format!(
-                        "the repository uses {name}, which is not supported: fetch from it with git"
+                        "the repository uses {name}, which is not supported; fetch from it with git instead"
                     )));
                 }
             }
@@ -187,7 +187,7 @@ impl<E> Finder<'_, E> {
             match as_name(inner) {
                 Some(name) => drop(names.insert(name)),
                 None if matches!(member.after, None | Some(Kind::Dir)) => {}
-                None => found.invalid.push((inner.clone(), "not a valid name of a ref".into())),
+                None => found.invalid.push((inner.clone(), "not a valid ref name".into())),
             }
         }
         if self.member(Path::new("packed-refs")).is_some() {
@@ -287,7 +287,7 @@ impl<E> Finder<'_, E> {
         let mut found = Checkout { prefix, ..Checkout::default() };
         let linked = !found.prefix.as_os_str().is_empty();
         if linked && self.sources.host.kind(&self.at(found.prefix.join("gitdir")))?.is_none() {
-            // `git worktree add` made it: the host has no such checkout.
+            // `git worktree add` created it in the session; the host has no such checkout.
             return Ok(found);
         }
         let head = found.prefix.join("HEAD");
@@ -341,12 +341,12 @@ impl<E> Finder<'_, E> {
         match (session.as_deref().map(Index::parse), read) {
             (None, _) => return Ok(None),
             (Some(None), _) => found.stays = Some("it cannot be read".into()),
-            (_, Some(None)) => found.stays = Some("the host's cannot be read".into()),
+            (_, Some(None)) => found.stays = Some("the host's index cannot be read".into()),
             (Some(Some(index)), _) => found.session = index,
         }
         found.count = found.session.differs(&found.host).len();
         if found.session.is_unmerged() {
-            found.stays = Some("a merge is not finished in the session".into());
+            found.stays = Some("the session has an unfinished merge".into());
         }
         Ok((found.count > 0).then_some(found))
     }

@@ -10,25 +10,25 @@ use crate::refs::{RefValue, resolve};
 use crate::scratch::output::{self, ChangedFile, LOG_COMMAND, Log, Tree};
 use crate::scratch::{ScratchError, ScratchRepository};
 
-/// More new commits than this are not inspected.
+/// Maximum number of new commits that are inspected.
 const MAX_COMMITS: usize = 20_000;
-/// Commits that are listed for each ref.
+/// Maximum number of commits listed for each ref.
 const MAX_LISTED: usize = 1000;
-/// Files that run code later, as many as are named for each ref.
+/// Maximum number of files listed for each ref that can run code later.
 const MAX_HELD: usize = 20;
 
-/// Rules for files that run code later.
+/// Rules for files that can run code later.
 #[derive(Clone, Copy)]
 pub struct HoldRules<'r> {
-    /// Names the program that runs a file of this path.
+    /// Returns the program that runs a file at this path.
     pub runs_later: &'r dyn Fn(&Path) -> Option<&'static str>,
-    /// Returns true when a file of this name and content runs nothing.
+    /// Returns true when a file with this name and content runs nothing.
     pub is_harmless: &'r dyn Fn(&OsStr, &[u8]) -> bool,
-    /// Returns true when a link at this path of the work tree leads out of the tree.
+    /// Returns true when a symlink at this path of the work tree points outside the tree.
     pub leads_out: &'r dyn Fn(&Path, &Path) -> bool,
 }
 
-/// Names and types of the objects that values lead to.
+/// Names and types of the objects that values resolve to.
 type Peeled = BTreeMap<String, (String, String)>;
 
 /// Finds the new commits of each ref, and the files in them that are held back. The scratch repository
@@ -73,7 +73,7 @@ impl Inspector<'_> {
             let tip = change.after.as_ref().and_then(RefValue::id).and_then(|id| peeled.get(id));
             let Some((tip, _)) = tip else { continue };
             if count > MAX_COMMITS {
-                let why = format!("more than {MAX_COMMITS} new commits: not looked through");
+                let why = format!("more than {MAX_COMMITS} new commits: not inspected");
                 change.held.push(Held { commit: None, path: PathBuf::new(), why });
             }
             list(&log, tip, &held, change);
@@ -95,10 +95,11 @@ impl Inspector<'_> {
     /// Resolves each new value to its object and the object's type.
     fn peel(&self, refs: &[RefChange]) -> Result<Peeled, ScratchError> {
         let ids = refs.iter().filter_map(|change| change.after.as_ref().and_then(RefValue::id));
-        let asked: Vec<String> = ids.map(|id| format!("{id}^{{}}")).collect();
-        let types = self.scratch.types(asked.iter().map(String::as_str))?;
-        let bare = |(asked, found): (String, _)| (asked.trim_end_matches("^{}").to_owned(), found);
-        Ok(types.into_iter().map(bare).collect())
+        let queries: Vec<String> = ids.map(|id| format!("{id}^{{}}")).collect();
+        let types = self.scratch.types(queries.iter().map(String::as_str))?;
+        let by_id =
+            |(query, peeled): (String, _)| (query.trim_end_matches("^{}").to_owned(), peeled);
+        Ok(types.into_iter().map(by_id).collect())
     }
 
     /// Checks that git would accept a new value, and that the host's value may be replaced.
@@ -108,16 +109,16 @@ impl Inspector<'_> {
         };
         if let Some(id) = change.after.as_ref().and_then(RefValue::id) {
             match peeled.get(id).map(|(_, kind)| kind.as_str()) {
-                None => change.refused = Some("its objects are not in the session".into()),
+                None => change.refused = Some("its objects are missing from the session".into()),
                 Some("commit") => {}
                 Some(_) if change.name.starts_with("refs/heads/") => {
-                    change.refused = Some("a branch that names no commit".into());
+                    change.refused = Some("a branch must point to a commit".into());
                 }
-                Some(_) => hold(change, "names no commit"),
+                Some(_) => hold(change, "does not point to a commit"),
             }
         }
         if change.name.starts_with("refs/replace/") && change.after.is_some() {
-            hold(change, "git shows another object in place of the one that it names");
+            hold(change, "makes git use another object in place of the original");
         }
         if change.host == HostChange::Unknown {
             let (before, after) = (change.before.as_ref(), change.after.as_ref());
@@ -161,8 +162,9 @@ impl Inspector<'_> {
         resolve(self.scratch.refs.get("HEAD"), &self.scratch.refs)
     }
 
-    /// Holds refs whose tree changes in a held file, by any commits. A new ref with a merge is compared
-    /// with what the host has checked out: a merge can bring an old file back from one of its parents.
+    /// Holds refs whose tree changes a held file, by any commits. A new ref with a merge is compared with
+    /// the commit that the host has checked out, because a merge can restore an old file from one of its
+    /// parents.
     fn moved(&self, changes: &mut RepositoryChanges, peeled: &Peeled) -> Result<(), ScratchError> {
         let mut found = Vec::new();
         for (at, change) in changes.refs.iter().enumerate() {
@@ -175,7 +177,7 @@ impl Inspector<'_> {
             }
             let args =
                 ["diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", before, after];
-            // What the host had may be gone, and says nothing then.
+            // The host's old commit may be gone; then there is nothing to compare with.
             if let Some(output) = self.scratch.try_git(&args)? {
                 found.push((at, self.held(&output::changed_files(&output), None)?));
             }
@@ -186,7 +188,7 @@ impl Inspector<'_> {
         Ok(())
     }
 
-    /// Returns those of these files that wait until they are named.
+    /// Returns the files that are held back.
     fn held(
         &self,
         files: &[ChangedFile],
@@ -208,7 +210,7 @@ impl Inspector<'_> {
         if let Some(why) = (self.rules.runs_later)(&file.path) {
             let name = file.path.file_name().unwrap_or_default();
             let is_file = file.mode.starts_with("100");
-            // Only some names are worth to be read.
+            // Skip reading a file whose name can never be harmless.
             let harmless = is_file
                 && (self.rules.is_harmless)(name, b"{}")
                 && (self.scratch.blob(&file.id)?)
@@ -220,7 +222,7 @@ impl Inspector<'_> {
             let out = target.is_none_or(|target| {
                 (self.rules.leads_out)(&file.path, Path::new(OsStr::from_bytes(&target)))
             });
-            return Ok(out.then(|| "a link that leads out of the tree".into()));
+            return Ok(out.then(|| "a symlink that points outside the tree".into()));
         }
         Ok(None)
     }
@@ -242,7 +244,7 @@ impl Inspector<'_> {
         let elsewhere = resolve(head, resolved) != checkout.commit.as_ref().and_then(RefValue::id);
         let Some(index) = &mut checkout.index else { return Ok(()) };
         if elsewhere {
-            index.stays = Some("the host is at another commit".into());
+            index.stays = Some("the host has another commit checked out".into());
         }
         let differs = index.session.differs(&index.host);
         let ids: BTreeSet<&str> = differs
@@ -252,7 +254,7 @@ impl Inspector<'_> {
             .collect();
         let known = self.scratch.types(ids.iter().copied())?;
         if ids.iter().any(|id| known.get(*id).is_none_or(|(_, kind)| kind != "blob")) {
-            index.stays = Some("some of its objects are not in the session".into());
+            index.stays = Some("some of its objects are missing from the session".into());
         }
         let files: Vec<ChangedFile> =
             differs.iter().map(|(path, entry)| ChangedFile::of_index(path, *entry)).collect();
@@ -283,7 +285,7 @@ impl Inspector<'_> {
     }
 }
 
-/// Lists in a ref's change the new commits that it leads to, and the files in them that are held.
+/// Adds the new commits that a ref reaches to its change, with the held files in them.
 fn list(log: &Log, tip: &str, held: &BTreeMap<String, Vec<Held>>, change: &mut RefChange) {
     for (id, commit) in log.reachable(tip) {
         change.count += 1;

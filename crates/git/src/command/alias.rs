@@ -1,22 +1,23 @@
-//! What a name means that git does not know itself.
+//! Meaning of names that are not built-in commands of git.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use super::{ConfigScope, Globals, Refusal, RepoView};
 
-/// What the configuration says about a name.
-pub(super) struct Known {
+/// Configuration of a name.
+pub(super) struct AliasConfig {
     /// The alias, `!` included.
     pub(super) expansion: Option<Vec<u8>>,
-    /// True when git would run its best guess for a name it does not know.
+    /// True when git would run its best guess for an unknown name.
     pub(super) autocorrects: bool,
 }
 
-/// Asks git, with the options and the environment of the call: files, includes, `-c` and variables all count.
-pub(super) fn lookup(repo: &impl RepoView, globals: &Globals, name: &str) -> Known {
+/// Looks a name up with git, with the options and the environment of the call, so that files, includes, `-c`
+/// and variables all count.
+pub(super) fn lookup(repo: &impl RepoView, globals: &Globals, name: &str) -> AliasConfig {
     let values = repo.config(globals, r"^(alias\..*|help\.autocorrect)$", ConfigScope::Effective);
-    let mut known = Known { expansion: None, autocorrects: false };
+    let mut known = AliasConfig { expansion: None, autocorrects: false };
     for (key, value) in values {
         if key.eq_ignore_ascii_case("help.autocorrect") {
             known.autocorrects = true;
@@ -27,7 +28,7 @@ pub(super) fn lookup(repo: &impl RepoView, globals: &Globals, name: &str) -> Kno
     known
 }
 
-/// `alias.NAME`, or `alias.NAME.command` of later versions.
+/// Returns true for `alias.NAME`, or for `alias.NAME.command` of later versions.
 fn is_alias(key: &str, name: &str) -> bool {
     let key = key.get("alias.".len()..).unwrap_or_default();
     let key = key.strip_suffix(".command").unwrap_or(key);
@@ -37,12 +38,12 @@ fn is_alias(key: &str, name: &str) -> bool {
 pub(super) fn endless(name: &str) -> Refusal {
     Refusal {
         what: format!("git {name}"),
-        why: "its alias leads to other aliases without end",
+        why: "its aliases are nested too deeply",
         instead: "run the command that the alias stands for",
     }
 }
 
-/// Splits an alias as git does: blanks separate, quotes and backslashes protect.
+/// Splits an alias into words as git does, with quotes and backslashes.
 pub(super) fn split(text: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

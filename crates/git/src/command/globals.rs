@@ -1,38 +1,38 @@
-//! What stands before the command: `git -C dir --git-dir=x -c a.b=c COMMAND`.
+//! Global options before the command: `git -C dir --git-dir=x -c a.b=c COMMAND`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The options before the command, to be given again whenever git itself is asked something.
+/// Global options, to be repeated in queries to git.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Globals {
-    /// All of them, values included.
+    /// All words, including values.
     pub words: Vec<OsString>,
-    /// Those that do not set configuration.
-    pub steady: Vec<OsString>,
+    /// Words that do not set configuration.
+    pub without_config: Vec<OsString>,
 }
 
 impl Globals {
     /// Returns true when `-c` or `--config-env` is among them.
     pub(crate) fn sets_config(&self) -> bool {
-        self.words.len() != self.steady.len()
+        self.words.len() != self.without_config.len()
     }
 }
 
-/// A git command line, taken apart as far as git's own first step goes.
+/// A git command line, parsed up to the command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Invocation {
     /// git prints something (a path, its usage, an error) and does nothing to a repository.
     Prints,
     /// A command is run.
     Runs {
-        /// What stands before it.
+        /// Global options.
         globals: Globals,
         /// Its name.
         name: OsString,
-        /// What stands after it.
+        /// Words after the name.
         args: Vec<OsString>,
-        /// Where its name stands in the words.
+        /// Index of the name.
         at: usize,
     },
 }
@@ -51,7 +51,7 @@ const WITH_VALUE: &[&str] = &[
 ];
 const SETS_CONFIG: &[&str] = &["-c", "--config-env"];
 
-/// Takes a whole command line apart. The first word decides: `git-reset` means `git reset`.
+/// Parses a whole command line. `git-reset` as the first word means `git reset`.
 pub(super) fn invocation(argv: &[OsString]) -> Invocation {
     let Some(program) = argv.first() else { return Invocation::Prints };
     let program = Path::new(program).file_name().unwrap_or(OsStr::new("git"));
@@ -65,7 +65,7 @@ pub(super) fn invocation(argv: &[OsString]) -> Invocation {
     }
 }
 
-/// The same for words that carry no program name, such as those of an alias.
+/// Parses words without a program name, such as those of an alias.
 pub(super) fn after_globals(argv: &[OsString], start: usize) -> Invocation {
     let mut globals = Globals::default();
     let mut at = start;
@@ -77,7 +77,7 @@ pub(super) fn after_globals(argv: &[OsString], start: usize) -> Invocation {
         }
         let text = word.to_string_lossy();
         let name = text.split_once('=').map_or(&*text, |(name, _)| name);
-        // `--version` and `--help` are commands in disguise; what follows is theirs.
+        // `--version` and `--help` act as commands; the words after them are their arguments.
         if matches!(&*text, "-h" | "--help" | "-v" | "--version")
             || PRINTS.contains(&&*text)
             || name == "--list-cmds"
@@ -89,7 +89,7 @@ pub(super) fn after_globals(argv: &[OsString], start: usize) -> Invocation {
         let words = &argv[at..end];
         globals.words.extend_from_slice(words);
         if !SETS_CONFIG.contains(&name) {
-            globals.steady.extend_from_slice(words);
+            globals.without_config.extend_from_slice(words);
         }
         at = end;
     }
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn globals_tell_configuration_from_the_rest() {
+    fn globals_separate_configuration_from_other_options() {
         let Invocation::Runs { globals, .. } =
             invocation(&words("git -C d -c a.b=c --config-env=x.y=Z --git-dir g log"))
         else {
             panic!("log runs");
         };
-        assert_eq!(globals.steady, words("-C d --git-dir g"));
+        assert_eq!(globals.without_config, words("-C d --git-dir g"));
         assert!(globals.sets_config());
     }
 }

@@ -1,4 +1,4 @@
-//! What git's commands accept, as data: only the commands that a rule looks into.
+//! Option grammars of the git commands that rules parse, as data.
 
 use super::options::Grammar;
 
@@ -147,7 +147,7 @@ pub(super) const SUBMODULE: Grammar = &[
     "/recommend-shallow", "/require-init", "/all", "/dissociate", "b/branch=", "/name=",
 ];
 
-/// Commands that git carries in itself: it looks for no alias of these names.
+/// Built-in commands of git, whose names no alias can take.
 #[rustfmt::skip]
 pub(super) const BUILTINS: &[&str] = &[
     "add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bugreport",
@@ -170,7 +170,7 @@ pub(super) const BUILTINS: &[&str] = &[
     "version", "worktree", "write-tree",
 ];
 
-/// Commands whose copies in git's exec path stand under the same rules: `git-checkout` and so on.
+/// Commands with rules, whose copies in git's exec path (`git-checkout` and so on) are wrapped too.
 #[rustfmt::skip]
 pub const RULED: &[&str] = &[
     "am", "branch", "checkout", "checkout-index", "clean", "commit", "gc", "merge", "prune",

@@ -1,15 +1,15 @@
-//! Calls that git makes of itself: `git stash push` runs `git reset --hard` after it has saved the changes.
+//! Git's calls to itself: `git stash push` runs `git reset --hard` after it has saved the changes.
 //!
-//! Such a call finds the wrapper like any other, because git looks for itself in its exec path. It is let through
-//! when the caller is the real git, runs a command that is known to need it, and named git by a full path, as git
-//! does and as a shell line inside a hook or an `--exec` seldom would.
+//! Such a call reaches the wrapper like any other, because git searches its exec path. It is allowed when the
+//! caller is the real git, runs a command that is known to need it, and calls git by a full path. Shell code in
+//! a hook or an `--exec` rarely uses a full path.
 
 use std::ffi::OsString;
 
 use super::RepoView;
 use super::globals::{self, Invocation};
 
-/// Commands (the one that calls, those it needs).
+/// Each calling command with the commands that it needs.
 const NEEDS: &[(&str, &[&str])] = &[
     ("am", &["read-tree", "reset"]),
     ("bisect", &["checkout"]),
@@ -41,8 +41,8 @@ pub(super) fn is_internal(argv: &[OsString], repo: &impl RepoView) -> bool {
     let Invocation::Runs { name: caller, args, .. } = globals::invocation(&caller) else {
         return false;
     };
-    // `foreach` runs what it is told to run.
-    let obeys = caller == "submodule--helper" && args.iter().any(|word| word == "foreach");
+    // `foreach` runs an arbitrary command.
+    let runs_foreach = caller == "submodule--helper" && args.iter().any(|word| word == "foreach");
     let needed = NEEDS.iter().find(|(command, _)| caller == *command);
-    !obeys && needed.is_some_and(|(_, needed)| needed.iter().any(|command| name == *command))
+    !runs_foreach && needed.is_some_and(|(_, needed)| needed.iter().any(|command| name == *command))
 }

@@ -9,10 +9,10 @@ use std::ffi::OsString;
 /// attached value) at the end: `m/message=`, `S/gpg-sign?`, `D/`, `/hard`.
 pub(super) type Grammar = &'static [&'static str];
 
-/// One option as it was given.
+/// An option on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Given<'a> {
-    /// The long name, or the letter where there is no long one.
+    /// The long name, or the letter if there is no long name.
     pub(super) name: &'static str,
     /// True when it was switched on; `--no-NAME` switches off.
     pub(super) on: bool,
@@ -20,19 +20,19 @@ pub(super) struct Given<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Debug, Default)]
 pub(super) struct Parsed<'a> {
     /// Options in the order given.
     pub(super) options: Vec<Given<'a>>,
     /// Everything else.
     pub(super) operands: Vec<&'a [u8]>,
-    /// The words ask for usage, so that git does nothing else.
+    /// True if the words ask for usage, so that git does nothing else.
     pub(super) help: bool,
 }
 
 impl<'a> Parsed<'a> {
-    /// The last mention of an option.
+    /// Returns the last occurrence of an option.
     pub(super) fn last(&self, name: &str) -> Option<&Given<'a>> {
         self.options.iter().rev().find(|given| given.name == name)
     }
@@ -52,7 +52,7 @@ impl<'a> Parsed<'a> {
         names.iter().any(|name| self.on(name))
     }
 
-    /// The last mentioned of several options that exclude each other.
+    /// Returns the last given of several options that exclude each other.
     pub(super) fn latest(&self, names: &[&str]) -> Option<&'static str> {
         let last = self.options.iter().rev().find(|given| names.contains(&given.name));
         last.map(|given| given.name)
@@ -85,7 +85,7 @@ fn entry(text: &'static str) -> Entry {
     Entry { short: short.bytes().next(), long, name, takes }
 }
 
-/// Takes the words after a command's name apart.
+/// Parses the words after a command's name.
 pub(super) fn parse(grammar: Grammar, args: &[OsString]) -> Parsed<'_> {
     let entries: Vec<Entry> = grammar.iter().map(|text| entry(text)).collect();
     let mut parsed = Parsed::default();
@@ -123,7 +123,7 @@ fn parse_bundle<'a>(
     parsed: &mut Parsed<'a>,
 ) {
     for (at, letter) in bundle.iter().enumerate() {
-        // A letter that is not known stops git; what follows it cannot matter, but is looked at all the same.
+        // git stops at an unknown letter. The letters after it are parsed anyway, to be on the safe side.
         let Some(entry) = entries.iter().find(|entry| entry.short == Some(*letter)) else {
             continue;
         };
@@ -153,8 +153,8 @@ fn parse_long<'a>(
         None => (word, None),
     };
     let mut readings = readings(entries, name);
-    // git refuses an abbreviation with several readings. Should it know fewer options than this
-    // table, one reading may be left: so each counts, those that switch something on last.
+    // git rejects an ambiguous abbreviation. A git with fewer options than this table may still accept it,
+    // so every reading counts, and those that switch something on come last.
     readings.sort_by_key(|(_, on)| *on);
     let alone = readings.len() == 1;
     for (entry, on) in readings {
@@ -167,7 +167,7 @@ fn parse_long<'a>(
     }
 }
 
-/// The options that a long word may mean, and whether it switches them on.
+/// Returns the options that a long word may mean, with true for those that it switches on.
 fn readings(entries: &[Entry], word: &[u8]) -> Vec<(Entry, bool)> {
     let mut exact = Vec::new();
     let mut short_of = Vec::new();
@@ -186,7 +186,7 @@ fn readings(entries: &[Entry], word: &[u8]) -> Vec<(Entry, bool)> {
     if exact.is_empty() { short_of } else { exact }
 }
 
-/// `--x` and `--no-x`; an option whose own name is `no-x` is undone by `--x`.
+/// Returns `--x` and `--no-x`. An option whose name is `no-x` is undone by `--x`.
 fn spellings(long: &'static str) -> [(bool, String); 3] {
     let undone = match long.strip_prefix("no-") {
         Some(rest) => rest.to_owned(),

@@ -1,4 +1,4 @@
-//! The real git, asked about a call before the call is made.
+//! Queries to the real git about a call, before the call runs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 use super::{CONFIG_VARIABLES, ConfigScope, Globals, RepoView};
 
-/// The real git of a sandbox, and what the sandbox says about its surroundings.
+/// The real git of a sandbox, with the facts of that sandbox.
 #[derive(Debug, Clone)]
 pub struct RealGit {
     program: PathBuf,
@@ -20,8 +20,8 @@ pub struct RealGit {
 }
 
 impl RealGit {
-    /// `program` is the real git, `scratch` the directories in which every repository is expendable, `usual_env`
-    /// the values of [`CONFIG_VARIABLES`] when the sandbox was started.
+    /// Creates a handle to the real git at `program`. Repositories in the `scratch` directories are
+    /// expendable. `usual_env` holds the values of [`CONFIG_VARIABLES`] when the sandbox was started.
     pub fn new(
         program: PathBuf,
         scratch: Vec<PathBuf>,
@@ -30,17 +30,17 @@ impl RealGit {
         Self { program, scratch, usual_env }
     }
 
-    fn ask(
+    fn query(
         &self,
         words: &[OsString],
-        question: &[&OsStr],
-        asked: ConfigScope,
+        query: &[&OsStr],
+        scope: ConfigScope,
     ) -> io::Result<Vec<u8>> {
         let mut git = sandbox_linux::process::command(&self.program);
-        // GIT_CONFIG points `git config` at another file, but not the git that will run.
-        git.arg0("git").args(words).args(question).env_remove("GIT_CONFIG");
+        // GIT_CONFIG redirects `git config` to another file, but not the git command that will run.
+        git.arg0("git").args(words).args(query).env_remove("GIT_CONFIG");
         git.stdin(Stdio::null()).stderr(Stdio::null());
-        if asked == ConfigScope::Usual {
+        if scope == ConfigScope::Usual {
             for name in
                 CONFIG_VARIABLES.iter().chain(&["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"])
             {
@@ -52,15 +52,15 @@ impl RealGit {
         if output.status.success() {
             Ok(output.stdout)
         } else {
-            Err(io::Error::other("git says no"))
+            Err(io::Error::other("git failed"))
         }
     }
 
-    /// One path of the repository that git would act on, symlinks resolved.
-    fn place(&self, globals: &Globals, what: &str) -> io::Result<PathBuf> {
-        let question =
+    /// Returns a path of the repository that git would act on, with symlinks resolved.
+    fn repository_path(&self, globals: &Globals, what: &str) -> io::Result<PathBuf> {
+        let query =
             [OsStr::new("rev-parse"), OsStr::new("--path-format=absolute"), OsStr::new(what)];
-        let mut answer = self.ask(&globals.words, &question, ConfigScope::Effective)?;
+        let mut answer = self.query(&globals.words, &query, ConfigScope::Effective)?;
         answer.pop();
         fs::canonicalize(OsString::from_vec(answer))
     }
@@ -73,17 +73,17 @@ impl RealGit {
     }
 
     fn remotes(&self, globals: &Globals) -> Vec<OsString> {
-        let names = self.ask(&globals.words, &[OsStr::new("remote")], ConfigScope::Effective);
+        let names = self.query(&globals.words, &[OsStr::new("remote")], ConfigScope::Effective);
         let names = names.unwrap_or_default();
         let lines = names.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| OsStr::from_bytes(line).to_owned()).collect()
     }
 
-    /// The addresses a push to a remote goes to; a name that is no remote is an address itself.
+    /// Returns the URLs that a push to a remote goes to. A name that is not a remote is a URL itself.
     fn push_urls(&self, globals: &Globals, remote: &OsStr) -> Vec<OsString> {
-        let question = ["remote", "get-url", "--push", "--all", "--"].map(OsStr::new);
-        let question: Vec<&OsStr> = question.into_iter().chain([remote]).collect();
-        let Ok(urls) = self.ask(&globals.words, &question, ConfigScope::Effective) else {
+        let query = ["remote", "get-url", "--push", "--all", "--"].map(OsStr::new);
+        let query: Vec<&OsStr> = query.into_iter().chain([remote]).collect();
+        let Ok(urls) = self.query(&globals.words, &query, ConfigScope::Effective) else {
             return vec![remote.to_owned()];
         };
         let lines = urls.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -96,15 +96,15 @@ impl RepoView for RealGit {
         &self,
         globals: &Globals,
         pattern: &str,
-        asked: ConfigScope,
+        scope: ConfigScope,
     ) -> Vec<(String, Vec<u8>)> {
-        let words = match asked {
+        let words = match scope {
             ConfigScope::Effective => &globals.words,
-            ConfigScope::Usual => &globals.steady,
+            ConfigScope::Usual => &globals.without_config,
         };
-        let question = ["config", "-z", "--get-regexp", pattern].map(OsStr::new);
-        // No match is an error to `git config`, and a call that git cannot read will fail by itself.
-        let answer = self.ask(words, &question, asked).unwrap_or_default();
+        let query = ["config", "-z", "--get-regexp", pattern].map(OsStr::new);
+        // No match is an error to `git config`. A call that git cannot parse fails anyway.
+        let answer = self.query(words, &query, scope).unwrap_or_default();
         let entries = answer.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
         entries
             .map(|entry| {
@@ -116,11 +116,11 @@ impl RepoView for RealGit {
     }
 
     fn is_scratch(&self, globals: &Globals) -> bool {
-        // The common directory too: a linked work tree in /tmp belongs to the repository it was made from.
+        // A linked work tree in /tmp belongs to its main repository, so the common directory counts too.
         let kept = ["--absolute-git-dir", "--git-common-dir", "--show-toplevel"];
         !self.scratch.is_empty()
-            && kept.iter().all(|what| match self.place(globals, what) {
-                Ok(place) => self.in_scratch(&place),
+            && kept.iter().all(|what| match self.repository_path(globals, what) {
+                Ok(path) => self.in_scratch(&path),
                 // A bare repository has no work tree.
                 Err(_) => *what == "--show-toplevel" && self.is_bare(globals),
             })
@@ -137,7 +137,7 @@ impl RepoView for RealGit {
             && urls.iter().all(|url| {
                 let path = url.as_bytes().strip_prefix(b"file://").unwrap_or(url.as_bytes());
                 let path = Path::new(OsStr::from_bytes(path));
-                // A relative address starts where git starts, which `-C` may have moved.
+                // A relative URL starts at git's working directory, which `-C` may change.
                 path.is_absolute()
                     && fs::canonicalize(path).is_ok_and(|path| self.in_scratch(&path))
             })
@@ -162,8 +162,8 @@ impl RepoView for RealGit {
 
 impl RealGit {
     fn is_bare(&self, globals: &Globals) -> bool {
-        let question = ["rev-parse", "--is-bare-repository"].map(OsStr::new);
-        self.ask(&globals.words, &question, ConfigScope::Effective)
+        let query = ["rev-parse", "--is-bare-repository"].map(OsStr::new);
+        self.query(&globals.words, &query, ConfigScope::Effective)
             .is_ok_and(|answer| answer == b"true\n")
     }
 }

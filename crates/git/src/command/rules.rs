@@ -1,4 +1,4 @@
-//! Which commands destroy work, command by command.
+//! Rules for the commands that destroy work.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ pub(super) struct Command<'a, R> {
     pub(super) repo: &'a R,
 }
 
-/// Returns true when a command runs the hooks that check work on its way in or out.
+/// Returns true for a command that runs hooks.
 pub(super) fn runs_hooks(name: &str) -> bool {
     matches!(
         name,
@@ -23,7 +23,7 @@ pub(super) fn runs_hooks(name: &str) -> bool {
     )
 }
 
-/// The refusal of a call that brings its own hooks along.
+/// Returns the refusal of a call that changes which hooks run.
 pub(super) fn hooks(name: &str) -> Refusal {
     Refusal { what: format!("git -c core.hooksPath={{dir}} {name}"), why: SKIPS, instead: FIX_HOOK }
 }
@@ -31,9 +31,9 @@ pub(super) fn hooks(name: &str) -> Refusal {
 const LOSES: &str = "it throws away changes that are not committed";
 const SKIPS: &str = "it skips the hooks that check the work";
 const FIX_HOOK: &str = "fix what the hook reports, then run it without that option";
-const MOVES: &str = "it moves a branch away from commits that nothing else may hold";
-const DELETES: &str = "it deletes commits or changes that nothing else may hold";
-const REWRITES: &str = "it overwrites commits in the other repository";
+const MOVES: &str = "it moves a branch and may leave its commits unreachable";
+const DELETES: &str = "it may delete the only copy of commits or changes";
+const REWRITES: &str = "it overwrites commits in the remote repository";
 const STASH: &str = "`git stash push` keeps them aside, `git switch` changes the branch";
 
 fn refusal(what: &str, why: &'static str, instead: &'static str) -> Refusal {
@@ -41,7 +41,7 @@ fn refusal(what: &str, why: &'static str, instead: &'static str) -> Refusal {
 }
 
 impl<R: RepoView> Command<'_, R> {
-    /// Why the command must not run, if so.
+    /// Returns why the command must not run, if it is refused.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         match self.name {
             "checkout" => self.always(
@@ -60,12 +60,12 @@ impl<R: RepoView> Command<'_, R> {
         }
     }
 
-    /// Returns true when the harm would be done in another repository.
+    /// Returns true when the command changes a remote repository.
     pub(super) fn pushes(&self) -> bool {
         matches!(self.name, "push" | "send-pack")
     }
 
-    /// The remote that a push names; without one git takes the default.
+    /// Returns the remote that a push names. Without one, git uses the default.
     pub(super) fn remote(&self) -> Option<OsString> {
         let given = parse(grammar_of(self.name)?, self.args);
         let named = given.operands.first().copied();
@@ -121,12 +121,12 @@ impl<R: RepoView> Command<'_, R> {
         let now =
             given.last("prune").is_some_and(|prune| prune.on && !prune.value.is_none_or(is_old));
         let configured = || {
-            let ask = |asked| self.repo.config(self.globals, r"^gc\..*expire.*$", asked);
-            let values = ask(ConfigScope::Effective);
-            values.iter().any(|(_, value)| !is_old(value)) && values != ask(ConfigScope::Usual)
+            let query = |scope| self.repo.config(self.globals, r"^gc\..*expire.*$", scope);
+            let values = query(ConfigScope::Effective);
+            values.iter().any(|(_, value)| !is_old(value)) && values != query(ConfigScope::Usual)
         };
         (now || configured()).then(|| {
-            refusal("gc --prune=now", DELETES, "`git gc` keeps what is younger than two weeks")
+            refusal("gc --prune=now", DELETES, "`git gc` keeps objects newer than two weeks")
         })
     }
 
@@ -134,12 +134,11 @@ impl<R: RepoView> Command<'_, R> {
         if given.on("dry-run") {
             return None;
         }
-        let given_away =
-            verify("push", given.on("no-verify")).or_else(|| forced_push("push", given));
-        given_away.or_else(|| self.configured_push(given))
+        let refusal = verify("push", given.on("no-verify")).or_else(|| forced_push("push", given));
+        refusal.or_else(|| self.configured_push(given))
     }
 
-    /// `remote.NAME.push = +…` and `remote.NAME.mirror` force without a word on the command line.
+    /// Checks for `remote.NAME.push = +…` and `remote.NAME.mirror`, which force a push without an option.
     fn configured_push(&self, given: &Parsed<'_>) -> Option<Refusal> {
         let remote = given.operands.first().map(|name| String::from_utf8_lossy(name));
         let values = self.config(r"^remote\..*\.(push|mirror)$");
@@ -171,7 +170,7 @@ impl<R: RepoView> Command<'_, R> {
         Some(refusal(
             what,
             "it deletes saved changes",
-            "`git stash apply` brings them back and keeps the entry",
+            "`git stash apply` restores them and keeps the entry",
         ))
     }
 
@@ -189,8 +188,8 @@ impl<R: RepoView> Command<'_, R> {
         }
         Some(refusal(
             what,
-            "it forgets where branches and stashes stood",
-            "`git reflog` shows them; leave them in place",
+            "it deletes the history of branches and stashes",
+            "`git reflog` lists the entries; leave them in place",
         ))
     }
 
@@ -326,7 +325,7 @@ fn prune(given: &Parsed<'_>) -> Option<Refusal> {
     let old =
         given.last("expire").is_some_and(|expire| expire.on && expire.value.is_some_and(is_old));
     (!old && !given.on("dry-run"))
-        .then(|| refusal("prune", DELETES, "`git gc` keeps what is younger than two weeks"))
+        .then(|| refusal("prune", DELETES, "`git gc` keeps objects newer than two weeks"))
 }
 
 fn update_ref(given: &Parsed<'_>) -> Option<Refusal> {
@@ -347,9 +346,9 @@ fn forced_push(command: &str, given: &Parsed<'_>) -> Option<Refusal> {
         () if given.on("mirror") => ("--mirror", REWRITES),
         () if forced => ("+REF", REWRITES),
         () if given.on("delete") || deleted => {
-            ("--delete", "it deletes a branch of the other repository")
+            ("--delete", "it deletes a branch in the remote repository")
         }
-        () if given.on("prune") => ("--prune", "it deletes branches of the other repository"),
+        () if given.on("prune") => ("--prune", "it deletes branches in the remote repository"),
         () => return None,
     };
     let instead =
@@ -358,11 +357,11 @@ fn forced_push(command: &str, given: &Parsed<'_>) -> Option<Refusal> {
 }
 
 fn is_true(value: &[u8]) -> bool {
-    // A key without a value is true to git; `config` gives it out as an empty one.
+    // git reads a key without a value as true; `git config` prints it with an empty value.
     !["false", "no", "off", "0"].iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Returns true when an expiry date leaves at least git's own two weeks.
+/// Returns true when an expiry date keeps at least two weeks, which is git's default.
 fn is_old(date: &[u8]) -> bool {
     let text = String::from_utf8_lossy(date).to_ascii_lowercase();
     let mut words = text.split(['.', ' ', '_']).filter(|word| !word.is_empty());

@@ -4,16 +4,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Answers without a repository: configuration from a list, nothing is scratch.
+/// Fixed answers: configuration from a list, and no repository.
 #[derive(Default)]
-struct Said {
+struct Fixed {
     config: Vec<(&'static str, &'static str)>,
     usual: Vec<(&'static str, &'static str)>,
     scratch: bool,
     caller: Option<&'static str>,
 }
 
-impl RepoView for Said {
+impl RepoView for Fixed {
     fn config(&self, _: &Globals, pattern: &str, asked: ConfigScope) -> Vec<(String, Vec<u8>)> {
         let values = if asked == ConfigScope::Effective { &self.config } else { &self.usual };
         let wanted = ["alias", "help", "core.hookspath", "clean", "gc", "remote"];
@@ -43,9 +43,9 @@ fn words(line: &str) -> Vec<OsString> {
     alias::split(line.as_bytes())
 }
 
-fn what(line: &str, env: &[(&str, &str)], said: &Said) -> Option<String> {
+fn what(line: &str, env: &[(&str, &str)], fixed: &Fixed) -> Option<String> {
     let env = env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    match judge(&words(line), &env, said) {
+    match judge(&words(line), &env, fixed) {
         Verdict::Allow { .. } => None,
         Verdict::Refuse(refusal) => Some(refusal.what),
     }
@@ -129,7 +129,7 @@ const DESTROYS: &[(&str, &str)] = &[
 #[test]
 fn judge_refuses_what_destroys_work() {
     for (line, expected) in DESTROYS {
-        assert_eq!(what(line, &[], &Said::default()).as_deref(), Some(*expected), "{line}");
+        assert_eq!(what(line, &[], &Fixed::default()).as_deref(), Some(*expected), "{line}");
     }
 }
 
@@ -217,15 +217,15 @@ const HARMLESS: &[&str] = &[
 ];
 
 #[test]
-fn judge_lets_everything_else_through() {
+fn judge_allows_everything_else() {
     for line in HARMLESS {
-        assert_eq!(what(line, &[], &Said::default()), None, "{line}");
+        assert_eq!(what(line, &[], &Fixed::default()), None, "{line}");
     }
 }
 
 #[test]
 fn judge_follows_aliases_as_git_does() {
-    let said = Said {
+    let fixed = Fixed {
         config: vec![
             ("alias.wipe", "reset --hard"),
             ("alias.deep", "wipe -q"),
@@ -237,7 +237,7 @@ fn judge_follows_aliases_as_git_does() {
             ("alias.late.command", "clean -f"),
             ("alias.half", "reset"),
         ],
-        ..Said::default()
+        ..Fixed::default()
     };
     for (line, expected) in [
         ("git wipe", Some("git reset --hard")),
@@ -248,31 +248,31 @@ fn judge_follows_aliases_as_git_does() {
         ("git half", None),
         ("git round", Some("git round")),
         ("git late", Some("git clean -f")),
-        // The shell finds the wrapper again when it calls git.
+        // The shell calls git through the wrapper again.
         ("git shell", None),
         ("git fine", None),
-        // git looks for no alias of its own commands.
+        // git does not look up aliases for its built-in commands.
         ("git status", None),
         ("git wipe --help", None),
     ] {
-        assert_eq!(what(line, &[], &said).as_deref(), expected, "{line}");
+        assert_eq!(what(line, &[], &fixed).as_deref(), expected, "{line}");
     }
 }
 
 #[test]
-fn judge_disarms_the_correction_of_misspelt_commands() {
-    let said = Said { config: vec![("help.autocorrect", "immediate")], ..Said::default() };
+fn judge_turns_off_autocorrection_of_misspelt_commands() {
+    let fixed = Fixed { config: vec![("help.autocorrect", "immediate")], ..Fixed::default() };
     let argv = words("git -C x chekout .");
-    let Verdict::Allow { extra } = judge(&argv, &Env::new(), &said) else { panic!("allowed") };
+    let Verdict::Allow { extra } = judge(&argv, &Env::new(), &fixed) else { panic!("allowed") };
     assert_eq!(with_extra(&argv, extra), words("git -C x -c help.autocorrect=0 chekout ."));
 }
 
 #[test]
-fn judge_refuses_settings_that_change_what_runs_unseen() {
-    let hooks = || Said { config: vec![("core.hookspath", "/dev/null")], ..Said::default() };
-    let same = || Said { usual: vec![("core.hookspath", "/dev/null")], ..hooks() };
+fn judge_refuses_settings_that_change_what_runs() {
+    let hooks = || Fixed { config: vec![("core.hookspath", "/dev/null")], ..Fixed::default() };
+    let same = || Fixed { usual: vec![("core.hookspath", "/dev/null")], ..hooks() };
     let refused = Some("git -c core.hooksPath={dir} commit");
-    for (line, env, said, expected) in [
+    for (line, env, fixed, expected) in [
         ("git -c core.hooksPath=/dev/null commit", &[][..], hooks(), refused),
         ("git --config-env=core.hooksPath=X commit", &[], hooks(), refused),
         ("git commit", &[("GIT_CONFIG_COUNT", "1")], hooks(), refused),
@@ -285,54 +285,54 @@ fn judge_refuses_settings_that_change_what_runs_unseen() {
         (
             "git clean",
             &[],
-            Said { config: vec![("clean.requireforce", "false")], ..Said::default() },
+            Fixed { config: vec![("clean.requireforce", "false")], ..Fixed::default() },
             Some("git clean -f"),
         ),
         (
             "git clean -n",
             &[],
-            Said { config: vec![("clean.requireforce", "no")], ..Said::default() },
+            Fixed { config: vec![("clean.requireforce", "no")], ..Fixed::default() },
             None,
         ),
         (
             "git gc",
             &[],
-            Said { config: vec![("gc.pruneexpire", "now")], ..Said::default() },
+            Fixed { config: vec![("gc.pruneexpire", "now")], ..Fixed::default() },
             Some("git gc --prune=now"),
         ),
         (
             "git push",
             &[],
-            Said { config: vec![("remote.origin.push", "+main")], ..Said::default() },
+            Fixed { config: vec![("remote.origin.push", "+main")], ..Fixed::default() },
             Some("git push"),
         ),
         (
             "git push other main",
             &[],
-            Said { config: vec![("remote.origin.push", "+main")], ..Said::default() },
+            Fixed { config: vec![("remote.origin.push", "+main")], ..Fixed::default() },
             None,
         ),
         (
             "git push",
             &[],
-            Said { config: vec![("remote.origin.mirror", "true")], ..Said::default() },
+            Fixed { config: vec![("remote.origin.mirror", "true")], ..Fixed::default() },
             Some("git push"),
         ),
     ] {
-        assert_eq!(what(line, env, &said).as_deref(), expected, "{line} {env:?}");
+        assert_eq!(what(line, env, &fixed).as_deref(), expected, "{line} {env:?}");
     }
 }
 
 #[test]
-fn judge_leaves_scratch_repositories_alone_but_not_what_they_push_to() {
-    let said = Said { scratch: true, ..Said::default() };
-    assert_eq!(what("git reset --hard", &[], &said), None);
-    assert_eq!(what("git commit -n", &[], &said), None);
-    assert_eq!(what("git push -f", &[], &said).as_deref(), Some("git push --force"));
+fn judge_allows_everything_in_scratch_repositories_but_forced_pushes() {
+    let fixed = Fixed { scratch: true, ..Fixed::default() };
+    assert_eq!(what("git reset --hard", &[], &fixed), None);
+    assert_eq!(what("git commit -n", &[], &fixed), None);
+    assert_eq!(what("git push -f", &[], &fixed).as_deref(), Some("git push --force"));
 }
 
 #[test]
-fn judge_knows_the_calls_that_git_makes_of_itself() {
+fn judge_allows_the_calls_that_git_makes_to_itself() {
     for (caller, line, allowed) in [
         ("git stash push", "/usr/lib/git-core/git reset --hard -q", true),
         ("git stash -u", "/usr/lib/git-core/git clean --force --quiet -d", true),
@@ -345,8 +345,8 @@ fn judge_knows_the_calls_that_git_makes_of_itself() {
         ("git bisect run x", "git checkout .", false),
         ("git rebase -x 'git reset --hard' main", "git reset --hard", false),
     ] {
-        let said = Said { caller: Some(caller), ..Said::default() };
-        assert_eq!(what(line, &[], &said).is_none(), allowed, "{caller}: {line}");
+        let fixed = Fixed { caller: Some(caller), ..Fixed::default() };
+        assert_eq!(what(line, &[], &fixed).is_none(), allowed, "{caller}: {line}");
     }
 }
 
@@ -393,8 +393,8 @@ proptest! {
         env in prop::collection::btree_map(word(), word(), 0..3),
         expansion in prop::collection::vec(any::<u8>(), 0..16),
     ) {
-        let said = Said { config: vec![("alias.wipe", "wipe -c x reset")], ..Said::default() };
-        let _ = judge(&argv, &env, &said);
+        let fixed = Fixed { config: vec![("alias.wipe", "wipe -c x reset")], ..Fixed::default() };
+        let _ = judge(&argv, &env, &fixed);
         let _ = with_extra(&argv, vec!["-p".into()]);
         let _ = alias::split(&expansion);
     }
@@ -402,6 +402,6 @@ proptest! {
     #[test]
     fn judge_refuses_a_hard_reset_behind_any_harmless_word(extra in "[a-z]{1,8}") {
         let line = format!("git -C {extra} -c a.b={extra} reset -q {extra} --hard");
-        prop_assert!(what(&line, &[], &Said::default()).is_some());
+        prop_assert!(what(&line, &[], &Fixed::default()).is_some());
     }
 }

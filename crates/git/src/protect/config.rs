@@ -1,5 +1,5 @@
-//! Git's configuration syntax, read as git reads it. Git itself is never run on a repository
-//! that a sandbox could write: reading its configuration is already obeying it.
+//! Parser for git's configuration syntax. Git itself never runs on a repository that a sandbox could
+//! write, because it would already apply the configuration that it reads.
 
 use thiserror::Error;
 
@@ -12,7 +12,7 @@ pub struct Var {
     pub subsection: Option<Vec<u8>>,
     /// The key, lower case.
     pub key: String,
-    /// The value; `None` for a key alone, which means true.
+    /// The value; `None` for a key alone, which git reads as true.
     pub value: Option<Vec<u8>>,
 }
 
@@ -22,8 +22,9 @@ impl Var {
         self.section == section && self.key == key
     }
 
-    /// Git keeps names and values as C strings, which end at a NUL byte, and splits a name at its first and its last
-    /// dot, wherever they stand: `[filter.a "b"]` is the filter `a.b`, and `[core "editor\0"]` is `core.editor`.
+    /// Splits a name as git does. Git keeps names and values as C strings, which end at a NUL byte, and
+    /// splits a name at its first and its last dot: `[filter.a "b"]` is the filter `a.b`, and `[core
+    /// "editor\0"]` is `core.editor`.
     fn of(name: Vec<u8>, value: Option<Vec<u8>>) -> Self {
         let name = c_string(name);
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -40,21 +41,21 @@ impl Var {
         Self { section: lossy(section), subsection, key: lossy(key), value }
     }
 
-    /// The value as text, if it is that.
+    /// Returns the value if it is valid UTF-8.
     pub fn text(&self) -> Option<&str> {
         self.value.as_deref().and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 
-/// A file that git would refuse as well.
+/// Syntax error in a file, which git would refuse too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("line {line} is no git configuration")]
+#[error("line {line} is not valid git configuration")]
 pub struct ConfigError {
     /// The line, from 1.
     pub line: usize,
 }
 
-/// Reads a configuration file.
+/// Parses a configuration file.
 ///
 /// ```
 /// let vars = sandbox_git::protect::config::parse(b"[Core]\n\thooksPath = \"tools/hooks\" ; ours")?;
@@ -93,7 +94,7 @@ impl Parser<'_> {
         ConfigError { line: self.line }
     }
 
-    /// The next byte, with `\r\n` read as `\n`.
+    /// Returns the next byte, with `\r\n` read as `\n`.
     fn next(&mut self) -> Option<u8> {
         let mut byte = *self.text.get(self.at)?;
         self.at += 1;
@@ -105,7 +106,7 @@ impl Parser<'_> {
         Some(byte)
     }
 
-    /// The next byte, where the end of the file ends the line.
+    /// Returns the next byte, or a newline at the end of the file.
     fn next_or_newline(&mut self) -> u8 {
         self.next().unwrap_or(b'\n')
     }
@@ -114,7 +115,7 @@ impl Parser<'_> {
         while self.next_or_newline() != b'\n' {}
     }
 
-    /// What stands before the keys of a section, up to and with a dot.
+    /// Parses a section header. Returns the prefix of its keys, including the last dot.
     fn section(&mut self) -> Result<Vec<u8>, ConfigError> {
         let mut name = Vec::new();
         loop {
@@ -193,7 +194,7 @@ impl Parser<'_> {
                     break;
                 }
                 b'\\' => match self.next_or_newline() {
-                    // The line goes on, and the blanks before its end are part of the value.
+                    // The line continues, and the blanks before its end are part of the value.
                     b'\n' => {}
                     b't' => value.push(b'\t'),
                     b'b' => value.push(8),
@@ -221,7 +222,7 @@ fn is_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-/// C's `isspace` as git defines it: no vertical tab, no form feed.
+/// Returns true for the bytes that git's `isspace` accepts, which excludes vertical tab and form feed.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

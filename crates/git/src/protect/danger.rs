@@ -1,8 +1,8 @@
-//! Which git settings make git run a program, or take more settings from elsewhere.
+//! Git settings that make git run a program or read more settings.
 
 use super::config::{self, ConfigError, Var};
 
-/// `section`, `key`; a subsection in between does not matter. `*` stands for every key.
+/// Section and key, with any subsection. `*` matches every key.
 const RUNS: [(&str, &str); 57] = [
     ("alias", "*"),
     ("annex", "*"),
@@ -63,7 +63,7 @@ const RUNS: [(&str, &str); 57] = [
     ("url", "pushinsteadof"),
 ];
 
-/// Endings of keys that name programs, in every section: git grows new ones.
+/// Suffixes of keys that name programs, in any section, because git keeps adding new ones.
 const ENDINGS: [&str; 12] = [
     "askpass",
     "browser",
@@ -79,7 +79,7 @@ const ENDINGS: [&str; 12] = [
     "textconv",
 ];
 
-/// What `git lfs install` writes. The program is found on the host's own PATH.
+/// Values that `git lfs install` writes. Git finds the program on the host's PATH.
 const LFS: [&str; 4] = [
     "git-lfs clean -- %f",
     "git-lfs smudge -- %f",
@@ -113,7 +113,7 @@ fn runs_code(var: &Var) -> bool {
         ("core", "fsmonitor") | ("pager", _) => !is_switch(value),
         ("submodule", "update") => value.trim_ascii_start().starts_with(b"!"),
         ("protocol", "allow") => !value.eq_ignore_ascii_case(b"never"),
-        // `ext::` and its like hand the rest to a program.
+        // `ext::` and similar URLs pass the rest to a program.
         ("remote", "url" | "pushurl") | ("submodule", "url") => has_helper(value),
         ("url", _) => has_helper(var.subsection.as_deref().unwrap_or_default()),
         ("filter", _) => !LFS.iter().any(|known| known.as_bytes() == value),
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_code_tells_programs_from_plain_settings() {
+    fn runs_code_finds_settings_that_run_programs() {
         for (line, expected) in [
             ("[core]\nfsmonitor = ./x", true),
             ("[core]\nfsmonitor = true", false),

@@ -1,4 +1,4 @@
-//! Looking at files of a repository without being led astray.
+//! Safe reads of files in a repository that may be hostile.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata, OpenOptions};
@@ -9,23 +9,23 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Link;
 
-/// As many links as the kernel follows.
+/// Maximum number of symlinks, as in the kernel: path_resolution(7).
 const MAX_LINKS: usize = 40;
-/// `O_NONBLOCK`: a pipe in place of a file must not stop us.
+/// `O_NONBLOCK`, so that opening a pipe in place of a file does not block.
 const NONBLOCK: i32 = 0o4000;
 
-/// A path with every link resolved, and what was met on the way.
+/// Path with all symlinks resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// The real path; what does not exist is appended as it is.
+    /// The real path; missing components are appended unchanged.
     pub path: PathBuf,
     /// True when it exists.
     pub exists: bool,
-    /// The links it led through.
+    /// Symlinks on the way.
     pub links: Vec<Link>,
 }
 
-/// Resolves `path`, relative to `base`, which is real. `None` for a loop of links.
+/// Resolves `path` relative to `base`, which is a real path. Returns `None` for a symlink loop.
 pub fn settle(base: &Path, path: &Path) -> Option<Settled> {
     let mut todo = names(path);
     let mut here = if path.is_absolute() { PathBuf::from("/") } else { base.to_path_buf() };
@@ -60,7 +60,7 @@ fn parent_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).to_path_buf()
 }
 
-/// The names of a path, last first.
+/// Returns the components of a path, last first.
 fn names(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -92,31 +92,31 @@ pub(crate) fn read_path(path: &Path) -> Option<PathBuf> {
     one_path(&bytes)
 }
 
-/// The path in a file that holds one.
+/// Parses a file that contains one path.
 pub fn one_path(bytes: &[u8]) -> Option<PathBuf> {
     let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
     let line = &bytes[..end];
     (!line.is_empty() && !line.contains(&0)).then(|| OsString::from_vec(line.to_vec()).into())
 }
 
-/// The path in a `.git` file.
+/// Parses a `.git` file.
 pub fn pointer_path(bytes: &[u8]) -> Option<PathBuf> {
     one_path(bytes.strip_prefix(b"gitdir: ")?)
 }
 
-/// `lstat`, where every failure means that git cannot see it either.
+/// Calls lstat(2). Any failure means that git cannot see the path either.
 pub(crate) fn lstat(path: &Path) -> Option<Metadata> {
     fs::symlink_metadata(path).ok()
 }
 
-/// Returns true when git takes this directory for a git directory: its own three tests.
+/// Returns true when git accepts this directory as a git directory, by the same three tests.
 pub fn is_git_shape(dir: &Path) -> bool {
     lstat(&dir.join("HEAD")).is_some()
         && (lstat(&dir.join("commondir")).is_some()
             || (dir.join("objects").is_dir() && dir.join("refs").is_dir()))
 }
 
-/// Returns true when git may take this name for `.git`: on some filesystems case does not count.
+/// Returns true when git may treat this name as `.git`: some filesystems ignore case.
 pub fn is_dot_git(name: &OsStr) -> bool {
     name.as_bytes().eq_ignore_ascii_case(b".git")
 }

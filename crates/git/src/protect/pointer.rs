@@ -1,4 +1,4 @@
-//! From a `.git` entry to its git directory, and whether that directory agrees.
+//! Resolution of a `.git` entry to its git directory, with a check that the directory points back.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,27 @@ use std::path::{Path, PathBuf};
 use super::files::{is_git_shape, lstat, pointer_path, read, read_path, settle};
 use super::{Distrust, Link, Refused, Repo, RepoKind, config};
 
-/// What a pointer may bring about.
+/// Trust in a pointer, by where it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// The user chose the directory it lies in: a git directory that points back becomes writable.
+    /// It is in a directory that the user made writable. A git directory that points back becomes writable
+    /// too.
     PointsBack,
-    /// It was found on the way.
+    /// It was found by the search.
     Nothing,
 }
 
-/// A `.git` entry, followed to its end.
+/// A resolved `.git` entry.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) repo: Repo,
-    /// The links on the way.
+    /// Symlinks on the way.
     pub(super) links: Vec<Link>,
     /// The entry, if it is a file that must not change.
     pub(super) pointer: Option<PathBuf>,
 }
 
-/// Follows a `.git` entry. `None` if there is nothing that git would take for a repository.
+/// Resolves a `.git` entry. Returns `None` if git would not find a repository there.
 pub(super) fn follow(entry: &Path) -> Option<Followed> {
     let parent = entry.parent()?;
     let mut settled = settle(parent, Path::new(entry.file_name()?))?;
@@ -51,15 +52,14 @@ pub(super) fn follow(entry: &Path) -> Option<Followed> {
     Some(Followed { repo, links: settled.links, pointer })
 }
 
-/// What the `commondir` file of a git directory names.
+/// Returns the directory that the `commondir` file of a git directory names.
 pub(super) fn common_dir(git_dir: &Path) -> Option<PathBuf> {
     let named = settle(git_dir, &read_path(&git_dir.join("commondir"))?)?;
     Some(named.path)
 }
 
-/// What has to become writable for git to work here. The pointer lies in the sandbox's reach, so its
-/// word alone counts for nothing: the git directory must point back, which takes the right to write
-/// there.
+/// Returns the directory that must become writable for git to work here. The sandbox can write the pointer,
+/// so the git directory must point back. Writing that requires write access to the git directory.
 pub(super) fn grant(repo: &Repo, home: Option<&Path>) -> Result<PathBuf, Refused> {
     let refused = |why| Refused { entry: repo.entry.clone(), git_dir: repo.git_dir.clone(), why };
     if !is_git_shape(&repo.common_dir) || !is_git_shape(&repo.git_dir) {
@@ -95,7 +95,7 @@ fn submodule_points_back(repo: &Repo) -> bool {
     module_work_tree(&repo.git_dir).is_some_and(|tree| Some(tree) == repo.work_tree)
 }
 
-/// The work tree that a submodule's git directory names.
+/// Returns the work tree that a submodule's git directory names.
 pub(super) fn module_work_tree(git_dir: &Path) -> Option<PathBuf> {
     let vars = config::parse(&read(&git_dir.join("config"), 1 << 20).ok()?).ok()?;
     let tree = vars.iter().rfind(|var| var.is("core", "worktree") && var.subsection.is_none())?;

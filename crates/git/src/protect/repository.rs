@@ -1,4 +1,4 @@
-//! What must not change in one repository.
+//! Protection of one repository.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::files::{lstat, read, settle};
 use super::search::{Reference, Search};
 use super::{GitProtection, Link, ProtectError, Repo};
 
-/// What git obeys in the common directory: settings, programs, and where objects come from.
+/// Paths in the common directory that git uses: settings, programs, and sources of objects.
 const OBEYED: [&str; 6] = [
     "config",
     "hooks",
@@ -17,11 +17,11 @@ const OBEYED: [&str; 6] = [
     "objects/info/alternates",
     "objects/info/http-alternates",
 ];
-/// What git obeys in each git directory.
+/// Paths that git uses in each git directory.
 const OBEYED_IN_EACH: [&str; 2] = ["commondir", "config.worktree"];
-/// Files of the main checkout, which other worktrees do not need.
+/// Files of the main checkout that other worktrees do not need.
 const MAIN_CHECKOUT: [&str; 3] = ["HEAD", "index", "modules"];
-/// Git itself stops including at this depth.
+/// Maximum depth of includes, as in git.
 const MAX_INCLUDES: usize = 10;
 const MAX_CONFIG: u64 = 4 << 20;
 const MAX_PACKED: u64 = 16 << 20;
@@ -29,43 +29,45 @@ const MAX_BRANCHES: usize = 2_000;
 
 impl Search<'_> {
     pub(super) fn protect(&mut self, repo: &Repo) -> Result<(), ProtectError> {
-        // A worktree's directory lies inside the common one.
+        // The directory of a worktree is inside the common one.
         let top = self.top(&repo.common_dir);
         let obeyed = OBEYED.iter().map(|name| (&repo.common_dir, *name));
         let in_each = OBEYED_IN_EACH.iter().map(|name| (&repo.git_dir, *name));
         for (dir, name) in obeyed.chain(in_each) {
-            self.need(dir, Path::new(name), Some(&top));
+            self.protect_or_watch(dir, Path::new(name), Some(&top));
         }
         self.hooks(&repo.common_dir.join("hooks"));
         if repo.common_dir == repo.git_dir {
             self.other_worktrees(repo);
         } else {
-            self.need(&repo.git_dir, Path::new("gitdir"), Some(&top));
-            self.need(&repo.common_dir, Path::new("commondir"), Some(&top));
+            self.protect_or_watch(&repo.git_dir, Path::new("gitdir"), Some(&top));
+            self.protect_or_watch(&repo.common_dir, Path::new("commondir"), Some(&top));
         }
         self.references(repo)?;
         if self.strict { self.branches(repo, &top) } else { Ok(()) }
     }
 
-    /// In a repository that was opened for one worktree only, the rest stays as it is.
+    /// Keeps everything read-only that belongs to other checkouts, if the repository was opened for one
+    /// worktree.
     pub(super) fn main_checkout(&mut self, repo: &Repo) {
         if repo.common_dir == repo.git_dir {
             return;
         }
         for path in MAIN_CHECKOUT.map(|name| repo.common_dir.join(name)) {
             if lstat(&path).is_some() {
-                self.hold(path, None);
+                self.mount_read_only(path, None);
             }
         }
         let Ok(entries) = std::fs::read_dir(repo.common_dir.join("worktrees")) else { return };
         for other in entries.flatten().map(|entry| entry.path()) {
             if other != repo.git_dir {
-                self.hold(other, None);
+                self.mount_read_only(other, None);
             }
         }
     }
 
-    /// A main repository's worktrees lie elsewhere, but git in them obeys these files.
+    /// Watches the files that the worktrees of a main repository depend on. The work trees themselves are
+    /// elsewhere.
     fn other_worktrees(&mut self, repo: &Repo) {
         let Ok(entries) = std::fs::read_dir(repo.git_dir.join("worktrees")) else { return };
         for worktree in entries.flatten().take(256).map(|entry| entry.path()) {
@@ -83,29 +85,29 @@ impl Search<'_> {
         };
     }
 
-    /// Something git obeys: protected where it exists, on the list where it does not.
-    fn need(&mut self, base: &Path, path: &Path, pins_below: Option<&Path>) {
+    /// Protects a path that git uses if it exists, and watches for it otherwise.
+    fn protect_or_watch(&mut self, base: &Path, path: &Path, pins_below: Option<&Path>) {
         let Some(settled) = settle(base, path) else { return };
         let direct = settled.links.is_empty();
         self.links(settled.links);
         if settled.exists {
-            self.steady(settled.path, pins_below.filter(|_| direct));
+            self.protect_existing(settled.path, pins_below.filter(|_| direct));
         } else if self.is_writable(&settled.path) {
             self.absent.insert(settled.path);
         }
     }
 
-    /// Mounts a path read-only and has it compared at the end.
-    pub(super) fn steady(&mut self, path: PathBuf, pins_below: Option<&Path>) {
+    /// Mounts a path read-only, and compares it after the run.
+    pub(super) fn protect_existing(&mut self, path: PathBuf, pins_below: Option<&Path>) {
         if self.is_writable(&path) && !self.is_mount(&path) {
             self.watched.insert(path.clone());
         }
-        self.hold(path, pins_below);
+        self.mount_read_only(path, pins_below);
     }
 
     /// Mounts a path read-only, and pins the directories between it and `pins_below`.
-    pub(super) fn hold(&mut self, path: PathBuf, pins_below: Option<&Path>) {
-        // A root cannot be read-only and the place to work at once, whatever a setting says.
+    pub(super) fn mount_read_only(&mut self, path: PathBuf, pins_below: Option<&Path>) {
+        // A root must stay writable, even if a setting names it.
         if !self.is_writable(&path) || self.is_mount(&path) {
             return;
         }
@@ -140,7 +142,7 @@ impl Search<'_> {
         }
     }
 
-    /// The files and folders that a repository's settings name.
+    /// Protects the files and directories that a repository's settings name.
     pub(super) fn references(&mut self, repo: &Repo) -> Result<(), ProtectError> {
         let mut references = self.everywhere.clone();
         for file in [repo.common_dir.join("config"), repo.git_dir.join("config.worktree")] {
@@ -148,7 +150,7 @@ impl Search<'_> {
         }
         let base = repo.work_tree.as_ref().unwrap_or(&repo.git_dir);
         for Reference { path, hooks } in references {
-            self.need(base, &path, Some(base));
+            self.protect_or_watch(base, &path, Some(base));
             if hooks {
                 self.hooks(&base.join(path));
             }
@@ -156,7 +158,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The user's own settings hold in every repository, and may name paths relative to it.
+    /// Collects paths from the user's settings, which apply to every repository and may be relative to it.
     pub(super) fn users_config(&mut self) -> Result<(), ProtectError> {
         let home = self.host.home.clone();
         let xdg =
@@ -184,7 +186,7 @@ impl Search<'_> {
             }
             Err(_) => return Ok(()),
         };
-        // What is no configuration stops git as well, before it obeys anything.
+        // Git also rejects a file that cannot be parsed, before it uses any of it.
         for var in config::parse(&text).unwrap_or_default() {
             let Some(path) = self.named_path(&var) else { continue };
             if matches!(var.section.as_str(), "include" | "includeif") {
@@ -213,7 +215,7 @@ impl Search<'_> {
         }
     }
 
-    /// `@git-strict`: every branch but the current one, and all tags.
+    /// Protects every branch but the current one, and all tags (`@git-strict`).
     fn branches(&mut self, repo: &Repo, top: &Path) -> Result<(), ProtectError> {
         let current = read(&repo.git_dir.join("HEAD"), 4096).ok().and_then(|head| {
             let head = String::from_utf8(head).ok()?;
@@ -229,7 +231,7 @@ impl Search<'_> {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => todo.push(path),
                     _ if Some(&path) == current.as_ref() => {}
-                    _ => self.hold(path, Some(top)),
+                    _ => self.mount_read_only(path, Some(top)),
                 }
                 count += 1;
                 if count > MAX_BRANCHES {
@@ -240,14 +242,14 @@ impl Search<'_> {
         for name in ["refs/tags", "packed-refs"] {
             let path = repo.common_dir.join(name);
             if lstat(&path).is_some() {
-                self.hold(path, Some(top));
+                self.mount_read_only(path, Some(top));
             }
         }
         self.packed_branches(&repo.common_dir, current.as_deref());
         Ok(())
     }
 
-    /// A branch that is only packed has no file to protect, but one that appears would overrule it.
+    /// Watches for loose refs of packed branches: a new loose ref would override the packed one.
     fn packed_branches(&mut self, common_dir: &Path, current: Option<&Path>) {
         let packed = read(&common_dir.join("packed-refs"), MAX_PACKED).unwrap_or_default();
         let names = packed.split(|byte| *byte == b'\n').filter_map(|line| {

@@ -1,19 +1,19 @@
-//! Finding repositories: at the roots, above them, where they were before, and below in bounded time.
+//! Search for repositories: at the roots, above them, at known paths, and below within a time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::tree::{Dir, Kind};
-use sandbox_linux::walk::{self, Budget, Enter, Guide, Place, Verdict};
+use sandbox_linux::walk::{self, Budget, Enter, Guide, Verdict, Visited};
 
 use super::files::{is_dot_git, is_git_shape, lstat};
 use super::pointer::{self, Followed, Trust};
 use super::{GitProtection, ProtectError, Repo, RepoKind};
 use sandbox_policy::Host;
 
-/// Directories that hold other people's files by the thousand: looked at last.
-pub const HEAPS: [&str; 12] = [
+/// Directories with thousands of third-party files, scanned last.
+pub const LARGE_DIRS: [&str; 12] = [
     "node_modules",
     "target",
     ".venv",
@@ -48,7 +48,7 @@ pub(super) struct Search<'a> {
     pub(super) watched: BTreeSet<PathBuf>,
     /// Paths that the user's own settings name relative to each work tree.
     pub(super) everywhere: Vec<Reference>,
-    /// Of a git directory inside another one: where its pins end.
+    /// For a git directory inside another one, the directory at which its pins end.
     tops: BTreeMap<PathBuf, PathBuf>,
     seen: BTreeSet<PathBuf>,
 }
@@ -70,14 +70,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A directory that the user made writable.
+    /// Adds the repository of a writable directory.
     pub(super) fn root(&mut self, root: &Path) -> Result<(), ProtectError> {
         self.entry(&root.join(".git"), Trust::PointsBack)?;
         if is_git_shape(root) { self.bare(root) } else { Ok(()) }
     }
 
-    /// The repository that a root is a part of. It stays as read-only as it is, but its settings
-    /// may name files inside the root.
+    /// Protects the files in a root that an enclosing repository's settings name. The repository itself
+    /// stays read-only.
     pub(super) fn enclosing(&mut self, work: &Path) -> Result<(), ProtectError> {
         for dir in work.ancestors().skip(1) {
             let entry = dir.join(".git");
@@ -92,7 +92,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// A `.git` entry or the directory of a bare repository.
+    /// Adds a `.git` entry or the directory of a bare repository.
     pub(super) fn entry(&mut self, entry: &Path, trust: Trust) -> Result<(), ProtectError> {
         if self.seen.contains(entry) || lstat(entry).is_none() {
             return Ok(());
@@ -106,7 +106,7 @@ impl<'a> Search<'a> {
         };
         self.links(links);
         if let Some(pointer) = pointer {
-            self.steady(pointer, None);
+            self.protect_existing(pointer, None);
         }
         let granted = trust == Trust::PointsBack && !self.is_writable(&repo.common_dir);
         let granted = granted && matches!(repo.kind, RepoKind::Worktree | RepoKind::Pointer);
@@ -133,7 +133,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// A repository and the submodules inside its git directory.
+    /// Adds a repository and the submodules inside its git directory.
     pub(super) fn repository(&mut self, repo: Repo) -> Result<(), ProtectError> {
         let fresh = repo.git_dir == repo.entry || self.seen.insert(repo.git_dir.clone());
         if self.out.repos.contains(&repo) {
@@ -150,7 +150,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Submodules: `modules/NAME`, where a name may hold slashes and a module further modules.
+    /// Adds the submodules `modules/NAME`. A name may contain slashes, and a module may contain further
+    /// modules.
     fn modules(&mut self, git_dir: &Path) -> Result<(), ProtectError> {
         let mut budget = 512;
         let found = module_dirs(git_dir, &mut budget);
@@ -163,7 +164,7 @@ impl<'a> Search<'a> {
                 let entry = tree.join(".git");
                 if lstat(&entry).is_some_and(|meta| meta.is_file()) {
                     self.seen.insert(entry.clone());
-                    self.steady(entry, None);
+                    self.protect_existing(entry, None);
                 }
             }
             self.repository(Repo {
@@ -177,7 +178,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Looks below the roots for as long as the budget allows.
+    /// Searches below the roots within the budget.
     pub(super) fn nested(&mut self, budget: Budget) -> Result<(), ProtectError> {
         let start = std::time::Instant::now();
         let mut entries = budget.entries;
@@ -195,7 +196,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The directory below which everything down to a git directory's files is pinned.
+    /// Returns the directory below which all parents of a git directory's files are pinned.
     pub(super) fn top(&self, git_dir: &Path) -> PathBuf {
         let parent = || git_dir.parent().unwrap_or(git_dir).to_path_buf();
         self.tops.get(git_dir).cloned().unwrap_or_else(parent)
@@ -208,12 +209,12 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The git directories below `modules`.
+/// Returns the git directories below `modules`.
 pub fn module_dirs(git_dir: &Path, budget: &mut usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut todo = vec![git_dir.join("modules")];
     while let Some(dir) = todo.pop() {
-        // A link in the way is not followed: git does not make any there.
+        // Symlinks are not followed: git does not create any there.
         let Ok(entries) = Dir::open(&dir).and_then(|dir| dir.entries()) else { continue };
         for (name, kind) in entries {
             let path = dir.join(&name);
@@ -240,17 +241,17 @@ struct Repos<'a> {
 impl Guide for Repos<'_> {
     type Mark = ();
 
-    fn entry(&mut self, _: &Place<()>, name: &OsStr, _: Kind) -> Verdict<()> {
+    fn entry(&mut self, _: &Visited<()>, name: &OsStr, _: Kind) -> Verdict<()> {
         let dot_git = is_dot_git(name);
         let enter = match name.to_str() {
             _ if dot_git => Enter::Never,
-            Some(text) if HEAPS.contains(&text) => Enter::Last(()),
+            Some(text) if LARGE_DIRS.contains(&text) => Enter::Last(()),
             _ => Enter::Soon(()),
         };
         Verdict { keep: dot_git || name == "HEAD", enter }
     }
 
-    fn look(&mut self, _: &Dir, place: &Place<()>, kept: &[(OsString, Kind)]) {
+    fn visit(&mut self, _: &Dir, place: &Visited<()>, kept: &[(OsString, Kind)]) {
         let here = place.below(self.root);
         for (name, _) in kept {
             let bare = name == "HEAD" && is_git_shape(&here);

@@ -1,4 +1,4 @@
-//! Output of `git log`, `git diff-tree` and `git ls-tree`.
+//! Parsers for the output of `git log`, `git diff-tree` and `git ls-tree`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use crate::index::{Index, IndexEntry};
 
-/// Marks the fields of a commit.
+/// Separator of the fields of a commit.
 const MARK: char = '\u{2}';
 
-/// Command that lists commits with the files that each changes. Of a merge, those that differ from all
-/// parents.
+/// Command that lists commits with the files that each changes. For a merge, these are the files that differ
+/// from all parents.
 pub(crate) const LOG_COMMAND: [&str; 14] = [
     "log",
     "--stdin",

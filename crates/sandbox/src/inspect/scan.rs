@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Clock};
 
 use sandbox_linux::tree::{self, Dir, Instant, Kind, Mounts};
-use sandbox_linux::walk::{self, Budget, Enter, Guide, Place, Verdict};
+use sandbox_linux::walk::{self, Budget, Enter, Guide, Visited, Verdict};
 
 use super::judge::{self, Finding};
 use super::later::{self, Above};
@@ -17,7 +17,7 @@ use super::quarantine::Quarantine;
 use super::record::{Known, Record};
 use super::report::{Moved, Report, Restored, Why};
 use compare::find_sibling;
-use sandbox_git::protect::{HEAPS, is_dot_git, is_git_shape, pointer_path, settle};
+use sandbox_git::protect::{LARGE_DIRS, is_dot_git, is_git_shape, pointer_path, settle};
 use sandbox_policy::config::PROJECT_NAMES;
 
 /// What the walk may cost: a tree of 100,000 files is seen whole, a larger one as far as it goes.
@@ -263,7 +263,7 @@ impl<'a> News<'a> {
 impl Guide for News<'_> {
     type Mark = Above;
 
-    fn entry(&mut self, place: &Place<Above>, name: &OsStr, kind: Kind) -> Verdict<Above> {
+    fn entry(&mut self, place: &Visited<Above>, name: &OsStr, kind: Kind) -> Verdict<Above> {
         if is_dot_git(name) {
             return Verdict { keep: true, enter: Enter::Never };
         }
@@ -272,11 +272,11 @@ impl Guide for News<'_> {
             return Verdict { keep, enter: Enter::Never };
         }
         let mark = place.mark.inside(place.path.file_name(), name);
-        let heap = HEAPS.iter().any(|heap| name == *heap);
+        let heap = LARGE_DIRS.iter().any(|heap| name == *heap);
         Verdict { keep: false, enter: if heap { Enter::Last(mark) } else { Enter::Soon(mark) } }
     }
 
-    fn look(&mut self, dir: &Dir, place: &Place<Above>, kept: &[(OsString, Kind)]) {
+    fn visit(&mut self, dir: &Dir, place: &Visited<Above>, kept: &[(OsString, Kind)]) {
         let here = place.below(self.root);
         for (name, kind) in kept {
             if is_dot_git(name) {

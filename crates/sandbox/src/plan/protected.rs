@@ -28,7 +28,7 @@ pub(super) fn git(
         return Ok(GitProtection::default());
     }
     let strict = presets.has("@git-strict");
-    let budget = if known.complete { git::SHORT_LOOK } else { git::FIRST_LOOK };
+    let budget = if known.complete { git::REPEATED_SCAN } else { git::FIRST_SCAN };
     let found = git::discover(host, roots, strict, &known.repositories, budget)?;
     let name = if strict { "@git-strict" } else { "@git" };
     let with = |access: Access| move |path: &PathBuf| exact(path, access, Origin::Preset(name));
