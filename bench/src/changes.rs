@@ -1,5 +1,5 @@
-//! `bench changes`: what looking at a session's changes costs over a small and over a large base. It should cost by what
-//! changed, so the two should take as long.
+//! `bench changes`: time of `diff` and `snapshot` in a session with a small and with a large base. It should depend on
+//! the number of changes only, so both should take equally long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use testkit::World;
 use crate::BenchError;
 use crate::rounds::{Order, SEED, Times};
 
-/// Files of the two bases.
+/// Number of files in the two bases.
 const BASES: [usize; 2] = [1_000, 50_000];
-/// A hundred changes, spread over the directories.
+/// Script that makes 100 changes, spread over the directories.
 const SCRIPT: &str = "for i in $(seq 0 59); do echo more >> d$i/f0; done
     for i in $(seq 60 69); do rm d$i/f0; done
     for i in $(seq 0 29); do echo new > d$i/new; done";
@@ -24,15 +24,15 @@ const COMMANDS: [&[&str]; 3] = [
     &["snapshot", "-s", "s"],
 ];
 
-/// A session over one base.
+/// Session with one base.
 struct Subject {
     engine: &'static str,
     world: World,
-    /// By command.
+    /// Times by command.
     times: [Vec<std::time::Duration>; COMMANDS.len()],
 }
 
-/// Measures everything and prints it.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     let mut subjects = Vec::new();
     for engine in ENGINES {
@@ -55,15 +55,15 @@ fn subject(engine: &'static str, files: usize) -> Result<Subject, BenchError> {
     let host = Host::read();
     let binary = host.var("AGENT_SANDBOX_BIN").map(PathBuf::from);
     let binary = binary.filter(|path| path.is_file()).ok_or(BenchError::NoBinary)?;
-    let place = host.var("BENCH_DIR").map_or("/var/tmp".into(), PathBuf::from);
-    let world = World::below(&place, binary.canonicalize()?);
+    let dir = host.var("BENCH_DIR").map_or("/var/tmp".into(), PathBuf::from);
+    let world = World::below(&dir, binary.canonicalize()?);
     fill(&world.path("project"), files)?;
     let cow = format!("--cow={engine}");
     world.run([cow.as_str(), "--session", "s", "sh", "-ec", SCRIPT]).succeeds();
     Ok(Subject { engine, world, times: Default::default() })
 }
 
-/// A hundred directories with as many files in each.
+/// Creates 100 directories with equally many files.
 fn fill(dir: &Path, files: usize) -> Result<(), BenchError> {
     for number in 0..files {
         let below = dir.join(format!("d{}", number % 100));

@@ -1,8 +1,8 @@
-//! `bench cow`: what a copy-on-write tree costs, as ratios to a plain directory.
+//! `bench cow`: speed of copy-on-write trees, as ratios to a plain directory.
 
 mod inside;
-mod ground;
-mod place;
+mod fixture;
+mod candidate;
 mod task;
 mod stored;
 mod table;
@@ -11,58 +11,58 @@ pub(crate) use inside::{INSIDE, inside};
 
 use crate::BenchError;
 use crate::rounds::{Order, SEED};
-use ground::{Ground, Size};
-use place::Place;
+use candidate::Candidate;
+use fixture::{Fixture, Size};
 use table::Results;
 use task::TASKS;
 
-/// Measures everything and prints it.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize, quick: bool) -> Result<(), BenchError> {
-    let ground = Ground::new(if quick { Size::QUICK } else { Size::FULL })?;
-    let places = place::available(&ground);
-    let mut results = Results::new(&places);
+    let fixture = Fixture::new(if quick { Size::QUICK } else { Size::FULL })?;
+    let candidates = candidate::available(&fixture);
+    let mut results = Results::new(&candidates);
     let mut order = Order::new();
     println!(
         "{} files, {} MiB; {rounds} rounds in random order, seed {SEED:#x}\n",
-        ground.size.files, ground.size.large
+        fixture.size.files, fixture.size.large
     );
     for round in 0..rounds {
-        for index in order.shuffled(places.len()) {
-            one(&ground, &places[index], round, &mut results, index)?;
+        for index in order.shuffled(candidates.len()) {
+            run_tasks(&fixture, &candidates[index], round, &mut results, index)?;
         }
     }
-    for (index, place) in places.iter().enumerate() {
-        stored::measure(&ground, place, &mut results, index)?;
+    for (index, candidate) in candidates.iter().enumerate() {
+        stored::measure(&fixture, candidate, &mut results, index)?;
     }
     results.print();
     Ok(())
 }
 
-/// Every task in a fresh tree of one place.
-fn one(
-    ground: &Ground,
-    place: &Place,
+/// Runs all tasks in a fresh tree of one candidate.
+fn run_tasks(
+    fixture: &Fixture,
+    candidate: &Candidate,
     round: usize,
     results: &mut Results,
     index: usize,
 ) -> Result<(), BenchError> {
-    let mut tree = place.tree(ground, &format!("{}-{round}", place.short));
+    let mut tree = candidate.tree(fixture, &format!("{}-{round}", candidate.short));
     for (number, task) in TASKS.iter().enumerate() {
-        if task.forgotten {
-            place::drop_caches();
+        if task.drop_caches {
+            candidate::drop_caches();
         }
         if task.cold {
             tree.remount();
         }
-        if task.compiles && place.user.is_some() {
+        if task.compiles && candidate.user.is_some() {
             continue;
         }
-        let time = place.time(&tree, &(task.words)(ground))?;
+        let time = candidate.time(&tree, &(task.words)(fixture))?;
         results.time(index, number, time);
     }
-    results.memory(index, place::peak(&tree));
+    results.memory(index, candidate::peak(&tree));
     let before = std::time::Instant::now();
     tree.unmount();
     results.unmount(index, before.elapsed());
-    Ground::sweep(tree)
+    Fixture::remove(tree)
 }

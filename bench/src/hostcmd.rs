@@ -1,4 +1,4 @@
-//! `bench hostcmd`: one round trip to the host and back, against `ssh localhost true` over a connection that is open.
+//! `bench hostcmd`: time of a host command, compared with `ssh localhost true` over an open connection.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use testkit::World;
 use crate::BenchError;
 use crate::rounds::{Order, SEED, Times};
 
-/// How long a server may take to listen.
+/// Time for the servers to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Measures and prints.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
-    let stage = Stage::start()?;
+    let servers = Servers::start()?;
     let names = ["ssh localhost true", "forced command", "Unix socket"];
     let mut runs = [const { Vec::new() }; 3];
     let mut order = Order::new();
@@ -26,9 +26,9 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
         for index in order.shuffled(names.len()) {
             let before = Instant::now();
             match index {
-                0 => stage.ssh("plain")?,
-                1 => stage.ssh("key")?,
-                _ => stage.ask()?,
+                0 => servers.ssh("plain")?,
+                1 => servers.ssh("key")?,
+                _ => servers.ask()?,
             }
             if round > 0 {
                 runs[index].push(before.elapsed());
@@ -36,7 +36,9 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
         }
     }
     let times = runs.map(Times::of);
-    println!("{rounds} interleaved rounds, seed {SEED:#x}; both SSH connections are open before\n");
+    println!(
+        "{rounds} interleaved rounds, seed {SEED:#x}; both SSH connections are opened before\n"
+    );
     println!("{:<20} {:>9} {:>9} {:>7}", "", "min ms", "median", "ratio");
     for (name, time) in names.iter().zip(&times) {
         let ratio = time.min() / times[0].min();
@@ -45,14 +47,14 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A broker and an sshd; both end with the measurement.
-struct Stage {
+/// A broker and an sshd. Dropping it kills both.
+struct Servers {
     world: World,
     port: u16,
     servers: Vec<Child>,
 }
 
-impl Drop for Stage {
+impl Drop for Servers {
     fn drop(&mut self) {
         for server in &mut self.servers {
             let _ = server.kill();
@@ -61,19 +63,19 @@ impl Drop for Stage {
     }
 }
 
-impl Stage {
+impl Servers {
     fn start() -> Result<Self, BenchError> {
         let world = World::unseen().dir("state").dir("work");
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         drop(listener);
-        let mut stage = Self { world, port, servers: Vec::new() };
-        stage.write()?;
-        stage.serve()?;
+        let mut servers = Self { world, port, servers: Vec::new() };
+        servers.write()?;
+        servers.serve()?;
         Self::wait_for(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
-        let socket = stage.world.path("socket");
+        let socket = servers.world.path("socket");
         Self::wait_for(|| UnixStream::connect(&socket).is_ok())?;
-        Ok(stage)
+        Ok(servers)
     }
 
     fn write(&self) -> Result<(), BenchError> {
@@ -139,14 +141,16 @@ impl Stage {
         let deadline = Instant::now() + PATIENCE;
         while !ready() {
             if Instant::now() > deadline {
-                return Err(io::Error::other("sshd or the broker does not listen").into());
+                return Err(
+                    io::Error::other("timed out: sshd or the broker does not listen").into()
+                );
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
 
-    /// The first call with a key opens its connection, and leaves it open.
+    /// Runs `true` over SSH. The first call with a key opens a persistent connection.
     fn ssh(&self, key: &str) -> Result<(), BenchError> {
         let path = |name: &str| self.world.path(name).display().to_string();
         let options = [
@@ -173,7 +177,7 @@ impl Stage {
                 return Ok(());
             }
         }
-        Err(BenchError::Fails("true".into(), "by the socket".into()))
+        Err(BenchError::Fails("true".into(), "no exit frame with status 0 on the socket".into()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `bench init`: what the first process of a container costs, against the small ones that do less.
+//! `bench init`: cost of PID 1 in a container, compared with smaller programs that do less.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,13 +22,13 @@ const INIT: &str = "ours, init, second start";
 const ALONE: &str = "container, its program alone";
 const WITH: &str = "container, our entrypoint";
 
-/// Measures everything and prints it.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     let host = Host::read();
     let folder = host.var("AGENT_SANDBOX_STATIC").map(PathBuf::from).ok_or(BenchError::NoBinary)?;
     let binary = folder.join("agent-sandbox-init").canonicalize()?;
-    let room = Room::new(&binary)?;
-    let subjects = subjects(&room);
+    let namespace = Namespace::new(&binary)?;
+    let subjects = subjects(&namespace);
     subjects.iter().try_for_each(Subject::works)?;
     println!(
         "start and end of `true` in one namespace; {rounds} interleaved rounds, seed {SEED:#x}\n"
@@ -40,26 +40,26 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     println!();
     target("entrypoint more than setpriv, ms", minimum(ENTRYPOINT) - setpriv, 2.0);
     target("init more than setpriv, ms", minimum(INIT) - setpriv, 10.0);
-    println!("{:44} {:8.2}", "setpriv more than nothing, ms", setpriv - bare);
+    println!("{:44} {:8.2}", "setpriv more than bare exec, ms", setpriv - bare);
     #[allow(clippy::cast_precision_loss, reason = "a size in megabytes")]
     let size = fs::metadata(&binary)?.len() as f64 / 1e6;
     target("size of the binary, MB", size, 1.5);
-    target("resident memory of a waiting init, MB", room.waiting()?, 1.5);
+    target("resident memory of a waiting init, MB", namespace.init_memory()?, 1.5);
     containers(&binary, rounds)
 }
 
-fn subjects(room: &Room) -> Vec<Subject> {
+fn subjects(namespace: &Namespace) -> Vec<Subject> {
     let setpriv = "setpriv --reuid=1000 --regid=1000 --clear-groups --bounding-set=-all --inh-caps=-all \
         --ambient-caps=-all --no-new-privs true";
     vec![
-        room.subject(BARE, "true"),
-        room.subject(SETPRIV, setpriv),
-        room.subject(ENTRYPOINT, "/opt/entrypoint true"),
-        room.subject(INIT, "/opt/init true"),
-        room.subject("tini", "tini -s -- true"),
-        room.subject("tini, then setpriv", &format!("tini -s -- {setpriv}")),
-        room.subject("dumb-init", "dumb-init true"),
-        room.subject("dumb-init, then setpriv", &format!("dumb-init {setpriv}")),
+        namespace.subject(BARE, "true"),
+        namespace.subject(SETPRIV, setpriv),
+        namespace.subject(ENTRYPOINT, "/opt/entrypoint true"),
+        namespace.subject(INIT, "/opt/init true"),
+        namespace.subject("tini", "tini -s -- true"),
+        namespace.subject("tini, then setpriv", &format!("tini -s -- {setpriv}")),
+        namespace.subject("dumb-init", "dumb-init true"),
+        namespace.subject("dumb-init, then setpriv", &format!("dumb-init {setpriv}")),
     ]
 }
 
@@ -80,7 +80,7 @@ fn target(what: &str, found: f64, most: f64) {
     println!("{what:44} {found:8.2}   at most {most}: {verdict}");
 }
 
-/// `docker run` with and without the entrypoint, everything else the same.
+/// Compares `docker run` with and without the entrypoint.
 fn containers(binary: &Path, rounds: usize) -> Result<(), BenchError> {
     let docker = Docker::new();
     let image = docker.busybox();
@@ -101,14 +101,14 @@ fn containers(binary: &Path, rounds: usize) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A mount and PID namespace with a root of its own, held by a process that waits.
-struct Room {
+/// Mount and PID namespace with a separate root, kept alive by a sleeping process.
+struct Namespace {
     holder: Child,
     pid: String,
     _world: World,
 }
 
-impl Room {
+impl Namespace {
     fn new(binary: &Path) -> Result<Self, BenchError> {
         for tool in ["unshare", "nsenter", "setpriv", "tini", "dumb-init"] {
             need(tool);
@@ -143,7 +143,7 @@ impl Room {
         Ok(Self { holder, pid, _world: world })
     }
 
-    /// A command line in there, as root. Words are between blanks.
+    /// Returns a command line inside, as root. `line` is split at blanks.
     fn subject(&self, name: &str, line: &str) -> Subject {
         let variables = [
             ("PATH", "/usr/sbin:/usr/bin"),
@@ -160,22 +160,22 @@ impl Room {
         Subject::new(name, Path::new("/"), &env).words(enter).words(line.split_whitespace())
     }
 
-    /// Megabytes of an init whose agent sleeps.
-    fn waiting(&self) -> Result<f64, BenchError> {
+    /// Returns the resident memory in MB of an init whose agent sleeps.
+    fn init_memory(&self) -> Result<f64, BenchError> {
         let mut child = self.subject("waiting", "/opt/init sleep 1000").ready()?.command.spawn()?;
         let mut found = None;
         for _ in 0..500 {
             sleep(Duration::from_millis(20));
-            found = family(child.id())
+            found = children(child.id())
                 .into_iter()
-                .find(|pid| !family(*pid).is_empty() && name(*pid) == "init");
-            if found.is_some_and(|init| family(init).iter().any(|pid| name(*pid) == "sleep")) {
+                .find(|pid| !children(*pid).is_empty() && name(*pid) == "init");
+            if found.is_some_and(|init| children(init).iter().any(|pid| name(*pid) == "sleep")) {
                 break;
             }
         }
         sleep(Duration::from_millis(200));
-        let init =
-            found.ok_or_else(|| BenchError::Fails("init".into(), "its agent never ran".into()))?;
+        let init = found
+            .ok_or_else(|| BenchError::Fails("init".into(), "its agent did not start".into()))?;
         let status = fs::read_to_string(format!("/proc/{init}/status"))?;
         Command::new("kill").arg(init.to_string()).status()?;
         child.wait()?;
@@ -185,7 +185,7 @@ impl Room {
     }
 }
 
-fn family(pid: u32) -> Vec<u32> {
+fn children(pid: u32) -> Vec<u32> {
     let children =
         fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
@@ -195,9 +195,9 @@ fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-impl Drop for Room {
+impl Drop for Namespace {
     fn drop(&mut self) {
-        // The namespace ends with its first process, which its parent takes along.
+        // `--kill-child` kills PID 1 of the namespace with its parent, which ends the namespace.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }

@@ -1,12 +1,12 @@
-//! What the sandbox costs: `bench NAME`, started by `./dev bench NAME`.
+//! Benchmarks of the sandbox: `bench NAME`, started by `./dev bench NAME`.
 //!
-//! Other work on the machine makes every measurement longer and none shorter. So subjects take
-//! turns within each round, in a new order each time, and the minimum is what is compared.
-#![allow(clippy::print_stdout, reason = "a table on standard output is what this program is for")]
+//! Other load on the machine can only increase a measured time. So all subjects run once in each round, in random
+//! order, and their minima are compared.
+#![allow(clippy::print_stdout, reason = "prints its results on standard output")]
 
 mod rounds;
 mod sessions;
-mod stage;
+mod fixture;
 mod subject;
 mod peers;
 mod own_part;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-/// Why there is no result.
+/// Failure of a benchmark.
 #[derive(Debug, Error)]
 enum BenchError {
     #[error(
@@ -32,12 +32,12 @@ enum BenchError {
     )]
     Usage,
     #[error(
-        "`AGENT_SANDBOX_BIN` does not name the binary to measure; start with: ./dev bench startup"
+        "`AGENT_SANDBOX_BIN` or `AGENT_SANDBOX_STATIC` is not set to the binary to measure; run `./dev bench NAME`"
     )]
     NoBinary,
     #[error("cannot start `{0}`")]
     Start(String, #[source] io::Error),
-    #[error("`{0}` fails, so its time says nothing: {1}")]
+    #[error("cannot measure `{0}`: {1}")]
     Fails(String, String),
     #[error("cannot read `{0}`")]
     Read(String, #[source] io::Error),

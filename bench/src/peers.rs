@@ -1,14 +1,13 @@
-//! Other sandboxes, where they are installed: on the search path, or in the folders that
-//! `BENCH_PEERS` names, separated by colons.
+//! Other sandboxes, if they are in `PATH` or in the directories in `BENCH_PEERS`, separated by colons.
 
 use std::path::PathBuf;
 
 use sandbox_policy::Host;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::subject::Subject;
 
-/// Name, program, and what stands before the command.
+/// Name, program, and arguments before the command.
 const PEERS: [(&str, &str, &[&str]); 6] = [
     ("nono wrap", "nono", &["wrap", "--silent", "--allow-cwd", "--"]),
     ("nono run", "nono", &["run", "--silent", "--allow-cwd", "--"]),
@@ -18,12 +17,12 @@ const PEERS: [(&str, &str, &[&str]); 6] = [
     ("srt", "srt", &[]),
 ];
 
-/// The peers that are here, each up to its command.
-pub(crate) fn found(stage: &Stage) -> Vec<Subject> {
+/// Returns the installed peers, without a command.
+pub(crate) fn found(fixture: &Fixture) -> Vec<Subject> {
     let dirs = dirs();
     let find = |program: &str| dirs.iter().map(|dir| dir.join(program)).find(|path| path.is_file());
     let subject = |(name, program, words): &(&str, &str, &[&str])| {
-        Some(stage.subject(name).words([find(program)?]).words(*words))
+        Some(fixture.subject(name).words([find(program)?]).words(*words))
     };
     PEERS.iter().filter_map(subject).collect()
 }

@@ -1,4 +1,4 @@
-//! `bench proxy`: what the credential proxy costs beside no proxy at all, and beside nginx.
+//! `bench proxy`: cost of the credential proxy, compared with a direct connection and with nginx.
 
 mod upstream;
 mod subject;
@@ -12,14 +12,14 @@ use load::{Counted, Figures};
 use subject::Subject;
 use upstream::Upstream;
 
-/// How long each subject is under load in each round.
+/// Duration of the load on each subject in a round.
 const SPAN: Duration = Duration::from_millis(1500);
-/// Connections at a time.
+/// Numbers of concurrent connections.
 const LEVELS: [usize; 3] = [1, 16, 64];
-/// Streams that are held open for the look at memory.
+/// Number of open streams for the memory measurement.
 const HELD: usize = 1000;
 
-/// Measures everything and prints it.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     load::raise_descriptors();
     let upstream = Upstream::start()?;
@@ -39,7 +39,7 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Each subject in each round, in a new order each time; the best round is kept.
+/// Measures all subjects in each round, in random order. Returns the best round of each.
 fn measure(
     subjects: &[Subject],
     rounds: usize,
@@ -140,7 +140,7 @@ fn verdict(what: &str, value: f64, limit: f64, unit: &str) {
     println!("{what:44} {value:6.2} {unit:2} (at most {limit}) {held}");
 }
 
-/// What a count of requests took.
+/// Returns the figures for a number of requests.
 pub(crate) fn figures(mut counted: Counted, seconds: f64, cpu: f64, opened: usize) -> Figures {
     counted.times.sort_unstable();
     let at = |part: usize| {

@@ -1,22 +1,22 @@
-//! Interleaved rounds: everybody runs once per round, in a new order each time.
+//! Interleaved rounds: all subjects run once in each round, in random order.
 
 use std::time::{Duration, Instant};
 
 use crate::BenchError;
 use crate::subject::Subject;
 
-/// What one subject's runs took.
+/// Sorted run times of one subject.
 #[derive(Debug)]
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    /// From runs in any order; there is at least one.
+    /// Sorts run times. There must be at least one.
     pub(crate) fn of(mut runs: Vec<Duration>) -> Self {
         runs.sort_unstable();
         Self(runs)
     }
 
-    /// What it takes when nothing interferes.
+    /// Returns the minimum, the time with the least interference.
     pub(crate) fn min(&self) -> f64 {
         self.0.first().map_or(f64::NAN, |time| milliseconds(*time))
     }
@@ -30,10 +30,10 @@ pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// A fixed seed: two runs of the same build use the same orders.
+/// Fixed seed, so that two runs of a build use the same orders.
 pub(crate) const SEED: u64 = 0x5eed_0b01_7ab1_e501;
 
-/// Orders that look random: xorshift64 and Fisher-Yates.
+/// Generator of pseudo-random orders: xorshift64 and Fisher-Yates.
 pub(crate) struct Order(u64);
 
 impl Order {
@@ -48,7 +48,7 @@ impl Order {
         usize::try_from(self.0 % end as u64).unwrap_or(0)
     }
 
-    /// The numbers below `count`, shuffled.
+    /// Returns the numbers below `count`, shuffled.
     pub(crate) fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -58,7 +58,7 @@ impl Order {
     }
 }
 
-/// Runs every subject once per round. The first round warms caches up and is not counted.
+/// Runs all subjects once in each round. The first round warms up caches and does not count.
 pub(crate) fn run(subjects: &[Subject], rounds: usize) -> Result<Vec<Times>, BenchError> {
     let mut order = Order::new();
     let mut runs = vec![Vec::with_capacity(rounds); subjects.len()];
@@ -73,7 +73,7 @@ pub(crate) fn run(subjects: &[Subject], rounds: usize) -> Result<Vec<Times>, Ben
     Ok(runs.into_iter().map(Times::of).collect())
 }
 
-/// From before the start to after the end. What has to be prepared for it is prepared before.
+/// Returns the time from start to exit. Preparation is not included.
 fn time(subject: &Subject) -> Result<Duration, BenchError> {
     let mut ready = subject.ready()?;
     let before = Instant::now();

@@ -1,4 +1,4 @@
-//! `bench sessions`: what a session costs, against the same thing by hand.
+//! `bench sessions`: time of session commands, compared with the equivalent `docker` and `bwrap` commands.
 
 mod api;
 
@@ -15,14 +15,14 @@ use crate::BenchError;
 use crate::rounds::{Order, SEED, Times};
 use crate::subject::Subject;
 
-/// Something that is measured, and what clears up after it, which is not.
+/// Measured command, and an unmeasured cleanup command.
 struct Pair {
     measured: Subject,
     after: Option<Subject>,
 }
 
-/// What every measurement needs.
-struct Ground {
+/// Fixture of all measurements.
+struct Fixture {
     host: Host,
     world: World,
     binary: PathBuf,
@@ -30,17 +30,17 @@ struct Ground {
     rounds: usize,
 }
 
-/// Measures everything and prints it.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
-    let ground = Ground::new(rounds)?;
+    let fixture = Fixture::new(rounds)?;
     println!("{rounds} interleaved rounds, seed {SEED:#x}; minima in milliseconds\n");
-    ground.containers()?;
-    ground.entering()?;
-    ground.local()?;
-    api::run(&ground)
+    fixture.containers()?;
+    fixture.exec()?;
+    fixture.local()?;
+    api::run(&fixture)
 }
 
-impl Ground {
+impl Fixture {
     fn new(rounds: usize) -> Result<Self, BenchError> {
         let host = Host::read();
         let folder = host.var("AGENT_SANDBOX_STATIC").map(PathBuf::from);
@@ -53,69 +53,69 @@ impl Ground {
         Ok(Self { host, world, binary, image, rounds })
     }
 
-    /// A command line in one of the two projects.
-    fn of(&self, dir: &str, name: &str) -> Subject {
+    /// Returns an empty command line in one of the two projects.
+    fn subject(&self, dir: &str, name: &str) -> Subject {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.clone();
         env.insert("HOME".into(), self.world.path("home").into());
         env.insert("AGENT_SANDBOX_TRUST".into(), "1".into());
         Subject::new(name, &self.world.path(dir), &env)
     }
 
-    /// One of our own commands.
+    /// Returns an `agent-sandbox` command.
     fn ours<const N: usize>(&self, dir: &str, words: [&str; N]) -> Subject {
-        self.of(dir, words[0]).words([self.binary.as_os_str()]).words(words)
+        self.subject(dir, words[0]).words([self.binary.as_os_str()]).words(words)
     }
 
-    /// A container by hand, with these flags.
-    fn by_hand(&self, flags: &[&str]) -> Subject {
+    /// Returns a `docker run` command with these flags.
+    fn docker_run(&self, flags: &[&str]) -> Subject {
         let run = ["docker", "run", "--detach", "--name", "as-bench", "--network", "none"];
-        let run = self.of("project", "docker run").words(run).words(flags);
+        let run = self.subject("project", "docker run").words(run).words(flags);
         run.words([self.image, "sleep", "1000"])
     }
 
-    fn gone(&self) -> Subject {
-        self.of("project", "docker rm").words(["docker", "rm", "--force", "as-bench"])
+    fn docker_rm(&self) -> Subject {
+        self.subject("project", "docker rm").words(["docker", "rm", "--force", "as-bench"])
     }
 
-    /// `up` against `docker run` of the same image.
+    /// Compares `up` with `docker run` of the same image.
     fn containers(&self) -> Result<(), BenchError> {
         let mount = format!("{}:/workspace", self.world.path("project").display());
         let flags = ["--read-only", "--cap-drop", "ALL", "--volume", &mount];
         let pairs = [
-            Pair { measured: self.by_hand(&flags), after: Some(self.gone()) },
+            Pair { measured: self.docker_run(&flags), after: Some(self.docker_rm()) },
             Pair {
                 measured: self.ours("project", ["up", "--name", "bench"]),
                 after: Some(self.ours("project", ["down", "bench"])),
             },
         ];
-        compare("up, against `docker run`", &measure(&pairs, self.rounds)?, 1.15);
+        compare("up / `docker run`", &measure(&pairs, self.rounds)?, 1.15);
         Ok(())
     }
 
-    /// `exec` against `docker exec`, in containers that stay.
-    fn entering(&self) -> Result<(), BenchError> {
-        self.by_hand(&[]).works()?;
+    /// Compares `exec` with `docker exec`, in running containers.
+    fn exec(&self) -> Result<(), BenchError> {
+        self.docker_run(&[]).works()?;
         self.ours("project", ["up", "--name", "bench"]).works()?;
         let enter = ["docker", "exec", "--user", "1000", "as-bench", "true"];
         let pairs = [
-            Pair { measured: self.of("project", "docker exec").words(enter), after: None },
+            Pair { measured: self.subject("project", "docker exec").words(enter), after: None },
             Pair { measured: self.ours("project", ["exec", "-s", "bench", "true"]), after: None },
         ];
         let times = measure(&pairs, self.rounds);
-        self.gone().works()?;
+        self.docker_rm().works()?;
         self.ours("project", ["rm", "bench"]).works()?;
-        compare("exec, against `docker exec`", &times?, 1.1);
+        compare("exec / `docker exec`", &times?, 1.1);
         Ok(())
     }
 
-    /// `up` on the local backend against bubblewrap itself.
+    /// Compares `up` on the local backend with bubblewrap.
     fn local(&self) -> Result<(), BenchError> {
         let bwrap = need("bwrap");
         let bare =
             ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "true"];
         let pairs = [
             Pair {
-                measured: self.of("local", "bwrap").words([bwrap.as_os_str()]).words(bare),
+                measured: self.subject("local", "bwrap").words([bwrap.as_os_str()]).words(bare),
                 after: None,
             },
             Pair {
@@ -135,7 +135,7 @@ impl Ground {
     }
 }
 
-/// Each once per round, in a new order each time; the first round is not counted.
+/// Runs all pairs once in each round, in random order. The first round does not count.
 fn measure(pairs: &[Pair], rounds: usize) -> Result<Vec<Times>, BenchError> {
     let mut order = Order::new();
     let mut runs: Vec<Vec<Duration>> = vec![Vec::new(); pairs.len()];

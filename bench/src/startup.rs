@@ -1,11 +1,11 @@
-//! `bench startup`: what it costs to begin, and to wait.
+//! `bench startup`: start-up time and memory of a sandbox.
 
 use crate::BenchError;
+use crate::fixture::Fixture;
 use crate::memory;
 use crate::own_part;
 use crate::peers;
 use crate::rounds::{self, SEED, Times};
-use crate::stage::Stage;
 use crate::subject::Subject;
 use crate::wrapped;
 
@@ -17,13 +17,13 @@ const PLAIN: &str = "ours, mounts by bwrap";
 const SAME_100: &str = "bwrap, our arguments, 100 rules";
 const OURS_100: &str = "ours, 100 rules";
 
-/// Measures everything and prints it.
+/// Runs the benchmark and prints the results.
 pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
-    let stage = Stage::new()?;
-    let mut subjects = subjects(&stage)?;
-    // The first run of a tree looks for repositories; the ones after it know them.
+    let fixture = Fixture::new()?;
+    let mut subjects = subjects(&fixture)?;
+    // The first run searches the tree for repositories. Later runs use the result.
     subjects.iter().try_for_each(Subject::works)?;
-    let mut peers = peers::found(&stage);
+    let mut peers = peers::found(&fixture);
     peers.retain(|peer| match peer.clone().words(["true"]).works() {
         Ok(()) => true,
         Err(error) => {
@@ -35,31 +35,31 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
     println!("start and end of `true`; {rounds} interleaved rounds, seed {SEED:#x}\n");
     let times = rounds::run(&subjects, rounds)?;
     print_times(&subjects, &times);
-    print_own_part(&stage, rounds)?;
-    print_memory(&stage, &peers)?;
-    print_wrapped(&stage, rounds)?;
+    print_own_part(&fixture, rounds)?;
+    print_memory(&fixture, &peers)?;
+    print_wrapped(&fixture, rounds)?;
     print_targets(&subjects, &times);
     Ok(())
 }
 
-fn subjects(stage: &Stage) -> Result<Vec<Subject>, BenchError> {
-    let ours = |name, rules| stage.ours(name).words(stage.with_rules(rules)).words(["true"]);
+fn subjects(fixture: &Fixture) -> Result<Vec<Subject>, BenchError> {
+    let ours = |name, rules| fixture.ours(name).words(fixture.with_rules(rules)).words(["true"]);
     Ok(vec![
-        stage.subject(BARE).words(["true"]),
-        six_binds(stage)?.words(["true"]),
-        stage.bwrap_like_ours(SAME, 0)?,
-        stage.ours(OURS).words(["true"]),
-        stage.ours(PLAIN).words(["true"]).env("AGENT_SANDBOX_MOUNTS", "bwrap"),
+        fixture.subject(BARE).words(["true"]),
+        six_binds(fixture)?.words(["true"]),
+        fixture.bwrap_like_ours(SAME, 0)?,
+        fixture.ours(OURS).words(["true"]),
+        fixture.ours(PLAIN).words(["true"]).env("AGENT_SANDBOX_MOUNTS", "bwrap"),
         ours("ours, 10 rules", 10),
         ours(OURS_100, 100),
         ours("ours, 500 rules", 500),
-        stage.bwrap_like_ours(SAME_100, 100)?,
+        fixture.bwrap_like_ours(SAME_100, 100)?,
     ])
 }
 
-/// What somebody who writes the line by hand would bind.
-fn six_binds(stage: &Stage) -> Result<Subject, BenchError> {
-    let mut six = stage.subject(SIX).words([stage.bwrap()?]);
+/// Returns a bubblewrap command with the binds of a typical handwritten one.
+fn six_binds(fixture: &Fixture) -> Result<Subject, BenchError> {
+    let mut six = fixture.subject(SIX).words([fixture.bwrap()?]);
     six = six.words(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
     for (flag, path) in [
         ("--ro-bind", "home"),
@@ -68,7 +68,7 @@ fn six_binds(stage: &Stage) -> Result<Subject, BenchError> {
         ("--ro-bind", "home/project/.git/hooks"),
         ("--ro-bind", "home/project/.git/config"),
     ] {
-        six = six.words([flag]).words([stage.path(path), stage.path(path)]);
+        six = six.words([flag]).words([fixture.path(path), fixture.path(path)]);
     }
     Ok(six.words(["--unshare-all", "--share-net", "--die-with-parent"]))
 }
@@ -87,10 +87,10 @@ fn print_times(subjects: &[Subject], times: &[Times]) {
     }
 }
 
-fn print_own_part(stage: &Stage, rounds: usize) -> Result<(), BenchError> {
+fn print_own_part(fixture: &Fixture, rounds: usize) -> Result<(), BenchError> {
     println!("\nfrom request to plan, in process\n");
     println!("{:36} {:>8} {:>9} {:>12}", "", "min ms", "median ms", "µs per rule");
-    let measured = own_part::measure(stage, rounds)?;
+    let measured = own_part::measure(fixture, rounds)?;
     let none = measured.first().map_or(f64::NAN, |(_, times)| times.min());
     for (rules, times) in &measured {
         let (min, median) = (times.min(), times.median());
@@ -102,34 +102,34 @@ fn print_own_part(stage: &Stage, rounds: usize) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn print_wrapped(stage: &Stage, rounds: usize) -> Result<(), BenchError> {
-    let (wrapped, bare) = wrapped::measure(stage, rounds)?;
+fn print_wrapped(fixture: &Fixture, rounds: usize) -> Result<(), BenchError> {
+    let (wrapped, bare) = wrapped::measure(fixture, rounds)?;
     println!("\n`git --version` inside: wrapped {wrapped:.2} ms, bare {bare:.2} ms");
     verdict("wrapped git, more than bare", wrapped - bare, 3.0, "ms");
     Ok(())
 }
 
-fn print_memory(stage: &Stage, peers: &[Subject]) -> Result<(), BenchError> {
-    println!("\nbeside a sleeping command\n");
+fn print_memory(fixture: &Fixture, peers: &[Subject]) -> Result<(), BenchError> {
+    println!("\nhelper processes of a sleeping command\n");
     println!("{:36} {:>8} {:>8}  processes", "", "RSS MB", "PSS MB");
-    let own = stage.ours(OURS);
+    let own = fixture.ours(OURS);
     let mut ours = f64::NAN;
-    for subject in [&six_binds(stage)?, &own].into_iter().chain(peers) {
-        let beside = match memory::measure(&subject.clone().words(memory::COMMAND)) {
+    for subject in [&six_binds(fixture)?, &own].into_iter().chain(peers) {
+        let helpers = match memory::measure(&subject.clone().words(memory::COMMAND)) {
             Err(error @ BenchError::Read(..)) => {
                 println!("{:36} {error}", subject.name);
                 continue;
             }
             measured => measured?,
         };
-        let (rss, pss) = (beside.rss / 1024.0, beside.pss / 1024.0);
-        println!("{:36} {rss:8.1} {pss:8.1}  {}", subject.name, beside.names.join(" "));
+        let (rss, pss) = (helpers.rss / 1024.0, helpers.pss / 1024.0);
+        println!("{:36} {rss:8.1} {pss:8.1}  {}", subject.name, helpers.names.join(" "));
         if subject.name == own.name {
             ours = rss;
         }
     }
     println!();
-    verdict("memory beside the command", ours, 6.0, "MB");
+    verdict("memory of helper processes", ours, 6.0, "MB");
     Ok(())
 }
 

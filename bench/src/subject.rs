@@ -1,4 +1,4 @@
-//! Something whose start is measured: a command line, ready to run again and again.
+//! Subject of a measurement: a command line that can run repeatedly.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use sandbox_linux::fd;
 
 use crate::BenchError;
 
-/// A command line with a name.
+/// Command line with a name.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) name: String,
@@ -20,10 +20,10 @@ pub(crate) struct Subject {
     cwd: PathBuf,
 }
 
-/// A command whose descriptors are open.
+/// Command with open descriptors.
 pub(crate) struct Ready {
     pub(crate) command: Command,
-    /// They must outlive the command's start.
+    /// Descriptors that must stay open until the command has started.
     _data: Vec<OwnedFd>,
 }
 
@@ -33,14 +33,14 @@ impl Subject {
         Self { name, words: Arguments::default(), env: env.clone(), cwd: cwd.to_path_buf() }
     }
 
-    /// Adds words to the line.
+    /// Adds words.
     pub(crate) fn words<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         let words = words.into_iter().map(|word| Word::Text(word.as_ref().to_owned()));
         self.words.words.extend(words);
         self
     }
 
-    /// Adds what a plan asks of bubblewrap.
+    /// Adds the bubblewrap arguments of a plan.
     pub(crate) fn arguments(mut self, arguments: Arguments) -> Self {
         self.words.words.extend(arguments.words);
         self.words.data = arguments.data;
@@ -52,8 +52,8 @@ impl Subject {
         self
     }
 
-    /// The command, with files in memory behind the words that stand for descriptors: whoever
-    /// reads one leaves it at its end, so each run gets its own.
+    /// Returns the command, with a new memory file for each word that is a descriptor. Reading a file moves its offset,
+    /// so each run needs new ones.
     pub(crate) fn ready(&self) -> Result<Ready, BenchError> {
         let mut data = Vec::new();
         for content in &self.words.data {
@@ -71,7 +71,7 @@ impl Subject {
         Ok(Ready { command, _data: data })
     }
 
-    /// Runs once and says why it cannot be measured, if it cannot.
+    /// Runs the command once. Fails with its error output.
     pub(crate) fn works(&self) -> Result<(), BenchError> {
         let started = |error| BenchError::Start(self.name.clone(), error);
         let output = self.ready()?.command.stderr(Stdio::piped()).output().map_err(started)?;

@@ -1,24 +1,23 @@
-//! What a ruled command costs: `git --version` through the launcher and without it, in turns,
-//! inside one sandbox.
+//! Cost of a command with rules: `git --version` with and without the launcher, in turns, in one sandbox.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::BenchError;
+use crate::fixture::Fixture;
 use crate::rounds::Times;
-use crate::stage::Stage;
 
-/// The name by which this program calls itself inside.
+/// Argument with which this program runs itself inside the sandbox.
 pub(crate) const INSIDE: &str = "@git-inside";
 
 const REAL: &str = "/run/agent-sandbox/bin/git";
 
-/// Milliseconds: through the launcher, and without it.
-pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<(f64, f64), BenchError> {
-    // A copy beside home: the checkout may lie below `/tmp`, which is private to a sandbox.
-    let own = stage.path("bench");
+/// Returns the times in milliseconds with and without the launcher.
+pub(crate) fn measure(fixture: &Fixture, rounds: usize) -> Result<(f64, f64), BenchError> {
+    // Copy the binary next to the home. The checkout may be below `/tmp`, which is private in a sandbox.
+    let own = fixture.path("bench");
     std::fs::copy(std::env::current_exe()?, &own)?;
-    let inside = stage.ours("git inside").words([own]).words([INSIDE, &rounds.to_string()]);
+    let inside = fixture.ours("git inside").words([own]).words([INSIDE, &rounds.to_string()]);
     let output =
         inside.ready()?.command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -29,7 +28,7 @@ pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<(f64, f64), BenchE
     }
 }
 
-/// Runs inside: prints both minima.
+/// Measures inside the sandbox and prints both minima.
 pub(crate) fn inside(rounds: usize) -> Result<(), BenchError> {
     let mut runs = [Vec::new(), Vec::new()];
     for round in 0..=rounds {

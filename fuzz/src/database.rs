@@ -1,5 +1,5 @@
-//! A hostile database: a valid one, changed by SQL or byte by byte, is opened, listed, read, checked and written to. What comes
-//! of it is an error or an answer: no panic, no endless loop, no memory without end.
+//! Hostile databases. A valid database is modified with SQL and at random bytes, then opened, listed, read, checked and
+//! written to. Each call must return a result or an error, without a panic, an endless loop or unbounded memory use.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use sandbox_layers::database::{Database, check};
 use sandbox_layers::store::{Kind, Store};
 use sandbox_layers::tree::{Base, Caller, Directory, ROOT, Tree};
 
-/// What the valid one holds: every table has a row or two.
+/// Content of the valid database. Every table has at least one row.
 const CONTENT: &str = "
 INSERT INTO fs_inode (ino, mode, nlink, uid, gid, size, atime, mtime, ctime) VALUES
   (2, 16877, 2, 0, 0, 0, 1, 1, 1), (3, 33188, 2, 0, 0, 70000, 1, 1, 1), (4, 41471, 1, 0, 0, 5, 1, 1, 1),
@@ -35,59 +35,59 @@ INSERT INTO kv_store (key, value) VALUES ('a', '1');
 INSERT INTO tool_calls (name, started_at, status) VALUES ('t', 1, 'success');
 ";
 
-/// A directory with a base and the valid database, one for each thread.
-struct Ground {
+/// Directory with a base, and the valid database. Each thread has one.
+struct Fixture {
     dir: tempfile::TempDir,
     valid: Vec<u8>,
 }
 
 thread_local! {
-    static GROUND: OnceCell<Ground> = const { OnceCell::new() };
+    static FIXTURE: OnceCell<Fixture> = const { OnceCell::new() };
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
-        // In memory, where nobody waits for a disk.
+        // Prefer memory, to avoid disk I/O.
         let dir = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .expect("a temporary directory");
         let base = dir.path().join("base");
-        fs::create_dir_all(base.join("old/deep")).expect("an empty place");
-        fs::write(base.join("old/one"), "one").expect("an empty place");
-        fs::write(base.join("gone"), "gone").expect("an empty place");
+        fs::create_dir_all(base.join("old/deep")).expect("an empty directory");
+        fs::write(base.join("old/one"), "one").expect("an empty directory");
+        fs::write(base.join("gone"), "gone").expect("an empty directory");
         let path = dir.path().join("valid.db");
-        Store::create(&path, Some(&base)).and_then(Store::close).expect("an empty place");
-        let db = Connection::open(&path).expect("it was just made");
-        db.execute_batch(CONTENT).expect("the tables are as they should be");
-        db.pragma_update(None, "journal_mode", "delete").expect("nobody else uses it");
-        db.close().expect("nothing is open");
-        let valid = fs::read(&path).expect("it was just made");
+        Store::create(&path, Some(&base)).and_then(Store::close).expect("an empty directory");
+        let db = Connection::open(&path).expect("the database was just created");
+        db.execute_batch(CONTENT).expect("the schema matches");
+        db.pragma_update(None, "journal_mode", "delete").expect("no other connection is open");
+        db.close().expect("no statement is open");
+        let valid = fs::read(&path).expect("the database was just created");
         Self { dir, valid }
     }
 
-    /// Nothing is left of the input before.
+    /// Creates an empty directory and returns the path of a database in it.
     fn fresh(&self) -> PathBuf {
         let path = self.dir.path().join("fuzzed");
         let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a place of our own");
+        fs::create_dir_all(&path).expect("a private directory");
         path.join("f.db")
     }
 }
 
-/// The target: bytes that say how a valid database is changed.
+/// Runs the target. The input selects how a valid database is modified.
 pub fn database(data: &[u8]) {
-    GROUND.with(|ground| {
-        let ground = ground.get_or_init(Ground::new);
-        let path = ground.fresh();
-        fs::write(&path, &ground.valid).expect("a place of our own");
+    FIXTURE.with(|fixture| {
+        let fixture = fixture.get_or_init(Fixture::new);
+        let path = fixture.fresh();
+        fs::write(&path, &fixture.valid).expect("a private directory");
         change(&path, &mut Input(data));
         read(&path);
-        work(&path, &ground.dir.path().join("base"));
+        work(&path, &fixture.dir.path().join("base"));
         let _ = check::check(&path);
     });
 }
 
-/// Takes numbers off the input; zeros when it is used up.
+/// Reader of numbers from the input. Returns zeros at its end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -101,7 +101,7 @@ impl Input<'_> {
         (usize::from(self.byte()) << 8 | usize::from(self.byte())) % limit.max(1)
     }
 
-    /// A value that a column may not expect.
+    /// Returns a value that may be invalid in its column.
     fn value(&mut self) -> Value {
         const NUMBERS: [i64; 12] =
             [0, 1, 2, 3, -1, 5, i64::MAX, i64::MIN, 1 << 62, 0o100_644, 0o040_755, 1 << 40];
@@ -120,12 +120,12 @@ impl Input<'_> {
     }
 }
 
-/// By SQL first, then byte by byte.
+/// Modifies a database with SQL, and then at random bytes.
 fn change(path: &Path, input: &mut Input<'_>) {
     if let Ok(db) = Connection::open(path) {
         let tables = tables(&db);
         for _ in 0..input.byte() % 8 {
-            // Whatever the database refuses does not happen.
+            // The database may refuse a statement.
             let _ = alter(&db, &tables, input);
         }
         let _ = db.close();
@@ -141,7 +141,7 @@ fn change(path: &Path, input: &mut Input<'_>) {
     if input.byte() % 16 == 1 {
         bytes.truncate(input.below(bytes.len()));
     }
-    fs::write(path, bytes).expect("a place of our own");
+    fs::write(path, bytes).expect("a private directory");
 }
 
 fn tables(db: &Connection) -> Vec<(String, Vec<String>)> {
@@ -181,7 +181,7 @@ fn alter(
         }
         12 => db.execute(&format!("DELETE FROM {table}"), []).map(drop),
         13 => db.execute_batch(&format!("DROP TABLE {table}")),
-        // Rows without end, wherever the table is asked for.
+        // An infinite number of rows.
         14 => db.execute_batch(&format!(
             "DROP TABLE {table}; CREATE VIEW {table} AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT {} FROM n;",
             columns.iter().map(|column| format!("x AS {column}")).collect::<Vec<_>>().join(",")
@@ -192,7 +192,7 @@ fn alter(
     }
 }
 
-/// As somebody who looks at what changed, and at what a tool was called for.
+/// Reads the database like `diff` and the list of tool calls.
 fn read(path: &Path) {
     let _ = check::check(path);
     let Ok(database) = Database::open(path) else { return };
@@ -205,7 +205,7 @@ fn read(path: &Path) {
     }
 }
 
-/// As somebody who mounts it and works in it.
+/// Reads and modifies the tree like a mounted session.
 fn work(path: &Path, base: &Path) {
     let Ok(store) = Store::open(path) else { return };
     let base = Directory::open(base).ok().map(|base| Arc::new(base) as Arc<dyn Base>);

@@ -1,7 +1,7 @@
-//! The entry points that read foreign text, and what must hold of every answer they give.
+//! Fuzz targets: entry points that parse untrusted input, with assertions about their results.
 //!
-//! `cargo fuzz` calls these with libFuzzer's inputs; a test of `sandbox-core` calls the same functions on stable
-//! with inputs of its own.
+//! `cargo fuzz` runs them with libFuzzer's inputs. A test of `sandbox-core` runs the same functions on stable Rust with
+//! a simple mutator.
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
@@ -26,10 +26,10 @@ use sandbox_policy::path::pattern::Pattern;
 use sandbox_protocol::Hint;
 use sandbox_protocol::frame::Request as HostRequest;
 
-/// A target: its name, which is also that of its seeds, and what it does with one input.
+/// Name of a target and of its directory of seeds, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets of this file.
 pub const TARGETS: [Target; 8] = [
     ("config_json", config_json),
     ("config_toml", config_toml),
@@ -41,22 +41,22 @@ pub const TARGETS: [Target; 8] = [
     ("host_command", host_command),
 ];
 
-/// Any text as JSONC.
+/// Parses any text as JSONC configuration.
 pub fn config_json(data: &[u8]) {
     configuration(data, Syntax::Jsonc);
 }
 
-/// Any text as TOML.
+/// Parses any text as TOML configuration.
 pub fn config_toml(data: &[u8]) {
     configuration(data, Syntax::Toml);
 }
 
-/// A file is taken, or refused at a place in it, in words that no terminal obeys.
+/// Checks that a file is accepted, or refused with a valid position and a message without terminal control characters.
 fn configuration(data: &[u8], syntax: Syntax) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match file::parse(text, syntax, Path::new("f")) {
         Ok(config) => {
-            let again = file::parse(text, syntax, Path::new("f")).expect("it was taken before");
+            let again = file::parse(text, syntax, Path::new("f")).expect("it was accepted before");
             assert_eq!(config, again);
         }
         Err(error) => {
@@ -69,17 +69,17 @@ fn configuration(data: &[u8], syntax: Syntax) {
     }
 }
 
-/// Nothing in a message may move the cursor, change colours or turn the direction of writing.
+/// Checks that a message cannot move the cursor, change colours or change the direction of text.
 fn assert_plain(message: &str) {
-    let obeyed = |c: char| {
+    let unsafe_char = |c: char| {
         (c.is_control() && c != '\n')
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    assert!(!message.contains(obeyed), "{message:?}");
+    assert!(!message.contains(unsafe_char), "{message:?}");
 }
 
 thread_local! {
-    /// A home with a project in it, one for each thread.
+    /// Home with a project. Each thread has one.
     static WORLD: OnceCell<(tempfile::TempDir, Host)> = const { OnceCell::new() };
 }
 
@@ -87,9 +87,9 @@ fn with_world<T>(body: impl FnOnce(&Host, &Path) -> T) -> T {
     WORLD.with(|world| {
         let (_, host) = world.get_or_init(|| {
             let dir = tempfile::tempdir().expect("a temporary directory");
-            let home = dir.path().canonicalize().expect("it was just made");
+            let home = dir.path().canonicalize().expect("the directory was just created");
             let cwd = home.join("project");
-            fs::create_dir_all(cwd.join("src")).expect("an empty place");
+            fs::create_dir_all(cwd.join("src")).expect("an empty directory");
             let (env, exe) = (Env::new(), "/usr/bin/agent-sandbox".into());
             let host =
                 Host { cwd: Some(cwd), home: Some(home), env, exe, uid: 1, gid: 1, inside: false };
@@ -100,15 +100,15 @@ fn with_world<T>(body: impl FnOnce(&Host, &Path) -> T) -> T {
     })
 }
 
-/// A project's own file, which nobody trusts: whatever it says, nothing gets wider.
+/// Loads an untrusted project file. It must not widen the policy.
 pub fn project_file(data: &[u8]) {
     let (first, rest) = data.split_first().unwrap_or((&0, &[]));
     let name = if first % 2 == 0 { ".agent-sandbox.json" } else { "sandbox.toml" };
     with_world(|host, cwd| {
         let path = cwd.join(name);
-        fs::write(&path, rest).expect("a place of our own");
+        fs::write(&path, rest).expect("a private directory");
         let loaded = sandbox_policy::config::load(host, &Request::default());
-        fs::remove_file(&path).expect("it was just written");
+        fs::remove_file(&path).expect("the file was just written");
         match loaded {
             Ok(config) => assert_no_wider(&config, cwd),
             Err(ConfigError::Untrusted { widenings, .. }) => assert!(!widenings.is_empty()),
@@ -135,8 +135,8 @@ fn assert_no_wider(config: &Config, cwd: &Path) {
     }
 }
 
-/// What a call of git brings along, one thing a line: `$NAME=VALUE` a variable, `%KEY VALUE` a setting of the
-/// repository, anything else a word of the command.
+/// Call of git, parsed from lines: `$NAME=VALUE` is a variable, `%KEY VALUE` is a setting of the repository, and other
+/// lines are words of the command.
 struct Call {
     argv: Vec<OsString>,
     env: Env,
@@ -192,7 +192,7 @@ impl RepoView for Call {
     }
 }
 
-/// A call of git: a verdict for every one, and no way round it by an option that changes nothing.
+/// Judges a call of git. The verdict must be deterministic, and harmless options must not bypass a refusal.
 pub fn git_judge(data: &[u8]) {
     let call = Call::of(data);
     let verdict = judge(&call.argv, &call.env, &call);
@@ -211,20 +211,17 @@ pub fn git_judge(data: &[u8]) {
                 if argv.first().is_some_and(|program| program == "git") {
                     argv.splice(1..1, harmless.iter().map(OsString::from));
                     let judged = judge(&argv, &call.env, &call);
-                    assert!(
-                        matches!(judged, Verdict::Refuse(_)),
-                        "{argv:?} gets round {refusal:?}"
-                    );
+                    assert!(matches!(judged, Verdict::Refuse(_)), "{argv:?} bypasses {refusal:?}");
                 }
             }
         }
     }
 }
 
-/// A git configuration: keys are what git makes of them, an error has a line.
+/// Parses a git configuration. Keys must be normalised as git does, and an error must have a valid line.
 pub fn git_config(data: &[u8]) {
     match config::parse(data) {
-        // A NUL byte ends a name wherever it stands.
+        // A NUL byte ends a name at any position.
         Ok(vars) if data.contains(&0) => drop(vars),
         Ok(vars) => {
             for var in &vars {
@@ -239,7 +236,7 @@ pub fn git_config(data: &[u8]) {
     }
 }
 
-/// A path rule's text: absolute and free of `..` whatever is written.
+/// Parses a path rule. The path must be absolute and free of `..`.
 pub fn pattern(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let parsed = Pattern::parse(text, Path::new("/srv/project"), Some(Path::new("/home/me")));
@@ -258,7 +255,7 @@ pub fn pattern(data: &[u8]) {
     assert!(base.is_absolute() && base.components().all(plain), "{text:?} is {}", base.display());
 }
 
-/// What a sandbox says to its way out: names, the greeting of TLS, questions to the name server.
+/// Parses a sandbox's network input: host names, TLS ClientHellos and DNS queries.
 pub fn network(data: &[u8]) {
     let (first, rest) = data.split_first().unwrap_or((&0, &[]));
     match first % 3 {
@@ -268,7 +265,7 @@ pub fn network(data: &[u8]) {
     }
 }
 
-/// A host has one spelling, and no text is allowed that the list does not allow.
+/// Checks that a host has one canonical form, and that only hosts on the list are allowed.
 fn host(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(host) = text.parse::<HostName>() {
@@ -292,7 +289,7 @@ fn host(data: &[u8]) {
     }
 }
 
-/// More bytes never turn a name into another one.
+/// Checks that more bytes never change a name that was already read.
 fn greeting(data: &[u8]) {
     let all = hello::read(data);
     for end in [data.len() / 2, data.len().saturating_sub(1)] {
@@ -303,7 +300,7 @@ fn greeting(data: &[u8]) {
     }
 }
 
-/// An answer repeats the question, and tells nothing but loopback.
+/// Checks that a DNS response repeats the query and contains only the loopback address.
 fn question(data: &[u8]) {
     let Some(question) = dns::read(data) else { return };
     for answer in [Answer::Here, Answer::Unknown] {
@@ -314,8 +311,8 @@ fn question(data: &[u8]) {
     }
 }
 
-/// A line that a container sent to its host: words that come back when they are written again, and of those only what
-/// the list begins with, whatever follows.
+/// Parses a host command from a container. Its words must survive a round trip, and only commands that begin with an
+/// entry of the list may be allowed.
 pub fn host_command(data: &[u8]) {
     if let Ok(request) = HostRequest::decode(data) {
         assert_eq!(HostRequest::decode(&request.encode()), Ok(request));

@@ -1,14 +1,14 @@
-//! A request of a sandbox: a path in the first line, headers in the others. What passes to a server must mean one thing,
-//! and carry nobody's credential.
+//! Request of a sandbox: a path in the first line, headers in the others. The forwarded request must be unambiguous and
+//! contain no credential.
 
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use sandbox_proxy::headers::{is_credential, strip_request};
 use sandbox_proxy::{path, query};
 
-/// What the sandbox authenticates with.
+/// Session token.
 const TOKEN: &str = "session-0123456789abcdef";
 
-/// What belongs to one connection, or is set by whoever sends (RFC 9110, 7.6.1).
+/// Hop-by-hop headers (RFC 9110, 7.6.1) and headers that each sender sets.
 const BOUND: [&str; 9] = [
     "connection",
     "host",
@@ -21,7 +21,7 @@ const BOUND: [&str; 9] = [
     "proxy-authorization",
 ];
 
-/// The target.
+/// Runs the target.
 pub fn request(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     if let Ok(target) = std::str::from_utf8(lines.next().unwrap_or_default()) {
@@ -32,35 +32,38 @@ pub fn request(data: &[u8]) {
     judge_headers(lines.filter_map(header).collect());
 }
 
-/// However often a server decodes a path that passes, it never climbs.
+/// Checks that an allowed path has no dot segments, even when it is decoded several times.
 fn judge_path(raw: &str) {
     let plain = path::plain(raw);
     if path::check(raw).is_err() {
-        assert!(plain.is_err(), "rules see a path that is refused");
+        assert!(plain.is_err(), "`plain` accepts a path that `check` refuses");
         return;
     }
     let mut bytes = raw.as_bytes().to_vec();
     for _ in 0..8 {
-        let climbs = |segment: &[u8]| {
+        let is_dots = |segment: &[u8]| {
             let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
             name == b"." || name == b".."
         };
-        assert!(!bytes.split(|byte| b"/\\".contains(byte)).any(climbs), "{raw:?} climbs");
+        assert!(
+            !bytes.split(|byte| b"/\\".contains(byte)).any(is_dots),
+            "{raw:?} has a dot segment"
+        );
         bytes = decoded(&bytes);
     }
     if let Ok(plain) = plain {
         let unclear = plain.contains("//") || plain.contains([';', '\\', '\0', '%']);
-        assert!(!unclear, "{plain:?} has two meanings");
+        assert!(!unclear, "{plain:?} is ambiguous");
     }
 }
 
-/// No spelling of a name hides that it is a credential's.
+/// Checks that no spelling hides the name of a credential.
 fn judge_pair(pair: &str) {
     if !query::is_credential(pair, None) {
         return;
     }
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-    // A `%` that encodes nothing would begin to encode something.
+    // Skip names with `%`, because an invalid escape would become a valid one.
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.$[]".contains(&byte));
     if plain {
         let encoded: Vec<String> = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -71,7 +74,10 @@ fn judge_pair(pair: &str) {
             );
         }
     }
-    assert!(query::is_credential(&format!("a=1;{pair}"), None), "it hides behind another");
+    assert!(
+        query::is_credential(&format!("a=1;{pair}"), None),
+        "{pair} is not found after another pair"
+    );
 }
 
 fn decoded(bytes: &[u8]) -> Vec<u8> {
@@ -109,16 +115,16 @@ fn judge_headers(lines: Vec<(HeaderName, HeaderValue)>) {
     for (name, value) in headers.iter().filter(|(name, _)| **name != ACCEPT_ENCODING) {
         let text = name.as_str();
         assert!(!is_credential(name), "{text} is a credential");
-        assert!(!BOUND.contains(&text), "{text} belongs to one connection");
+        assert!(!BOUND.contains(&text), "{text} is a hop-by-hop header");
         assert!(
             !listed.iter().any(|listed| listed == text.as_bytes()),
-            "{text} was named by Connection"
+            "{text} is listed in Connection"
         );
         let has_token = value.as_bytes().windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes());
-        assert!(!has_token, "{text} carries the token");
+        assert!(!has_token, "{text} contains the token");
     }
     assert_eq!(headers.get_all(ACCEPT_ENCODING).iter().collect::<Vec<_>>(), ["identity"]);
     let mut again = headers.clone();
     strip_request(&mut again, TOKEN);
-    assert_eq!(again, headers, "a second look finds more");
+    assert_eq!(again, headers, "a second pass removes more");
 }

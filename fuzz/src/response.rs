@@ -1,5 +1,5 @@
-//! An answer of a server, as it comes on a connection. However it is cut, it is read in one way or refused; where its
-//! body ends is where RFC 9112 says; and what follows it is not touched.
+//! HTTP/1.1 response of a server. The result must not depend on how the response is split. The body must end where RFC
+//! 9112 says, and the bytes after it must not be consumed.
 
 use bytes::BytesMut;
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -7,7 +7,7 @@ use hyper::http::StatusCode;
 use sandbox_proxy::upstream::http1::decode::{Decoder, Step};
 use sandbox_proxy::upstream::http1::head::{self, Received};
 
-/// Result of reading an answer.
+/// Result of reading a response.
 #[derive(Debug, PartialEq)]
 struct Read {
     status: StatusCode,
@@ -16,25 +16,25 @@ struct Read {
     body: Vec<u8>,
     trailers: Vec<(String, Vec<u8>)>,
     whole: bool,
-    /// Bytes behind a whole answer.
+    /// Bytes after a complete response.
     rest: Vec<u8>,
 }
 
-/// The target. The first byte says how the rest is cut, and whether only a head was asked for.
+/// Runs the target. The first byte selects how the rest is split, and whether the request was `HEAD`.
 pub fn response(data: &[u8]) {
     let Some((first, text)) = data.split_first() else { return };
     let of_head = first & 1 == 1;
     let whole = read(text, text.len().max(1), of_head);
     for size in [1, 2, usize::from(first >> 1) + 1] {
         let cut = read(text, size, of_head);
-        assert_eq!(cut, whole, "pieces of {size} bytes make a difference");
+        assert_eq!(cut, whole, "the result differs with pieces of {size} bytes");
     }
     if let Ok(Some(read)) = whole {
         judge(&read, text, of_head);
     }
 }
 
-/// Reads an answer that comes in pieces of this size; none where its head is not complete.
+/// Reads a response in pieces of this size. Returns `None` when the head is incomplete.
 fn read(text: &[u8], size: usize, of_head: bool) -> Result<Option<Read>, ()> {
     let (mut buffer, mut pieces) = (BytesMut::new(), text.chunks(size));
     let head = loop {
@@ -80,16 +80,16 @@ fn lines(headers: &hyper::HeaderMap) -> Vec<(String, Vec<u8>)> {
     lines.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// Checks an answer that was not refused.
+/// Checks a response that was not refused.
 fn judge(read: &Read, text: &[u8], of_head: bool) {
     let has = |wanted: &str| read.headers.iter().any(|(name, _)| name == wanted);
     let two = has(TRANSFER_ENCODING.as_str()) && has(CONTENT_LENGTH.as_str());
-    assert!(!two, "it has two lengths");
-    assert!(text.ends_with(&read.rest), "what follows was touched");
+    assert!(!two, "the response has two lengths");
+    assert!(text.ends_with(&read.rest), "bytes after the response were consumed");
     let bare =
         of_head || read.status.is_informational() || [204, 304].contains(&read.status.as_u16());
     if bare {
-        assert!(read.whole && read.body.is_empty(), "there is no body");
+        assert!(read.whole && read.body.is_empty(), "the response must not have a body");
         return;
     }
     match read.framing {
@@ -100,8 +100,11 @@ fn judge(read: &Read, text: &[u8], of_head: bool) {
         Received::UntilEnd => assert!(!read.whole && text.ends_with(&read.body)),
         Received::Chunked if read.whole => {
             let after = text.len() - read.rest.len();
-            assert!(text[..after].ends_with(b"\n"), "it ends in the middle of a line");
-            assert!(simple(&text[..after], &read.body), "its chunks are others");
+            assert!(text[..after].ends_with(b"\n"), "the body ends in the middle of a line");
+            assert!(
+                simple(&text[..after], &read.body),
+                "the chunks differ from those of the simple parser"
+            );
         }
         Received::Chunked => {}
     }
@@ -111,7 +114,7 @@ fn judge(read: &Read, text: &[u8], of_head: bool) {
     }
 }
 
-/// Reads chunks as a textbook does, from wherever a head may end, and compares.
+/// Returns true when a simple chunk parser, started at any line, reads the same body.
 fn simple(text: &[u8], body: &[u8]) -> bool {
     let starts = (1..text.len()).filter(|at| text[at - 1] == b'\n');
     starts.into_iter().any(|at| chunks(&text[at..]).is_some_and(|read| read == body))

@@ -1,4 +1,4 @@
-//! Tasks that this program does itself, in the directory where it is started.
+//! Tasks that this program runs itself, in its working directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use crate::BenchError;
 
-/// The name by which this program calls itself.
+/// Argument with which this program runs itself.
 pub(crate) const INSIDE: &str = "@cow-inside";
 
 const BLOCK: usize = 1 << 20;
 const PAGE: usize = 4096;
 
-/// Does a task.
+/// Runs a task.
 pub(crate) fn inside(task: &str, amount: usize) -> Result<(), BenchError> {
     match task {
         "create" => create(amount),
@@ -29,7 +29,7 @@ pub(crate) fn inside(task: &str, amount: usize) -> Result<(), BenchError> {
     }
 }
 
-/// Small files of 2 KiB on average, a hundred in each directory.
+/// Creates files of 2 KiB on average, 100 in each directory.
 fn create(amount: usize) -> Result<(), BenchError> {
     for number in 0..amount {
         let dir = format!("small/{}", number / 100);
@@ -74,7 +74,7 @@ fn read() -> Result<(), BenchError> {
     }
 }
 
-/// Pages of the large file in an order that looks random.
+/// Accesses pages of the large file in a pseudo-random order.
 fn random(
     amount: usize,
     act: impl Fn(&File, &mut [u8], u64) -> std::io::Result<()>,

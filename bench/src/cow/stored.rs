@@ -1,4 +1,4 @@
-//! How many bytes a tree stores for each that was written, once it is unmounted.
+//! Write amplification: stored bytes for each written byte, after the unmount.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,34 +6,34 @@ use std::path::Path;
 
 use testkit::Engine;
 
-use super::ground::Ground;
-use super::place::Place;
+use super::candidate::Candidate;
+use super::fixture::Fixture;
 use super::table::Results;
 use crate::BenchError;
 
-/// Small files, and one large one.
+/// Measures small files and one large file.
 pub(crate) fn measure(
-    ground: &Ground,
-    place: &Place,
+    fixture: &Fixture,
+    candidate: &Candidate,
     results: &mut Results,
     index: usize,
 ) -> Result<(), BenchError> {
-    if !matches!(place.engine, Engine::AgentFs | Engine::Turso) {
+    if !matches!(candidate.engine, Engine::AgentFs | Engine::Turso) {
         return Ok(());
     }
     for (small, words) in [
-        (true, ground.own("create", ground.size.small)),
-        (false, ground.own("write", ground.size.large)),
+        (true, fixture.own("create", fixture.size.small)),
+        (false, fixture.own("write", fixture.size.large)),
     ] {
-        let mut tree = place.tree(ground, &format!("{}-stored-{small}", place.short));
-        place.time(&tree, &words)?;
+        let mut tree = candidate.tree(fixture, &format!("{}-stored-{small}", candidate.short));
+        candidate.time(&tree, &words)?;
         let made = tree.path().join(if small { "small" } else { "large" });
         let content = bytes(&made, |meta| if meta.is_dir() { 0 } else { meta.len() })?;
         tree.unmount();
         let kept = bytes(&tree.dir().join(".agentfs"), |meta| meta.blocks() * 512)?;
         #[allow(clippy::cast_precision_loss, reason = "a ratio")]
         results.stored(index, small, kept as f64 / content as f64);
-        Ground::sweep(tree)?;
+        Fixture::remove(tree)?;
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! What was measured, as one table of ratios with the targets beside it.
+//! Results as a table of ratios, with targets.
 
 use std::time::Duration;
 
 use testkit::Engine;
 
-use super::place::Place;
+use super::candidate::Candidate;
 use super::task::TASKS;
 use crate::rounds::Times;
 
-/// Of one place.
+/// Results of one candidate.
 #[derive(Default)]
 struct Column {
     tasks: Vec<Vec<Duration>>,
@@ -19,59 +19,59 @@ struct Column {
 }
 
 pub(crate) struct Results<'a> {
-    places: &'a [Place],
+    candidates: &'a [Candidate],
     columns: Vec<Column>,
 }
 
 impl<'a> Results<'a> {
-    pub(crate) fn new(places: &'a [Place]) -> Self {
+    pub(crate) fn new(candidates: &'a [Candidate]) -> Self {
         let column = || Column { tasks: vec![Vec::new(); TASKS.len()], ..Column::default() };
-        Self { places, columns: places.iter().map(|_| column()).collect() }
+        Self { candidates, columns: candidates.iter().map(|_| column()).collect() }
     }
 
-    pub(crate) fn time(&mut self, place: usize, task: usize, time: Duration) {
-        self.columns[place].tasks[task].push(time);
+    pub(crate) fn time(&mut self, candidate: usize, task: usize, time: Duration) {
+        self.columns[candidate].tasks[task].push(time);
     }
 
-    pub(crate) fn unmount(&mut self, place: usize, time: Duration) {
-        self.columns[place].unmount.push(time);
+    pub(crate) fn unmount(&mut self, candidate: usize, time: Duration) {
+        self.columns[candidate].unmount.push(time);
     }
 
-    pub(crate) fn memory(&mut self, place: usize, memory: Option<f64>) {
-        let column = &mut self.columns[place];
+    pub(crate) fn memory(&mut self, candidate: usize, memory: Option<f64>) {
+        let column = &mut self.columns[candidate];
         column.memory = column.memory.into_iter().chain(memory).reduce(f64::max);
     }
 
-    pub(crate) fn stored(&mut self, place: usize, small: bool, ratio: f64) {
-        let column = &mut self.columns[place];
+    pub(crate) fn stored(&mut self, candidate: usize, small: bool, ratio: f64) {
+        let column = &mut self.columns[candidate];
         if small { column.stored_small = Some(ratio) } else { column.stored_large = Some(ratio) }
     }
 
-    fn best(&self, place: usize, task: usize) -> f64 {
-        Times::of(self.columns[place].tasks[task].clone()).min()
+    fn best(&self, candidate: usize, task: usize) -> f64 {
+        Times::of(self.columns[candidate].tasks[task].clone()).min()
     }
 
-    fn median(&self, place: usize, task: usize) -> f64 {
-        Times::of(self.columns[place].tasks[task].clone()).median()
+    fn median(&self, candidate: usize, task: usize) -> f64 {
+        Times::of(self.columns[candidate].tasks[task].clone()).median()
     }
 
-    /// The minimum of a task in one place by that in another.
-    fn ratio(&self, place: usize, of: usize, task: usize) -> f64 {
-        self.best(place, task) / self.best(of, task)
+    /// Returns the ratio of a task's minima in two candidates.
+    fn ratio(&self, candidate: usize, of: usize, task: usize) -> f64 {
+        self.best(candidate, task) / self.best(of, task)
     }
 
-    fn index(&self, wanted: impl Fn(&Place) -> bool) -> Option<usize> {
-        self.places.iter().position(wanted)
+    fn index(&self, wanted: impl Fn(&Candidate) -> bool) -> Option<usize> {
+        self.candidates.iter().position(wanted)
     }
 
     pub(crate) fn print(&self) {
         print!("{:26} {:>10}", "minimum, as a ratio", "native ms");
-        self.places.iter().skip(1).for_each(|place| print!(" {:>15}", place.name));
+        self.candidates.iter().skip(1).for_each(|candidate| print!(" {:>15}", candidate.name));
         println!(" {:>8}", "target");
         for (number, task) in TASKS.iter().enumerate() {
             print!("{:26} {:10.0}", task.name, self.best(0, number));
-            (1..self.places.len())
-                .for_each(|place| print!(" {:>15}", shown(self.ratio(place, 0, number))));
+            (1..self.candidates.len())
+                .for_each(|candidate| print!(" {:>15}", shown(self.ratio(candidate, 0, number))));
             println!(" {:>8}", task.target.map_or("-".into(), |target| format!("{target:.1}")));
         }
         println!();
@@ -79,8 +79,8 @@ impl<'a> Results<'a> {
         println!();
         for (number, task) in TASKS.iter().enumerate() {
             print!("{:26} {:10.0}", task.name, self.median(0, number));
-            (1..self.places.len()).for_each(|place| {
-                print!(" {:>15}", shown(self.median(place, number) / self.median(0, number)));
+            (1..self.candidates.len()).for_each(|candidate| {
+                print!(" {:>15}", shown(self.median(candidate, number) / self.median(0, number)));
             });
             println!();
         }
@@ -101,11 +101,14 @@ impl<'a> Results<'a> {
         println!();
     }
 
-    /// The targets, and whether they are met.
+    /// Prints the targets and whether they are met.
     fn verdicts(&self) {
-        let bare = self.index(|place| place.engine == Engine::BareOverlay);
-        for (number, place) in
-            self.places.iter().enumerate().filter(|(_, place)| place.engine == Engine::Overlay)
+        let bare = self.index(|candidate| candidate.engine == Engine::BareOverlay);
+        for (number, candidate) in self
+            .candidates
+            .iter()
+            .enumerate()
+            .filter(|(_, candidate)| candidate.engine == Engine::Overlay)
         {
             let Some(bare) = bare else { continue };
             let ratios = (0..TASKS.len())
@@ -114,9 +117,11 @@ impl<'a> Results<'a> {
             let ratios: Vec<f64> = ratios.map(f64::ln).collect();
             #[allow(clippy::cast_precision_loss, reason = "a handful of tasks")]
             let mean = (ratios.iter().sum::<f64>() / ratios.len() as f64).exp();
-            verdict(&format!("{} / bare overlay, all tasks", place.name), mean, 1.05);
+            verdict(&format!("{} / bare overlay, all tasks", candidate.name), mean, 1.05);
         }
-        let Some(ours) = self.index(|place| place.engine == Engine::AgentFs) else { return };
+        let Some(ours) = self.index(|candidate| candidate.engine == Engine::AgentFs) else {
+            return;
+        };
         for (number, task) in TASKS.iter().enumerate() {
             if let Some(target) = task.target {
                 verdict(
@@ -139,7 +144,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Nothing where nothing was measured.
+/// Formats a ratio, or `-` if there is none.
 fn shown(ratio: f64) -> String {
     if ratio.is_nan() { "-".into() } else { format!("{ratio:.2}") }
 }

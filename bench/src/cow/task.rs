@@ -1,30 +1,30 @@
-//! The tasks, in the order in which a tree sees them, and what the AgentFS engine should reach.
+//! Tasks, in the order in which they run in a tree, with targets of the AgentFS engine.
 
 use std::ffi::OsString;
 
-use super::ground::Ground;
+use super::fixture::Fixture;
 
 pub(crate) struct Task {
     pub(crate) name: &'static str,
-    /// At most so many times as long as in a plain directory; for the AgentFS engine.
+    /// Highest allowed ratio of the AgentFS engine to a plain directory.
     pub(crate) target: Option<f64>,
-    /// The kernel forgets before what it knew of the tree.
-    pub(crate) forgotten: bool,
-    /// And the tree is mounted again.
+    /// Drop the kernel's caches first.
+    pub(crate) drop_caches: bool,
+    /// Remount the tree first.
     pub(crate) cold: bool,
     pub(crate) compiles: bool,
-    pub(crate) words: fn(&Ground) -> Vec<OsString>,
+    pub(crate) words: fn(&Fixture) -> Vec<OsString>,
 }
 
 impl Task {
-    const fn forgotten(mut self) -> Self {
-        self.forgotten = true;
+    const fn drop_caches(mut self) -> Self {
+        self.drop_caches = true;
         self
     }
 
     const fn cold(mut self) -> Self {
         self.cold = true;
-        self.forgotten()
+        self.drop_caches()
     }
 
     const fn compiles(mut self) -> Self {
@@ -36,9 +36,9 @@ impl Task {
 const fn task(
     name: &'static str,
     target: Option<f64>,
-    words: fn(&Ground) -> Vec<OsString>,
+    words: fn(&Fixture) -> Vec<OsString>,
 ) -> Task {
-    Task { name, target, forgotten: false, cold: false, compiles: false, words }
+    Task { name, target, drop_caches: false, cold: false, compiles: false, words }
 }
 
 fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
@@ -49,27 +49,27 @@ pub(crate) const TASKS: [Task; 16] = [
     task("extract an archive", Some(3.0), |_| {
         words(["sh", "-c", "mkdir out && tar xf files.tar -C out"])
     }),
-    task("create small files", Some(3.0), |ground| ground.own("create", ground.size.small)),
-    // Bare FUSE holds a descriptor for each file that the kernel knows, and cannot hold all of them.
+    task("create small files", Some(3.0), |fixture| fixture.own("create", fixture.size.small)),
+    // `passthrough_ll` holds a descriptor for each inode in the kernel's cache and would run out of them.
     task("git clone", Some(2.0), |_| {
         words(["git", "clone", "-q", "--no-hardlinks", "repo", "clone"])
     })
-    .forgotten(),
+    .drop_caches(),
     task("git status, cold", Some(2.0), |_| words(["git", "-C", "repo", "status", "--short"]))
         .cold(),
     task("git status, warm", Some(2.0), |_| words(["git", "-C", "repo", "status", "--short"])),
     task("ripgrep", Some(2.0), |_| words(["rg", "--count", "needle13$", "repo"])),
-    task("stat storm", Some(1.5), |ground| ground.own("stat", 10)),
-    task("sequential write", Some(2.0), |ground| ground.own("write", ground.size.large)),
-    // Before anybody has read it: what a database holds may have to be taken out first.
-    task("first write of 4 KiB, cold", None, |ground| ground.own("random-write", 1)).cold(),
-    task("sequential read, cold", None, |ground| ground.own("read", 0)).cold(),
-    task("sequential read, warm", Some(1.2), |ground| ground.own("read", 0)),
-    task("random reads of 4 KiB", None, |ground| ground.own("random-read", ground.size.random)),
-    task("random writes of 4 KiB", Some(2.0), |ground| {
-        ground.own("random-write", ground.size.random)
+    task("stat storm", Some(1.5), |fixture| fixture.own("stat", 10)),
+    task("sequential write", Some(2.0), |fixture| fixture.own("write", fixture.size.large)),
+    // Runs before the first read, because the content may have to be copied out of a database first.
+    task("first write of 4 KiB, cold", None, |fixture| fixture.own("random-write", 1)).cold(),
+    task("sequential read, cold", None, |fixture| fixture.own("read", 0)).cold(),
+    task("sequential read, warm", Some(1.2), |fixture| fixture.own("read", 0)),
+    task("random reads of 4 KiB", None, |fixture| fixture.own("random-read", fixture.size.random)),
+    task("random writes of 4 KiB", Some(2.0), |fixture| {
+        fixture.own("random-write", fixture.size.random)
     }),
-    task("synced writes of 4 KiB", None, |ground| ground.own("synced", ground.size.synced)),
+    task("synced writes of 4 KiB", None, |fixture| fixture.own("synced", fixture.size.synced)),
     task("cargo build", None, |_| {
         words(["cargo", "build", "--quiet", "--manifest-path", "crate/Cargo.toml"])
     })

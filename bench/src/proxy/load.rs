@@ -1,4 +1,4 @@
-//! The load: a thread for each connection, which asks again as soon as it was answered.
+//! Load generator: a thread for each connection, which sends the next request after each response.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -8,20 +8,20 @@ use super::figures;
 use super::subject::Subject;
 use super::upstream::{EVENTS, clock};
 
-/// What a subject did in one round.
+/// Results of a subject in one round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     pub per_second: f64,
     pub p50: f64,
     pub p99: f64,
-    /// Microseconds on a processor for each request.
+    /// CPU time for each request in microseconds.
     pub cpu: f64,
-    /// Connections to the server for each request.
+    /// Connections to the server per request.
     pub opened: f64,
 }
 
 impl Figures {
-    /// The best of two rounds, each figure by itself: other work on the machine makes none better.
+    /// Returns the better value of each figure. Other load on the machine can only make them worse.
     pub(super) fn best(self, other: Self) -> Self {
         Self {
             per_second: self.per_second.max(other.per_second),
@@ -33,25 +33,25 @@ impl Figures {
     }
 }
 
-/// How long each request took.
+/// Times of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub times: Vec<Duration>,
 }
 
-/// As many connections as asked for need descriptors on both ends.
+/// Raises the limit of descriptors, because both ends of each connection are in this process.
 pub(super) fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let files = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
 }
 
-/// Small requests, one after the other on each connection.
+/// Measures small requests, sent one after the other on each connection.
 pub(super) fn requests(subject: &Subject, connections: usize, span: Duration) -> Figures {
     under_load(subject, connections, span, "/v1/messages", |client| client.answer().map(drop))
 }
 
-/// Streams of events, one after the other on each connection.
+/// Measures event streams, requested one after the other on each connection.
 pub(super) fn streams(subject: &Subject, connections: usize, span: Duration) -> Figures {
     under_load(subject, connections, span, "/v1/messages?stream", |client| {
         client.until(b"0\r\n\r\n")
@@ -90,7 +90,7 @@ fn under_load(
     )
 }
 
-/// From the write of an event to its read, when there is time between events.
+/// Measures the delay from the write of an event to its read, with pauses between events.
 pub(super) fn delays(subject: &Subject, events: usize) -> Figures {
     let mut times = Vec::new();
     let started = Instant::now();
@@ -105,7 +105,7 @@ pub(super) fn delays(subject: &Subject, events: usize) -> Figures {
     figures(Counted { times }, started.elapsed().as_secs_f64(), 0.0, 0)
 }
 
-/// Opens streams that have begun and do not end.
+/// Opens streams that do not end.
 pub(super) fn hold(subject: &Subject, count: usize) -> io::Result<Vec<TcpStream>> {
     (0..count)
         .map(|_| {
@@ -144,7 +144,7 @@ impl Client {
 
     fn read(&mut self) -> io::Result<usize> {
         if self.filled == self.buffer.len() {
-            // Only the end is looked for.
+            // Callers only need the end of the stream.
             self.buffer.copy_within(self.filled - 64.., 0);
             self.filled = 64;
         }
@@ -153,7 +153,7 @@ impl Client {
         if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(count) }
     }
 
-    /// An answer whose last byte closes its JSON.
+    /// Reads a response up to the end of its JSON.
     fn answer(&mut self) -> io::Result<()> {
         loop {
             self.read()?;
@@ -175,7 +175,7 @@ impl Client {
         Ok(())
     }
 
-    /// How late each event of a stream came.
+    /// Returns the delay of each event in a stream.
     fn paced(&mut self) -> io::Result<Vec<Duration>> {
         self.ask()?;
         let mut late = Vec::with_capacity(EVENTS);

@@ -1,4 +1,4 @@
-//! Who is measured: nobody in between, ours, nginx.
+//! Subjects: a direct connection, our proxy, and nginx.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub(super) const DIRECT: &str = "direct";
 pub(super) const OURS: &str = "ours";
 pub(super) const NGINX: &str = "nginx";
 
-/// Something that requests go through.
+/// Endpoint that requests are sent to.
 pub(crate) struct Subject {
     pub name: &'static str,
     pub address: SocketAddr,
@@ -24,7 +24,7 @@ pub(crate) struct Subject {
     process: Option<Process>,
 }
 
-/// Ended when the measurement is.
+/// Proxy process. Dropping it stops the process.
 struct Process {
     child: Child,
     folder: PathBuf,
@@ -38,7 +38,7 @@ impl Drop for Process {
     }
 }
 
-/// All that can be had here.
+/// Returns the subjects that work here.
 pub(super) fn available(upstream: &Upstream) -> Result<Vec<Subject>, BenchError> {
     let mut subjects = vec![
         Subject {
@@ -52,7 +52,7 @@ pub(super) fn available(upstream: &Upstream) -> Result<Vec<Subject>, BenchError>
     ];
     match nginx(upstream) {
         Ok(nginx) => subjects.push(nginx),
-        Err(error) => println!("left out: nginx: {error}"),
+        Err(error) => println!("skipped: nginx: {error}"),
     }
     Ok(subjects)
 }
@@ -95,8 +95,8 @@ fn ours(upstream: &Upstream) -> Result<Subject, BenchError> {
     })
 }
 
-/// As somebody would set it up who wants speed and streams: connections are kept, nothing is buffered. It writes its
-/// usual log, as ours does.
+/// Starts nginx, tuned for speed and streaming: persistent connections and no buffering. It writes its access log, as
+/// our proxy does.
 fn nginx(upstream: &Upstream) -> Result<Subject, BenchError> {
     let (address, folder) = (free_address()?, folder("nginx")?);
     let (dir, server) = (folder.display(), upstream.address);
@@ -161,12 +161,12 @@ impl Subject {
         self.process.is_some()
     }
 
-    /// Connections that the server has seen.
+    /// Returns the number of connections that the server has accepted.
     pub(super) fn opened(&self) -> usize {
         self.upstream.opened()
     }
 
-    /// The time on a processor of its processes so far, in seconds.
+    /// Returns the CPU time of the proxy's processes in seconds.
     pub(super) fn cpu(&self) -> f64 {
         const TICKS_PER_SECOND: f64 = 100.0;
         let ticks = |pid: u32| {
@@ -178,7 +178,7 @@ impl Subject {
         self.pids().into_iter().map(ticks).sum::<f64>() / TICKS_PER_SECOND
     }
 
-    /// Resident memory of its processes, in MB.
+    /// Returns the resident memory of the proxy's processes in MB.
     pub(super) fn memory(&self) -> f64 {
         let kilobytes = |pid: u32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The server behind all subjects: a thread for each connection, one write for each answer.
+//! Server behind all subjects. It has a thread for each connection and sends each response in one write.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 const JSON: &str = r#"{"id":"msg_01","type":"message","role":"assistant","content":[{"type":"text","text":"Hello there."}],"usage":{"input_tokens":12,"output_tokens":6}}"#;
 const EVENT: &str =
     r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}"#;
-/// Events in a stream.
+/// Number of events in a stream.
 pub(super) const EVENTS: usize = 200;
 
-/// The server.
+/// Handle of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Upstream {
     pub address: SocketAddr,
@@ -34,13 +34,13 @@ impl Upstream {
         Ok(upstream)
     }
 
-    /// How many connections it has seen.
+    /// Returns the number of accepted connections.
     pub(super) fn opened(&self) -> usize {
         self.opened.load(Ordering::Relaxed)
     }
 }
 
-/// Since when times are written into events; both ends are in this process.
+/// Returns the origin of the times in events. Server and client share it, because both are in this process.
 pub(super) fn clock() -> &'static Instant {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now)
@@ -60,7 +60,7 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
             return Ok(());
         }
         head.extend_from_slice(&buffer[..count]);
-        // Requests end with the body `{}`, and come one at a time.
+        // Requests end with the body `{}` and are not pipelined.
         if !head.ends_with(b"\r\n\r\n{}") {
             continue;
         }
@@ -89,7 +89,7 @@ fn stream_events(stream: &mut TcpStream, pace: Duration) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
-/// One event with the time in it, in one write.
+/// Sends an event with the current time, in one write.
 fn event(stream: &mut TcpStream) -> io::Result<()> {
     let event = format!("data: {:020} {EVENT}\n\n", clock().elapsed().as_nanos());
     stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes())
@@ -98,7 +98,7 @@ fn event(stream: &mut TcpStream) -> io::Result<()> {
 fn hold(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(STREAM)?;
     event(stream)?;
-    // Until the client goes.
+    // Wait until the client disconnects.
     let _ = stream.read(&mut [0])?;
     Err(io::ErrorKind::ConnectionAborted.into())
 }

@@ -1,4 +1,4 @@
-//! The API: how many requests it answers, and what it and a hundred sessions weigh.
+//! HTTP API: request rate, and memory of the server and of 100 sessions.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,15 +7,15 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use super::Ground;
+use super::Fixture;
 use crate::BenchError;
 
 const SESSIONS: usize = 100;
-/// How long each kind of request is sent for.
+/// Duration of the load for each kind of request.
 const SPAN: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that ends with the measurement.
+/// Server process. Dropping it kills the process.
 struct Server(Child);
 
 impl Drop for Server {
@@ -25,28 +25,28 @@ impl Drop for Server {
     }
 }
 
-/// Measures and prints.
-pub(super) fn run(ground: &Ground) -> Result<(), BenchError> {
-    let socket = ground.world.path("home/.local/share/agent-sandbox/api.sock");
-    let server = Server(ground.ours("local", ["serve"]).ready()?.command.spawn()?);
+/// Runs the benchmark and prints the results.
+pub(super) fn run(fixture: &Fixture) -> Result<(), BenchError> {
+    let socket = fixture.world.path("home/.local/share/agent-sandbox/api.sock");
+    let server = Server(fixture.ours("local", ["serve"]).ready()?.command.spawn()?);
     let began = Instant::now();
     while UnixStream::connect(&socket).is_err() {
         if began.elapsed() > PATIENCE {
-            return Err(BenchError::Fails("serve".into(), "it does not listen".into()));
+            return Err(BenchError::Fails("serve".into(), "the server does not listen".into()));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let alone = weight(server.0.id(), "VmRSS:");
-    let filled = fill(ground, &socket);
-    let measured = filled.and_then(|()| measure(ground, &socket, &server, alone));
-    ground.ours("local", ["down", "--all"]).works()?;
+    let alone = memory(server.0.id(), "VmRSS:");
+    let filled = fill(fixture, &socket);
+    let measured = filled.and_then(|()| measure(fixture, &socket, &server, alone));
+    fixture.ours("local", ["down", "--all"]).works()?;
     measured
 }
 
-fn fill(ground: &Ground, socket: &Path) -> Result<(), BenchError> {
+fn fill(fixture: &Fixture, socket: &Path) -> Result<(), BenchError> {
     let mut client = Client::new(socket)?;
     for number in 0..SESSIONS {
-        let (cwd, name) = (ground.world.path("local"), format!("s{number}"));
+        let (cwd, name) = (fixture.world.path("local"), format!("s{number}"));
         let body = serde_json::json!({ "name": name, "cwd": cwd, "network": "none" }).to_string();
         let status = client.call("POST", "/v1/sessions", &body)?;
         if status != 201 {
@@ -56,17 +56,22 @@ fn fill(ground: &Ground, socket: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn measure(ground: &Ground, socket: &Path, server: &Server, alone: f64) -> Result<(), BenchError> {
-    println!("\nthe API with {SESSIONS} sessions, one connection, requests in a second");
+fn measure(
+    fixture: &Fixture,
+    socket: &Path,
+    server: &Server,
+    alone: f64,
+) -> Result<(), BenchError> {
+    println!("\nthe API with {SESSIONS} sessions, one connection, requests per second");
     for path in ["/v1/health", "/v1/sessions/s50", "/v1/sessions"] {
         println!("{path:44} {:8.0}", rate(socket, path)?);
     }
-    let now = weight(server.0.id(), "VmRSS:");
+    let now = memory(server.0.id(), "VmRSS:");
     println!("\n{:44} {now:8.0} kB, {alone:.0} before the first session", "the server");
-    let home = ground.world.path("home").display().to_string();
-    let (count, weight) = beside(&home, server.0.id())?;
-    let (count, weight) = (count / to_f64(SESSIONS), weight / to_f64(SESSIONS));
-    println!("{:44} {weight:8.0} kB in {count:.0} processes, shared pages divided", "each session");
+    let home = fixture.world.path("home").display().to_string();
+    let (count, memory) = processes(&home, server.0.id())?;
+    let (count, memory) = (count / to_f64(SESSIONS), memory / to_f64(SESSIONS));
+    println!("{:44} {memory:8.0} kB (PSS) in {count:.0} processes", "each session");
     Ok(())
 }
 
@@ -79,15 +84,15 @@ fn rate(socket: &Path, path: &str) -> Result<f64, BenchError> {
     let (began, mut count) = (Instant::now(), 0);
     while began.elapsed() < SPAN {
         if client.call("GET", path, "")? != 200 {
-            return Err(BenchError::Fails(path.into(), "it is not answered".into()));
+            return Err(BenchError::Fails(path.into(), "the status is not 200".into()));
         }
         count += 1;
     }
     Ok(to_f64(count) / began.elapsed().as_secs_f64())
 }
 
-/// How many processes the sessions of a home have, and what they weigh, without this one.
-fn beside(home: &str, except: u32) -> Result<(f64, f64), BenchError> {
+/// Returns the number and the memory of the processes of a home's sessions, except one process.
+fn processes(home: &str, except: u32) -> Result<(f64, f64), BenchError> {
     let (mut count, mut sum) = (0.0, 0.0);
     for entry in fs::read_dir("/proc")?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
@@ -95,21 +100,21 @@ fn beside(home: &str, except: u32) -> Result<(f64, f64), BenchError> {
         let text = String::from_utf8_lossy(&environment);
         if let Some(pid) = pid.filter(|pid| *pid != except && text.contains(home)) {
             count += 1.0;
-            sum += weight(pid, "Pss:").max(0.0);
+            sum += memory(pid, "Pss:").max(0.0);
         }
     }
     Ok((count, sum))
 }
 
-/// In kB; nothing of a process that has just ended.
-fn weight(pid: u32, field: &str) -> f64 {
+/// Returns a memory field of a process in kB, or 0 if it has just ended.
+fn memory(pid: u32, field: &str) -> f64 {
     let file = if field == "Pss:" { "smaps_rollup" } else { "status" };
     let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(0.0)
 }
 
-/// A connection that stays open.
+/// Client with a persistent connection.
 struct Client(BufReader<UnixStream>);
 
 impl Client {
@@ -117,7 +122,7 @@ impl Client {
         Ok(Self(BufReader::new(UnixStream::connect(socket)?)))
     }
 
-    /// The status of one call.
+    /// Sends a request and returns the status.
     fn call(&mut self, method: &str, path: &str, body: &str) -> io::Result<u16> {
         let length = body.len();
         let head = format!(

@@ -20,7 +20,7 @@ pub fn serve(
     listening: &mut dyn FnMut(&Path),
 ) -> Result<u8, ServeError> {
     // Requests, and the processes that wait for them, do not inherit the signals that the caller ignored or blocked.
-    signal::forget_the_callers().map_err(ServeError::Serve)?;
+    signal::reset().map_err(ServeError::Serve)?;
     let server = Server::open(options, host)?;
     if options.locked {
         holder::sign_lock(io::stdin().as_fd()).map_err(ServeError::Serve)?;

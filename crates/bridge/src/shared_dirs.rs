@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use sandbox_linux::beneath::{Found, Root};
+use sandbox_linux::beneath::{Opened, Root};
 use thiserror::Error;
 
 use crate::list::HostMount;
@@ -30,7 +30,7 @@ pub(crate) struct WorkDir {
     /// Its path below that.
     below: PathBuf,
     /// The directory.
-    pub(crate) dir: Found,
+    pub(crate) dir: Opened,
 }
 
 impl WorkDir {
@@ -106,7 +106,7 @@ impl SharedDirs {
         &self,
         dir: &WorkDir,
         below: &Path,
-    ) -> Result<Option<Found>, SharedDirError> {
+    ) -> Result<Option<Opened>, SharedDirError> {
         self.look(dir.shared, below, below)
     }
 
@@ -189,7 +189,7 @@ impl SharedDirs {
         shared: usize,
         below: &Path,
         asked: &Path,
-    ) -> Result<Option<Found>, SharedDirError> {
+    ) -> Result<Option<Opened>, SharedDirError> {
         match self.shared[shared].1.find(below) {
             Ok(found) => Ok(found),
             Err(error) if Root::is_escape(&error) => Err(SharedDirError::Escapes(asked.to_owned())),

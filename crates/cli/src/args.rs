@@ -1,4 +1,4 @@
-//! What was typed, as types.
+//! The command line: definitions of commands and flags, and parsing.
 
 #[cfg(feature = "layers")]
 pub(crate) mod agentfs;
@@ -11,8 +11,10 @@ pub(crate) mod image;
 #[cfg(feature = "layers")]
 pub(crate) mod changes;
 mod flags;
+pub(crate) mod help;
 #[cfg(feature = "proxy")]
 pub(crate) mod proxy;
+mod scope;
 #[cfg(feature = "proxy")]
 pub(crate) mod secret;
 #[cfg(feature = "sessions")]
@@ -20,22 +22,23 @@ pub(crate) mod sessions;
 pub(crate) mod words;
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use flags::{Flags, When};
 
-/// The command line.
+use crate::failed::Failed;
+
+/// Command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-sandbox",
     version,
     disable_version_flag = true,
     about = "Run any AI agent so that it can do its work and nothing else",
-    after_help = after_help(),
-    override_usage = "agent-sandbox [FLAGS] COMMAND [ARGS]...\n       agent-sandbox [FLAGS] SUBCOMMAND [ARGS]...",
+    override_usage = "agent-sandbox [FLAGS] COMMAND [ARG]...\n       agent-sandbox [FLAGS] SUBCOMMAND [ARG]...",
     args_conflicts_with_subcommands = false,
     subcommand_help_heading = "Subcommands",
     disable_help_subcommand = true,
@@ -50,7 +53,7 @@ pub(crate) struct Cli {
     #[arg(short = 'v', long, short_alias = 'V', help_heading = "About")]
     pub version: bool,
 
-    /// Say whether this runs inside a sandbox: exit code 0 inside, 1 outside
+    /// Check if this process runs in a sandbox: exit code 0 inside, 1 outside
     #[arg(long, help_heading = "About")]
     pub check: bool,
 
@@ -58,41 +61,20 @@ pub(crate) struct Cli {
     pub command: Option<Command>,
 }
 
-/// Command lines to start from, and what they do.
-pub(crate) const EXAMPLES: &[(&str, &str)] = &[
-    ("agent-sandbox claude", "run Claude Code in this directory"),
-    ("agent-sandbox --network=false npm test", "without the network"),
-    ("agent-sandbox --ro src --exclude .env sh", "src cannot be changed, .env looks empty"),
-    ("agent-sandbox why ~/.ssh", "who hides it, and what would show it"),
-    ("agent-sandbox --dry-run -- ls -la", "the bubblewrap command line, nothing is run"),
-];
-
-fn after_help() -> String {
-    let mut text = String::from("Examples:\n");
-    for (line, meaning) in EXAMPLES {
-        let _ = writeln!(text, "  {line:<42} {meaning}");
-    }
-    text.push_str(
-        "\nThe first word that is no flag is a subcommand if it is one, else the command to run.\n\
-         What stands after the command belongs to the command.",
-    );
-    text
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command, even one that is called like a subcommand
-    #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARGS]...")]
+    /// Run a command, also one that has the name of a subcommand
+    #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARG]...")]
     Exec {
-        /// Pass standard input on to a session
+        /// Pass standard input to the command in a session
         #[cfg(feature = "sessions")]
         #[arg(short, long)]
         interactive: bool,
-        /// Give a command in a session a terminal of its own
+        /// Allocate a terminal for the command in a session
         #[cfg(feature = "sessions")]
         #[arg(short, long)]
         tty: bool,
-        /// The command and its arguments
+        /// Command and its arguments
         #[arg(
             trailing_var_arg = true,
             allow_hyphen_values = true,
@@ -101,27 +83,28 @@ pub(crate) enum Command {
         )]
         command: Vec<OsString>,
     },
-    /// Say whether this runs inside a sandbox: exit code 0 inside, 1 outside
+    /// Check if this process runs in a sandbox
+    #[command(after_help = "Exit code: 0 inside a sandbox, 1 outside.")]
     Check,
-    /// Explain what decides about a path, a host, a command or a variable
+    /// Explain the rule for a path, host, command or variable
     Why(Why),
-    /// Look for what sandboxes need, and name the remedy for what is missing
+    /// Check what sandboxes need, and suggest fixes
     Doctor,
-    /// Write a commented configuration from what is found in this project
+    /// Create a commented configuration for this project
     Init,
-    /// Allow what this project's configuration opens
+    /// Trust the configuration of this project
     Trust(Trust),
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
     #[cfg(feature = "layers")]
-    /// Copy-on-write filesystems in a file: make, mount, read, check, move
+    /// Create, mount and inspect copy-on-write filesystems
     Fs {
         #[command(subcommand)]
         command: Option<fs::Fs>,
     },
     #[cfg(feature = "docker")]
-    /// Images to run agents in
+    /// Build container images for agents
     Image {
         #[command(subcommand)]
         command: Option<image::Image>,
@@ -136,56 +119,64 @@ pub(crate) enum Command {
     #[command(flatten)]
     Proxied(proxy::Command),
     #[cfg(feature = "docker")]
-    /// Commands that an agent in a container may have run on the host
+    /// Run host commands for an agent in a container
     #[command(name = "host-command")]
     Bridge {
         #[command(subcommand)]
         command: Option<host_command::HostCommand>,
     },
-    /// List what the last run here was refused, by whom, and what would allow it
+    /// List the hosts that the last run here was refused
     Blocked,
     /// Print completions for a shell
     Completions {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write all of them
+    /// Print the manual page, or export all of them
     Man {
-        /// Write one page for each subcommand into DIR
+        /// Write a page for each subcommand to DIR
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// The command to run in the sandbox
+    /// Show help for a command
+    Help {
+        /// Command, and its subcommand
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
+    },
+    /// Show the version
+    Version,
+    /// Command to run in the sandbox.
     #[command(external_subcommand)]
     Run(Vec<OsString>),
 }
 
-/// Explain what decides about a path, a host, a command or a variable.
+/// Explain the rule for a path, host, command or variable.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Why {
-    /// A path, as the command would name it
+    /// Path, as the command would name it
     pub path: Option<PathBuf>,
-    /// A host on the network
+    /// Explain a host on the network
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// A command
+    /// Explain a command
     #[arg(long, value_name = "NAME")]
     pub command: Option<String>,
-    /// A variable of the environment
+    /// Explain an environment variable
     #[arg(long, value_name = "NAME")]
     pub variable: Option<String>,
 }
 
-/// Allow what this project's configuration opens.
+/// Trust the configuration of this project.
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// The file; the project's own when left out
+    /// File [default: the configuration of this project]
     pub file: Option<PathBuf>,
-    /// List what is trusted
+    /// List the trusted files
     #[arg(long, conflicts_with_all = ["file", "revoke"])]
     pub list: bool,
-    /// Take the trust back
+    /// Revoke the trust
     #[arg(long)]
     pub revoke: bool,
 }
@@ -193,21 +184,23 @@ pub(crate) struct Trust {
 /// Show the configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// What holds here, and which line says so
+    /// Show the effective configuration, with the origin of each value
     Show,
-    /// Which files are read
+    /// List the configuration files, and which of them are read
     Path,
-    /// The JSON Schema of configuration files
+    /// Print the JSON Schema of configuration files
     Schema,
 }
 
-/// What the words meant.
+/// Result of parsing.
 #[derive(Debug)]
 pub(crate) enum Typed {
-    /// They make sense.
+    /// Valid command line.
     Understood(Box<Cli>),
-    /// They ask for help, or make no sense.
+    /// Request for help, or an error of clap.
     Answer(clap::Error),
+    /// Valid syntax that has no meaning.
+    Refused(Failed),
 }
 
 /// Reads the command line.
@@ -216,102 +209,85 @@ pub(crate) fn parse(args: Vec<OsString>) -> Typed {
         return Typed::Understood(Box::new(cli));
     }
     let (args, short) = name_the_command(args);
-    Cli::try_parse_from(args).map_or_else(Typed::Answer, |mut cli| {
-        if let Some(word) = cli.command.as_ref().and_then(Command::left_out) {
-            return Typed::Answer(not_in_this_build(word));
-        }
-        cli.command = cli.command.map(|command| command.told_apart(short));
-        Typed::Understood(Box::new(cli))
-    })
+    match read(&args, short) {
+        Ok(typed) => typed,
+        // Only now are the flags sorted by command, which takes longer than parsing.
+        Err(answer) if answer.kind() == ErrorKind::DisplayHelp => Typed::Answer(help::page(&args)),
+        Err(answer) => Typed::Answer(answer),
+    }
 }
 
-/// Refuses a subcommand whose feature is left out. The program of that name would be another thing: `rm`.
+fn read(args: &[OsString], short: bool) -> Result<Typed, clap::Error> {
+    let mut matches = Cli::command().try_get_matches_from(args)?;
+    let given = scope::given(&matches);
+    let path = scope::path(&matches);
+    let mut cli = Cli::from_arg_matches_mut(&mut matches)?;
+    if let Some(word) = cli.command.as_ref().and_then(Command::left_out) {
+        return Err(not_in_this_build(word));
+    }
+    let refused = match &cli.command {
+        Some(Command::Run(command) | Command::Exec { command, .. }) => {
+            scope::refuse_value(args, command)
+        }
+        Some(_) => scope::refuse(&path, &given),
+        None if cli.version || cli.check => None,
+        None => scope::refuse_no_command(args, &given),
+    };
+    if let Some(failed) = refused {
+        return Ok(Typed::Refused(failed));
+    }
+    cli.command = cli.command.map(|command| command.without_exec(short));
+    Ok(Typed::Understood(Box::new(cli)))
+}
+
+/// Refuses a subcommand that this build leaves out. The program of that name does something else: `rm`.
 fn not_in_this_build(word: &str) -> clap::Error {
     let text = format!(
         "this build has no `{word}`\n\nhint: to run the program: agent-sandbox exec {word} …\n"
     );
-    Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, text)
+    Cli::command().error(ErrorKind::InvalidSubcommand, text)
 }
 
-/// The words that clap knows as subcommands.
-const SUBCOMMANDS: &[&str] = &[
-    "exec",
-    "check",
-    "why",
-    "doctor",
-    "init",
-    "trust",
-    "config",
-    "fs",
-    "image",
-    "up",
-    "down",
-    "serve",
-    "attach",
-    "logs",
-    "restart",
-    "inspect",
-    "ps",
-    "rm",
-    "prune",
-    "snapshot",
-    "restore",
-    "fork",
-    "history",
-    "diff",
-    "apply",
-    "discard",
-    "undo",
-    "secret",
-    "proxy",
-    "usage",
-    "host-command",
-    "blocked",
-    "completions",
-    "man",
-    "help",
-];
-
-/// `agent-sandbox COMMAND …` is what is typed most, and clap takes longer to get ready than the
-/// whole plan may take. There is nothing to parse in it.
+/// Parses `agent-sandbox COMMAND …` without clap, which takes longer to set up than the whole plan may take.
 fn without_flags(args: &[OsString]) -> Option<Cli> {
     let words = args.get(1..)?;
     let first =
         words.first()?.to_str().filter(|word| !word.is_empty() && !word.starts_with('-'))?;
-    if SUBCOMMANDS.contains(&first) {
+    if help::subcommands().any(|known| known == first) {
         return None;
     }
     let command = Some(Command::Run(words.to_vec()));
     Some(Cli { flags: Flags::default(), version: false, check: false, command })
 }
 
-/// Flags whose value is the next word.
-const WITH_VALUE: &[&str] = &[
-    "-C",
-    "--cwd",
-    "-c",
-    "--config",
-    "--ro",
-    "--rw",
-    "--exclude",
-    "--cmd",
-    "--env",
-    "--allow-host",
-    "--color",
-    "-s",
-    "--session",
-];
+/// Returns true when `--json` is among the words before the command to run.
+pub(crate) fn wants_json(args: &[OsString]) -> bool {
+    let mut words = args.iter().skip(1).map(|word| word.to_str().unwrap_or_default());
+    let mut json = false;
+    while let Some(word) = words.next() {
+        match word {
+            "--" | "exec" => break,
+            "--json" | "--json=true" | "--json=1" => json = true,
+            flag if scope::WITH_VALUE.contains(&flag) => drop(words.next()),
+            flag if flag.starts_with('-') => {}
+            word if help::subcommands().any(|known| known == word) => {
+                return json || words.take_while(|word| *word != "--").any(|word| word == "--json");
+            }
+            _ => break,
+        }
+    }
+    json
+}
 
 impl Command {
-    /// Returns the word of a subcommand that clap took for a program.
+    /// Returns the name of a subcommand that clap took for a program, because this build leaves it out.
     fn left_out(&self) -> Option<&'static str> {
         let Self::Run(words) = self else { return None };
-        let known = SUBCOMMANDS.iter().filter(|word| **word != "help");
-        known.copied().find(|known| words.first().is_some_and(|word| word == known))
+        help::subcommands().find(|known| words.first().is_some_and(|word| word == known))
     }
 
-    /// The short form is told apart from `exec` again once it is parsed.
-    fn told_apart(self, short: bool) -> Self {
+    /// Turns `exec` back into the short form, if [`name_the_command`] inserted it.
+    fn without_exec(self, short: bool) -> Self {
         match self {
             Self::Exec { command, .. } if short => Self::Run(command),
             other => other,
@@ -319,8 +295,8 @@ impl Command {
     }
 }
 
-/// `agent-sandbox [flags] -- COMMAND` is parsed as `agent-sandbox [flags] exec -- COMMAND`, and so is a
-/// command whose name is not UTF-8. Returns true when `exec` was put in.
+/// Turns `agent-sandbox [flags] -- COMMAND` into `agent-sandbox [flags] exec -- COMMAND`, also for a command whose name
+/// is not UTF-8. Returns true when `exec` was inserted.
 fn name_the_command(mut args: Vec<OsString>) -> (Vec<OsString>, bool) {
     let length = args.len();
     let mut at = 1;
@@ -330,11 +306,11 @@ fn name_the_command(mut args: Vec<OsString>) -> (Vec<OsString>, bool) {
                 args.insert(at, "exec".into());
                 break;
             }
-            Some(flag) if WITH_VALUE.contains(&flag) => at += 2,
+            Some(flag) if scope::WITH_VALUE.contains(&flag) => at += 2,
             Some(flag) if flag.starts_with('-') => at += 1,
             Some(_) => break,
             None if word.as_encoded_bytes().starts_with(b"-") => at += 1,
-            // No subcommand has such a name, and clap would not take it for anything.
+            // No subcommand has such a name, and clap refuses it.
             None => {
                 args.splice(at..at, ["exec".into(), "--".into()]);
                 break;

@@ -1,4 +1,4 @@
-//! One file per command. Each takes what was typed and the host, and returns an exit code.
+//! Commands, one file each. Each takes its arguments and the host, and returns an exit code.
 
 pub(crate) mod multicall;
 pub(crate) mod exec;
@@ -31,32 +31,34 @@ use std::ffi::OsString;
 #[cfg(feature = "layers")]
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
 use sandbox_policy::Host;
 use sandbox_policy::config::{self as core_config, ConfigError, Request};
 
-use crate::args::{Cli, Flags};
-use crate::failed::Failed;
+use crate::args::Flags;
+use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// The usage, when nothing was asked for.
-pub(crate) fn help(io: &mut Stdio<'_>) -> u8 {
-    io.data(&Cli::command().render_help().to_string());
-    0
+/// Prints the help of a command. Under `--json`, a command without its subcommand is an error.
+pub(crate) fn help<S: AsRef<str>>(words: &[S], flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
+    if flags.json {
+        return Err(Failed::usage("no command to run"));
+    }
+    io.data(&crate::args::help::of(words)?);
+    Ok(0)
 }
 
-/// The usage of a subcommand that has some of its own.
-#[cfg(any(feature = "layers", feature = "proxy"))]
-pub(crate) fn help_of(name: &str, io: &mut Stdio<'_>) -> u8 {
-    let mut command = Cli::command();
-    command.build();
-    if let Some(sub) = command.find_subcommand_mut(name) {
-        io.data(&sub.render_help().to_string());
+/// Prints the version.
+pub(crate) fn version(flags: &Flags, io: &mut Stdio<'_>) -> u8 {
+    let version = env!("CARGO_PKG_VERSION");
+    if flags.json {
+        json(&serde_json::json!({ "version": version }), io);
+    } else {
+        io.data(&format!("agent-sandbox {version}\n"));
     }
     0
 }
 
-/// The request that the flags make.
+/// Returns the request that the flags make.
 pub(crate) fn request(
     flags: &Flags,
     command: Vec<OsString>,
@@ -65,13 +67,13 @@ pub(crate) fn request(
     flags.request(command, trusts(flags, host)).map_err(Failed::usage)
 }
 
-/// Returns true when the user accepts what the project's configuration opens, by this very command.
+/// Returns true when the user trusts the project's configuration for this command.
 pub(crate) fn trusts(flags: &Flags, host: &Host) -> bool {
     let variable = host.var("AGENT_SANDBOX_TRUST");
     flags.trust || variable.is_some_and(|value| value == "1" || value == "true")
 }
 
-/// Loads the configuration; a project file that opens something is asked about once, on a terminal.
+/// Loads the configuration. On a terminal, the user is asked once to trust a project file that widens the policy.
 pub(crate) fn load(
     host: &Host,
     request: &Request,
@@ -80,7 +82,7 @@ pub(crate) fn load(
     asking(host, io, || core_config::load(host, request))
 }
 
-/// Loads the configuration for a session, and binds the request to the contents that were accepted.
+/// Loads the configuration for a session, and binds the request to the content that the user trusted.
 #[cfg(feature = "sessions")]
 pub(crate) fn load_bound(
     host: &Host,
@@ -103,14 +105,14 @@ fn asking(
                 return Err(ConfigError::Untrusted { file, digest, widenings }.into());
             }
             core_config::trust::record_digest(host, &file, &digest)?;
-            // Read again: what is obeyed is what was recorded, or it is asked about again.
+            // Loaded again: the file may have changed while the user read the question. Then it is not trusted.
             Ok(load()?)
         }
         other => Ok(other?),
     }
 }
 
-/// Returns the directory that the user is in, by its real path.
+/// Returns the real path of the working directory.
 #[cfg(feature = "layers")]
 pub(crate) fn here(flags: &Flags, host: &Host) -> PathBuf {
     let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
@@ -118,7 +120,7 @@ pub(crate) fn here(flags: &Flags, host: &Host) -> PathBuf {
     std::fs::canonicalize(&asked).unwrap_or(asked)
 }
 
-/// JSON for people and programs.
+/// Prints JSON.
 pub(crate) fn json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
     let text = serde_json::to_string_pretty(value)
         .unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }).to_string());
@@ -134,12 +136,12 @@ pub(crate) fn sorted_json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
     }
 }
 
-/// Rows in columns that line up; the last one is as long as it is. `paint` gets column, padded text and row.
+/// Formats rows in aligned columns. The last column is not padded. `paint` gets the column, the padded text and the row.
 pub(crate) fn columns<const N: usize>(
     rows: &[[String; N]],
     paint: impl Fn(usize, &str, &[String; N]) -> String,
 ) -> String {
-    // One long cell must not push a whole column off the screen.
+    // A long cell must not push the next column off the screen.
     const WIDEST: usize = 60;
     let mut widths = [0; N];
     for row in rows {
@@ -159,7 +161,7 @@ pub(crate) fn columns<const N: usize>(
     text
 }
 
-/// Describes a stretch of time.
+/// Formats a duration.
 #[cfg(any(feature = "layers", feature = "proxy"))]
 pub(crate) fn ago(seconds: u64) -> String {
     match seconds {

@@ -1,4 +1,4 @@
-//! Prints what a run reports.
+//! Printer for the events of a run.
 
 pub(crate) mod debug;
 pub(crate) mod report;
@@ -22,7 +22,7 @@ use crate::ui::{Stdio, Tone, indented, one_line};
 
 /// Prints events on stderr.
 pub(crate) struct Printer<'p, 's> {
-    /// Where to.
+    /// Output.
     pub(crate) io: &'p mut Stdio<'s>,
     /// `--debug`.
     pub(crate) debug: bool,
@@ -40,7 +40,7 @@ impl Events for Printer<'_, '_> {
     }
 
     fn recovered(&mut self, report: &Report) {
-        report::print(report, "an earlier run that was killed", self.io);
+        report::print(report, "earlier run, which was killed: ", self.io);
     }
 
     fn planned(&mut self, plan: &Plan, host: &Host) {
@@ -61,26 +61,26 @@ impl Events for Printer<'_, '_> {
 
     fn refused(&mut self, blocked: &[Blocked]) {
         let hosts = hosts(blocked);
-        self.note(&format!("refused: {hosts}; `agent-sandbox blocked` says why"));
+        self.note(&format!("refused: {hosts}; `agent-sandbox blocked` explains why"));
     }
 
     fn proxy_lost(&mut self, why: &str) {
-        self.note(&format!("the proxy was lost, and requests failed from then on: {why}"));
+        self.note(&format!("the proxy was lost, and later requests failed: {why}"));
     }
 
     fn scanned(&mut self, report: &Report) {
-        report::print(report, "this run", self.io);
+        report::print(report, "", self.io);
     }
 
     #[cfg(feature = "layers")]
     fn closed(&mut self, closed: &Closed<'_>) {
         for holder in closed.cut_off {
             let text = format!(
-                "{holder} had the session's files in another mount namespace, and was cut off"
+                "{holder} still had the session's files open in another mount namespace; its access was cut off"
             );
             self.io.labelled(Tone::Warning, "note", &visible(&text));
         }
-        let Some(session) = closed.session else { return self.io.say("nothing was changed") };
+        let Some(session) = closed.session else { return self.io.say("no changes") };
         if let Some(first) = closed.also_changed.first() {
             let more = match closed.also_changed.len() {
                 1 => String::new(),

@@ -19,8 +19,8 @@ static ALLOCATOR: sandbox_linux::memory::Allocator = sandbox_linux::memory::Allo
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
-    // Inside a sandbox this binary stands in for ruled commands. That comes before everything
-    // else, and costs no more than one look at argv[0].
+    // Inside a sandbox this binary replaces commands that have rules. This check comes first because every such command
+    // starts with it. It only reads argv[0].
     if let Some(code) = cmd::multicall::intercept(&args) {
         return code;
     }
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "{}", shell::run(&args));
         return ExitCode::from(1);
     }
-    sandbox_linux::signal::hear_of_children();
+    sandbox_linux::signal::reset_sigchld();
     let (host, mut io) = (sandbox_policy::Host::read(), ui::Stdio::real());
     #[cfg(feature = "docker")]
     if let Some(process) = Process::of_args(&args) {

@@ -1,4 +1,4 @@
-//! From words to an exit code. The one place where errors are printed.
+//! Dispatch: from arguments to an exit code. Errors that end the program are printed here.
 
 use std::ffi::OsString;
 
@@ -8,13 +8,14 @@ use sandbox_protocol::ExitCode;
 
 #[cfg(feature = "layers")]
 use crate::args::changes::Command as Changes;
+use crate::args::help::{fit, width};
 #[cfg(feature = "docker")]
 use crate::args::image::Image;
 #[cfg(feature = "proxy")]
 use crate::args::proxy::Command as Proxied;
 #[cfg(feature = "sessions")]
 use crate::args::sessions::Command as Session;
-use crate::args::{Command, Config, Flags, Typed, parse};
+use crate::args::{Command, Config, Flags, Typed, parse, wants_json};
 use crate::cmd;
 #[cfg(feature = "sessions")]
 use crate::cmd::sessions::exec::Form;
@@ -24,42 +25,59 @@ use crate::ui::{Stdio, Tone};
 /// Runs the program.
 pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let program = meant_for_a_program(&args);
-    let code = match parse(args) {
+    let json = wants_json(&args);
+    let failed = match parse(args) {
         Typed::Understood(cli) => {
             io.colour(cli.flags.color, host);
-            dispatch(*cli, host, io).unwrap_or_else(|failed| {
-                io.error(failed.error.as_ref(), failed.hint);
-                if failed.code == ExitCode::Usage.code() {
-                    hint_at_program(program, io);
-                }
-                failed.code
-            })
-        }
-        Typed::Answer(answer) => {
-            let text = answer.render().to_string();
-            if answer.use_stderr() {
-                refuse(&answer, &text, program, io);
-            } else {
-                io.data(&text);
+            match dispatch(*cli, host, io) {
+                Ok(code) => return code.into(),
+                Err(failed) => failed,
             }
-            u8::try_from(answer.exit_code()).unwrap_or(ExitCode::Usage.code())
+        }
+        Typed::Refused(failed) => failed,
+        Typed::Answer(answer) => {
+            let text = fit(&answer.render().to_string(), width());
+            if !answer.use_stderr() {
+                io.data(&text);
+                return ExitCode::Success.into();
+            }
+            match refused(&answer, &text) {
+                failed if json || failed.hint.is_some() => failed,
+                failed => {
+                    io.say(text.trim_end());
+                    hint_at_program(program, io);
+                    return failed.code.into();
+                }
+            }
         }
     };
-    code.into()
+    report(&failed, json, program, io);
+    failed.code.into()
 }
 
-/// Prints an error about the command line.
-fn refuse(answer: &clap::Error, text: &str, program: Option<&str>, io: &mut Stdio<'_>) {
+/// Prints the error that ends the program: on stderr, under `--json` on stdout.
+fn report(failed: &Failed, json: bool, program: Option<&str>, io: &mut Stdio<'_>) {
+    if json {
+        return cmd::json(&failed.json(), io);
+    }
+    io.error(failed.error.as_ref(), failed.hint.clone());
+    if failed.code == ExitCode::Usage.code() {
+        hint_at_program(program, io);
+    }
+}
+
+/// Turns an error of clap into ours. Without a hint, the text of clap says more.
+fn refused(answer: &clap::Error, text: &str) -> Failed {
     #[cfg(feature = "proxy")]
     if may_hold_secret(answer, text) {
-        // clap repeats the word that it does not take.
-        let error = std::io::Error::other("`secret` does not take these arguments");
-        return io.error(&error, Some(cmd::secret::NOT_AN_ARGUMENT.into()));
+        // clap repeats the word that it refuses.
+        let failed = Failed::usage("`secret` does not take these arguments");
+        return Failed { hint: Some(cmd::secret::NOT_AN_ARGUMENT.into()), ..failed };
     }
     #[cfg(not(feature = "proxy"))]
     let _ = answer;
-    io.say(text.trim_end());
-    hint_at_program(program, io);
+    let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    Failed { hint: None, ..Failed::usage(message.split_whitespace().collect::<Vec<_>>().join(" ")) }
 }
 
 /// Returns true when an error about the arguments of `secret` repeats one of them.
@@ -70,8 +88,7 @@ fn may_hold_secret(error: &clap::Error, text: &str) -> bool {
     text.contains("Usage: agent-sandbox secret") && !harmless
 }
 
-/// Subcommands that programs are called by, too: what they do not take may have been meant for
-/// the program.
+/// Subcommands that share their name with a program. Arguments that they refuse may have been meant for the program.
 const ALSO_PROGRAMS: [&str; 4] = ["ps", "rm", "diff", "history"];
 
 fn meant_for_a_program(args: &[OsString]) -> Option<&'static str> {
@@ -89,14 +106,13 @@ fn hint_at_program(word: Option<&str>, io: &mut Stdio<'_>) {
 fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let flags = &cli.flags;
     if cli.version {
-        io.data(&format!("agent-sandbox {}\n", env!("CARGO_PKG_VERSION")));
-        return Ok(0);
+        return Ok(cmd::version(flags, io));
     }
     if cli.check {
         return Ok(cmd::check::run(flags, host, io));
     }
     check_home(cli.command.as_ref(), host)?;
-    let Some(command) = cli.command else { return Ok(cmd::help(io)) };
+    let Some(command) = cli.command else { return cmd::help::<&str>(&[], flags, io) };
     dispatch_command(command, flags, host, io)
 }
 
@@ -124,11 +140,11 @@ fn dispatch_command(command: Command, flags: &Flags, host: &Host, io: &mut Stdio
         Command::Config(Config::Path) => cmd::config::path(flags, host, io),
         Command::Config(Config::Schema) => Ok(cmd::config::schema(io)),
         #[cfg(feature = "layers")]
-        Command::Fs { command: None } => Ok(cmd::help_of("fs", io)),
+        Command::Fs { command: None } => cmd::help(&["fs"], flags, io),
         #[cfg(feature = "layers")]
         Command::Fs { command: Some(command) } => cmd::fs::run(flags, command, host, io),
         #[cfg(feature = "docker")]
-        Command::Image { command: None } => Ok(cmd::help_of("image", io)),
+        Command::Image { command: None } => cmd::help(&["image"], flags, io),
         #[cfg(feature = "docker")]
         Command::Image { command: Some(Image::Build(build)) } => {
             cmd::image::build(flags, build, host, io)
@@ -142,10 +158,12 @@ fn dispatch_command(command: Command, flags: &Flags, host: &Host, io: &mut Stdio
         Command::Blocked => no_sandbox(cmd::blocked::run(flags, host, io)),
         Command::Completions { shell } => Ok(cmd::manual::completions(shell, io)),
         Command::Man { dir } => cmd::manual::man(dir.as_deref(), io),
+        Command::Help { words } => cmd::help(&words, &Flags::default(), io),
+        Command::Version => Ok(cmd::version(flags, io)),
     }
 }
 
-/// Returns the exit code of a command that needs the home directory, where that does not exist.
+/// Returns the exit code of a command that needs the home directory, if that does not exist.
 fn without_home(command: Option<&Command>) -> Option<ExitCode> {
     match command {
         None
@@ -156,7 +174,9 @@ fn without_home(command: Option<&Command>) -> Option<ExitCode> {
             | Command::Init
             | Command::Config(_)
             | Command::Completions { .. }
-            | Command::Man { .. },
+            | Command::Man { .. }
+            | Command::Help { .. }
+            | Command::Version,
         ) => None,
         #[cfg(feature = "layers")]
         Some(Command::Fs { command: None }) => None,
@@ -196,9 +216,8 @@ fn proxied(command: &Proxied, flags: &Flags, host: &Host, io: &mut Stdio<'_>) ->
     }
 }
 
-/// Refuses a home directory that does not exist, before a command makes it by putting something into it: a wrong `HOME`
-/// would bring a second set of sessions, secrets and trust records. Commands that keep nothing there, and explain what is
-/// wrong, work without.
+/// Refuses a home directory that does not exist, before a command creates it: a wrong `HOME` would start a second set of
+/// sessions, secrets and trust records. Commands that store nothing there work without it.
 fn check_home(command: Option<&Command>, host: &Host) -> Result<(), Failed> {
     let Some(code) = without_home(command) else { return Ok(()) };
     let Some(home) = host.home.as_deref().filter(|home| !home.is_dir()) else { return Ok(()) };
@@ -225,7 +244,7 @@ fn sessions(command: &Session, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
     }
 }
 
-/// A command that starts no sandbox never fails to set one up: it ends with 1.
+/// Turns the exit code of a failed set-up into 1, for commands that start no sandbox.
 fn no_sandbox(outcome: Outcome) -> Outcome {
     const SETUP: u8 = ExitCode::Setup.code();
     outcome.map_err(|failed| match failed.code {

@@ -1,6 +1,5 @@
 //! Output: data on stdout, everything else on stderr, colours only on terminals.
 
-#[cfg(feature = "layers")]
 pub(crate) mod ask;
 
 use std::fmt::Write as _;
@@ -13,30 +12,30 @@ use sandbox_policy::Host;
 
 use crate::args::When;
 
-/// As many lines of a list are printed on a terminal.
+/// Number of lines of a list that are printed on a terminal.
 #[cfg(feature = "layers")]
 const LONGEST_LIST: usize = 40;
 
-/// Says how many lines of a list are left out.
+/// Describes the lines of a list that are left out.
 #[cfg(feature = "layers")]
 pub(crate) fn and_more(count: usize) -> String {
-    format!("… and {count} more; a pipe gets all of them")
+    format!("… and {count} more; pipe the output to see all")
 }
 
-/// Where the program speaks to.
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+/// Standard output and standard error, and their properties.
+#[allow(clippy::struct_excessive_bools, reason = "each field is an independent property")]
 pub(crate) struct Stdio<'s> {
     out: Box<dyn Write + Send + 's>,
     err: Box<dyn Write + Send + 's>,
     out_colour: bool,
     err_colour: bool,
-    /// Whether somebody can be asked.
+    /// True when the user can be asked: stdin and stderr are terminals.
     pub interactive: bool,
-    /// Whether somebody reads stdout.
+    /// True when stdout is a terminal.
     pub terminal: bool,
 }
 
-/// How a piece of text is shown.
+/// Colour or style of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -44,14 +43,14 @@ pub(crate) enum Tone {
     Warning,
     Quiet,
     Strong,
-    /// A line that goes.
+    /// Removed line.
     Removed,
-    /// Where in a file.
+    /// Position in a file.
     Place,
 }
 
 impl Stdio<'_> {
-    /// The process's own descriptors.
+    /// Returns the process's own descriptors.
     pub(crate) fn real() -> Self {
         let (out, err) = (io::stdout(), io::stderr());
         Self {
@@ -76,25 +75,25 @@ impl Stdio<'_> {
         (self.out_colour, self.err_colour) = (decide(self.out_colour), decide(self.err_colour));
     }
 
-    /// Data. A reader that has gone away (`| head`) is no error.
+    /// Prints data on stdout. A closed pipe (`| head`) is not an error.
     pub(crate) fn data(&mut self, text: &str) {
         let text = if self.terminal { own_tones(self.out_colour, text) } else { text.to_owned() };
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
-    /// Chatter. Names of files and other text of a sandbox may stand in it: of what a terminal obeys, only our own
-    /// tones are left.
+    /// Prints a message on stderr. It may contain file names and other text from a sandbox, so all control characters
+    /// except our own tones are escaped.
     pub(crate) fn say(&mut self, text: &str) {
         let _ = writeln!(self.err, "{}", own_tones(self.err_colour, text));
     }
 
-    /// A message with its kind in front: `error: …`, `hint: …`, `note: …`.
+    /// Prints a message with a label: `error: …`, `hint: …`, `note: …`.
     pub(crate) fn labelled(&mut self, tone: Tone, label: &str, text: &str) {
         let label = paint(self.err_colour, tone, label);
         self.say(&format!("{label}: {text}"));
     }
 
-    /// An error with everything that led to it, and what to do next.
+    /// Prints an error, its chain of causes, and its hint.
     pub(crate) fn error(&mut self, error: &dyn std::error::Error, hint: Option<String>) {
         let mut text = indented(&error.to_string());
         let mut source = error.source();
@@ -108,12 +107,12 @@ impl Stdio<'_> {
         }
     }
 
-    /// Text for stdout in a tone.
+    /// Formats text for stdout in a tone.
     pub(crate) fn tone(&self, tone: Tone, text: &str) -> String {
         paint(self.out_colour, tone, text)
     }
 
-    /// Text for stderr in a tone.
+    /// Formats text for stderr in a tone.
     pub(crate) fn err_tone(&self, tone: Tone, text: &str) -> String {
         paint(self.err_colour, tone, text)
     }
@@ -126,14 +125,13 @@ impl Stdio<'_> {
         if self.terminal && count > LONGEST_LIST { LONGEST_LIST } else { count }
     }
 
-    /// What a program said, and when it said it: on a terminal nothing of it is obeyed but its colours.
-    /// Returns whether somebody still reads.
+    /// Prints output of a program. On a terminal only its colours take effect. Returns false when stdout is closed.
     #[cfg(feature = "sessions")]
     pub(crate) fn said(&mut self, bytes: &[u8]) -> bool {
         if self.terminal { self.bytes(tamed(bytes).as_bytes()) } else { self.bytes(bytes) }
     }
 
-    /// Data of any bytes. Returns whether somebody still reads.
+    /// Prints bytes on stdout. Returns false when stdout is closed.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
         self.out.write_all(bytes).and_then(|()| self.out.flush()).is_ok()
     }
@@ -147,7 +145,7 @@ const RESET: &str = "\x1b[0m";
 const TONES: [Tone; 7] =
     [Tone::Good, Tone::Bad, Tone::Warning, Tone::Quiet, Tone::Strong, Tone::Removed, Tone::Place];
 
-/// The sequence that a tone begins with.
+/// Returns the escape sequence that starts a tone.
 fn start(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "\x1b[32m",
@@ -160,7 +158,7 @@ fn start(tone: Tone) -> &'static str {
     }
 }
 
-/// Text of ours, in which only our own tones have an effect.
+/// Escapes control characters in a message, except our own tones if there is colour.
 fn own_tones(colour: bool, text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -176,7 +174,7 @@ fn own_tones(colour: bool, text: &str) -> String {
     shown + &visible(rest)
 }
 
-/// Escapes a message with names in it: text after a line break is indented further than our own labels.
+/// Escapes a message and indents its continuation lines, so that text with line breaks cannot imitate our labels.
 pub(crate) fn indented(text: &str) -> String {
     let visible = visible(text);
     let mut lines = visible.split('\n');
@@ -192,7 +190,7 @@ mod tests {
     use super::{RESET, Tone, own_tones, paint};
 
     #[test]
-    fn only_our_own_tones_are_obeyed() {
+    fn only_our_own_tones_take_effect() {
         let tone = paint(true, Tone::Quiet, "quiet");
         assert_eq!(own_tones(true, &tone), tone);
         for (text, expected) in [
@@ -205,6 +203,10 @@ mod tests {
         ] {
             assert_eq!(own_tones(true, text), expected, "{text:?}");
         }
-        assert_eq!(own_tones(false, RESET), "\\u{1b}[0m", "without colours there are none of ours");
+        assert_eq!(
+            own_tones(false, RESET),
+            "\\u{1b}[0m",
+            "without colour, our own tones are escaped too"
+        );
     }
 }

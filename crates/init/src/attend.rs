@@ -79,7 +79,7 @@ fn by_pipe(program: &Program, path: PathBuf) -> io::Result<Held> {
         })
     })?;
     // The streams end with the command, not with this process.
-    let nothing = socket::nothing()?;
+    let nothing = socket::dev_null()?;
     fd::replace(1, &nothing)?;
     fd::replace(2, &nothing)?;
     Ok(Held::of(child, ours, None))
@@ -90,13 +90,13 @@ fn by_pipe(program: &Program, path: PathBuf) -> io::Result<Held> {
 fn on_terminal(program: &Program, path: PathBuf, size: Size) -> io::Result<Held> {
     let (ours, theirs) = pty::open(size)?;
     pty::take_control(theirs.as_fd())?;
-    socket::do_not_wait(ours.as_fd())?;
+    socket::set_nonblocking(ours.as_fd())?;
     let parent = process::pid();
     let child = process::fork(|| {
         begin(program, path, parent, || {
             // A background group that asks for the foreground is stopped, unless it blocks the signal for that.
             let _blocked = Signals::of([rustix::process::Signal::TTOU.as_raw()])?;
-            pty::to_front(theirs.as_fd())?;
+            pty::take_foreground(theirs.as_fd())?;
             (0..3).try_for_each(|number| fd::replace(number, &theirs))
         })
     })?;
@@ -114,7 +114,7 @@ fn begin(
     let ready = process::die_with_parent(parent)
         .and_then(|()| streams())
         .and_then(|()| fd::close_all_on_exec())
-        .and_then(|()| signal::as_a_program_expects());
+        .and_then(|()| signal::reset_for_exec());
     let error = match ready {
         Ok(()) => Fatal::Exec { source: program.exec_path(path.as_os_str()), program: path },
         Err(error) => Fatal::System(error),
@@ -190,8 +190,8 @@ impl Held {
         let said = self.terminal.as_ref().filter(|_| self.said.is_empty());
         let wanted: [Option<(BorrowedFd<'_>, Awaited)>; 4] = [
             (!full).then(|| (rustix::stdio::stdin(), Awaited::Data)),
-            (!self.said.is_empty()).then(|| (rustix::stdio::stdout(), Awaited::Room)),
-            room.map(|input| (input.as_fd(), Awaited::Room)),
+            (!self.said.is_empty()).then(|| (rustix::stdio::stdout(), Awaited::Writable)),
+            room.map(|input| (input.as_fd(), Awaited::Writable)),
             said.map(|terminal| (terminal.ours.as_fd(), Awaited::Data)),
         ];
         let mut fds = vec![(signals.as_fd(), Awaited::Data)];

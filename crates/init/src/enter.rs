@@ -67,7 +67,7 @@ fn become_it(words: &[OsString]) -> Fatal {
         Err(error) => return error,
     };
     let ready = sandbox_linux::fd::close_all_on_exec()
-        .and_then(|()| sandbox_linux::signal::as_a_program_expects());
+        .and_then(|()| sandbox_linux::signal::reset_for_exec());
     match ready {
         Ok(()) => Fatal::Exec { source: program.exec_path(path.as_os_str()), program: path },
         Err(error) => Fatal::System(error),

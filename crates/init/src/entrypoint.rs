@@ -178,7 +178,7 @@ fn prepare(boot: &Boot, program: &Path, core: Rlimit) -> io::Result<Program> {
     let argv = [program.as_os_str().to_owned()].into_iter().chain(boot.command.arguments.clone());
     let ready = Program::with_entries(argv, boot.environment.entries())?;
     sandbox_linux::fd::close_all_on_exec()?;
-    sandbox_linux::signal::as_a_program_expects()?;
+    sandbox_linux::signal::reset_for_exec()?;
     // The secrets are gone: `boot` holds none.
     rustix::process::setrlimit(Resource::Core, core)?;
     Ok(ready)

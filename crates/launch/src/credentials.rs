@@ -1,7 +1,7 @@
-//! The secrets of a run: what the command holds, and what the proxy holds for it.
+//! Credentials of a run. Decides what the command holds and what the proxy holds for it.
 //!
-//! A secret in mode `inject` becomes a variable. One in mode `proxy` stays outside: its variable gets a
-//! token that is made for this secret of this run, and the provider's address becomes the proxy's.
+//! A secret in mode `inject` becomes a variable. A secret in mode `proxy` stays outside the sandbox. Its variable gets
+//! a token that is valid for this secret and this run, and the provider's base URL is set to the proxy's.
 
 mod covered;
 mod agents;
@@ -26,13 +26,13 @@ use thiserror::Error;
 pub use container::{ContainerCredentials, for_container};
 pub use registration::registration;
 
-/// Why a secret is not available.
+/// Failure to provide a secret.
 #[derive(Debug, Error)]
 pub enum CredentialError {
     /// There is no home directory.
-    #[error("there is no home directory to keep secrets in")]
+    #[error("cannot find the secret store: there is no home directory")]
     NoHome,
-    /// The secret's source fails.
+    /// The secret's source failed.
     #[error("cannot read secret `{name}`: {}", error.message)]
     Source {
         /// The secret.
@@ -40,8 +40,8 @@ pub enum CredentialError {
         /// The reason.
         error: SourceError,
     },
-    /// The secret's name or the store cannot be used.
-    #[error("the secret `{name}` cannot be used")]
+    /// The secret's name or the store is not usable.
+    #[error("cannot use secret `{name}`")]
     Store {
         /// The secret.
         name: String,
@@ -50,7 +50,7 @@ pub enum CredentialError {
         error: StoreError,
     },
     /// The SSH key of host commands is not in the store.
-    #[error("the secret `{name}` cannot be used")]
+    #[error("cannot use secret `{name}`")]
     SshKey {
         /// The secret.
         name: String,
@@ -62,10 +62,10 @@ pub enum CredentialError {
     #[error("secret `{0}` has no provider")]
     NoProvider(String),
     /// A custom provider whose address has no variable.
-    #[error("the secret `{0}` has no variable for the proxy's address")]
+    #[error("secret `{0}` has no variable for the proxy's address")]
     NoAddress(String),
-    /// A secret that no variable can hold.
-    #[error("the secret `{0}` has a NUL in it")]
+    /// A secret that does not fit into a variable.
+    #[error("secret `{0}` contains a NUL byte")]
     Nul(String),
     /// No socket or no random number for the command.
     #[error("cannot listen for the command")]
@@ -79,13 +79,13 @@ impl Hint for CredentialError {
             Self::Source { error, .. } => Some(error.hint.clone()),
             Self::Store { error, .. } => error.hint(),
             Self::SshKey { error, .. } => Some(format!(
-                "{} < KEY; or leave `ssh_key_secret` out: each session then has a key of its own",
+                "{} < KEY, or remove `ssh_key_secret` to get a generated key for each session",
                 error.hint().unwrap_or_default()
             )),
             Self::NoProvider(name) => {
-                Some(format!("write `secrets.{name}.provider`, such as \"anthropic\""))
+                Some(format!("set `secrets.{name}.provider`, for example to \"anthropic\""))
             }
-            Self::NoAddress(name) => Some(format!("write `secrets.{name}.base_url_var`")),
+            Self::NoAddress(name) => Some(format!("set `secrets.{name}.base_url_var`")),
             Self::Nul(_) | Self::Listen(_) => None,
         }
     }
@@ -101,7 +101,7 @@ pub fn store(host: &Host) -> Result<Store, CredentialError> {
     Ok(Store::at(data.join("secrets")))
 }
 
-/// Opens every location that a secret of the user can have.
+/// Returns every location a secret of the user can come from.
 pub fn sources(host: &Host) -> Result<Sources, CredentialError> {
     let home = host.home.clone().ok_or(CredentialError::NoHome)?;
     Ok(Sources::new(store(host)?, home))
@@ -112,14 +112,13 @@ trait Holder {
     /// Sets a variable.
     fn set(&mut self, name: &str, value: String, secret: &Sourced<config::Secret>);
 
-    /// Drops every other variable that carries a key which the command must not hold.
+    /// Removes all other variables whose value contains a key that the command must not hold.
     fn hide(&mut self, _: &Secret) {}
 
-    /// Returns a variable that it has already.
+    /// Returns a variable that is already set.
     fn get(&self, name: &str) -> Option<String>;
 }
 
-/// The variables of a local command.
 impl Holder for Environment {
     fn set(&mut self, name: &str, value: String, secret: &Sourced<config::Secret>) {
         let value = OsString::from(value);
@@ -134,7 +133,7 @@ impl Holder for Environment {
     }
 
     fn hide(&mut self, key: &Secret) {
-        // Shorter texts stand in other values by chance.
+        // Shorter texts occur in other values by chance.
         const SHORTEST: usize = 8;
         let key = key.expose();
         let holds = |value: &OsString| {
@@ -144,19 +143,19 @@ impl Holder for Environment {
     }
 }
 
-/// The proxy's part of a run's secrets.
+/// Part of a run's secrets that the proxy handles.
 #[derive(Default)]
 pub(crate) struct Credentials {
-    /// Sessions of the proxy, one for each secret.
+    /// Proxy sessions, one for each secret.
     pub(crate) sessions: Vec<Registration>,
     /// Listener for a command that shares the host's network.
     pub(crate) listener: Option<OwnedFd>,
-    /// Placeholders of agents' settings; removed with this value if unused.
+    /// Placeholder files for agents' settings. Dropping them removes the unused ones.
     settings: Vec<covered::Placeholder>,
 }
 
 impl Credentials {
-    /// Resolves the policy's secrets, and gives the command its variables. Inside a sandbox they are there already.
+    /// Resolves the policy's secrets and sets the command's variables. Inside a sandbox they are already set.
     pub(crate) fn resolve(
         host: &Host,
         decided: &Decided,
@@ -199,8 +198,7 @@ impl Credentials {
         Ok((made, inputs))
     }
 
-    /// Returns the proxy's address for the command. With a network of its own, the command reaches the proxy at the
-    /// port by which it reaches everything else.
+    /// Returns the proxy's address as the command sees it. In a separate network namespace, that is the egress port.
     fn address(&mut self, config: &Config) -> Result<String, CredentialError> {
         if !config.uses_proxy() || config.network.value != Network::On {
             return Ok(format!("http://127.0.0.1:{PROXY_PORT}"));
@@ -236,7 +234,7 @@ fn inject(
     Ok(())
 }
 
-/// The session of one secret, and the token in its place.
+/// Gives the command a token instead of the secret. Returns the proxy session of the token.
 fn replace(
     holder: &mut impl Holder,
     name: &str,

@@ -1,4 +1,4 @@
-//! The proxy of a run: attached to the sandbox's sockets, started where it does not run yet.
+//! Connection of a run to the proxy. Starts the proxy if necessary and attaches it to the sandbox's sockets.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,16 +21,16 @@ use thiserror::Error;
 use crate::credentials::Credentials;
 use crate::events::Events;
 
-/// Why the proxy does not serve a run.
+/// Failure to connect a run to the proxy.
 #[derive(Debug, Error)]
 pub enum ProxyError {
-    /// The proxy has no place.
+    /// There is no directory for the proxy's files.
     #[error("there is no home directory")]
     NoHome,
-    /// The proxy does not start.
+    /// The proxy does not start or respond.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The state directory cannot be used.
+    /// The state directory is not usable.
     #[error(transparent)]
     Journal(io::Error),
 }
@@ -40,7 +40,7 @@ impl Hint for ProxyError {
         match self {
             Self::NoHome => Some("set `HOME`".into()),
             Self::Client(error) => error.hint(),
-            Self::Journal(_) => Some("is the state directory yours?".into()),
+            Self::Journal(_) => Some("check that you own the state directory".into()),
         }
     }
 }
@@ -53,13 +53,13 @@ pub(crate) struct ProxyGateway {
     policy: Option<EgressPolicy>,
     journal: Journal,
     credentials: Credentials,
-    /// The reason why the proxy was given up.
+    /// Reason why the run stopped trying to attach.
     lost: Option<String>,
-    /// The reason why the last attempt to attach failed.
+    /// Reason why the last attempt to attach failed.
     failed: Option<String>,
 }
 
-/// How long a proxy may take to notice that an earlier attachment of this run has ended, or to start.
+/// Longest wait for the proxy to start, or to notice that an earlier attachment of this run has ended.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl ProxyGateway {
@@ -95,8 +95,8 @@ impl ProxyGateway {
         }))
     }
 
-    /// Reports what was refused, and returns the number of refusals.
-    pub(crate) fn tell(&self, events: &mut dyn Events) -> usize {
+    /// Reports refused connections, and returns their number.
+    pub(crate) fn report(&self, events: &mut dyn Events) -> usize {
         let blocked = self.journal.read().map(|(_, blocked)| blocked).unwrap_or_default();
         if !blocked.is_empty() {
             events.refused(&blocked);
@@ -107,7 +107,7 @@ impl ProxyGateway {
         blocked.len()
     }
 
-    /// Attaches, and starts a proxy where none can be reached.
+    /// Attaches to the proxy. Starts one if none is reachable.
     fn try_attach(&self, attach: &Attach, sockets: &[OwnedFd]) -> Result<Attachment, ClientError> {
         let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
         let end = Instant::now() + PATIENCE;
@@ -141,7 +141,7 @@ impl Gateway for ProxyGateway {
             AttachError { hint: error.hint(), source: error.into() }
         })?;
         self.failed = None;
-        // The connection is the lifetime: it ends with this descriptor.
+        // Closing the last copy of this descriptor ends the attachment.
         Ok(attached.as_fd().try_clone_to_owned()?)
     }
 

@@ -1,4 +1,4 @@
-//! Why a run did not start.
+//! Errors of a run that did not start.
 
 use std::error::Error;
 use std::fmt;
@@ -14,10 +14,10 @@ use thiserror::Error;
 /// Failure before the command ran.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The policy cannot be planned.
+    /// The policy cannot be turned into a plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The run cannot be put on record.
+    /// The run cannot be recorded.
     #[error(transparent)]
     Guard(#[from] InspectError),
     /// The sandbox did not start.
@@ -31,11 +31,11 @@ pub enum LaunchError {
     #[cfg(feature = "proxy")]
     #[error(transparent)]
     Proxy(#[from] crate::egress::ProxyError),
-    /// Changes cannot be kept apart.
+    /// The session's layers cannot be opened.
     #[cfg(feature = "layers")]
     #[error(transparent)]
     Layers(#[from] crate::layers::LayersError),
-    /// The policy asks for something that this build leaves out.
+    /// The policy uses a feature that this build leaves out.
     #[error("`{key}` needs the feature `{feature}`, which this build leaves out")]
     Without {
         /// The configuration key.
@@ -72,10 +72,10 @@ impl Error for NotStarted {
 }
 
 impl LaunchError {
-    /// A sandbox that did not start, with the cause that this machine shows.
+    /// Returns the error of a sandbox that did not start, with a hint for this machine.
     pub(crate) fn start(error: StartError, plan: &Plan, host: &Host) -> Self {
         let hint = match &error {
-            StartError::Apart(_) => Some(plan.overlay_remedy()),
+            StartError::Overlay(_) => Some(plan.overlay_remedy()),
             StartError::Attach(_) => error.hint(),
             _ => doctor::cause(host).or_else(|| error.hint()),
         };

@@ -1,4 +1,4 @@
-//! Reports of a run on its way. The caller decides how to show them.
+//! Progress reports of a run. The caller decides how to show them.
 
 #[cfg(feature = "layers")]
 use std::path::PathBuf;
@@ -15,37 +15,37 @@ use sandbox_protocol::Hint;
 #[cfg(feature = "layers")]
 use sandbox_layers::review::Summary;
 
-/// Receiver of a run's reports. Every method may be left out.
+/// Receiver of a run's reports. Every method has an empty default.
 pub trait Events {
-    /// Something that the user should know.
+    /// Text for the user.
     fn note(&mut self, _text: &str) {}
 
-    /// A step and how it was reached, for `--debug`.
+    /// Detail for `--debug`.
     fn debug(&mut self, _step: &str, _text: &str) {}
 
-    /// The scan after a run that was killed.
+    /// Scan of an earlier run that was killed.
     fn recovered(&mut self, _report: &Report) {}
 
-    /// The plan that is about to be carried out.
+    /// Plan that is about to be carried out.
     fn planned(&mut self, _plan: &Plan, _host: &Host) {}
 
     /// The command ended, or never started.
     fn ended(&mut self, _ended: &Ended) {}
 
-    /// Connections that the policy refused.
+    /// Connections refused by the policy.
     fn refused(&mut self, _blocked: &[Blocked]) {}
 
-    /// The proxy was lost during the run, and requests failed from then on.
+    /// Loss of the proxy. Requests failed from then on.
     fn proxy_lost(&mut self, _why: &str) {}
 
-    /// The scan after this run.
+    /// Scan after this run.
     fn scanned(&mut self, _report: &Report) {}
 
     /// The run's session ended.
     #[cfg(feature = "layers")]
     fn closed(&mut self, _closed: &Closed<'_>) {}
 
-    /// A failure at the end that does not replace the command's exit code.
+    /// Failure after the command, which does not change its exit code.
     fn failed(&mut self, _error: &dyn Hint) {}
 }
 
@@ -62,9 +62,9 @@ pub struct Closed<'c> {
     pub summary: &'c Summary,
     /// Paths that both the session and the host changed.
     pub shifted: &'c [PathBuf],
-    /// Other paths that the host changed while the command ran, which saw some of them before and some after.
+    /// Other paths that the host changed while the command ran. The command may have read either version.
     pub also_changed: &'c [PathBuf],
-    /// Processes that had the session's files in another mount namespace and lost them.
+    /// Processes in other mount namespaces that lost access to the session's files.
     pub cut_off: &'c [String],
 }
 

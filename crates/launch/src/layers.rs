@@ -1,4 +1,4 @@
-//! The layers of a run: the session that its changes go into, opened before the plan and closed after the run.
+//! Layers of a run. Opens the session that receives the changes before planning, and closes it after the run.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -20,32 +20,32 @@ use thiserror::Error;
 use crate::events::{Closed, Events};
 use sandbox_layers::review::Summary;
 
-/// Why changes cannot be kept apart.
+/// Failure to open or close a session's layers.
 #[derive(Debug, Error)]
 pub enum LayersError {
-    /// Sessions have no directory.
-    #[error("there is no home directory to keep sessions in")]
+    /// There is no data directory for sessions.
+    #[error("cannot store sessions: there is no home directory")]
     NoDataDir,
-    /// The directory of sessions cannot be used.
-    #[error("cannot keep sessions in `{}`", path.display())]
+    /// The data directory is not usable.
+    #[error("cannot store sessions in `{}`", path.display())]
     DataDir {
         /// The directory.
         path: PathBuf,
         /// The reason.
         source: std::io::Error,
     },
-    /// The session exists, with layers of another engine.
-    #[error("the session `{name}` was made by {made}, not by {asked}")]
+    /// The session exists, but its layers belong to another engine.
+    #[error("session `{name}` uses {made}, not {requested}")]
     OtherEngine {
         /// The session.
         name: String,
         /// Its engine.
         made: LayerEngine,
         /// The requested engine.
-        asked: LayerEngine,
+        requested: LayerEngine,
     },
-    /// The sessions' own data lie in the directory that would get an overlay.
-    #[error("`{}` holds the sessions' own data, and no overlay can lie over its own layers", .0.display())]
+    /// The directory that needs an overlay also contains the layers.
+    #[error("cannot mount an overlay over `{}`, because it contains the session data", .0.display())]
     HoldsData(PathBuf),
     /// The session cannot be opened or written.
     #[error(transparent)]
@@ -56,13 +56,13 @@ impl Hint for LayersError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoDataDir | Self::DataDir { .. } => {
-                "set `HOME` or `XDG_DATA_HOME` to a directory that you can write".into()
+                "set `HOME` or `XDG_DATA_HOME` to a writable directory".into()
             }
             Self::OtherEngine { made, .. } => {
-                format!("pass `--cow={made}`, or another `--session`")
+                format!("pass `--cow={made}` or choose another `--session`")
             }
             Self::HoldsData(_) => {
-                "pass `--cow=agentfs`, set `XDG_DATA_HOME` to a directory outside of it, or work in a directory below it"
+                "pass `--cow=agentfs`, set `XDG_DATA_HOME` to a directory outside it, or run in a subdirectory"
                     .into()
             }
             Self::Session(error) => return error.hint(),
@@ -70,7 +70,7 @@ impl Hint for LayersError {
     }
 }
 
-/// Opens the sessions of this user, by the real path of their directory. Removes mounts that a killed run left.
+/// Opens the user's sessions by the real path of their directory. Removes mounts that a killed run left behind.
 pub fn sessions(host: &Host) -> Result<LayerSessions, LayersError> {
     let data = host.data_dir().ok_or(LayersError::NoDataDir)?;
     let sessions = match fs::canonicalize(&data) {
@@ -84,8 +84,8 @@ pub fn sessions(host: &Host) -> Result<LayerSessions, LayersError> {
     Ok(sessions)
 }
 
-/// Creates the directory of sessions for a policy that keeps changes apart: what does not exist cannot be hidden.
-pub fn make_room(config: &Config, host: &Host) -> Result<(), LayersError> {
+/// Creates the data directory when copy-on-write is on, because only existing directories can be hidden.
+pub fn create_data_dir(config: &Config, host: &Host) -> Result<(), LayersError> {
     if !config.cow.value.is_on() {
         return Ok(());
     }
@@ -100,14 +100,14 @@ pub(crate) struct OpenLayers {
     session: LayerSession,
     lock: Lock,
     stores: Vec<Store>,
-    /// Created for this run.
+    /// True when the session was created for this run.
     is_new: bool,
-    /// The user gave it a name to come back to.
+    /// True when the user named the session.
     is_named: bool,
 }
 
 impl OpenLayers {
-    /// Opens or creates the session that the decided policy asks for, and makes its layers ready to be mounted.
+    /// Opens or creates the session that the decided policy names, and prepares its layers for mounting.
     pub(crate) fn open(
         host: &Host,
         decided: &Decided,
@@ -120,14 +120,14 @@ impl OpenLayers {
         match layers.mount(cow, command, started) {
             Ok(()) => Ok(Some(layers)),
             Err(error) => {
-                // The failure to open is what the user can act on.
+                // The first failure is the one that the user can act on.
                 let _ = layers.abandon();
                 Err(error)
             }
         }
     }
 
-    /// Returns the store of each root of the plan.
+    /// Moves out the store of each root of the plan.
     pub(crate) fn take_stores(&mut self) -> Vec<Store> {
         std::mem::take(&mut self.stores)
     }
@@ -161,7 +161,7 @@ impl OpenLayers {
         let record = session.record();
         if cow.engine != CowEngine::On && record.engine != engine {
             let (name, made) = (record.name.clone(), record.engine);
-            return Err(LayersError::OtherEngine { name, made, asked: engine });
+            return Err(LayersError::OtherEngine { name, made, requested: engine });
         }
         let lock = session.lock()?;
         Ok(Self { sessions, session, lock, stores: Vec::new(), is_new, is_named })
@@ -234,14 +234,14 @@ impl OpenLayers {
         }
     }
 
-    /// Removes a session in which nothing happened.
+    /// Removes a new session without changes.
     fn discard(self, events: &mut dyn Events) {
         if let Err(error) = self.remove_if_new() {
             events.failed(&error);
         }
     }
 
-    /// Closes a session that could not be opened whole: what was mounted, and the run on its record.
+    /// Closes a session that was only partly opened: unmounts it and ends its recorded run.
     fn abandon(mut self) -> Result<(), SessionError> {
         let has_begun = self.session.record().runs.last().is_some_and(|run| run.ended.is_none());
         if !self.is_new && has_begun {
@@ -255,7 +255,7 @@ impl OpenLayers {
     }
 }
 
-/// Returns true when it is clear beforehand that the kernel refuses an overlay.
+/// Returns true when the kernel is known to refuse an overlay here.
 fn no_overlay(cow: &CopyOnWrite, host: &Host) -> bool {
     let data = host.data_dir().and_then(|data| fs::canonicalize(data).ok()).unwrap_or_default();
     let refused = |root: &&CowRoot| {

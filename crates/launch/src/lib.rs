@@ -1,18 +1,18 @@
-//! One run, from a policy to the end of the command. The plain run and the supervisor of a session
-//! call the same [`launch`].
+//! Pipeline of one run, from a policy to the end of the command. A plain run and the supervisor of a session both call
+//! [`launch`].
 //!
 //! ```text
 //! recover      complete what a killed run left behind
 //! decide       resolve paths and rules
-//! credentials  resolve secrets: what the command holds, what the proxy holds
+//! credentials  resolve secrets: what the command and the proxy hold
 //! layers       open the session that changes go into
-//! plan         plain data, which nothing changes afterwards
+//! plan         plain data, immutable from here on
 //! run          namespaces, mounts, the command
-//! scan         compare the project with the record of the start
+//! scan         compare the project with its state at the start
 //! close        end the session's run and sum up its changes
 //! ```
 //!
-//! Nothing here prints. An implementation of [`Events`] hears what happens on the way, and `()` ignores it:
+//! Nothing here prints. An implementation of [`Events`] receives progress reports, and `()` ignores them:
 //!
 //! ```no_run
 //! use sandbox_policy::config::{self, Request};
@@ -68,18 +68,18 @@ pub struct Job {
     pub config: Config,
     /// The sandbox's command.
     pub command: Vec<OsString>,
-    /// Index of the agent's first word in `command`; more than 0 when a program of ours starts the agent.
+    /// Index of the agent's first word in `command`. Not 0 when a program of agent-sandbox starts the agent.
     pub agent_at: usize,
-    /// Name of the session whose layers take the changes. Without one, a session is created for the run.
+    /// Name of the session whose layers receive the changes. Without one, a session is created for the run.
     pub session: Option<String>,
-    /// Exit code policy for refused connections.
+    /// Exit code when connections were refused.
     pub on_refusal: OnRefusal,
-    /// Wall clock before anything was read.
+    /// Wall clock time before any file was read.
     pub started: (i64, u32),
 }
 
 impl Job {
-    /// A plain run of a command.
+    /// Creates the job of a plain run.
     pub fn new(config: Config, command: Vec<OsString>) -> Self {
         let started = sandbox_linux::clock::wall_exactly();
         let on_refusal = OnRefusal::Report;
@@ -102,19 +102,19 @@ impl OnRefusal {
     }
 }
 
-/// Runs a job to its end. Whatever was opened on the way is closed, also when a later step fails.
+/// Runs a job to its end. Closes everything it opened, also when a later step fails.
 pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, LaunchError> {
-    make_directories(host, &job.config)?; // of records and sessions: only what exists can be hidden
+    make_directories(host, &job.config)?; // for records and sessions, which only hide when they exist
     let Job { config, command, agent_at, session, on_refusal, started } = job;
     let agent = command.get(agent_at..).unwrap_or_default();
-    let (policy, _state) = first_run(host, ResolvedPolicy::of(host, config)?, agent, events)?; // removed when dropped, if unused
+    let (policy, _state) = first_run(host, ResolvedPolicy::of(host, config)?, agent, events)?; // unused state is removed on drop
     let known = recover(host, &policy, events)?; // what a killed run left behind, before anything is decided
     let decided = policy.decide(host, &known)?; // every path and rule, resolved
     let inputs = decided.inputs(command);
-    let (credentials, mut inputs) = Credentials::resolve(host, &decided, inputs, agent_at)?; // the command's, the proxy's
-    let mut layers = OpenLayers::open(host, &decided, session, &inputs.command, started)?; // nothing fails before `close`
+    let (credentials, mut inputs) = Credentials::resolve(host, &decided, inputs, agent_at)?; // for the command and the proxy
+    let mut layers = OpenLayers::open(host, &decided, session, &inputs.command, started)?; // no `?` between here and `close`
     inputs.stores = layers.as_mut().map(OpenLayers::take_stores).unwrap_or_default();
-    let plan = decided.finish(inputs).described(); // plain data; nothing changes it afterwards
+    let plan = decided.finish(inputs).described(); // plain data, immutable from here on
     let ended = run(host, &plan, credentials, (started, on_refusal), events); // the command, and the scan after it
     if let Some(layers) = layers {
         layers.close(ended.as_ref().ok().map(|ended| ended.code), events);
@@ -122,18 +122,17 @@ pub fn launch(host: &Host, job: Job, events: &mut dyn Events) -> Result<Ended, L
     ended
 }
 
-/// Creates the directories of records and sessions before anything is planned: only what exists can be kept out of a
-/// sandbox.
+/// Creates the directories of records and sessions before planning, because only existing directories can be hidden.
 fn make_directories(host: &Host, config: &Config) -> Result<(), LaunchError> {
     if !host.inside {
-        inspect::make_place(host)?;
-        layers::make_room(config, host)?;
+        inspect::create_state_dir(host)?;
+        layers::create_data_dir(config, host)?;
     }
     Ok(())
 }
 
-/// Creates the state that an agent on its first run cannot create in a read-only home. The second value removes
-/// what stayed unused.
+/// Creates the state that an agent on its first run cannot create in a read-only home. Dropping the second value removes
+/// what was not used.
 fn first_run(
     host: &Host,
     policy: ResolvedPolicy,
@@ -154,7 +153,7 @@ fn first_run(
     Ok((ResolvedPolicy::of(host, policy.into_config())?, state))
 }
 
-/// Completes the scans of killed runs, before anything is decided by what exists.
+/// Completes the scans of killed runs. Later decisions depend on the resulting files.
 fn recover(
     host: &Host,
     policy: &ResolvedPolicy,
@@ -168,7 +167,7 @@ fn recover(
     Ok(recalled.known)
 }
 
-/// Runs the plan, scans what it left, and tells what was refused.
+/// Runs the plan, scans the project, and reports refused connections.
 fn run(
     host: &Host,
     plan: &Plan,
@@ -191,7 +190,7 @@ fn run(
     if let Ok(ended) = &ended {
         events.ended(ended);
     }
-    let refused = gateway.map_or(0, |gateway| gateway.tell(events));
+    let refused = gateway.map_or(0, |gateway| gateway.report(events));
     if let Some(record) = record {
         events.scanned(&record.finish());
     }
@@ -199,7 +198,7 @@ fn run(
     Ok(Ended { code: on_refusal.apply(ended.code, refused), ..ended })
 }
 
-/// Puts the run on record. Inside a sandbox the outermost run scans the whole tree.
+/// Records the run's start. Inside a sandbox the outermost run scans the whole tree.
 fn record(host: &Host, plan: &Plan) -> Result<Option<inspect::Run>, LaunchError> {
     if host.inside {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Stand-ins for the parts that a build without their features leaves out. A policy that asks for one is refused.
+//! Replacements for the parts that a build leaves out. A policy that needs one of them is refused.
 
 #[cfg(not(feature = "proxy"))]
 pub(crate) mod credentials {
@@ -7,7 +7,7 @@ pub(crate) mod credentials {
 
     use crate::LaunchError;
 
-    /// No credentials.
+    /// Placeholder for credentials.
     #[derive(Default)]
     pub(crate) struct Credentials;
 
@@ -37,7 +37,7 @@ pub(crate) mod egress {
     use super::credentials::Credentials;
     use crate::{Events, LaunchError};
 
-    /// No proxy.
+    /// Placeholder for the gateway.
     pub(crate) enum ProxyGateway {}
 
     impl ProxyGateway {
@@ -53,7 +53,7 @@ pub(crate) mod egress {
             Err(LaunchError::Without { key: "network.allowed_hosts", feature: "proxy" })
         }
 
-        pub(crate) fn tell(&self, _: &mut dyn Events) -> usize {
+        pub(crate) fn report(&self, _: &mut dyn Events) -> usize {
             match *self {}
         }
     }
@@ -75,19 +75,19 @@ pub(crate) mod layers {
 
     use crate::{Events, LaunchError};
 
-    /// Refuses a policy that keeps changes apart.
-    pub(crate) fn make_room(config: &Config, _: &Host) -> Result<(), LaunchError> {
+    /// Refuses a policy with copy-on-write.
+    pub(crate) fn create_data_dir(config: &Config, _: &Host) -> Result<(), LaunchError> {
         if config.cow.value.is_on() {
             return Err(LaunchError::Without { key: "cow", feature: "layers" });
         }
         Ok(())
     }
 
-    /// No layers.
+    /// Placeholder for layers.
     pub(crate) enum OpenLayers {}
 
     impl OpenLayers {
-        #[allow(clippy::unnecessary_wraps, reason = "the signature of the real one")]
+        #[allow(clippy::unnecessary_wraps, reason = "must match the signature in `layers`")]
         pub(crate) fn open(
             _: &Host,
             _: &Decided,

@@ -1,13 +1,12 @@
-//! Taking a layer's changes over to the host, so that nothing is lost and nothing is planted.
+//! Applying a layer's changes to the host without losing or planting anything.
 //!
 //! ```text
-//! plan      changes, what was asked for → steps, and what is held, refused or in conflict
-//! journal   the steps and all that they replace, on disk before the first write
-//! perform   step by step: prepare, exchange, check what came out
-//! undo      the same steps backwards, from what the journal saved
+//! plan      changes and selection → steps, and changes that are held back, refused or in conflict
+//! journal   the steps and everything they replace, on disk before the first write
+//! perform   each step: prepare, exchange, check the replaced file
+//! undo      the same steps backwards, from the journal
 //! ```
-//! Every state on the way is recognised by content, so that a killed apply is completed or taken
-//! back from wherever it stopped.
+//! Every intermediate state is recognised by content, so a killed apply can be completed or reverted from any point.
 
 mod raw;
 mod merge;
@@ -37,21 +36,21 @@ use crate::{Layer, LayerError, RelPath};
 
 pub use journal::{Journal, Status};
 pub(crate) use link::leads_out;
-pub use perform::{Progress, perform, remember, resume};
+pub use perform::{Progress, perform, record_applied, resume};
 pub use plan::{Chosen, Left, Made, Plan, Wish};
 pub use planner::plan;
 pub use sandbox_linux::raw::Raw;
 pub use step::{Goal, Original, Source, Step};
 pub(crate) use tidy::tidy_root;
 pub(crate) use undo::recover_base;
-pub use undo::{Changed, Undone, undo, unremember};
+pub use undo::{Changed, Undone, record_reverted, undo};
 pub(crate) use write::original;
 
-/// One root of a session: what changed, where it goes, what was there.
+/// Root of a session with its host directory, its layer and the record of its base.
 pub struct Target<'t> {
-    /// Its number in the session.
+    /// Number in the session.
     pub number: usize,
-    /// The host's directory.
+    /// Directory on the host.
     pub host: &'t HostTree,
     /// The layer.
     pub layer: &'t dyn Layer,
@@ -61,9 +60,9 @@ pub struct Target<'t> {
     pub free: u64,
 }
 
-/// Record of a session's base, to be written.
-pub trait Remember {
-    /// From now on this is what the layer was made from.
+/// Writable record of a session's base.
+pub trait RecordOrigin {
+    /// Records the state of the base that the layer starts from.
     fn set(
         &mut self,
         path: &RelPath,
@@ -72,29 +71,29 @@ pub trait Remember {
     ) -> Result<(), LayerError>;
 }
 
-/// Saves what a session knows of its base, at the point of an apply or an undo where a kill right
-/// before or right after it loses nothing.
-pub type Keep<'k> = &'k mut dyn FnMut(&Journal, Base) -> Result<(), ApplyError>;
+/// Saves the record of a session's base. It is called at a point of an apply or an undo where a kill right before or
+/// right after it loses nothing.
+pub type SaveBase<'k> = &'k mut dyn FnMut(&Journal, Base) -> Result<(), ApplyError>;
 
-/// The base that a session is told about.
+/// State of the base to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
-    /// The host with the journal's steps done: [`remember`].
+    /// The host after the journal's steps: see [`record_applied`].
     New,
-    /// The host before them: [`unremember`].
+    /// The host before them: see [`record_reverted`].
     Old,
 }
 
 /// Failure to apply changes.
 #[derive(Debug, Error)]
 pub enum ApplyError {
-    /// They cannot be told.
+    /// The changes cannot be determined.
     #[error(transparent)]
     Diff(#[from] DiffError),
     /// The layer cannot be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// The host's tree refused.
+    /// A file operation on the host failed.
     #[error("cannot change `{}`", path.display())]
     Host {
         /// The path.
@@ -102,34 +101,34 @@ pub enum ApplyError {
         /// Reason.
         source: io::Error,
     },
-    /// Another process writes there at this moment.
-    #[error("`{}` changed at this moment", path.display())]
+    /// Another process changed the path at the same time.
+    #[error("`{}` was changed by another process", path.display())]
     Raced {
         /// The path.
         path: PathBuf,
     },
-    /// The layer is no longer what was planned with.
-    #[error("`{}` in the layer is not what was shown any more", path.display())]
+    /// The layer changed since the plan.
+    #[error("`{}` changed in the session after it was shown", path.display())]
     Changed {
         /// The path.
         path: PathBuf,
     },
-    /// A step failed, and the steps before it were taken back.
+    /// A step failed, and the steps before it were reverted.
     #[error("nothing was applied")]
-    TakenBack {
+    RolledBack {
         /// First failure.
         source: Box<ApplyError>,
     },
-    /// A step failed, and then taking back failed too.
-    #[error("the apply stopped half-way, and could not be taken back: {second}")]
+    /// A step failed, and so did reverting the steps before it.
+    #[error("the apply stopped half-way and could not be reverted: {second}")]
     HalfWay {
         /// First failure.
         source: Box<ApplyError>,
         /// Failure to revert.
         second: Box<ApplyError>,
     },
-    /// The journal cannot be kept.
-    #[error("cannot keep the journal in `{}`", path.display())]
+    /// The journal cannot be written.
+    #[error("cannot write the journal in `{}`", path.display())]
     Journal {
         /// The path.
         path: PathBuf,
@@ -142,7 +141,7 @@ pub enum ApplyError {
         /// Reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The journal makes no sense.
+    /// The journal is invalid.
     #[error("the journal `{}` is damaged", path.display())]
     Damaged {
         /// The path.
@@ -150,8 +149,8 @@ pub enum ApplyError {
         /// Reason.
         source: serde_json::Error,
     },
-    /// There is not enough room.
-    #[error("{needed} bytes are needed in `{}`, {free} are free", place.display())]
+    /// There is not enough disk space.
+    #[error("not enough space in `{}`: {needed} bytes needed, {free} free", place.display())]
     NoSpace {
         /// The path.
         place: PathBuf,
@@ -171,15 +170,15 @@ impl ApplyError {
 impl Hint for ApplyError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Raced { .. } | Self::TakenBack { .. } => {
-                Some("look at `agent-sandbox diff`, then try again".into())
+            Self::Raced { .. } | Self::RolledBack { .. } => {
+                Some("review with `agent-sandbox diff`, then try again".into())
             }
-            Self::Changed { .. } => Some("stop what runs in the session, then try again".into()),
+            Self::Changed { .. } => Some("stop the commands running in the session, then try again".into()),
             Self::HalfWay { .. } | Self::Base { .. } => Some(
-                "`agent-sandbox apply --resume` completes it, `agent-sandbox undo` takes it back"
+                "complete it with `agent-sandbox apply --resume`, or revert it with `agent-sandbox undo`"
                     .into(),
             ),
-            Self::NoSpace { .. } => Some("make room, or apply fewer paths".into()),
+            Self::NoSpace { .. } => Some("free some space, or apply fewer paths".into()),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! The content of a layer, in types that both engines share.
+//! Content of a layer, in types that both engines share.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -29,7 +29,7 @@ pub struct Meta {
 pub enum Node {
     /// The base's entry is removed, with all below it.
     Gone,
-    /// A directory. An opaque one shows nothing of the base's directory at this path.
+    /// A directory. An opaque one hides the base's directory at this path.
     Dir {
         /// Its inode.
         meta: Meta,
@@ -58,13 +58,13 @@ pub enum Node {
 }
 
 impl Node {
-    /// Returns true when nothing of the base is seen at this path.
+    /// Returns true when the base is hidden at this path.
     pub fn hides(&self) -> bool {
         !matches!(self, Self::Dir { opaque: false, .. })
     }
 }
 
-/// One entry of a layer.
+/// Entry of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerEntry {
     /// The path.
@@ -73,30 +73,30 @@ pub struct LayerEntry {
     pub node: Node,
 }
 
-/// Everything that a layer stores.
+/// Content of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The entries, in the order of [`Layer::entries`].
     pub entries: Vec<LayerEntry>,
-    /// Whiteouts over nothing. They take effect again when the base gets such a path.
+    /// Whiteouts of paths that the base does not have. They take effect again when it gets such a path.
     pub over_nothing: Vec<RelPath>,
 }
 
-/// A stack of changes over a base directory, read as one. Reading it costs by what changed.
+/// Stack of changes over a base directory, read as one. The cost of reading grows with the changes, not with the base.
 pub trait Layer: Send + Sync {
-    /// All entries, parents before children, names in byte order. A directory that was moved here
-    /// from elsewhere in the base is listed whole: the reader needs no knowledge of redirects.
+    /// Returns all entries, parents before children, names in byte order. A directory that was moved here from
+    /// elsewhere in the base is listed completely, so the caller needs no knowledge of redirects.
     fn entries(&self) -> Result<Vec<LayerEntry>, LayerError>;
 
-    /// Lists the entries, and the removed paths that the base does not have at this moment.
+    /// Returns the entries, and the removed paths that the base currently does not have.
     fn listing(&self) -> Result<Listing, LayerError> {
         Ok(Listing { entries: self.entries()?, over_nothing: Vec::new() })
     }
 
-    /// The content of a regular file of this layer.
+    /// Opens a regular file of this layer.
     fn open(&self, path: &RelPath) -> Result<Box<dyn Read + Send>, LayerError>;
 
-    /// Names of the extended attributes of an entry, those of the engine itself left out.
+    /// Returns the names of an entry's extended attributes, without those of the engine.
     fn xattrs(&self, path: &RelPath) -> Result<Vec<OsString>, LayerError>;
 
     /// Returns true when an entry began as a file or directory of the base, and is not known to have been moved
@@ -107,7 +107,7 @@ pub trait Layer: Send + Sync {
 /// Failure to read a layer.
 #[derive(Debug, Error)]
 pub enum LayerError {
-    /// The file system below refused.
+    /// A file system operation failed.
     #[error("cannot read `{}` in the layer", path.display())]
     Io {
         /// The path.
@@ -115,8 +115,8 @@ pub enum LayerError {
         /// Reason.
         source: io::Error,
     },
-    /// A directory was moved, and still depends on where it was in the base.
-    #[error("`{}` was moved from `{}`, and cannot be read from there any more", path.display(), from.display())]
+    /// A moved directory still depends on its original path in the base.
+    #[error("`{}` was moved from `{}`, which can no longer be read", path.display(), from.display())]
     Moved {
         /// Path in the layer.
         path: PathBuf,
@@ -125,22 +125,22 @@ pub enum LayerError {
         /// Reason.
         source: io::Error,
     },
-    /// The stored data is invalid: damaged, or crafted.
+    /// The stored data is invalid, by damage or by intent.
     #[error("the layer is damaged: {what}")]
     Damaged {
-        /// Finding.
+        /// Inconsistency that was found.
         what: String,
     },
-    /// A newer version made the layer's database.
+    /// The layer's database was written by a newer version.
     #[error(
-        "the database has tables of version `{found}`, and this program knows {}",
+        "the database has schema version `{found}`; this program supports {}",
         crate::store::schema::VERSION
     )]
     Newer {
         /// Version that was found.
         found: String,
     },
-    /// The database refused.
+    /// SQLite returned an error.
     #[error("cannot read the layer's database")]
     Database(#[from] rusqlite::Error),
 }
@@ -148,11 +148,9 @@ pub enum LayerError {
 impl Hint for LayerError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Damaged { .. } => {
-                Some("`agent-sandbox fs fsck` lists everything that is wrong with it".into())
-            }
+            Self::Damaged { .. } => Some("run `agent-sandbox fs fsck` to list all problems".into()),
             Self::Moved { path, from, .. } => Some(format!(
-                "bring `{}` back in the base, or remove `{}` where it is now; nothing is lost meanwhile",
+                "restore `{}` in the base, or remove `{}` from the layer; no data is lost until then",
                 from.display(),
                 path.display()
             )),

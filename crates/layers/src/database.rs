@@ -1,8 +1,8 @@
-//! An AgentFS database, read: what it holds, the tree it shows, and what was called.
+//! Read access to an AgentFS database: its layer, the merged tree and the tool calls.
 //!
-//! It may be mounted at the same time: readers see what was committed. It may also be damaged, or
-//! made by somebody to confuse: every number and name is checked when it is read, nothing is
-//! walked twice, and what makes no sense is an error.
+//! It may be mounted at the same time: readers see committed changes. It may also be damaged or
+//! malicious: every number and name is checked when it is read, nothing is walked twice, and
+//! inconsistent data is an error.
 
 mod open;
 pub(crate) mod create;
@@ -38,26 +38,26 @@ pub(crate) use base::{stat_at, stat_of};
 use rows::Rows;
 pub(crate) use rows::chunk_size;
 
-/// A database, open for reading.
+/// AgentFS database open for reading.
 #[derive(Debug)]
 pub struct Database {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
     rows: Rows,
     base: Base,
-    /// Numbers of the files that are gone from their place in the base, computed on first use.
+    /// Inode numbers of files that were deleted or moved from the base, computed on first use.
     gone: std::sync::OnceLock<std::collections::HashSet<u64>>,
-    /// Directories that were found, by path: what is in a deep one is not looked for from the root.
+    /// Directories by path, so that lookups in deep ones need not start at the root.
     dirs: Mutex<HashMap<PathBuf, TreeEntry>>,
 }
 
 impl Database {
-    /// Opens a database. All that is read from it later is of this moment.
+    /// Opens a database. All later reads see the state at this moment.
     pub fn open(path: &Path) -> Result<Self, LayerError> {
         Self::open_above(path, 0)
     }
 
-    /// The same for one that others stand on, as many as said.
+    /// Opens a database that is the base of `depth` others.
     fn open_above(path: &Path, depth: usize) -> Result<Self, LayerError> {
         let connection = connect(path)?;
         connection.execute_batch("BEGIN")?;
@@ -71,12 +71,12 @@ impl Database {
         Ok(Self { path, connection, rows, base, gone, dirs })
     }
 
-    /// Where it lies.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory that it stands on, if it stands on one.
+    /// Returns the path of the base, if there is one.
     pub fn base(&self) -> Option<&Path> {
         self.rows.base.as_deref()
     }
@@ -86,7 +86,7 @@ impl Database {
     }
 }
 
-/// Something that is stored makes no sense.
+/// Creates an error for inconsistent data.
 pub(crate) fn damaged(what: impl Into<String>) -> LayerError {
     LayerError::Damaged { what: what.into() }
 }

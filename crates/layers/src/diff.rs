@@ -1,12 +1,12 @@
-//! Changes of a layer, compared with the host's present tree.
+//! Changes of a layer, compared with the current files on the host.
 //!
 //! ```text
-//! compare   layer, host, record → changes: one for each path that really differs
-//! content   one side of a change as bytes, or as too large to look into
+//! compare   layer, host, record → one change for each path that differs
+//! content   one side of a change as bytes, or as too large to read
 //! lines     two texts → hunks
-//! patch     changes → what `git apply` takes
+//! patch     changes → a patch for `git apply`
 //! ```
-//! Nothing here runs a program, and nothing that a repository says about its files is obeyed.
+//! Nothing here runs a program, and file settings of a repository (`.gitattributes`, textconv) are ignored.
 
 mod compare;
 mod content;
@@ -41,16 +41,16 @@ pub struct Change {
     pub before: Option<Side>,
     /// State in the layer.
     pub after: Option<Side>,
-    /// The host changed since: `before` is what the layer was made from, where that is known.
+    /// True when the host changed since. `before` is then the state that the layer started from, if that is known.
     pub meanwhile: bool,
-    /// Permission bits of the layer's file or directory: a new one gets no others.
+    /// Permission bits of the layer's file or directory. A new one on the host gets no others.
     pub mode: Option<u32>,
-    /// Parts of it that never land.
+    /// Attributes that are never applied.
     pub odd: Vec<Odd>,
 }
 
 impl Change {
-    /// Returns true when neither side is anything but a directory.
+    /// Returns true when each side is a directory or missing.
     pub(crate) fn is_of_directory(&self) -> bool {
         let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
         is_dir(&self.before) && is_dir(&self.after)
@@ -64,7 +64,7 @@ pub enum Side {
     File {
         /// Bytes.
         size: u64,
-        /// True when its owner may execute it.
+        /// True when its owner can execute it.
         executable: bool,
     },
     /// A symbolic link.
@@ -78,23 +78,23 @@ pub enum Side {
     Special,
 }
 
-/// Part of an entry that never lands on the host.
+/// Attribute of an entry that is never applied to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Odd {
-    /// Set-user-id or set-group-id.
+    /// Set-user-ID or set-group-ID bit.
     SetId,
-    /// Extended attributes: capabilities, access lists, anything.
+    /// Extended attributes, such as capabilities and ACLs.
     Xattrs(Vec<OsString>),
-    /// Several names of one file: each lands as a file of its own.
+    /// Several names of one file. Each is applied as a separate file.
     HardLinks,
 }
 
 /// All changes, in the order of their paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// One for each path.
+    /// Changes, one for each path.
     pub list: Vec<Change>,
-    /// More goes than is listed.
+    /// True when more files are deleted than are listed.
     pub truncated: bool,
 }
 
@@ -120,7 +120,7 @@ pub enum DiffError {
         /// Reason.
         source: io::Error,
     },
-    /// The reader of the output has gone, or its disk is full.
+    /// The output cannot be written, for example because the pipe is closed or the disk is full.
     #[error("cannot write the difference")]
     Output(#[source] io::Error),
 }

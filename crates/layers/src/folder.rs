@@ -1,5 +1,5 @@
-//! Filesystems that go by an ID: the folder `.agentfs` below a directory. `ID.db` is a database, `ID.overlay` a directory
-//! that the kernel lays over its base.
+//! Filesystems named by an ID, in the directory `.agentfs`. `ID.db` is a database; `ID.overlay`
+//! holds the layer of a kernel overlay mount.
 
 mod error;
 mod overlay;
@@ -15,11 +15,11 @@ pub use unmount::{UnmountError, names, unmount};
 
 use crate::database::{Database, settle};
 
-/// Name of the folder.
+/// Name of the directory.
 pub const FOLDER: &str = sandbox_protocol::layout::LAYERS_DIR;
 
-/// Returns true when a word can be an ID. These are the IDs of AgentFS, so that a name is never a path or a flag. Dots
-/// inside are ours, for sessions that get their name elsewhere.
+/// Returns true for a valid ID. Like the IDs of AgentFS, they cannot be taken for a path or a flag.
+/// Dots inside are our extension, for sessions named elsewhere.
 pub fn is_id(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -30,7 +30,7 @@ pub fn is_id(word: &OsStr) -> bool {
         && bytes.iter().all(plain)
 }
 
-/// Returns the path of the database that a word means, which need not exist.
+/// Returns the path of the database that a word refers to, which need not exist.
 pub fn place(word: &OsStr, here: &Path) -> Result<PathBuf, FolderError> {
     let mut name = word.to_owned();
     name.push(".db");
@@ -44,25 +44,26 @@ pub fn place(word: &OsStr, here: &Path) -> Result<PathBuf, FolderError> {
     Ok(named)
 }
 
-/// Returns true when a word looks like a path. An ID may end like a file, too: it is one only where a database has it.
+/// Returns true when a word looks like a path. An ID may also end in `.db`, if such a database
+/// exists.
 fn is_path(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     bytes.contains(&b'/') || (bytes.ends_with(b".db") && bytes.len() > 3)
 }
 
-/// Returns the path of the existing database that a word means.
+/// Returns the path of the existing database that a word refers to.
 pub fn existing(word: &OsStr, here: &Path) -> Result<PathBuf, FolderError> {
     let path = place(word, here)?;
     if path.is_file() {
         return Ok(path);
     }
-    // The tool `agentfs` takes any name of a file.
+    // The tool `agentfs` accepts any file name.
     let plain = here.join(word);
     if plain.is_file() {
         return Ok(plain);
     }
     if OverlayDir::find(word, here)?.is_some() {
-        let what = "this: its files lie plain in `upper`, and a mount shows the whole";
+        let what = "this: the changed files are in `upper`, and a mount shows the merged tree";
         return Err(FolderError::Cannot(what));
     }
     if !is_path(word) && is_id(word) {
@@ -72,7 +73,7 @@ pub fn existing(word: &OsStr, here: &Path) -> Result<PathBuf, FolderError> {
     Err(FolderError::NoFile(path))
 }
 
-/// Opens the database that a word means for reading.
+/// Opens the database that a word refers to, for reading.
 pub fn open(word: &OsStr, here: &Path) -> Result<Database, FolderError> {
     let path = existing(word, here)?;
     settle(&path)?;

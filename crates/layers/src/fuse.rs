@@ -1,4 +1,4 @@
-//! The view as a FUSE file system: kernel requests in, answers out, nothing decided.
+//! FUSE server of the merged view. It translates kernel requests and replies, and makes no decisions.
 
 mod convert;
 mod backing;
@@ -18,30 +18,30 @@ use crate::store::{Store, StoreError};
 use crate::tree::{Base, Owner, PATIENCE, Tree};
 use open::Adapter;
 
-/// Who may use the mount.
+/// Users who may access the mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allow {
-    /// The user who mounts it.
+    /// The user who mounted it.
     #[default]
     Owner,
     /// That user and root.
     Root,
-    /// Everybody, as far as the modes of files let them.
+    /// All users, subject to the file modes.
     All,
 }
 
-/// How to mount.
+/// Mount options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Who may use it.
+    /// Users who may access it.
     pub allow: Allow,
-    /// Unmount when this process ends, however it ends. Needs `fusermount3`, and more than the owner.
+    /// True to unmount when this process ends in any way. Needs `fusermount3` and access for more than the owner.
     pub auto_unmount: bool,
-    /// What `mount` shows as the source.
+    /// Source shown by mount(8).
     pub source: String,
-    /// How many requests are answered at once.
+    /// Number of requests handled in parallel.
     pub threads: usize,
-    /// Who is shown as the owner of every file.
+    /// Owner shown for every file.
     pub owner: Owner,
 }
 
@@ -58,15 +58,15 @@ impl Default for Options {
     }
 }
 
-/// Why a mount failed.
+/// Error of serving a mount.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The kernel refused.
+    /// Mounting failed.
     #[error("cannot mount at `{mountpoint}`")]
     Mount {
-        /// Where.
+        /// Mountpoint.
         mountpoint: String,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The database failed.
@@ -77,8 +77,8 @@ pub enum ServeError {
     Broken(#[source] io::Error),
 }
 
-/// Mounts the view of `store` over `base` at `mountpoint` and serves it until it is unmounted; then
-/// the database is at rest. `ready` is called when the mount stands.
+/// Mounts the view of `store` over `base` at `mountpoint` and serves it until it is unmounted, which closes the
+/// database. Calls `ready` once the mount is in place.
 pub fn serve(
     store: Store,
     base: Option<Arc<dyn Base>>,
@@ -93,7 +93,7 @@ pub fn serve(
     })
 }
 
-/// The same for a connection that is mounted already.
+/// Serves a connection that is already mounted.
 pub(crate) fn serve_on(
     store: Store,
     base: Option<Arc<dyn Base>>,
@@ -153,12 +153,12 @@ fn run(
     })
 }
 
-/// Lets the kernel drop what it has twice. It waits for whoever reads there: no thread that answers
-/// readers may call this.
+/// Invalidates page cache ranges that the kernel holds twice. The kernel waits for readers of these pages, so a thread
+/// that answers reads must not call this.
 fn forget(tree: &Tree, notifier: &Notifier) {
     for (id, range) in tree.held_twice() {
         let (start, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());
-        // What it does not know any more, it has dropped.
+        // The kernel may have forgotten the inode already.
         let _ = notifier.inval_inode(INodeNo(id), start, length);
     }
 }

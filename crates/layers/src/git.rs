@@ -6,9 +6,8 @@
 //! repository  a repository: its new commits, and the scratch repositories that git inspects them in
 //! plan        the pack, refs, `HEAD` and index of one repository → steps of an apply
 //! ```
-//! Everything in a session's repository is hostile. Git runs in a scratch repository, and sees the
-//! session's objects alone. Objects are never removed from the host, so that no ref of the host loses
-//! what it points to.
+//! Everything in a session's repository is hostile. Git runs in a scratch repository with the session's objects only.
+//! Objects are never removed from the host, so no ref on the host can lose its target.
 
 mod sources;
 mod repository;

@@ -1,8 +1,8 @@
-//! The host's tree below one directory, which an agent may have filled with traps.
+//! Symlink-safe access to the host's files below one directory.
 //!
-//! Every look and every write starts at one open directory, and no step follows a symbolic link:
-//! `openat2` with `RESOLVE_BENEATH`, `NO_SYMLINKS` and `NO_MAGICLINKS` for the directories, single
-//! names below them.
+//! An agent may have filled the tree with traps. Every lookup and every write therefore starts at
+//! an open directory and follows no symbolic link: directories are opened with `openat2` and
+//! `RESOLVE_BENEATH`, `NO_SYMLINKS` and `NO_MAGICLINKS`, entries by a single name below them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,16 +17,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::RelPath;
 
-/// Attributes that tell if a file is unchanged, without reading it.
+/// Attributes that show whether a file is unchanged without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// The inode.
     pub ino: u64,
     /// Bytes.
     pub size: u64,
-    /// The last write: seconds and nanoseconds.
+    /// Time of the last write, in seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// The last change of anything, which no program can set.
+    /// Time of the last change to the inode, which no program can set.
     pub ctime: (i64, u32),
 }
 
@@ -35,7 +35,7 @@ pub struct Stamp {
 pub struct HostEntry {
     /// File, directory, link or something else.
     pub kind: Kind,
-    /// To see a change by.
+    /// Attributes that detect a later change.
     pub stamp: Stamp,
     /// Permission bits with set-id and sticky bits.
     pub mode: u32,
@@ -99,14 +99,14 @@ impl From<fs::Stat> for HostEntry {
     }
 }
 
-/// A directory of the host that a layer lies on.
+/// Directory of the host that a layer covers.
 #[derive(Debug)]
 pub struct HostTree {
     root: OwnedFd,
     path: PathBuf,
 }
 
-/// As much of a path is given to one call.
+/// Longest path passed to one system call.
 const LONGEST: usize = 2048;
 const DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -121,24 +121,24 @@ impl HostTree {
         Ok(Self { root, path: path.to_path_buf() })
     }
 
-    /// Returns its path.
+    /// Returns the path it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory itself.
+    /// Returns the open root directory.
     pub fn root(&self) -> &OwnedFd {
         &self.root
     }
 
-    /// The directory of a path, open, and the path's last name.
+    /// Opens the parent directory of a path and returns it with the path's last name.
     pub fn parent<'p>(&self, path: &'p RelPath) -> io::Result<(OwnedFd, &'p OsStr)> {
         let name = path.as_path().file_name().ok_or(Errno::INVAL)?;
         Ok((self.dir(path.as_path().parent().unwrap_or(Path::new("")))?, name))
     }
 
-    /// Opens a directory; the empty path is the tree itself. What one call cannot take is looked up
-    /// in parts: an agent can nest deeper than that.
+    /// Opens a directory; the empty path is the root. A path too long for one system call is
+    /// resolved in parts, because an agent can nest directories deeper than that.
     fn dir(&self, path: &Path) -> io::Result<OwnedFd> {
         let open = |from: &OwnedFd, part: &Path| {
             fs::openat2(from, part, DIR, Mode::empty(), BENEATH).map_err(io::Error::from)
@@ -154,7 +154,7 @@ impl HostTree {
         open(here.as_ref().unwrap_or(&self.root), &part)
     }
 
-    /// Returns the entry at a path; nothing if a parent is missing, or not a directory.
+    /// Returns the entry at a path, or `None` if a parent is missing or not a directory.
     pub fn stat(&self, path: &RelPath) -> io::Result<Option<HostEntry>> {
         let (dir, name) = match self.parent(path) {
             Err(error) if is_absent(&error) => return Ok(None),
@@ -163,7 +163,7 @@ impl HostTree {
         stat_at(&dir, name)
     }
 
-    /// Opens a regular file for reading, and says what it is.
+    /// Opens a regular file for reading and returns its attributes.
     pub fn open_file(&self, path: &RelPath) -> io::Result<(File, HostEntry)> {
         let (dir, name) = self.parent(path)?;
         open_at(&dir, name)
@@ -175,12 +175,12 @@ impl HostTree {
         link_at(&dir, name)
     }
 
-    /// The names in a directory, in byte order.
+    /// Returns the names in a directory, in byte order.
     pub fn list(&self, path: &RelPath) -> io::Result<Vec<OsString>> {
         names(self.dir(path.as_path())?)
     }
 
-    /// The names in the tree's own directory, in byte order.
+    /// Returns the names in the root directory, in byte order.
     pub(crate) fn list_root(&self) -> io::Result<Vec<OsString>> {
         names(self.dir(Path::new(""))?)
     }
@@ -198,7 +198,7 @@ fn names(dir: OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Returns true when a tree holds more files than `count`. Looks no further than it must.
+/// Returns true when a tree holds more than `count` files. Stops at the first file above it.
 pub(crate) fn has_more_files(host: &HostTree, count: usize) -> bool {
     let join = |dir: Option<&RelPath>, name: &OsStr| match dir {
         Some(dir) => dir.join(name),
@@ -232,7 +232,7 @@ pub(crate) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<HostEntr
     }
 }
 
-/// Opens a regular file in an open directory. A FIFO put in its place does not make us wait.
+/// Opens a regular file in an open directory without blocking on a FIFO.
 pub(crate) fn open_at(dir: &OwnedFd, name: &OsStr) -> io::Result<(File, HostEntry)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::openat(dir, name, flags, Mode::empty())?;
@@ -249,14 +249,14 @@ pub(crate) fn link_at(dir: &OwnedFd, name: &OsStr) -> io::Result<OsString> {
     Ok(OsString::from_vec(target.into_bytes()))
 }
 
-/// Returns true for a lookup that failed because nothing of that name can be there, or because this
-/// user may not look. Neither is a reason to give up on the rest of a tree.
+/// Returns true for a lookup that failed because the name cannot exist or because the user lacks
+/// permission. Callers skip such an entry and continue with the rest of the tree.
 pub(crate) fn is_out_of_reach(error: &io::Error) -> bool {
     let denied = [Errno::ACCESS, Errno::PERM].map(Errno::raw_os_error);
     is_absent(error) || error.raw_os_error().is_some_and(|code| denied.contains(&code))
 }
 
-/// Returns true when a lookup failed because nothing of that name can be there.
+/// Returns true when a lookup failed because the name cannot exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| absent.contains(&code))

@@ -1,8 +1,8 @@
-//! Copy-on-write layers: what an agent changed, kept apart from what it was given.
+//! Copy-on-write layers: an agent's changes, stored separately from the files it was given.
 //!
-//! Two engines make such layers, the kernel's overlayfs and an AgentFS database served by FUSE.
-//! Both are read through one trait, [`Layer`], so that looking at changes, taking them over and
-//! throwing them away is written once.
+//! There are two implementations, the kernel's overlayfs and an AgentFS database served over FUSE.
+//! Both are read through one trait, [`Layer`], so that reviewing, applying and discarding changes
+//! is written once.
 #![cfg(target_os = "linux")]
 
 mod path;

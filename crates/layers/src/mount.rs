@@ -1,7 +1,7 @@
-//! A database on a directory: the process that serves it, and the list of such mounts.
+//! Mounts of databases on directories: the process that serves a mount, and the list of mounts.
 //!
-//! Flow: look at both sides → become a process of its own → open the database → mount → serve →
-//! say "ready" once the mount answers → wait for its end → bring the database to rest.
+//! Steps: check both paths, start a daemon, open the database, mount, serve, report "ready" once the mount answers,
+//! wait for its end, close the database.
 
 pub mod table;
 pub mod record;
@@ -27,29 +27,29 @@ pub use daemon::{background, foreground};
 pub use holders::{Holder, holders, is_connected};
 pub use record::{MountState, Mounted};
 
-/// What to mount, where and how.
+/// Request to mount a database.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The database.
     pub database: PathBuf,
-    /// A directory.
+    /// The mountpoint, a directory.
     pub mountpoint: PathBuf,
-    /// Who may look into it.
+    /// Users who may access it.
     pub access: Access,
-    /// True when the mount goes when the process that serves it dies.
+    /// True to unmount when the serving process dies.
     pub auto_unmount: bool,
-    /// True when the mount ends with the process that asked for it in the background.
+    /// True to unmount when the process that requested a background mount ends.
     pub owned: bool,
-    /// The user that every file belongs to, if not its own.
+    /// Owner shown for every file, if not the file's own.
     pub uid: Option<u32>,
-    /// The group that every file belongs to, if not its own.
+    /// Group shown for every file, if not the file's own.
     pub gid: Option<u32>,
-    /// Where the list of mounts lies.
+    /// Directory of the mount records.
     pub records: Option<PathBuf>,
 }
 
 impl Request {
-    /// The same, with both paths by their real names. A dead mount in the way is cleared.
+    /// Resolves both paths to their canonical form. Clears a dead mount at the mountpoint.
     pub fn prepared(self) -> Result<Self, MountError> {
         let database = self
             .database
@@ -77,7 +77,7 @@ fn real_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
     if real.is_dir() { Ok(real) } else { Err(wrong(io::ErrorKind::NotADirectory.into())) }
 }
 
-/// The real name of a path whose last part may be a mount that does not answer.
+/// Returns the canonical form of a path whose last component may be a mount that does not respond.
 pub fn parent_real(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
@@ -90,70 +90,70 @@ pub fn parent_real(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Why something is not mounted.
+/// Error of mounting a database.
 #[derive(Debug, Error)]
 pub enum MountError {
-    /// The database is not there.
+    /// The database does not exist.
     #[error("cannot open the database `{}`", path.display())]
     Database {
-        /// Where.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The database cannot be served.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What the database stands on cannot be opened.
-    #[error("cannot open `{}`, which the database stands on", path.display())]
+    /// The base of the database cannot be opened.
+    #[error("cannot open `{}`, the base of the database", path.display())]
     Base {
-        /// Where.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: StoreError,
     },
     /// Serving failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The mountpoint cannot be one.
-    #[error("`{}` cannot be mounted on", path.display())]
+    /// The path is not usable as a mountpoint.
+    #[error("cannot use `{}` as a mountpoint", path.display())]
     Mountpoint {
-        /// Where.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The database would disappear behind its own mount.
-    #[error("the database `{}` lies below the mountpoint `{}`", database.display(), mountpoint.display())]
+    /// The mount would cover its own database.
+    #[error("the database `{}` is below the mountpoint `{}`", database.display(), mountpoint.display())]
     Covers {
         /// The database.
         database: PathBuf,
         /// The mountpoint.
         mountpoint: PathBuf,
     },
-    /// The kernel has no FUSE for us.
-    #[error("FUSE cannot be used here")]
+    /// FUSE is not available.
+    #[error("FUSE is not available")]
     NoFuse(#[source] io::Error),
-    /// The program that mounts for ordinary users is missing.
+    /// `fusermount3`, which unprivileged users need, is missing.
     #[error("`fusermount3` is not installed, and only root can mount without it")]
     NoHelper,
-    /// Others may not be let in.
-    #[error("this system does not let users open their mounts to others")]
+    /// The system does not permit mounts that other users can access.
+    #[error("this system does not let users share their mounts with other users")]
     OthersForbidden,
-    /// The mount was refused.
+    /// The mount failed.
     #[error("cannot mount on `{}`", path.display())]
     Refused {
-        /// Where.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The process that serves the mount failed.
+    /// The daemon failed.
     #[error("{what}")]
     Daemon {
-        /// What it said, or how it ended.
+        /// Its error message, or how it ended.
         what: String,
-        /// What it would do next.
+        /// Its hint.
         hint: Option<String>,
     },
 }
@@ -172,11 +172,11 @@ impl Hint for MountError {
             Self::OthersForbidden => {
                 "as root, add the line `user_allow_other` to /etc/fuse.conf, or mount without --allow-root and --system".into()
             }
-            Self::Covers { .. } => "keep the database outside of what it is mounted on".into(),
+            Self::Covers { .. } => "choose a mountpoint that does not contain the database".into(),
             Self::Mountpoint { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "make the directory first: mkdir".into()
+                "create the directory first".into()
             }
-            Self::Base { .. } => "the base has to stay where it was at `fs init --base`".into(),
+            Self::Base { .. } => "the base must stay at the path given to `fs init --base`".into(),
             Self::Store(error) => return error.hint(),
             Self::Daemon { hint, .. } => return hint.clone(),
             _ => return None,
@@ -184,7 +184,7 @@ impl Hint for MountError {
     }
 }
 
-/// The database, and what it stands on.
+/// Opens the database and its base.
 fn open(path: &Path) -> Result<(Store, Option<Arc<dyn Base>>), MountError> {
     let store = Store::open(path)?;
     let base = store.base().map(|base| {

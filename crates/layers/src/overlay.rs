@@ -1,9 +1,8 @@
-//! The kernel's engine: a stack of upper directories over the base, as overlayfs writes them.
+//! Overlay engine: a stack of upper directories over the base, in the format of the kernel's overlayfs (overlayfs.rst).
 //!
-//! A whiteout is a character device 0/0, or an empty file with the attribute
-//! `user.overlay.whiteout`; a directory with `user.overlay.opaque=y` hides what lies below it.
-//! Everything here was written from inside a sandbox: it is read by descriptor, and no link in it
-//! is ever followed.
+//! A whiteout is a character device 0/0, or an empty file with the attribute `user.overlay.whiteout`. A directory with
+//! `user.overlay.opaque=y` hides the base's directory. Everything here was written from inside a sandbox, so it is read
+//! by descriptor and no link is ever followed.
 
 mod upper;
 mod stack;

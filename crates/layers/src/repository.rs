@@ -1,4 +1,4 @@
-//! The host's tree as the git crate reads it.
+//! Host files as a source for the git crate.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -52,7 +52,7 @@ impl From<Kind> for tree::Kind {
     }
 }
 
-/// Returns the git directory on the host that a path lies in.
+/// Returns the git directory on the host that contains a path.
 pub(crate) fn git_dir_of(host: &HostTree, path: &RelPath) -> Option<PathBuf> {
     layout::git_dir_of(path.as_path(), |path| host.kind(path).ok().flatten())
 }

@@ -1,23 +1,23 @@
-//! Review of a session's changes: look at them, apply them, revert an apply, discard them.
+//! Review of a session's changes: show, apply, revert or discard them.
 //!
 //! ```text
 //! open         session → a `Review` with its lock, and one `OpenRoot` for each directory
-//! select       paths that the caller names → paths below the roots
-//! later        path → the program that runs it later, which holds it back
-//! repository   the commits of changed git repositories, and what in them runs code later
+//! select       paths given by the caller → paths below the roots
+//! later        path → the program that would run it later; such changes are held back
+//! repository   the commits of changed git repositories, and files in them that run code later
 //! line         the selected changes, with line counts
 //! report       all of it as data for programs
-//! patch        the part of it that `git apply` takes
-//! plan         selection → what an apply does, and what it leaves
+//! patch        the changes that `git apply` can apply
+//! plan         selection → what an apply does, and what it leaves out
 //! perform      free space, journal, apply; completion of an interrupted one
-//! undo         the last apply, backwards
+//! undo         revert of the last apply
 //! discard      paths, or everything
 //! summary      the size of a session's changes
-//! work         the work that removing a session would lose
+//! work         changes that removing a session would lose
 //! history      runs, snapshots, applies and undos of a session
-//! shown        paths and repositories as text for a reader
+//! shown        paths and repositories as text for a terminal
 //! ```
-//! Nothing here prints, asks or exits: the command line and the HTTP API do that with what is returned.
+//! Nothing here prints, asks or exits. The command line and the HTTP API do that with the returned data.
 
 mod error;
 mod open;

@@ -1,21 +1,21 @@
-//! A session: layers over one or more places of the host, on disk, with a name.
+//! Sessions: named, stored layers over one or more directories or files of the host.
 //!
-//! Everything lies below `DATA/sessions` and `DATA/layers`, with `DATA` the user's data directory
-//! for agent-sandbox. No other user can read it, and no sandbox sees it:
+//! All files are below `DATA/sessions` and `DATA/layers`, where `DATA` is the user's data directory for agent-sandbox.
+//! No other user can read it, and it is hidden in every sandbox:
 //!
 //! ```text
 //! sessions/ID/session.json   the record: name, project, engine, roots with their stacks of layers
 //! sessions/ID/lock           held by a run in the session, and by an apply
 //! sessions/ID/work/N         overlayfs's own work directory for root N
-//! sessions/ID/base/          the changed files of the base as they were before
-//! sessions/ID/dirs/          the directories of the base when the last run began
-//! sessions/ID/applied/       one directory for each time that changes were taken over
+//! sessions/ID/base/          changed files of the base in their original state
+//! sessions/ID/dirs/          directories of the base at the start of the last run
+//! sessions/ID/applied/       one directory for each apply
 //! layers/ID/upper            one layer: a directory written by overlayfs
 //! layers/ID/delta.db         one layer: an AgentFS database
 //! ```
 //!
-//! Layers lie beside the sessions because forks share them: a layer below the top never changes
-//! again, and goes when no record names it any more.
+//! Layers are stored beside the sessions because forks share them. A layer below the top never changes again, and is
+//! removed when no record names it.
 
 mod text;
 mod error;

@@ -1,7 +1,7 @@
-//! The AgentFS database: its tables as that tool writes them, and the few of ours beside them.
+//! Writer of an AgentFS database: AgentFS's tables plus a few of our own.
 //!
-//! A [`Store`] is the one writer of a database. Whoever only reads opens the file with SQLite at any
-//! time: every commit is whole, and a mounted database is committed every few milliseconds.
+//! A [`Store`] is the only writer of a database. Readers open the file with SQLite at any time:
+//! every commit is consistent, and a mounted database commits every few milliseconds.
 
 pub mod schema;
 mod statement;
@@ -41,7 +41,7 @@ use journal::Journal;
 use loose::Loose;
 use room::Room;
 
-/// An AgentFS database, open for writing. There is at most one per file.
+/// AgentFS database open for writing. Only one can be open per file.
 #[derive(Debug)]
 pub struct Store {
     journal: Journal,
@@ -51,16 +51,16 @@ pub struct Store {
     loose: Loose,
     copies: copy::Copies,
     next_ino: u64,
-    /// Rare tables that hold anything: most databases never ask them.
+    /// Tables that are usually empty and need no query then.
     any: Rare,
     path: PathBuf,
     room: Room,
-    /// The database's file. Held until the connection is gone: closing a second descriptor of it
-    /// would drop SQLite's own locks on it.
+    /// Lock on the database file. Dropped after the connection: closing another descriptor of the
+    /// file would release SQLite's POSIX locks (fcntl(2)).
     lock: LockFile,
 }
 
-/// Which of the tables that are mostly empty are not.
+/// Usually empty tables that have rows in this database.
 #[derive(Debug, Default, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 struct Rare {
@@ -71,24 +71,24 @@ struct Rare {
 }
 
 impl Store {
-    /// The directory that the database is a layer over, if it is one.
+    /// Returns the directory or database that this one is a layer over.
     pub fn base(&self) -> Option<&Path> {
         self.base.as_deref()
     }
 
-    /// Where the database lies.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A number that no inode has had.
+    /// Returns an inode number that has never been used.
     pub(crate) fn new_ino(&mut self) -> u64 {
         self.next_ino += 1;
         self.next_ino - 1
     }
 
-    /// Makes everything so far outlive the death of this process; also these inodes, which are to
-    /// be put before the next commit.
+    /// Logs all changes so far, so that they survive the death of this process. Also logs these
+    /// inodes, which the caller writes before the next commit.
     pub(crate) fn keep(&mut self, inodes: &[(u64, Inode)]) -> Result<(), StoreError> {
         let mut later = Vec::with_capacity(inodes.len() * 160);
         for (ino, inode) in inodes {
@@ -98,31 +98,31 @@ impl Store {
         Ok(self.journal.keep(&later)?)
     }
 
-    /// Returns true when a commit is due for the size of what waits for one.
+    /// Returns true when a commit is due because of the size of the pending changes.
     pub(crate) fn is_large(&self) -> bool {
         self.journal.is_large()
     }
 
-    /// Commits what is open.
+    /// Commits the open transaction.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         self.loose.sync_replacements()?;
         self.journal.commit()
     }
 
-    /// Returns true when deleted files wait for a commit that has reached the disk.
+    /// Returns true when deleted files wait for a commit that is on disk.
     pub(crate) fn has_doomed(&self) -> bool {
         self.loose.has_doomed()
     }
 
-    /// Commits what is open and waits for the disk.
+    /// Commits the open transaction and waits for the disk.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.commit_to_sync()?.sync_data()?;
         self.loose.bury();
         Ok(())
     }
 
-    /// Commits what is open. When the file that it gives back is synced, the disk has it; that can
-    /// be waited for without holding anything up.
+    /// Commits the open transaction and returns the file that must be synced to make it durable.
+    /// The caller can sync it without blocking other requests.
     pub(crate) fn commit_to_sync(&mut self) -> Result<Arc<File>, StoreError> {
         self.loose.sync_new()?;
         self.commit()?;
@@ -137,24 +137,25 @@ impl Store {
         self.journal.mark()
     }
 
-    pub(crate) fn take_back(&mut self, mark: usize) -> Result<(), StoreError> {
-        self.journal.take_back(mark)
+    pub(crate) fn roll_back(&mut self, mark: usize) -> Result<(), StoreError> {
+        self.journal.roll_back(mark)
     }
 
-    /// Free and all bytes of the disk.
+    /// Returns the free and the total bytes of the disk.
     fn disk(&self) -> Option<(u64, u64)> {
         disk(&self.path)
     }
 
-    /// Moves the write-ahead log into the database when it has grown large, and cuts it. On a small
-    /// disk that is earlier: the database must have room to take it.
+    /// Checkpoints and truncates the write-ahead log when it has grown large. The limit is lower on
+    /// a small disk, because the database needs free space to absorb the log.
     pub(crate) fn checkpoint(&mut self, limit: u64) -> Result<(), StoreError> {
         if self.journal.wal_size() <= limit.min(self.room.free() / 8) {
             return Ok(());
         }
         self.commit()?;
         if self.room.is_short() {
-            // What it holds of a full disk it would not get again; the next commit cuts it to that.
+            // Blocks released on a full disk could not be allocated again; the next commit
+            // truncates the log.
             return self.pragma("wal_checkpoint(RESTART)");
         }
         self.journal.was_cut();
@@ -169,77 +170,74 @@ impl Store {
     }
 }
 
-/// Free and all bytes of the disk that a file lies on.
+/// Returns the free and the total bytes of the disk that holds a file.
 fn disk(path: &Path) -> Option<(u64, u64)> {
     let disk = rustix::fs::statvfs(parent(path)).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
     Some((bytes(disk.f_bavail), bytes(disk.f_blocks)))
 }
 
-/// The directory of a file.
+/// Returns the parent directory of a file.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The file beside a database whose name ends differently.
+/// Returns the path of the database with a suffix appended.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Hint for a database of a newer version.
+/// Hint for a database with a newer schema.
 pub(crate) const NEWER: &str =
-    "use the program that made it, or a newer agent-sandbox; nothing in it was changed";
+    "use the program that created it, or a newer agent-sandbox; nothing was changed";
 
-/// Why a database cannot be used.
+/// Error of the store.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// There is one already.
-    #[error("`{}` exists", path.display())]
+    /// The file already exists.
+    #[error("`{}` already exists", path.display())]
     Exists {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Somebody else writes to it.
+    /// Another process has it open.
     #[error("`{}` is in use", path.display())]
     InUse {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
     },
-    /// It is no AgentFS database, or one of an unknown make.
-    #[error("`{}` is no AgentFS database: {what}", path.display())]
+    /// The file is not an AgentFS database, or an unknown variant of one.
+    #[error("`{}` is not an AgentFS database: {what}", path.display())]
     Foreign {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What is missing.
+        /// Reason.
         what: String,
     },
-    /// A newer version made it.
-    #[error(
-        "the database has tables of version `{found}`, and this program knows {}",
-        schema::VERSION
-    )]
+    /// The schema version is newer than this program.
+    #[error("the database has schema version `{found}`; this program supports {}", schema::VERSION)]
     Newer {
-        /// Version that was found.
+        /// Version of the database.
         found: String,
     },
-    /// What is stored makes no sense: damaged, or made to confuse.
+    /// The stored data is inconsistent, by damage or by intent.
     #[error("the database is damaged: {what}")]
     Damaged {
-        /// What was found.
+        /// Inconsistency that was found.
         what: String,
     },
-    /// The database refused.
-    #[error("the database failed")]
+    /// SQLite returned an error.
+    #[error("SQLite error")]
     Database(#[from] rusqlite::Error),
-    /// The file system refused.
-    #[error("cannot reach the database's files")]
+    /// A file system operation failed.
+    #[error("cannot access the database files")]
     Io(#[from] io::Error),
 }
 
 impl StoreError {
-    /// The error number that a program inside the mount gets.
+    /// Returns the error number for a program inside the mount.
     pub(crate) fn errno(&self) -> Errno {
         use rusqlite::ErrorCode;
         match self {
@@ -260,11 +258,11 @@ impl Hint for StoreError {
         match self {
             Self::Exists { .. } => Some("choose another name, or remove it first".into()),
             Self::InUse { .. } => {
-                Some("it is mounted, or another command works on it: unmount it first".into())
+                Some("it is mounted, or another command is using it; unmount it first".into())
             }
             Self::Newer { .. } => Some(NEWER.into()),
             Self::Database(error) if is_full(error) => Some(
-                "the disk is full, and a database needs a little of it even to be opened: make room"
+                "the disk is full, and even opening a database needs some space; free some space"
                     .into(),
             ),
             _ => None,
@@ -272,7 +270,7 @@ impl Hint for StoreError {
     }
 }
 
-/// Returns true when the disk has no room: also for the file that those share who have a database open.
+/// Returns true when the disk is full, also for the shared-memory file of SQLite's WAL mode.
 fn is_full(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
     let code = error.sqlite_error().map(|error| error.extended_code);

@@ -1,7 +1,7 @@
-//! Whole trees, in and out: from a database, a directory or an archive, to any of them.
+//! Import and export of whole trees, from a database, a directory or an archive to any of these.
 //!
-//! What comes in may be hostile, and so may be what lies where it goes. Every write is relative to
-//! an open directory and follows no link; what a destination cannot hold is refused by name.
+//! The source may be hostile, and so may existing files at the destination. Every write is relative to an open
+//! directory and follows no link. An entry that a destination cannot store is refused by name.
 
 mod from_database;
 mod from_dir;
@@ -30,68 +30,68 @@ pub use to_database::ToDatabase;
 pub use to_dir::ToDir;
 pub use to_tar::ToTar;
 
-/// One entry on its way.
+/// Entry in transfer.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Where in the tree.
+    /// Path in the tree.
     pub path: RelPath,
-    /// What it is.
+    /// Attributes.
     pub inode: Inode,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     pub target: Option<OsString>,
-    /// The same number for all names of one file that has several.
+    /// Number shared by all names of a hard-linked file.
     pub same: Option<u64>,
     /// Extended attributes.
     pub xattrs: Vec<(OsString, Vec<u8>)>,
 }
 
-/// Where a tree goes. Directories come before what is in them.
+/// Destination of a tree. Directories arrive before their content.
 pub trait Sink {
-    /// The root directory.
+    /// Receives the root directory.
     fn root(&mut self, inode: &Inode) -> Result<(), TransferError>;
 
-    /// One entry; a regular file with its content, which is exactly as long as the inode says.
+    /// Receives an entry. A regular file comes with its content, which is exactly as long as the inode says.
     fn put(&mut self, item: &Item, content: Option<&mut dyn Read>) -> Result<(), TransferError>;
 
-    /// Everything has come.
+    /// Completes the transfer.
     fn finish(self: Box<Self>) -> Result<(), TransferError>;
 }
 
-/// Something that was left out, and why.
+/// Entry that was left out, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Where in the tree.
+    /// Path in the tree.
     pub path: PathBuf,
-    /// What of it is missing at the destination.
+    /// Property that the destination does not store.
     pub what: &'static str,
 }
 
-/// A transfer as seen from outside: what is let go of, and how far it is.
+/// Options and progress of a transfer.
 pub struct Watch<'w> {
-    /// True when what the destination cannot hold is left out; it is an error otherwise.
+    /// True to leave out what the destination cannot store, which is an error otherwise.
     pub skip: bool,
-    /// What was left out.
+    /// Entries left out so far.
     pub notes: Vec<Note>,
-    /// Called with the count of entries and bytes so far.
+    /// Called with the number of entries and bytes so far.
     pub progress: &'w mut dyn FnMut(u64, u64),
     items: u64,
     bytes: u64,
 }
 
 impl<'w> Watch<'w> {
-    /// A transfer that has not begun.
+    /// Creates the state of a transfer that has not begun.
     pub fn new(skip: bool, progress: &'w mut dyn FnMut(u64, u64)) -> Self {
         Self { skip, notes: Vec::new(), progress, items: 0, bytes: 0 }
     }
 
-    /// Hands an entry over, or notes why not.
+    /// Passes an entry to the sink, or notes why it was left out.
     fn hand(
         &mut self,
         sink: &mut dyn Sink,
         item: &Item,
         content: Option<Box<dyn Read + '_>>,
     ) -> Result<(), TransferError> {
-        // A file that grows or shrinks meanwhile must not break what is written about it.
+        // Pad or cut the content to the recorded size: the file may grow or shrink meanwhile.
         let size = item.inode.size;
         let mut exact = content.map(|content| content.chain(io::repeat(0)).take(size));
         let handed = sink.put(item, exact.as_mut().map(|content| content as &mut dyn Read));
@@ -108,37 +108,37 @@ impl<'w> Watch<'w> {
     }
 }
 
-/// Why a tree did not arrive.
+/// Error of a transfer.
 #[derive(Debug, Error)]
 pub enum TransferError {
-    /// The destination cannot hold something, or must not.
-    #[error("`{}` cannot be written there: {what}", path.display())]
+    /// The destination cannot store an entry, or must not.
+    #[error("cannot transfer `{}`: {what}", path.display())]
     Refused {
-        /// What.
+        /// Path of the entry.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         what: &'static str,
     },
-    /// The destination is there already.
-    #[error("`{}` is there already, and is no empty directory", .0.display())]
+    /// The destination already exists.
+    #[error("`{}` already exists and is not an empty directory", .0.display())]
     Exists(PathBuf),
-    /// Something could not be read or written.
+    /// A read or a write failed.
     #[error("cannot {verb} `{}`", path.display())]
     Io {
-        /// Read or write.
+        /// `read` or `write`.
         verb: &'static str,
-        /// What.
+        /// Path of the entry.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The archive makes no sense.
+    /// The archive is invalid.
     #[error("the archive is damaged: {0}")]
     Archive(String),
-    /// The database at the source.
+    /// The source database failed.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// The database at the destination.
+    /// The destination database failed.
     #[error(transparent)]
     Create(#[from] CreateError),
 }
@@ -150,7 +150,7 @@ impl From<rusqlite::Error> for TransferError {
 }
 
 impl TransferError {
-    /// The same failure, with the place on the host that it is about.
+    /// Completes the error with the path on the host.
     fn named(self, whole: &Path) -> Self {
         match self {
             Self::Io { verb: "read", source, .. } => {
@@ -178,8 +178,10 @@ impl TransferError {
 impl Hint for TransferError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Refused { .. } => Some("`--skip` leaves such things out and names them".into()),
-            Self::Exists(_) => Some("name a place that is not there yet".into()),
+            Self::Refused { .. } => {
+                Some("pass `--skip` to leave out such entries and list them".into())
+            }
+            Self::Exists(_) => Some("choose a path that does not exist yet".into()),
             Self::Layer(error) => error.hint(),
             Self::Create(error) => error.hint(),
             Self::Io { .. } | Self::Archive(_) => None,
@@ -187,5 +189,5 @@ impl Hint for TransferError {
     }
 }
 
-/// Bits that give whoever runs a file another's rights. They do not travel.
+/// Set-user-ID and set-group-ID bits, which are not transferred.
 const SET_ID: u32 = 0o6000;

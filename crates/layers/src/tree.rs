@@ -1,12 +1,12 @@
-//! The view: a base and a layer, read as one file system and written to the layer alone.
+//! Merged view of a base and a layer as one file system; only the layer is written.
 //!
-//! A directory shows the names that the layer holds, then those of the base that are not gone. Files
-//! are known by the number that they show ([`Attr::id`]) from the first lookup until the kernel
-//! forgets them; changed inodes are written with the next commit. One lock guards it all: content
-//! that lies in plain files is read and written outside of it.
+//! A directory shows the names that the layer holds, then those of the base without a whiteout.
+//! Files are identified by the number that programs see ([`Attr::id`]) from the first lookup until
+//! the kernel forgets them. Changed inodes are written with the next commit. One lock guards all
+//! state; plain files are read and written without holding it.
 
 mod base;
-mod later;
+mod lazy;
 mod directory;
 mod lower;
 mod node;
@@ -20,8 +20,8 @@ mod attr;
 mod file;
 mod content;
 mod range;
-mod past;
-mod feed;
+mod passthrough;
+mod preload;
 mod list;
 mod xattr;
 mod keep;
@@ -47,13 +47,13 @@ pub use rename::Rename;
 use crate::store::{Store, StoreError, Time};
 use node::Node;
 
-/// The number of the root.
+/// Inode number of the root.
 pub const ROOT: u64 = 1;
 
-/// The error number that the program gets.
+/// Result with the error number for the calling program.
 pub type Result<T> = std::result::Result<T, Errno>;
 
-/// Who asks.
+/// User and group of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {
     /// User.
@@ -62,7 +62,7 @@ pub struct Caller {
     pub gid: u32,
 }
 
-/// Who is shown as the owner of every file. What is stored does not change.
+/// Owner shown for every file, without changing what is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owner {
     /// User, if not the file's own.
@@ -71,42 +71,42 @@ pub struct Owner {
     pub gid: Option<u32>,
 }
 
-/// A base with a layer over it.
+/// Base with a layer over it.
 #[derive(Debug)]
 pub struct Tree {
     state: Mutex<State>,
     listings: list::Listings,
-    /// True when copies of what the database holds are worth making.
+    /// True when copying large contents out of the database pays off.
     copies: AtomicBool,
-    /// Signalled when the kernel has been given a file.
-    feeding: Condvar,
+    /// Signalled when a preload has ended.
+    preloading: Condvar,
 }
 
-/// What the lock guards.
+/// State guarded by the lock.
 #[derive(Debug)]
 struct State {
     store: Store,
     base: Option<Arc<dyn Base>>,
     nodes: HashMap<u64, Node>,
-    /// From an inode of the layer to the number it shows, where they differ.
+    /// Maps an inode of the layer to the number that programs see, where they differ.
     shown: HashMap<u64, u64>,
     /// Nodes whose inode must be written.
     dirty: Vec<u64>,
-    /// Those of them that the redo log lacks; the content of open files apart, see [`State::keep`].
+    /// Dirty nodes missing in the redo log, without contents of open files; see [`State::keep`].
     unlogged: Vec<u64>,
-    /// Nodes without a name that the database does not know of yet.
+    /// Nodes without a name that are not recorded as orphans yet.
     orphans: Vec<u64>,
-    /// Names that were taken from files of the base with several.
+    /// Number of names removed from hard-linked files of the base.
     unlinked: HashMap<u64, u32>,
     room: keep::Room,
-    /// Who is shown as the owner of everything, if not each file's own.
+    /// Owner shown for all files.
     owner: Owner,
-    /// Where in the log the running change began, copy-ups that it needed left out: they stay.
+    /// Log position where the current change began, after any copy-ups it needed: they are kept.
     mark: usize,
 }
 
 impl Tree {
-    /// The view of a layer over a base, or of a layer by itself.
+    /// Creates the view of a layer, with or without a base.
     pub fn new(store: Store, base: Option<Arc<dyn Base>>) -> Result<Self> {
         let mut state = State {
             unlinked: store.all_unlinked().or_errno()?,
@@ -126,11 +126,11 @@ impl Tree {
             state: Mutex::new(state),
             listings: list::Listings::default(),
             copies: AtomicBool::new(false),
-            feeding: Condvar::new(),
+            preloading: Condvar::new(),
         })
     }
 
-    /// Shows everything as somebody's.
+    /// Sets the owner shown for all files.
     pub(crate) fn show_owner(&self, owner: Owner) {
         self.lock().owner = owner;
     }
@@ -139,8 +139,8 @@ impl Tree {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one change. What fails half-way leaves nothing in the database; what is answered
-    /// outlives this process.
+    /// Runs one change. A failed change leaves nothing in the database; a successful one is logged
+    /// and survives this process.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         Self::change_locked(self.lock(), change)
     }
@@ -150,13 +150,13 @@ impl Tree {
         change: impl FnOnce(&mut State) -> Result<T>,
     ) -> Result<T> {
         let done = state.attempt(change)?;
-        // Only a full disk fails here. Then it is in memory, as it was promised room for, and
-        // nothing else is accepted until it can be kept.
+        // Only a full disk makes this fail. The change then stays in memory, where space was
+        // reserved for it, and further changes are refused until it is logged.
         let _ = state.keep();
         Ok(done)
     }
 
-    /// The same for the content of an open file, which is kept when that is closed.
+    /// Runs a change of an open file's content, which is logged when the file is closed.
     fn change_content<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         self.lock().attempt(change)
     }
@@ -168,7 +168,7 @@ impl State {
         self.mark = self.store.mark();
         let result = change(self);
         if result.is_err() {
-            self.store.take_back(self.mark).or_errno()?;
+            self.store.roll_back(self.mark).or_errno()?;
         }
         result
     }
@@ -181,7 +181,7 @@ impl State {
         self.nodes.get_mut(&id).ok_or(Errno::STALE)
     }
 
-    /// The node, whose inode is about to change.
+    /// Returns the node and marks its inode as changed.
     fn touch(&mut self, id: u64) -> Result<&mut Node> {
         if self.node(id)?.delta.is_some() && self.unlogged.last() != Some(&id) {
             self.unlogged.push(id);
@@ -189,7 +189,7 @@ impl State {
         self.touch_content(id)
     }
 
-    /// The node, whose content is about to change, and with it length and times.
+    /// Returns the node and marks its content, length and times as changed.
     fn touch_content(&mut self, id: u64) -> Result<&mut Node> {
         let node = self.nodes.get_mut(&id).ok_or(Errno::STALE)?;
         if !node.dirty && node.delta.is_some() {
@@ -199,12 +199,12 @@ impl State {
         Ok(node)
     }
 
-    /// A directory got or lost an entry.
+    /// Updates times and link count of a directory that gained or lost an entry.
     fn touch_dir(&mut self, id: u64, subdirs: i32) -> Result<()> {
         let now = Time::now();
         let inode = &mut self.touch(id)?.inode;
         (inode.mtime, inode.ctime) = (now, now);
-        // A base that does not count subdirectories says 1.
+        // File systems that do not count subdirectories report 1.
         if inode.nlink != 1 {
             inode.nlink = inode.nlink.saturating_add_signed(subdirs);
         }
@@ -216,7 +216,7 @@ impl State {
     }
 }
 
-/// Turns errors of the layers below into numbers.
+/// Conversion of errors into error numbers.
 trait OrErrno<T> {
     fn or_errno(self) -> Result<T>;
 }

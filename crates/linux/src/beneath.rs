@@ -1,4 +1,4 @@
-//! Lookups that stay below one directory, whatever links somebody planted in it.
+//! Lookups confined to one directory, even if the tree contains hostile symlinks: openat2(2).
 
 use std::fs::File;
 use std::io;
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// An open directory that lookups do not leave.
+/// Open directory that confines lookups.
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
     path: PathBuf,
 }
 
-/// What a lookup found, held open.
+/// Open result of a lookup.
 #[derive(Debug)]
-pub struct Found {
+pub struct Opened {
     fd: OwnedFd,
-    /// Where it lies below the root, links followed.
+    /// Resolved path relative to the root.
     pub below: PathBuf,
 }
 
@@ -32,13 +32,13 @@ impl Root {
         Ok(Self { dir, path })
     }
 
-    /// Where it really lies.
+    /// Returns the resolved path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Looks a path up; `None` when there is nothing. See [`Root::is_escape`] for one that leads out.
-    pub fn find(&self, below: &Path) -> io::Result<Option<Found>> {
+    /// Looks a path up; `None` if it does not exist. See [`Root::is_escape`] for a path that leads outside.
+    pub fn find(&self, below: &Path) -> io::Result<Option<Opened>> {
         let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let fd = loop {
@@ -46,17 +46,17 @@ impl Root {
             match rustix::fs::openat2(&self.dir, below, flags, Mode::empty(), resolve) {
                 Ok(fd) => break fd,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return Ok(None),
-                // A rename in the tree at the same time: the kernel cannot tell, and asks for another try.
+                // A concurrent rename may have moved the path out, so the kernel asks for a retry: openat2(2).
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),
             }
         };
         let real = real(fd.as_fd())?;
         let below = real.strip_prefix(&self.path).map_err(|_| io::Error::from(Errno::XDEV))?;
-        Ok(Some(Found { below: below.to_owned(), fd }))
+        Ok(Some(Opened { below: below.to_owned(), fd }))
     }
 
-    /// Whether a lookup failed because it would have left the directory.
+    /// Returns true if a lookup failed because it would have left the directory.
     pub fn is_escape(error: &io::Error) -> bool {
         [Errno::XDEV, Errno::LOOP]
             .iter()
@@ -64,19 +64,19 @@ impl Root {
     }
 }
 
-impl Found {
-    /// Makes it this process's working directory.
+impl Opened {
+    /// Makes this directory the working directory of the process.
     pub fn enter(&self) -> io::Result<()> {
-        // A descriptor of the kind O_PATH is enough for this.
+        // fchdir(2) accepts an O_PATH descriptor.
         Ok(rustix::process::fchdir(&self.fd)?)
     }
 
-    /// Whether it is a directory.
+    /// Returns true if this is a directory.
     pub fn is_dir(&self) -> io::Result<bool> {
         Ok(FileType::from_raw_mode(rustix::fs::fstat(&self.fd)?.st_mode) == FileType::Directory)
     }
 
-    /// Opens a file in it for reading, if it is a regular one and no link.
+    /// Opens a regular file in this directory for reading; symlinks are refused.
     pub fn file(&self, name: &str) -> io::Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
@@ -84,9 +84,9 @@ impl Found {
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // A pipe says one thing to us and another to whoever opens it next.
+        // A FIFO could give us one content and the next reader another.
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"));
         }
         Ok(Some(file))
     }

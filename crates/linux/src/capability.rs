@@ -1,11 +1,11 @@
-//! Giving capabilities up.
+//! Capabilities: dropping them and limiting the bounding set, capabilities(7).
 
 use std::io;
 
 pub use rustix::thread::CapabilitySet;
 use rustix::thread::CapabilitySets;
 
-/// Gives up every capability but these of what this process has.
+/// Drops every capability of this process except `kept`.
 pub fn reduce(kept: CapabilitySet) -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let now = rustix::thread::capabilities(None)?;
@@ -17,16 +17,16 @@ pub fn reduce(kept: CapabilitySet) -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Takes every capability but these out of what any later program could get, those too that are newer than this program.
+/// Removes every capability except `kept` from the bounding set, including capabilities newer than this program.
 pub fn bound(kept: CapabilitySet) -> io::Result<()> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         if kept.contains(capability) {
             continue;
         }
-        // The kernel knows no more.
-        let Ok(there) = rustix::thread::capability_is_in_bounding_set(capability) else { break };
-        if there {
+        // The number is above the kernel's last capability.
+        let Ok(present) = rustix::thread::capability_is_in_bounding_set(capability) else { break };
+        if present {
             rustix::thread::remove_capability_from_bounding_set(capability)?;
         }
     }

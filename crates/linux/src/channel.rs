@@ -1,4 +1,4 @@
-//! What a sandbox tells whoever started it: "here I am", that it was stopped, or what went wrong.
+//! Message channel from the processes of a sandbox to its supervisor, with sender pids and attached descriptors.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,21 +9,21 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// A message and the process that sent it, numbered as the receiver sees it.
+/// Received message.
 #[derive(Debug)]
 pub struct Message {
-    /// Who sent it. The kernel fills this in, translated across PID namespaces.
+    /// Pid of the sender in the receiver's PID namespace. The kernel fills it in: unix(7), `SCM_CREDENTIALS`.
     pub pid: i32,
-    /// What it says.
+    /// Content.
     pub text: Vec<u8>,
-    /// The descriptors that came with it.
+    /// Attached descriptors.
     pub attached: Vec<OwnedFd>,
 }
 
-/// How many descriptors one message can carry.
+/// Maximum number of descriptors in one message.
 const MOST: usize = 5;
 
-/// A connected pair: messages written on the second arrive on the first with their sender.
+/// Creates a connected pair `(receiver, sender)`.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (receiver, sender) = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -35,8 +35,8 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((receiver, sender))
 }
 
-/// Reads one message; `None` when none is there and none will come.
-/// An error of the kind `WouldBlock` says that one may still come.
+/// Receives one message; `None` once all senders are closed. Does not wait: fails with `WouldBlock` if no message
+/// is pending.
 pub fn receive(receiver: BorrowedFd<'_>) -> io::Result<Option<Message>> {
     let mut text = [0; 1024];
     let mut space =
@@ -67,7 +67,7 @@ pub fn send(sender: BorrowedFd<'_>, text: &[u8]) -> io::Result<()> {
     rustix::io::write(sender, text).map(drop).map_err(Into::into)
 }
 
-/// Sends one message with descriptors, at most five.
+/// Sends one message with at most five descriptors.
 pub fn send_with(
     sender: BorrowedFd<'_>,
     text: &[u8],
@@ -83,25 +83,24 @@ pub fn send_with(
     Ok(())
 }
 
-/// What to wait for on a descriptor.
+/// Readiness to wait for on a descriptor: poll(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
-    /// Something can be read.
+    /// Readable data (`POLLIN`).
     Data,
-    /// Something happened that is no data; for a mount table, that it changed.
+    /// Exceptional condition (`POLLPRI`), such as a change of a mount table.
     Event,
-    /// Something can be written.
-    Room,
+    /// Space to write (`POLLOUT`).
+    Writable,
 }
 
-/// Waits until something happens on one of the descriptors, or until the time is over.
-/// Returns on which of them.
+/// Waits until a descriptor is ready or the time is over. Returns a flag for each descriptor.
 pub fn wait(fds: &[(BorrowedFd<'_>, Awaited)], milliseconds: Option<u64>) -> io::Result<Vec<bool>> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let flags = |awaited| match awaited {
         Awaited::Data => PollFlags::IN,
         Awaited::Event => PollFlags::PRI,
-        Awaited::Room => PollFlags::OUT,
+        Awaited::Writable => PollFlags::OUT,
     };
     let mut polled: Vec<_> =
         fds.iter().map(|(fd, awaited)| PollFd::new(fd, flags(*awaited))).collect();
@@ -116,12 +115,12 @@ pub fn wait(fds: &[(BorrowedFd<'_>, Awaited)], milliseconds: Option<u64>) -> io:
     }
 }
 
-/// Reads what is there; nothing at the end.
+/// Reads available bytes; returns 0 at the end of the stream.
 pub fn read(from: BorrowedFd<'_>, text: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::retry_on_intr(|| rustix::io::read(from, &mut *text))?)
 }
 
-/// Writes some of it; returns how much.
+/// Writes part of `text` and returns the number of bytes written.
 pub fn write(to: BorrowedFd<'_>, text: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::retry_on_intr(|| rustix::io::write(to, text))?)
 }

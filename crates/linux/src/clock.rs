@@ -1,20 +1,20 @@
-//! Clocks that the kernel stamps files with.
+//! Clocks behind file timestamps, and dates as text.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Wall clock, as files are stamped with: seconds and nanoseconds.
+/// Returns the coarse wall clock, which the kernel uses for file timestamps, as seconds and nanoseconds.
 pub fn wall() -> (i64, u32) {
     read(ClockId::RealtimeCoarse)
 }
 
-/// Wall clock, exactly. Newer kernels stamp some files with it, ahead of [`wall`].
+/// Returns the precise wall clock. Newer kernels use it for some file timestamps, so these can be ahead of [`wall`].
 pub fn wall_exactly() -> (i64, u32) {
     read(ClockId::Realtime)
 }
 
 /// Reads [`wall_exactly`] and [`since_boot`] at the same moment.
 ///
-/// A process that is preempted between two readings would see clocks that disagree, so a slow pair is read again.
+/// Preemption between the two reads would make the clocks disagree, so a slow pair is read again.
 pub fn wall_and_boot() -> ((i64, u32), (i64, u32)) {
     let mut pair = (wall_exactly(), since_boot());
     for _ in 0..16 {
@@ -27,17 +27,27 @@ pub fn wall_and_boot() -> ((i64, u32), (i64, u32)) {
     pair
 }
 
-/// Returns whole seconds since 1970, as records and reports give them.
+/// Returns whole seconds since 1970.
 pub fn now() -> u64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())
 }
 
-/// Time since boot, sleep included. It cannot be set.
+/// Returns the time since boot, including suspend. This clock cannot be set.
 pub fn since_boot() -> (i64, u32) {
     read(ClockId::Boottime)
 }
 
-/// Returns seconds since the epoch as date and time, in UTC.
+/// Formats a duration in its largest suitable unit.
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Formats seconds since the epoch as date and time in UTC.
 pub fn date_time(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date(days);
@@ -49,9 +59,9 @@ pub fn date_time(seconds: i64) -> String {
     )
 }
 
-/// Returns the date of a day since the epoch, by the calendar that repeats every 400 years.
+/// Converts days since the epoch to a Gregorian date. The calendar repeats every 400 years.
 fn date(days: i64) -> (i64, i64, i64) {
-    // A year that begins in March has its leap day at the end.
+    // Counting years from March puts the leap day at the end of a year.
     let shifted = days.saturating_add(719_468);
     let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -72,7 +82,7 @@ mod tests {
     use super::date_time;
 
     #[test]
-    fn times_are_dates_of_the_calendar() {
+    fn date_time_formats_calendar_dates() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00"),
             (951_782_400, "2000-02-29 00:00:00"),

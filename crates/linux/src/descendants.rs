@@ -1,7 +1,8 @@
-//! All processes below this one, however they tried to get away.
+//! Tracking and killing all descendants of this process.
 //!
-//! A process group is left by `setsid`, a parent by a second fork. Who adopts orphans loses none of them: what is left
-//! of a tree when its first process has ended are children of ours, or children of those.
+//! A descendant can leave its process group with setsid(2) and its parent by forking twice. A child subreaper still
+//! becomes the parent of every orphan, so all survivors of a process tree remain below it: `PR_SET_CHILD_SUBREAPER`,
+//! prctl(2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,15 +12,15 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::process::{Change, change};
 
-/// How long a killed process may take to go.
+/// Time limit for killed processes to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes this process the parent of every orphan below it.
+/// Makes this process the child subreaper of its descendants.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Sends this process a signal when its parent ends, and fails if that has happened already.
+/// Makes the kernel send `SIGTERM` to this process when its parent ends; fails if the parent has already ended.
 pub fn end_with_parent(parent: i32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     match rustix::process::getppid() {
@@ -28,7 +29,7 @@ pub fn end_with_parent(parent: i32) -> io::Result<()> {
     }
 }
 
-/// Waits until a child has ended, any of them; `None` when there is none left.
+/// Waits until any child has ended; `None` if there are no children.
 pub fn wait_any() -> io::Result<Option<(i32, Change)>> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -44,7 +45,7 @@ pub fn wait_any() -> io::Result<Option<(i32, Change)>> {
     }
 }
 
-/// A child that has ended, if there is one, without waiting.
+/// Reaps a child that has ended, without waiting.
 pub fn reap() -> io::Result<Reaped> {
     match rustix::process::wait(WaitOptions::NOHANG) {
         Ok(Some((pid, _))) => Ok(Reaped::One(pid.as_raw_pid())),
@@ -54,12 +55,12 @@ pub fn reap() -> io::Result<Reaped> {
     }
 }
 
-/// What a look at the children found.
+/// Result of [`reap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaped {
-    /// This one had ended.
+    /// Child that had ended.
     One(i32),
-    /// All of them still run.
+    /// All children still run.
     NoneYet,
     /// There are no children.
     NoChildren,
@@ -77,8 +78,8 @@ pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
     }
 }
 
-/// Kills every process of a session, and everything below it. For what is left when all that should have ended it were
-/// killed themselves.
+/// Kills every process of a session and all their descendants. Cleans up when the processes that should have ended the
+/// session were killed.
 pub fn end_session(leader: i32) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let is_member = |pid: &i32| {
@@ -90,20 +91,20 @@ pub fn end_session(leader: i32) -> io::Result<()> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(io::Error::other("a process of a host command does not end"));
+            return Err(io::Error::other("cannot end a process of a host command"));
         }
         members.into_iter().for_each(end_tree);
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Children of this process.
+/// Returns the children of this process.
 pub fn children() -> BTreeSet<i32> {
     let own = rustix::process::getpid().as_raw_pid();
     parents().into_iter().filter(|(_, parent)| *parent == own).map(|(pid, _)| pid).collect()
 }
 
-/// Kills everything below this process and waits until it is gone.
+/// Kills all descendants of this process and waits until they have ended.
 pub fn end_all() -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -114,13 +115,13 @@ pub fn end_all() -> io::Result<()> {
         }
         kill(&stopped(rustix::process::getpid().as_raw_pid()));
         if Instant::now() > deadline {
-            return Err(io::Error::other("a process of another user cannot be ended"));
+            return Err(io::Error::other("cannot end a process of another user"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Kills one process and everything below it. Whoever adopts orphans reaps what is left of it.
+/// Kills a process and all its descendants. The subreaper has to reap them.
 pub fn end_tree(pid: i32) {
     let mut all = stopped(pid);
     all.insert(pid);
@@ -129,12 +130,12 @@ pub fn end_tree(pid: i32) {
 
 fn kill(pids: &BTreeSet<i32>) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        // One that has ended meanwhile is what was wanted; one that cannot be signalled is found again.
+        // Ignore errors: either the process has ended, or the caller finds it again.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
-/// Everything below a process, stopped so that nothing new appears while it is counted.
+/// Stops and returns all descendants of a process. Stopped processes cannot fork while the others are listed.
 fn stopped(root: i32) -> BTreeSet<i32> {
     let mut known = BTreeSet::new();
     loop {

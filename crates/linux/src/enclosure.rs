@@ -1,8 +1,8 @@
-//! The namespaces around a command, and the process that stands first in them.
+//! The namespaces around a command, and their first process.
 //!
-//! One call makes them all. The process that it starts builds what the command will see, gives up
-//! every privilege, starts the command and stays as the first of its PID namespace: with it goes
-//! whatever the command left running.
+//! One clone(2) creates all namespaces. The first process builds the file system, drops all privileges, starts the
+//! command and stays as PID 1 of the PID namespace. When it ends, the kernel kills every process that the command left
+//! behind: pid_namespaces(7).
 
 use std::fs;
 use std::io;
@@ -17,17 +17,17 @@ use crate::channel::{self, Awaited};
 use crate::process::{self, Change, Child, ProcessHandle};
 use crate::thread::SingleThreaded;
 
-/// Which namespaces a process gets beside those for users, mounts, IPC and the host's name.
+/// Namespaces of a process in addition to user, mount, IPC and UTS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enclosure {
-    /// Process numbers.
+    /// PID namespace.
     pub pids: bool,
-    /// The network, with nothing but a loopback device.
+    /// Network namespace with only a loopback device.
     pub network: bool,
 }
 
-/// Starts a process in namespaces of its own; it runs `body` and ends with the code it returns.
-/// In its user namespace it has every capability and nobody's id: see [`Ids::map`].
+/// Starts a process in new namespaces. The process runs `body` and exits with its result. In the new user namespace it
+/// has every capability and no mapped ids: see [`Ids::map`].
 ///
 /// Fails if the process has other threads, as [`process::fork`] does.
 pub fn start(enclosure: Enclosure, body: impl FnOnce() -> i32) -> io::Result<Child> {
@@ -36,12 +36,12 @@ pub fn start(enclosure: Enclosure, body: impl FnOnce() -> i32) -> io::Result<Chi
     let pids = if enclosure.pids { libc::CLONE_NEWPID } else { 0 };
     let network = if enclosure.network { libc::CLONE_NEWNET } else { 0 };
     let flags = always | pids | network;
-    // Inside another sandbox a cgroup namespace is refused; the outer one has its own already.
+    // An outer sandbox refuses cgroup namespaces and already has one.
     let pid = clone(&alone, flags | libc::CLONE_NEWCGROUP).or_else(|_| clone(&alone, flags))?;
     Child::of(pid, body)
 }
 
-/// `fork` into new namespaces. Not `clone3`: the filter of an outer sandbox cannot look into it.
+/// Forks into new namespaces. Not with `clone3`, whose flags the seccomp filter of an outer sandbox cannot inspect.
 fn clone(_alone: &SingleThreaded, flags: i32) -> io::Result<i32> {
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
     // SAFETY: without `CLONE_VM` and without a stack this is a fork; the process has one thread
@@ -50,7 +50,7 @@ fn clone(_alone: &SingleThreaded, flags: i32) -> io::Result<i32> {
     if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(i32::try_from(pid).unwrap_or(0)) }
 }
 
-/// The ids of this process, to be mapped in a namespace of a child's.
+/// User and group id to map in a child's user namespace, each as `(inside, outside)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Ids {
     user: (u32, u32),
@@ -58,24 +58,24 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Those of this process, seen inside as they are or as `seen`.
+    /// Returns the ids of this process, mapped to themselves or to `seen`.
     pub fn own(seen: Option<u32>) -> Self {
         let (uid, gid) = (process::uid(), process::gid());
         Self { user: (seen.unwrap_or(uid), uid), group: (seen.unwrap_or(gid), gid) }
     }
 
-    /// Maps them, in the child, as the only ones there are.
+    /// Writes the id maps of the calling process, with these ids as their only entries.
     pub fn map(&self) -> io::Result<()> {
         let line = |(inside, outside): (u32, u32)| format!("{inside} {outside} 1");
-        // Without this an unprivileged process may not write its group map: user_namespaces(7).
+        // An unprivileged process may not write its group map without this: user_namespaces(7).
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", line(self.user))?;
         fs::write("/proc/self/gid_map", line(self.group))
     }
 }
 
-/// Makes the kernel kill this process when `parent` ends, and fails if it already has. For a
-/// process in a PID namespace of its own, which knows no number of its parent.
+/// Makes the kernel kill this process when `parent` ends; fails if it has already ended. For a process in a new PID
+/// namespace, in which its parent has no pid.
 pub fn die_with(parent: &ProcessHandle) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have ended before the line above took effect.
@@ -85,25 +85,24 @@ pub fn die_with(parent: &ProcessHandle) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up every capability, also those that a program could have brought.
+/// Drops every capability and empties the bounding set.
 pub fn drop_capabilities() -> io::Result<()> {
     capability::bound(CapabilitySet::empty())?;
     clear_capabilities()
 }
 
-/// Gives up the capabilities that a process was started with. None can come back where no program
-/// gains privileges by being executed.
+/// Drops all capabilities of this process. With `no_new_privs` set, no later exec can regain them.
 pub fn clear_capabilities() -> io::Result<()> {
     capability::reduce(CapabilitySet::empty())
 }
 
-/// Closes this process to everybody: a command may look at all others of its own user, read their
-/// memory and open what they have open. This one has a copy of its parent's.
+/// Makes this process non-dumpable, which forbids ptrace(2) and access to its `/proc/PID` files. Otherwise the command
+/// could read its memory, a copy of the parent's, and reopen its descriptors.
 pub fn hide_memory() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Switches the loopback device of a new network namespace on; its addresses come by themselves.
+/// Brings the loopback device of a new network namespace up. The kernel assigns its addresses: netdevice(7).
 pub fn raise_loopback() -> io::Result<()> {
     let socket = rustix::net::socket_with(
         AddressFamily::INET,
@@ -118,14 +117,14 @@ pub fn raise_loopback() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
     let (call, flags) = (libc::SYS_ioctl, libc::SIOCSIFFLAGS);
-    // The C libraries differ in the type of a request; the kernel has one.
+    // C libraries differ in the type of an ioctl request, so call the kernel directly.
     // SAFETY: the request takes a pointer to this structure, which outlives the call.
     let done = unsafe { libc::syscall(call, socket.as_raw_fd(), flags, &raw const request) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the first process does while the command runs: waits, for whoever has no parent left, too.
-/// `stopped` hears of each stop of the command, by which signal. Returns the exit code.
+/// Waits for the command and reaps orphans, as PID 1 must. Calls `stopped` with the signal of each stop of the command.
+/// Returns the exit code.
 pub fn attend(command: &Child, mut stopped: impl FnMut(i32)) -> i32 {
     loop {
         let waited = rustix::process::wait(WaitOptions::UNTRACED);
@@ -139,7 +138,7 @@ pub fn attend(command: &Child, mut stopped: impl FnMut(i32)) -> i32 {
                 }
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // Nobody is left, the command included.
+            // There are no children left, not even the command.
             Err(_) => return 125,
         }
     }

@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-/// Returns an error and its sources in one line. A source that the message repeats at its end is
-/// not said twice.
+/// Returns an error and its sources on one line. A source is left out if the text already ends with it.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

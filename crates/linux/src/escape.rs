@@ -1,10 +1,9 @@
-//! Terminal-safe text: foreign words that cannot move the cursor, start a line of ours, or hide and
-//! turn text.
+//! Terminal-safe text: untrusted text that cannot move the cursor, fake a line of output, or hide or reorder text.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Escapes control characters but line breaks and tabs, and marks that turn or hide text.
+/// Escapes control characters except line feeds and tabs, and characters that reorder or hide text.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -17,7 +16,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Escapes as [`visible`] does, and every byte that is no text as `\xff`.
+/// Escapes as [`visible`] does, and every byte that is not UTF-8 as `\xff`.
 pub fn visible_bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -30,8 +29,7 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// Escapes a name and keeps it on one line: a line break in it would start a line that looks like
-/// ours.
+/// Escapes text and keeps it on one line, because a line break could fake a line of output.
 pub fn one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
@@ -41,12 +39,12 @@ pub fn name(path: &Path) -> String {
     one_line(&path.display().to_string())
 }
 
-/// Escapes a message and joins its lines with blanks.
+/// Escapes a message and joins its lines with spaces.
 pub fn joined(text: &str) -> String {
     visible(text).replace('\n', " ")
 }
 
-/// Escapes each of the first `longest` characters with `escape`; `…` stands for the rest.
+/// Escapes each of the first `longest` characters with `escape` and replaces the rest by `…`.
 pub fn cut(text: &str, longest: usize, escape: impl Fn(char, &mut String)) -> String {
     let mut shown = String::new();
     for (count, c) in text.chars().enumerate() {
@@ -59,7 +57,7 @@ pub fn cut(text: &str, longest: usize, escape: impl Fn(char, &mut String)) -> St
     shown
 }
 
-/// Returns true for characters that have no width, or change the direction of those that follow.
+/// Returns true for zero-width characters and bidirectional controls.
 fn is_trick(c: char) -> bool {
     matches!(c,
         '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -68,7 +66,7 @@ fn is_trick(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Escapes what programs print, but keeps colours and returns to the start of the line.
+/// Escapes program output except for colours and carriage returns.
 pub fn tamed(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown = String::with_capacity(text.len());
@@ -84,7 +82,7 @@ pub fn tamed(bytes: &[u8]) -> String {
     shown + &visible(rest)
 }
 
-/// Returns the length of the colour sequence that a text begins with.
+/// Returns the length of the colour sequence at the start of a text.
 fn colour(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
@@ -92,7 +90,7 @@ fn colour(text: &str) -> Option<usize> {
     is_colour.then_some("\x1b[".len() + end + 1)
 }
 
-/// Returns true when one of the numbers conceals text. An 8 that names a palette colour does not.
+/// Returns true if a parameter of the sequence conceals text (8). As part of a colour, an 8 conceals nothing.
 fn hides(numbers: &str) -> bool {
     let mut numbers = numbers.split([';', ':']).map(|number| number.trim_start_matches('0'));
     while let Some(number) = numbers.next() {
@@ -115,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visible_leaves_nothing_but_text() {
+    fn visible_escapes_everything_but_text() {
         for (bytes, expected) in [
             (&b"plain\ttext\n"[..], "plain\ttext\n"),
             (b"\x1b[31mred", "\\u{1b}[31mred"),
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tamed_text_has_colours_and_commands_nobody() {
+    fn tamed_keeps_colours_and_escapes_other_sequences() {
         for (text, expected) in [
             ("plain é\n", "plain é\n"),
             ("\x1b[1;31mred\x1b[0m\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[m"),

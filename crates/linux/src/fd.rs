@@ -1,4 +1,4 @@
-//! Descriptors: which ones a program inherits, and files that live in memory only.
+//! File descriptors: inheritance across exec, kinds, and memory files.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -9,9 +9,9 @@ use rustix::io::FdFlags;
 
 use crate::thread::SingleThreaded;
 
-/// Marks every descriptor but 0, 1 and 2 as not to be inherited.
+/// Sets close-on-exec on every descriptor except 0, 1 and 2.
 pub fn close_all_on_exec() -> io::Result<()> {
-    // The flag is as old as Linux 5.11.
+    // `CLOSE_RANGE_CLOEXEC` needs Linux 5.11: close_range(2).
     close_range_on_exec().or_else(|_| close_each_on_exec())
 }
 
@@ -33,16 +33,15 @@ fn close_range_on_exec() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets a program inherit this descriptor after all.
+/// Clears close-on-exec, so that a program inherits this descriptor.
 pub fn inherit(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, FdFlags::empty())?)
 }
 
-/// Takes over a descriptor that this process was started with, by its number.
+/// Takes ownership of an inherited descriptor by its number.
 ///
-/// Every descriptor that the process opened itself is closed on exec, and one that survived an exec
-/// is not. So a number with that flag has an owner already, and is refused; so is a standard
-/// descriptor, and one that was adopted before.
+/// Every descriptor that this process opened itself has close-on-exec set, and an inherited one cannot have it. So a
+/// number with that flag already has an owner and is refused, as are standard descriptors and adopted ones.
 pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     let flags = flags(number)?;
     if number <= 2 || flags.contains(FdFlags::CLOEXEC) {
@@ -53,36 +52,36 @@ pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Reads the flags of a number; fails if it is no open descriptor.
+/// Returns the flags of a descriptor; fails if the number is not open.
 fn flags(number: RawFd) -> io::Result<FdFlags> {
-    // SAFETY: reads a flag; a number that is no open descriptor gives an error.
+    // SAFETY: reads a flag; a number that is not open gives an error.
     match unsafe { libc::fcntl(number, libc::F_GETFD) } {
         -1 => Err(io::Error::last_os_error()),
         flags => Ok(FdFlags::from_bits_retain(flags.cast_unsigned())),
     }
 }
 
-/// Borrows a number for the time of a question; `None` if it is no open descriptor.
+/// Borrows a descriptor by its number; `None` if it is not open.
 fn borrow(number: &RawFd) -> Option<BorrowedFd<'_>> {
     flags(*number).ok()?;
-    // SAFETY: the number is open (checked above), and borrowed only to read what it is.
+    // SAFETY: the number is open (checked above), and borrowed only to inspect it.
     Some(unsafe { BorrowedFd::borrow_raw(*number) })
 }
 
-/// Marks one descriptor, given by number, as not to be inherited.
+/// Sets close-on-exec on a descriptor by its number.
 fn close_on_exec(fd: RawFd) -> io::Result<()> {
-    // SAFETY: only a flag changes; a number that is no open descriptor gives an error.
+    // SAFETY: only a flag changes; a number that is not open gives an error.
     match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Waits until nobody reads any of these pipes or sockets any more.
+/// Waits until every reader of these pipes or sockets has closed its end.
 pub fn wait_until_unread(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut open: Vec<BorrowedFd<'_>> = fds.to_vec();
     while !open.is_empty() {
-        // Nothing is asked for: that the other end is gone is always told.
+        // No events are requested: poll(2) always reports POLLERR and POLLHUP.
         let mut polled: Vec<_> =
             open.iter().map(|fd| PollFd::new(fd, PollFlags::empty())).collect();
         match poll(&mut polled, None) {
@@ -96,7 +95,7 @@ pub fn wait_until_unread(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in memory with this content, read from the start.
+/// Creates a memory file with this content and its offset at the start: memfd_create(2).
 pub fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
     let mut rest = content;
@@ -107,10 +106,10 @@ pub fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A program in memory that nobody can change any more.
+/// Creates a sealed, executable memory file.
 pub fn memory_program(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Before 6.3 the kernel does not know the flag, and every such file can be executed.
+    // `MFD_EXEC` needs Linux 6.3. Older kernels make every memory file executable.
     let fd = rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC)
         .or_else(|_| rustix::fs::memfd_create(name, flags))?;
     let mut rest = content;
@@ -122,20 +121,20 @@ pub fn memory_program(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// What kind of thing the standard descriptors are, as far as it matters to a sandbox.
+/// Kind of a standard descriptor, as far as a sandbox distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A directory: a way to walk out of any sandbox.
+    /// Directory, through which the command could leave the sandbox.
     Directory,
-    /// A regular file.
+    /// Regular file.
     File,
-    /// A terminal, pipe, socket or device.
+    /// Terminal, pipe, socket or device.
     Stream,
-    /// Not open.
+    /// Closed descriptor.
     Closed,
 }
 
-/// What descriptor 0, 1 or 2 is.
+/// Returns the kind of descriptor 0, 1 or 2.
 pub fn kind(fd: RawFd) -> Kind {
     let Some(Ok(stat)) = borrow(&fd).map(rustix::fs::fstat) else { return Kind::Closed };
     match FileType::from_raw_mode(stat.st_mode) {
@@ -145,23 +144,23 @@ pub fn kind(fd: RawFd) -> Kind {
     }
 }
 
-/// Whether descriptor 0, 1 or 2 is open for reading only.
+/// Returns true if descriptor 0, 1 or 2 is open for reading only.
 pub fn is_read_only(fd: RawFd) -> bool {
     // SAFETY: reads a flag; a closed number gives -1.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     flags >= 0 && flags & libc::O_ACCMODE == libc::O_RDONLY
 }
 
-/// Closes every descriptor above standard error but this one, which becomes number 3. For a process
-/// that begins a life of its own after a fork: nothing in it may use a descriptor from before.
+/// Closes every descriptor above standard error except this one, which becomes number 3. For a forked process that
+/// shares nothing with its parent.
 ///
-/// Fails if the process has other threads, whose descriptors would be closed under them. A
-/// descriptor from before that the caller still uses gives `EBADF`, or is another file.
+/// Fails if the process has other threads, which could still use their descriptors. An older descriptor that the
+/// caller still uses afterwards gives `EBADF` or refers to another file.
 pub fn keep_only(fd: OwnedFd) -> io::Result<OwnedFd> {
     const KEPT: RawFd = 3;
     SingleThreaded::prove()?;
     if fd.as_raw_fd() != KEPT {
-        // SAFETY: plain numbers; whatever was open as 3 is given up, as is said above.
+        // SAFETY: plain numbers; the old descriptor 3 is closed, as documented above.
         if unsafe { libc::dup3(fd.as_raw_fd(), KEPT, libc::O_CLOEXEC) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -176,8 +175,7 @@ pub fn keep_only(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(KEPT) })
 }
 
-/// Puts `new` in the place of standard descriptor `number`. Fails for any other number, which could
-/// have an owner.
+/// Replaces standard descriptor `number` by `new`. Fails for any other number, which could have an owner.
 pub fn replace(number: RawFd, new: &OwnedFd) -> io::Result<()> {
     if !(0..=2).contains(&number) {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -189,16 +187,16 @@ pub fn replace(number: RawFd, new: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The terminal that descriptor 0, 1 or 2 is, by its name.
+/// Returns the path of the terminal that descriptor 0, 1 or 2 refers to.
 pub fn terminal(fd: RawFd) -> Option<std::path::PathBuf> {
     borrow(&fd).filter(|fd| rustix::termios::isatty(fd))?;
     std::fs::read_link(format!("/proc/self/fd/{fd}")).ok().filter(|path| path.starts_with("/dev/"))
 }
 
-/// Closes a descriptor and tells what the file system said to it: a write that was put off may fail
-/// only then. The descriptor is gone in any case.
+/// Closes a descriptor and returns the error of a delayed write, if any: close(2). The descriptor is closed in any
+/// case.
 pub fn close(fd: OwnedFd) -> io::Result<()> {
-    // SAFETY: the descriptor is open and was ours alone; nobody can use it any more.
+    // SAFETY: the descriptor is open, and this function was its only owner.
     let done = unsafe { libc::close(fd.into_raw_fd()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,4 +1,4 @@
-//! Questions about files.
+//! Queries about files, and reading of kernel files.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
-/// The path behind every symlink. As [`std::fs::canonicalize`], but in memory of ours: musl would
-/// map and unmap a page for each answer, which the start of a sandbox needs dozens of.
+/// Resolves every symlink of a path, as [`std::fs::canonicalize`] does, but into a stack buffer. musl would map and
+/// unmap a page for each result, and the start of a sandbox needs dozens.
 pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = CString::new(path.as_ref().as_os_str().as_bytes())?;
     let mut answer = [0; libc::PATH_MAX as usize];
@@ -23,28 +23,28 @@ pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(OsStr::from_bytes(answer.to_bytes()).into())
 }
 
-/// A file of the kernel's. Such a file has no size to go by: read without one, it would come in
-/// dozens of small pieces, and change between them.
+/// Reads a file of `/proc` or `/sys`. These report no size, so without a large buffer they would be read in dozens of
+/// pieces and could change in between.
 pub fn kernel_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(16 << 10);
     std::fs::File::open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The same as text. Names in it may be any bytes: one that is no text must not make the rest
-/// unreadable.
+/// Reads a file of `/proc` or `/sys` as text. Bytes that are not UTF-8 are replaced, so that one odd name does not
+/// make the rest unreadable.
 pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&kernel_bytes(path)?).into_owned())
 }
 
-/// Whether the caller can read a file, or list or enter a directory.
+/// Returns true if the caller can read a file, or list or enter a directory.
 pub fn readable(path: &Path) -> bool {
     rustix::fs::access(path, Access::READ_OK).is_ok()
         || rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Directories that keep root out as soon as it is in a sandbox: there its powers end at what belongs to others. The kernel
-/// has told every other user. Each directory is looked at once.
+/// Cache of directories that root cannot enter inside a sandbox, where it has no capability over files of other users.
+/// For any other user the kernel already refused access outside. Each directory is checked once.
 #[derive(Debug)]
 pub struct BeyondRoot {
     is_root: bool,
@@ -58,7 +58,7 @@ impl Default for BeyondRoot {
 }
 
 impl BeyondRoot {
-    /// Returns true when one of the directories above a path keeps root out.
+    /// Returns true if a parent directory of a path is closed to root inside a sandbox.
     pub fn holds(&mut self, path: &Path) -> bool {
         self.is_root && path.parent().is_some_and(|dir| self.is_behind(dir))
     }
@@ -73,7 +73,7 @@ impl BeyondRoot {
     }
 }
 
-/// Returns true when a directory belongs to another user, who lets neither all nor our groups in.
+/// Returns true if a directory belongs to another user and its mode lets neither others nor our groups in.
 fn is_shut(dir: &Path) -> bool {
     let Ok(stat) = rustix::fs::stat(dir) else { return false };
     let group = rustix::fs::Gid::from_raw(stat.st_gid);
@@ -82,13 +82,13 @@ fn is_shut(dir: &Path) -> bool {
             || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
     };
     let bit = || if ours() { 0o010 } else { 0o001 };
-    // A list of single users says more than these bits do.
+    // An ACL may grant access that the mode bits do not show: acl(5).
     let listed =
         || rustix::fs::getxattr(dir, "system.posix_acl_access", &mut [0_u8; 0][..]).is_ok();
     stat.st_uid != 0 && stat.st_mode & bit() == 0 && !listed()
 }
 
-/// Whether the caller may change the control group that it runs in, as systemd lets users do.
+/// Returns true if the caller may write to its own cgroup, as with systemd's delegation: cgroups(7).
 pub fn owns_cgroup() -> bool {
     let groups = kernel_text("/proc/self/cgroup").unwrap_or_default();
     groups.lines().any(|line| {
@@ -101,19 +101,19 @@ pub fn owns_cgroup() -> bool {
                 .join(group.trim_start_matches('/'))
                 .join("cgroup.procs")
         };
-        // The unified tree has no controllers in its line, and is mounted at one of two places.
+        // The cgroup v2 line names no controllers, and the tree is mounted at one of two paths.
         let places =
             if mounted.is_empty() { vec![at(""), at("unified")] } else { vec![at(mounted)] };
         places.iter().any(|procs| rustix::fs::access(procs, Access::WRITE_OK).is_ok())
     })
 }
 
-/// Whether the caller can write a file, or make and remove names in a directory.
+/// Returns true if the caller can write a file, or create and remove names in a directory.
 pub fn writable(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }
 
-/// Bytes that the caller may still write to the filesystem of a path.
+/// Returns the bytes available to the caller on the file system of a path.
 pub fn free_space(path: &Path) -> std::io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))

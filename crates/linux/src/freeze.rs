@@ -1,7 +1,7 @@
-//! Holding all processes of a sandbox still for a moment.
+//! Pausing all processes of a sandbox.
 //!
-//! A child of ours stops them and lets them go again when we say so, or when we are gone: a killed
-//! caller leaves nobody stopped.
+//! A child process stops them and continues them when the caller releases them or dies, so a killed caller leaves no
+//! process stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -13,18 +13,18 @@ use rustix::process::Signal;
 
 use crate::process::{self, Child, ProcessHandle};
 
-/// A process that does not stop within this time is asleep in the kernel: nothing is held then.
+/// Time limit for all processes to stop. One that exceeds it is in uninterruptible sleep, and the pause fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Processes that are held still until this is dropped.
+/// Processes that stay stopped until this is dropped.
 #[derive(Debug)]
 pub struct Frozen {
     hold: Option<OwnedFd>,
     child: Child,
 }
 
-/// Stops everything inside the sandbox that the process `beside` started. A bubblewrap around it
-/// goes on: its being stopped would look like a key pressed on the terminal.
+/// Stops everything inside the sandbox that the process `beside` started. A bubblewrap process around it keeps running,
+/// because its stop would look like ^Z on the terminal.
 ///
 /// Fails if the process has other threads, as [`process::fork`] does.
 pub fn freeze(beside: i32) -> io::Result<Frozen> {
@@ -32,15 +32,15 @@ pub fn freeze(beside: i32) -> io::Result<Frozen> {
     let (until, hold) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut ends = Some((ready, hold));
     let child = process::fork(|| {
-        // Only the caller's own end may keep the pipe open.
+        // Only the caller may hold these ends open.
         drop(ends.take());
-        i32::from(keep(beside, told, until).is_err())
+        i32::from(hold_stopped(beside, told, until).is_err())
     })?;
     let (ready, hold) = ends.ok_or_else(|| io::Error::other("no pipe"))?;
     let frozen = Frozen { hold: Some(hold), child };
     let mut answer = [0];
     let mut ready = std::fs::File::from(ready);
-    // The other end is open in the child alone once ours is gone.
+    // The child has the only write end, so its death ends this read.
     match ready.read(&mut answer)? {
         1 if answer == *b"1" => Ok(frozen),
         _ => Err(io::Error::from(io::ErrorKind::TimedOut)),
@@ -50,14 +50,14 @@ pub fn freeze(beside: i32) -> io::Result<Frozen> {
 impl Drop for Frozen {
     fn drop(&mut self) {
         drop(self.hold.take());
-        // It ends by itself now; nobody is left to tell if it does not.
+        // The closed pipe makes the child exit. `drop` cannot report an error.
         let _ = self.child.wait();
     }
 }
 
-/// The child: stop, say so, wait for the caller's end, let go.
-fn keep(beside: i32, told: OwnedFd, until: OwnedFd) -> io::Result<()> {
-    // A key on the terminal that ends the caller must not end this one.
+/// Runs the child: stops the processes, reports the result, waits for the caller, and continues the processes.
+fn hold_stopped(beside: i32, told: OwnedFd, until: OwnedFd) -> io::Result<()> {
+    // ^C on the terminal may kill the caller, but not this process.
     rustix::process::setsid()?;
     let mut stopped = Stopped::default();
     let all = stopped.stop(beside);
@@ -71,7 +71,7 @@ fn keep(beside: i32, told: OwnedFd, until: OwnedFd) -> io::Result<()> {
     all
 }
 
-/// Processes that were stopped here, in the order of their stopping.
+/// Processes that were stopped here, in order.
 #[derive(Default)]
 struct Stopped {
     seen: BTreeSet<i32>,
@@ -79,7 +79,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    /// Stops until nobody new appears: a process may fork while the others are being stopped.
+    /// Stops processes until no new one appears, because one may fork while the others are being stopped.
     fn stop(&mut self, beside: i32) -> io::Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -101,7 +101,7 @@ impl Stopped {
 
     fn stop_one(&mut self, pid: i32) {
         self.seen.insert(pid);
-        // What the user stopped stays stopped afterwards.
+        // A process that the user stopped must stay stopped afterwards.
         if process::is_stopped(pid) {
             return;
         }
@@ -112,21 +112,20 @@ impl Stopped {
         }
     }
 
-    /// Children first: a shell that wakes up must not find them stopped.
+    /// Continues the processes, children first: a shell must not find its jobs stopped when it continues.
     fn release(&self) {
         for handle in self.handles.iter().rev() {
-            // It may have been killed meanwhile.
+            // The process may have been killed.
             let _ = handle.signal(Signal::CONT.as_raw());
         }
     }
 }
 
-/// Whether a process that was told to stop does nothing any more.
+/// Returns true once a process that got `SIGSTOP` no longer runs.
 fn is_held(pid: i32, inside: &[i32]) -> bool {
     match state(pid) {
         None | Some('T' | 't' | 'Z' | 'X') => true,
-        // One that has made a child by `vfork` sleeps until that one starts a program of its own,
-        // and does not stop before; the child does.
+        // After vfork(2) the parent is in state D until the child calls execve(2). Only the child can stop.
         Some('D') => inside
             .iter()
             .any(|child| process::parent_of(*child) == Some(pid) && process::is_stopped(*child)),
@@ -134,15 +133,15 @@ fn is_held(pid: i32, inside: &[i32]) -> bool {
     }
 }
 
-/// The letter of `proc_pid_stat(5)`.
+/// Returns the state letter of a process: proc_pid_stat(5).
 fn state(pid: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// All descendants of a process, parents first; of its children only those that are the first of a
-/// PID namespace. Such a one is stopped before the command and woken after it, and so does not see
-/// the command stop.
+/// Returns all descendants of a process, parents first. Of its direct children, only those that are PID 1 of a PID
+/// namespace are included. PID 1 is stopped before the command and continued after it, so it does not see the command
+/// stop.
 fn inside(beside: i32) -> io::Result<Vec<i32>> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
@@ -166,7 +165,7 @@ fn inside(beside: i32) -> io::Result<Vec<i32>> {
     Ok(found)
 }
 
-/// Whether a process is the first of its PID namespace: `proc_pid_status(5)` on `NSpid`.
+/// Returns true if a process is PID 1 of its PID namespace: `NSpid` in proc_pid_status(5).
 fn is_first(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! A background process, known by the lock file that it holds.
+//! Background processes identified by the lock file that they hold.
 //!
-//! The lock is taken before the process is started, and handed to it: from then on it is held until
-//! the last of them ends, whoever kills whom. A number in a file is believed only while the lock is
-//! held, and only together with the time at which that process began.
+//! The parent takes the lock before it starts the process and passes it on, so the lock is held until the last of the
+//! two ends. A pid in the file counts only while the lock is held, and only together with the start time of the process.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,21 +15,20 @@ use crate::lock::{LockFile, held};
 use crate::process::{self, ProcessHandle};
 use crate::signal;
 
-/// How long it may take to end after it was asked to. It gives its command ten seconds, and then
-/// looks at what was left behind.
+/// Time between `SIGTERM` and `SIGKILL`. The process gives its command ten seconds, and then scans for planted files.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long the lock may stay held by processes that cannot be asked to end.
+/// Time limit for processes that hold the lock without having signed it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Process that holds a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Number and start; nothing before it has said so.
+    /// Pid and start time; `None` until the process has signed the lock.
     known: Option<(i32, u64)>,
 }
 
 impl Holder {
-    /// Returns its process id, if that still means the same process.
+    /// Returns the pid, if it still refers to the same process.
     pub fn process(self) -> Option<i32> {
         let (pid, start) = self.known?;
         (process::start_of(pid) == Some(start)).then_some(pid)
@@ -42,13 +40,13 @@ pub fn take(path: &Path) -> io::Result<Option<OwnedFd>> {
     Ok(LockFile::try_take(path)?.map(Into::into))
 }
 
-/// Signs a lock and returns it: this process holds it from now on.
+/// Signs a lock for this process and returns it.
 pub fn sign(lock: OwnedFd) -> io::Result<OwnedFd> {
     sign_lock(lock.as_fd())?;
     Ok(lock)
 }
 
-/// Writes this process's id and start time into a lock file that it was started with.
+/// Writes the pid and start time of this process to a lock file that it inherited.
 pub fn sign_lock(lock: BorrowedFd<'_>) -> io::Result<()> {
     let file = File::from(lock.try_clone_to_owned()?);
     let pid = process::pid();
@@ -61,7 +59,7 @@ pub fn sign_lock(lock: BorrowedFd<'_>) -> io::Result<()> {
 pub fn of(path: &Path) -> Option<Holder> {
     let mut file = held(path)?;
     let mut text = String::new();
-    // What cannot be read is not known yet.
+    // An unreadable signature counts as missing.
     let _ = Read::take(&mut file, 64).read_to_string(&mut text);
     let known = text
         .trim()
@@ -70,14 +68,14 @@ pub fn of(path: &Path) -> Option<Holder> {
     Some(Holder { known })
 }
 
-/// Ends the holder of a lock, and waits until the lock is free. A process that was just started may
-/// not have signed yet, and the processes that share the lock may outlive the one that signed.
+/// Ends the holder of a lock and waits until the lock is free. A new process may not have signed yet, and processes that
+/// share the lock may outlive the one that signed.
 pub fn end(path: &Path) -> io::Result<()> {
     let (mut end, mut asked) = (Instant::now() + PATIENCE, None);
     while let Some(holder) = of(path) {
         if let Some(pid) = holder.process().filter(|pid| asked != Some(*pid))
             && let Ok(handle) = ProcessHandle::open(pid)
-            // Read again: the handle is of the process that signed, not of a later one with its number.
+            // Read again, to be sure that the handle is not of a later process with the same pid.
             && of(path).and_then(Holder::process) == Some(pid)
         {
             ask_to_end(&handle)?;
@@ -86,7 +84,7 @@ pub fn end(path: &Path) -> io::Result<()> {
         if Instant::now() > end {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "a process of the session does not end",
+                "cannot end a process of the session",
             ));
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -95,7 +93,7 @@ pub fn end(path: &Path) -> io::Result<()> {
 }
 
 fn ask_to_end(handle: &ProcessHandle) -> io::Result<()> {
-    // It may have ended by itself.
+    // The process may already have ended.
     let _ = handle.signal(signal::TERM);
     let end = Instant::now() + GRACE;
     loop {

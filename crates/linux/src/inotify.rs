@@ -1,4 +1,4 @@
-//! Being told when a name in a directory is made, replaced or removed.
+//! Notification when a name in a directory is created, replaced or removed: inotify(7).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
-/// Directories that are watched for changes of names.
+/// Set of watched directories.
 #[derive(Debug)]
 pub struct Inotify(OwnedFd);
 
 impl Inotify {
-    /// Watches nothing yet.
+    /// Creates an empty set.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
 
-    /// Watches one directory.
+    /// Adds a directory to the set.
     pub fn add(&self, dir: &Path) -> io::Result<()> {
         let flags =
             WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE | WatchFlags::ONLYDIR;
@@ -25,7 +25,7 @@ impl Inotify {
         Ok(())
     }
 
-    /// Forgets what has happened so far.
+    /// Discards all pending events.
     pub fn drain(&self) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.0, &mut buffer);

@@ -1,13 +1,13 @@
-//! The Landlock scope: abstract sockets and signals end at the sandbox.
+//! Landlock scopes, which keep abstract sockets and signals inside the sandbox: landlock(7).
 
 use std::io;
 
 use landlock::{CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope};
 
-/// Cuts this process and its children off from abstract sockets and processes outside.
-/// Returns whether the kernel can do it (Landlock ABI 6, Linux 6.12).
+/// Denies this process and its children abstract sockets of, and signals to, processes outside.
+/// Returns false if the kernel does not support it (Landlock ABI 6, Linux 6.12).
 ///
-/// Scopes only: a ruleset with any file system right would forbid the mounts that follow.
+/// Uses scopes only, because a ruleset with a file system right would forbid the mounts that follow.
 pub fn scope() -> io::Result<bool> {
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -18,7 +18,7 @@ pub fn scope() -> io::Result<bool> {
     Ok(status.ruleset == RulesetStatus::FullyEnforced)
 }
 
-/// The Landlock ABI of this kernel; 0 when there is none.
+/// Returns the Landlock ABI of this kernel, or 0 without Landlock.
 pub fn abi() -> i64 {
     const CREATE_RULESET_VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the call takes no structure and only returns a number.

@@ -1,11 +1,11 @@
 //! Safe functions over the Linux system calls that agent-sandbox needs.
 //!
-//! Every function here takes and returns plain values; what it means for a sandbox is decided in
-//! `sandbox-core`. This is the only crate with `unsafe`.
+//! Functions take and return plain values; `sandbox-core` decides how a sandbox uses them. This is the only crate with
+//! `unsafe`.
 #![allow(unsafe_code, reason = "the one crate that may: each block names its invariant")]
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("agent-sandbox runs on Linux only: its walls are Linux namespaces");
+compile_error!("agent-sandbox runs on Linux only: it needs Linux namespaces");
 
 #[cfg(target_os = "linux")]
 pub mod memory;
@@ -73,7 +73,7 @@ pub mod seccomp;
 pub mod probe;
 
 #[cfg(target_os = "linux")]
-/// Whether an error number says that the kernel, or whoever set it up, does not offer something.
+/// Returns true for error numbers that mean that the kernel or its configuration does not support something.
 pub fn is_unsupported(errno: i32) -> bool {
     matches!(
         errno,

@@ -1,7 +1,6 @@
 //! Lock files: flock(2) locks, which the kernel releases when their last descriptor is closed.
 //!
-//! A lock therefore ends with its holder, however that ends, and a child that inherits the
-//! descriptor holds it too.
+//! A lock therefore cannot outlive its holders. A child that inherits the descriptor is a holder too.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -16,12 +15,12 @@ use rustix::io::Errno;
 /// Pause between two attempts to take a lock within a time limit.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// File or directory that serves as a lock. The lock is held until this is dropped.
+/// File or directory used as a lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct LockFile(File);
 
 impl LockFile {
-    /// Opens a lock file without taking the lock. A missing one is created for its owner alone.
+    /// Opens a lock file without taking the lock, or creates it with mode 0600.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -56,7 +55,7 @@ impl LockFile {
         self.attempt(FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Takes the lock together with others that share it; false if one process holds it alone.
+    /// Takes a shared lock; false if another process holds it exclusively.
     pub fn try_shared(&self) -> io::Result<bool> {
         self.attempt(FlockOperation::NonBlockingLockShared)
     }
@@ -75,20 +74,20 @@ impl LockFile {
         }
     }
 
-    fn attempt(&self, how: FlockOperation) -> io::Result<bool> {
-        match rustix::io::retry_on_intr(|| flock(&self.0, how)) {
+    fn attempt(&self, operation: FlockOperation) -> io::Result<bool> {
+        match rustix::io::retry_on_intr(|| flock(&self.0, operation)) {
             Ok(()) => Ok(true),
             Err(Errno::WOULDBLOCK) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Returns true while `path` names this very file. A holder may have removed it, and then the
-    /// lock excludes no other process any more.
+    /// Returns true while `path` refers to this file. Once a holder has removed the file, the lock no longer excludes
+    /// other processes.
     pub fn is_at(&self, path: &Path) -> bool {
         let identity = |data: Metadata| (data.dev(), data.ino());
-        let there = std::fs::metadata(path).ok().map(identity);
-        there.is_some() && there == self.0.metadata().ok().map(identity)
+        let current = std::fs::metadata(path).ok().map(identity);
+        current.is_some() && current == self.0.metadata().ok().map(identity)
     }
 
     /// Returns the file behind the lock.
@@ -115,8 +114,8 @@ impl From<LockFile> for OwnedFd {
     }
 }
 
-/// Opens a lock file that another process holds alone, to read what it wrote there. `None` if the
-/// lock is free or the file is missing.
+/// Opens a lock file that another process holds exclusively, to read its content. `None` if the lock is free or the
+/// file is missing.
 pub fn held(path: &Path) -> Option<File> {
     let lock = LockFile::existing(path).ok()?;
     matches!(lock.try_shared(), Ok(false)).then_some(lock.0)
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_knows_when_its_file_was_removed() {
+    fn is_at_is_false_when_the_file_was_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let lock = LockFile::take(&path).unwrap();

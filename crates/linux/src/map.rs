@@ -1,13 +1,12 @@
-//! A file as memory that its other readers and writers share.
+//! Shared memory mappings of files: mmap(2).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
-/// A shared mapping of the start of a file.
+/// Shared mapping of the start of a file.
 ///
-/// Whoever cuts the file shorter meanwhile makes the kernel end this process with `SIGBUS` when it
-/// touches what is gone; nothing is read or written then.
+/// If another process truncates the file, an access past its new end kills this process with `SIGBUS`.
 #[derive(Debug)]
 pub struct SharedMap {
     start: NonNull<u8>,
@@ -15,11 +14,11 @@ pub struct SharedMap {
 }
 
 impl SharedMap {
-    /// Maps the first `length` bytes, to read and, if the descriptor allows it, to write.
+    /// Maps the first `length` bytes for reading and, if `writable`, for writing.
     pub fn of(file: impl AsFd, length: usize, writable: bool) -> io::Result<Self> {
         let access = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         let fd = file.as_fd().as_raw_fd();
-        // SAFETY: the kernel chooses a place that nothing else uses.
+        // SAFETY: the kernel chooses an unused address.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, fd, 0) };
         if start == libc::MAP_FAILED {
@@ -29,32 +28,32 @@ impl SharedMap {
         Ok(Self { start, length })
     }
 
-    /// Copies bytes out; no further than the mapping goes.
+    /// Copies bytes from the mapping, up to its end.
     pub fn read(&self, at: usize, into: &mut [u8]) {
         let length = into.len().min(self.length.saturating_sub(at));
         for (index, byte) in into.iter_mut().enumerate().take(length) {
             // SAFETY: the index is below the length of the mapping, which lives as long as `self`.
-            let place = unsafe { self.start.add(at + index) };
-            // SAFETY: the place is mapped and readable. Others may write meanwhile: the access is
-            // volatile, and any value of a byte will do.
-            *byte = unsafe { place.read_volatile() };
+            let address = unsafe { self.start.add(at + index) };
+            // SAFETY: the address is mapped and readable. Another process may write to it at the same time, so the
+            // access is volatile, and every value of a byte is valid.
+            *byte = unsafe { address.read_volatile() };
         }
     }
 
-    /// Copies bytes in; no further than the mapping goes. It must be writable.
+    /// Copies bytes to the mapping, up to its end. The mapping must be writable.
     pub fn write(&mut self, at: usize, from: &[u8]) {
         let length = from.len().min(self.length.saturating_sub(at));
         for (index, byte) in from.iter().enumerate().take(length) {
             // SAFETY: the index is below the length of the mapping, which lives as long as `self`.
-            let place = unsafe { self.start.add(at + index) };
-            // SAFETY: the place is mapped; a mapping that cannot be written faults and changes nothing.
-            unsafe { place.write_volatile(*byte) };
+            let address = unsafe { self.start.add(at + index) };
+            // SAFETY: the address is mapped; a write to a read-only mapping faults and changes nothing.
+            unsafe { address.write_volatile(*byte) };
         }
     }
 
-    /// Waits until what was written is the file's.
+    /// Waits until the kernel has written all changes to the file: msync(2).
     pub fn sync(&self) -> io::Result<()> {
-        // SAFETY: the range is exactly what was mapped.
+        // SAFETY: this is exactly the mapped range.
         let done = unsafe { libc::msync(self.start.as_ptr().cast(), self.length, libc::MS_SYNC) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -62,7 +61,7 @@ impl SharedMap {
 
 impl Drop for SharedMap {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly what was mapped, and nobody can use it any more.
+        // SAFETY: this is exactly the mapped range, and no reference to it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_map_and_file_see_the_same_bytes() {
+    fn shared_map_and_file_have_the_same_bytes() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"0123456789").unwrap();
         let mut map = SharedMap::of(&file, 10, true).unwrap();

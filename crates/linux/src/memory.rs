@@ -34,7 +34,7 @@ thread_local! {
 }
 
 /// Tells that this thread serves for as long as the program lasts. What it keeps would be lost with it.
-pub fn stay() {
+pub fn cache_per_thread() {
     STAYS.store(true, Ordering::Relaxed);
     NEAR.with(|near| near.on.set(true));
 }
@@ -359,7 +359,7 @@ mod tests {
                 scope.spawn(move || {
                     // Half of them keep blocks to themselves, and all of them give each other's back.
                     if seed % 2 == 0 {
-                        stay();
+                        cache_per_thread();
                     }
                     work(seed);
                 });
@@ -375,7 +375,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                stay();
+                cache_per_thread();
                 for block in blocks {
                     // SAFETY: taken below with this layout, and used by nobody else.
                     unsafe { allocator.dealloc(ptr::with_exposed_provenance_mut(block), layout) };

@@ -165,7 +165,7 @@ pub fn die_with_parent(parent: i32) -> io::Result<()> {
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     // SAFETY: between fork and exec the closure makes system calls and nothing else.
-    unsafe { command.pre_exec(signal::as_a_program_expects) };
+    unsafe { command.pre_exec(signal::reset_for_exec) };
     command
 }
 
@@ -301,7 +301,7 @@ pub fn stop_self(signal: i32) -> io::Result<()> {
 }
 
 /// Whether this process is in front at its terminal: then a shell stands behind it that wakes it.
-pub fn is_in_front() -> bool {
+pub fn is_foreground() -> bool {
     let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }

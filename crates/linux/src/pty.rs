@@ -32,7 +32,7 @@ impl Default for Size {
 pub fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     let ours = openpt(FLAGS)?;
     grantpt(&ours)?;
-    both(ours, size)
+    pair(ours, size)
 }
 
 /// The same among the terminals of another instance of `devpts`, in which alone they have a name. What is no
@@ -42,16 +42,16 @@ pub fn open_in(dir: BorrowedFd<'_>, size: Size) -> io::Result<(OwnedFd, OwnedFd)
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no place of terminals"));
     }
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    both(rustix::fs::openat(dir, "ptmx", flags, Mode::empty())?, size)
+    pair(rustix::fs::openat(dir, "ptmx", flags, Mode::empty())?, size)
 }
 
 /// Where the terminals of this process's root have their names.
-pub fn place() -> io::Result<OwnedFd> {
+pub fn devpts() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(rustix::fs::open("/dev/pts", flags, Mode::empty())?)
 }
 
-fn both(ours: OwnedFd, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+fn pair(ours: OwnedFd, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&ours)?;
     let theirs = ioctl_tiocgptpeer(&ours, FLAGS)?;
     resize(ours.as_fd(), size)?;
@@ -82,7 +82,7 @@ pub fn take_control(terminal: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Puts this process into a group of its own, in front of a terminal that its session has. The stopping signals must
 /// be blocked: a background process that asks for the foreground is stopped otherwise.
-pub fn to_front(terminal: BorrowedFd<'_>) -> io::Result<()> {
+pub fn take_foreground(terminal: BorrowedFd<'_>) -> io::Result<()> {
     rustix::process::setpgid(None, None)?;
     Ok(rustix::termios::tcsetpgrp(terminal, rustix::process::getpid())?)
 }

@@ -20,7 +20,7 @@ mod protect;
 mod step;
 
 pub use protect::{Protection, is_protected, protect_again, read_only_stdin};
-pub use step::{APART, Base, Hidden, Step, Taken};
+pub use step::{Base, Hidden, OVERLAY_FAILURE, Step, Taken};
 
 /// A step that failed.
 #[derive(Debug)]

@@ -72,7 +72,7 @@ impl Signals {
         Self::of(blocked())
     }
 
-    /// Blocks these signals, and opens the descriptor. [`as_a_program_expects`] takes the mask back.
+    /// Blocks these signals, and opens the descriptor. [`reset_for_exec`] takes the mask back.
     pub fn of(signals: impl IntoIterator<Item = i32>) -> io::Result<Self> {
         let set = set(signals.into_iter());
         change_mask(libc::SIG_BLOCK, &set)?;
@@ -137,12 +137,12 @@ pub fn is_stopping(signal: i32) -> bool {
 
 /// Blocks nothing and ignores nothing: what is blocked or ignored outlives `exec`. Rust's start-up
 /// ignores a broken pipe, the caller may have been started by `nohup`, and [`Signals`] block.
-pub fn as_a_program_expects() -> io::Result<()> {
+pub fn reset_for_exec() -> io::Result<()> {
     // SAFETY: the default action runs no code of ours.
     if unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) } == libc::SIG_ERR {
         return Err(io::Error::last_os_error());
     }
-    forget_the_callers()
+    reset()
 }
 
 /// True when this program was started with a broken pipe ignored.
@@ -178,7 +178,7 @@ pub fn restore_pipe() -> io::Result<()> {
 
 /// Lets this process hear of the end of its children: a caller that ignores `SIGCHLD` passes that on, and
 /// the kernel then keeps no exit status (wait(2)).
-pub fn hear_of_children() {
+pub fn reset_sigchld() {
     // SAFETY: the default action runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
@@ -186,7 +186,7 @@ pub fn hear_of_children() {
 /// Gives every signal its default action and blocks none, for a process that outlives its caller: what
 /// the caller ignores or blocks, such as `nohup` does, is not for the programs that are started later.
 /// A broken pipe stays ignored, as Rust's start-up made it.
-pub fn forget_the_callers() -> io::Result<()> {
+pub fn reset() -> io::Result<()> {
     for number in (1..=libc::SIGRTMAX()).filter(|number| *number != libc::SIGPIPE) {
         // SAFETY: the default action runs no code of ours. KILL, STOP and those of the C library are
         // refused, and keep the action that they have.

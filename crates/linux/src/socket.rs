@@ -13,7 +13,7 @@ const BACKLOG: i32 = 128;
 
 /// Listens at a name in a directory; what was there by that name goes.
 pub fn listen(dir: &Path, name: &str) -> io::Result<OwnedFd> {
-    let (dir, address) = place(dir, name)?;
+    let (dir, address) = address(dir, name)?;
     match rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -27,7 +27,7 @@ pub fn listen(dir: &Path, name: &str) -> io::Result<OwnedFd> {
 
 /// Calls whoever listens at a name in a directory.
 pub fn connect(dir: &Path, name: &str) -> io::Result<OwnedFd> {
-    let (_dir, address) = place(dir, name)?;
+    let (_dir, address) = address(dir, name)?;
     let socket = new()?;
     rustix::net::connect(&socket, &address)?;
     Ok(socket)
@@ -39,7 +39,7 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 /// Makes [`accept`] come back when nobody waits.
-pub fn do_not_wait(listener: BorrowedFd<'_>) -> io::Result<()> {
+pub fn set_nonblocking(listener: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(listener, true)?)
 }
 
@@ -49,7 +49,7 @@ fn new() -> io::Result<OwnedFd> {
 }
 
 /// A name by way of an open directory: an address holds 107 bytes, and a path may be longer.
-fn place(dir: &Path, name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
+fn address(dir: &Path, name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(dir, flags, Mode::empty())?;
     let path = format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
@@ -64,7 +64,7 @@ pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Nothing to read, and nobody to write to.
-pub fn nothing() -> io::Result<OwnedFd> {
+pub fn dev_null() -> io::Result<OwnedFd> {
     File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from)
 }
 

@@ -25,23 +25,27 @@ pub trait Guide: Send {
     type Mark: Copy + Default + Send;
 
     /// Judges one entry by its name alone.
-    fn entry(&mut self, place: &Place<Self::Mark>, name: &OsStr, kind: Kind)
-    -> Verdict<Self::Mark>;
+    fn entry(
+        &mut self,
+        place: &Visited<Self::Mark>,
+        name: &OsStr,
+        kind: Kind,
+    ) -> Verdict<Self::Mark>;
 
     /// Looks at a directory: its path below the root, and the entries that were kept.
-    fn look(&mut self, dir: &Dir, place: &Place<Self::Mark>, kept: &[(OsString, Kind)]);
+    fn visit(&mut self, dir: &Dir, place: &Visited<Self::Mark>, kept: &[(OsString, Kind)]);
 }
 
 /// A directory on the way.
 #[derive(Debug, Clone)]
-pub struct Place<M> {
+pub struct Visited<M> {
     /// Its path below the root; empty for the root.
     pub path: PathBuf,
     /// What its parents handed down.
     pub mark: M,
 }
 
-impl<M> Place<M> {
+impl<M> Visited<M> {
     /// Its absolute path.
     pub fn below(&self, root: &Path) -> PathBuf {
         // Joining nothing would leave a slash at the end.
@@ -52,7 +56,7 @@ impl<M> Place<M> {
 /// What to do with an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Verdict<M> {
-    /// Hand it to [`Guide::look`].
+    /// Hand it to [`Guide::visit`].
     pub keep: bool,
     /// Enter it, if it is a directory.
     pub enter: Enter<M>,
@@ -111,7 +115,7 @@ pub fn walk<G: Guide>(root: &Dir, budget: Budget, guides: &mut [G]) -> Extent {
     };
     let Some((first, others)) = guides.split_first_mut() else { return Extent::default() };
     let mut queue = Queue::default();
-    queue.soon.push_back(Place { path: PathBuf::new(), mark: G::Mark::default() });
+    queue.soon.push_back(Visited { path: PathBuf::new(), mark: G::Mark::default() });
     let mut extent = Extent::default();
     if shared.work(&mut queue, first, &mut extent, ALONE) {
         return extent;
@@ -211,8 +215,8 @@ impl<M: Copy + Default + Send> Shared<'_, M> {
 }
 
 struct Queue<M> {
-    soon: VecDeque<Place<M>>,
-    last: VecDeque<Place<M>>,
+    soon: VecDeque<Visited<M>>,
+    last: VecDeque<Visited<M>>,
 }
 
 impl<M> Default for Queue<M> {
@@ -222,7 +226,7 @@ impl<M> Default for Queue<M> {
 }
 
 impl<M> Queue<M> {
-    fn next(&mut self) -> Option<Place<M>> {
+    fn next(&mut self) -> Option<Visited<M>> {
         self.soon.pop_front().or_else(|| self.last.pop_front())
     }
 
@@ -239,7 +243,7 @@ impl<M> Queue<M> {
 
 fn visit<G: Guide>(
     root: &Dir,
-    place: &Place<G::Mark>,
+    place: &Visited<G::Mark>,
     buffer: &mut [MaybeUninit<u8>],
     guide: &mut G,
     queue: &mut Queue<G::Mark>,
@@ -256,7 +260,7 @@ fn visit<G: Guide>(
             kept.push((name.to_owned(), kind));
         }
         if kind == Kind::Dir {
-            let below = |mark| Place { path: join(&place.path, name), mark };
+            let below = |mark| Visited { path: join(&place.path, name), mark };
             match verdict.enter {
                 Enter::Never => {}
                 Enter::Soon(mark) => queue.soon.push_back(below(mark)),
@@ -265,7 +269,7 @@ fn visit<G: Guide>(
         }
     });
     if !kept.is_empty() {
-        guide.look(&dir, place, &kept);
+        guide.visit(&dir, place, &kept);
     }
 }
 
@@ -282,12 +286,12 @@ mod tests {
     impl Guide for Names {
         type Mark = ();
 
-        fn entry(&mut self, _: &Place<()>, name: &OsStr, _: Kind) -> Verdict<()> {
+        fn entry(&mut self, _: &Visited<()>, name: &OsStr, _: Kind) -> Verdict<()> {
             let enter = if name == "heap" { Enter::Last(()) } else { Enter::Soon(()) };
             Verdict { keep: true, enter }
         }
 
-        fn look(&mut self, _: &Dir, place: &Place<()>, kept: &[(OsString, Kind)]) {
+        fn visit(&mut self, _: &Dir, place: &Visited<()>, kept: &[(OsString, Kind)]) {
             let mut names: Vec<_> =
                 kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
             names.sort();

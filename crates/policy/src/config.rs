@@ -6,6 +6,7 @@
 
 mod digest;
 mod discover;
+mod places;
 pub mod command;
 pub mod command_rule;
 pub mod file;
@@ -41,6 +42,7 @@ pub use file::{
 };
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
+pub use places::{Place, places};
 pub use session::{Changed, ContainerNetwork, SessionConfig};
 pub use values::Values;
 

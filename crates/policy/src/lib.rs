@@ -1,4 +1,4 @@
-//! Policy: what was configured becomes typed values, each with the place where it is written.
+//! Policy: configuration text becomes typed values, each with the file and line it comes from.
 //!
 //! ```text
 //! host      facts about this machine and user, read once
@@ -8,7 +8,7 @@
 //! config    files and flags → one merged configuration
 //! path      path patterns, resolved against the file system
 //! preset    named sets of rules
-//! starter   the configuration that is written for a project
+//! starter   the configuration that `init` writes for a project
 //! ```
 
 pub mod host;

@@ -1,5 +1,5 @@
-//! Which hosts a sandbox may reach: one strict parser, patterns matched label by label, and what
-//! the answer is. Pure; used by the configuration, by `why`, and by the proxy that enforces it.
+//! Decisions about the hosts that a sandbox may reach: one strict parser, patterns matched label by label, and verdicts.
+//! Does no I/O except for the journal of refused hosts. Used by the configuration, by `why`, and by the proxy.
 //!
 //! ```
 //! use sandbox_policy::network::{EgressPolicy, HostPort, HostRule, Verdict};
@@ -29,9 +29,9 @@ pub use pattern::{HostPattern, PatternError};
 pub use policy::{EgressPolicy, HostRule, Refusal, UploadLimit, Verdict, allow_command};
 pub use variables::proxy_variables;
 
-/// Where the proxy is found in a sandbox that reaches hosts by name.
+/// Port of the proxy inside a sandbox that has an allow list.
 pub const PROXY_PORT: u16 = 3128;
 
-/// The only name server that such a sandbox has.
+/// `/etc/resolv.conf` of such a sandbox, with its only name server.
 pub const RESOLVER_CONFIGURATION: &str =
     "# The sandbox's own: it answers for the hosts that are allowed.\nnameserver 127.0.0.1\n";

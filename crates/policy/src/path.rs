@@ -1,7 +1,7 @@
-//! Paths: what a rule's text means on this machine.
+//! Paths: the text of a rule, resolved on this machine.
 //!
-//! `pattern` turns text into a [`Pattern`](pattern::Pattern), `resolve` turns patterns into real
-//! paths, with every symlink on the way known.
+//! `pattern` turns text into a [`Pattern`](pattern::Pattern). `resolve` turns patterns into real paths and records every
+//! symlink that it follows.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +13,8 @@ pub mod resolve;
 
 pub use resolve::{Kind, Matched, Resolved};
 
-/// A clean absolute path and its parents, the longest first. A plan asks for them some thousand
-/// times, and as bytes they are compared ten times faster than as components.
+/// Returns a clean absolute path and its parents, longest first. A plan calls this some thousand times, and comparing
+/// bytes is ten times faster than comparing components.
 pub fn upward(path: &Path) -> impl Iterator<Item = &OsStr> {
     std::iter::successors(Some(path.as_os_str()), |path| {
         let bytes = path.as_bytes();
@@ -23,7 +23,7 @@ pub fn upward(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
-/// A path as a pattern that stands for this path alone.
+/// Escapes a path, so that the pattern matches this path alone.
 pub fn literal(path: &str) -> String {
     let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | '@');
     path.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn upward_is_what_ancestors_are() {
+    fn upward_returns_the_same_paths_as_ancestors() {
         for path in ["/", "/a", "/a/b", "/a-b/c.d/e", "/ü/ /x"] {
             let ancestors: Vec<_> = Path::new(path).ancestors().map(Path::as_os_str).collect();
             assert_eq!(upward(Path::new(path)).collect::<Vec<_>>(), ancestors, "{path}");

@@ -1,4 +1,4 @@
-//! Presets: every `@name` becomes lines of rules. The tables are data; this is the only code.
+//! Presets: expansion of each `@name` to rules. The submodules contain only data.
 
 mod base;
 mod caches;
@@ -11,41 +11,41 @@ use crate::catalog::{agent, secret};
 use crate::config::{Access, Config, Origin, PathRule, Sourced};
 use crate::host::Host;
 
-/// A line of a preset: what is asked for, and the path as a user would write it.
+/// A rule of a preset: the access, and the path as in a configuration file.
 pub type Line = (Access, &'static str);
 
-/// The presets in the order in which they are listed, with what they stand for.
+/// Names and descriptions of the presets, in the order of listings.
 pub const NAMES: &[(&str, &str)] = &[
     ("@base", "working directory writable, home readable, ~/.ssh ~/.gnupg ~/.aws hidden"),
     (
         "@secrets",
         "credentials, histories, browser profiles, agent sockets and secret variables hidden",
     ),
-    ("@caches", "package caches writable, the programs in them read-only"),
-    ("@agents", "state of the coding agents writable"),
-    ("@git", "hooks and configuration of repositories read-only"),
-    ("@git-strict", "as @git, and other branches and tags read-only"),
-    ("@lint/ts", "configuration of TypeScript and JavaScript linters read-only"),
-    ("@lint/go", "configuration of Go linters read-only"),
-    ("@lint/python", "configuration of Python linters read-only"),
-    ("@lint/all", "all of @lint/*"),
-    ("@all", "@base @secrets @caches @agents @git @lint/all; the default"),
+    ("@caches", "package caches writable, programs in them read-only"),
+    ("@agents", "state of coding agents writable"),
+    ("@git", "hooks and configuration of git repositories read-only"),
+    ("@git-strict", "@git, plus other branches and tags read-only"),
+    ("@lint/ts", "TypeScript and JavaScript linter configuration read-only"),
+    ("@lint/go", "Go linter configuration read-only"),
+    ("@lint/python", "Python linter configuration read-only"),
+    ("@lint/all", "all @lint presets"),
+    ("@all", "@base @secrets @caches @agents @git @lint/all, on by default"),
 ];
 
 const ALL: &[&str] =
     &["@base", "@secrets", "@caches", "@agents", "@git", "@lint/ts", "@lint/go", "@lint/python"];
 
-/// The presets that are on, after all toggles.
+/// The enabled presets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presets(BTreeSet<&'static str>);
 
 impl Presets {
-    /// Starts from `@all` and carries out the toggles in order; the last one wins.
+    /// Starts with `@all` and applies the toggles in order. The last one wins.
     pub fn of(toggles: &[Sourced<String>]) -> Self {
         let mut on: BTreeSet<&'static str> = ALL.iter().copied().collect();
         for toggle in toggles {
             match toggle.value.strip_prefix('!') {
-                // `@git-strict` brings `@git` along, but does not take it away.
+                // Turning `@git-strict` on turns `@git` on too, but turning it off leaves `@git` on.
                 Some("@git-strict") => {
                     on.remove("@git-strict");
                 }
@@ -58,18 +58,18 @@ impl Presets {
         Self(on)
     }
 
-    /// Whether a preset is on.
+    /// Returns true when a preset is enabled.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains(name)
     }
 
-    /// The names of those that are on.
+    /// Returns the names of the enabled presets.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().copied()
     }
 }
 
-/// What a name switches. Names were checked when the configuration was read.
+/// Returns the presets that a name toggles. Names were checked when the configuration was read.
 fn members(name: &str) -> Vec<&'static str> {
     match name {
         "@all" => ALL.to_vec(),
@@ -79,10 +79,10 @@ fn members(name: &str) -> Vec<&'static str> {
     }
 }
 
-/// Every path rule: the lines of the presets that are on, then the user's own.
+/// Returns all path rules: those of the enabled presets, then the configured ones.
 pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>) {
     let presets = Presets::of(&config.presets);
-    // Without a home there is nothing of the home to rule; the line `~` of `@base` insists on one.
+    // Without a home directory, rules below it are dropped. The rule `~` of `@base` stays, so that the run fails.
     let has_home = host.home.is_some();
     let mut rules: Vec<_> = tables()
         .filter(|table| presets.has(table.preset) && (host.uid == 0 || !table.only_root))
@@ -90,7 +90,7 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
             lines.into_iter().map(move |(access, pattern)| line(preset, access, pattern))
         })
         .filter(|rule| has_home || !rule.value.pattern.starts_with("~/"))
-        // Whoever stands in `/` did not mean to open the whole machine.
+        // A user whose working directory is `/` did not mean to make the whole machine writable.
         .filter(|rule| rule.value.pattern != "." || config.cwd != Path::new("/"))
         .collect();
     if presets.has("@caches") {
@@ -100,18 +100,18 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
     (presets, rules)
 }
 
-/// Lines of one preset.
+/// Rules of one preset.
 #[derive(Debug, Clone)]
 pub struct Table {
     /// The preset.
     pub preset: &'static str,
-    /// Whether they hold only when root asks: nobody else could read these paths anyway.
+    /// True if the rules are only for root: other users cannot read these paths anyway.
     pub only_root: bool,
-    /// The lines.
+    /// The rules.
     pub lines: Vec<Line>,
 }
 
-/// Every preset that is a list of paths, in order. `@git` is none: it goes by the repositories.
+/// Returns every preset that is a list of paths, in order. `@git` is not: its paths depend on the repositories.
 pub fn tables() -> impl Iterator<Item = Table> {
     let table = |preset, only_root, lines| Table { preset, only_root, lines };
     let hidden = secret::USER.iter().flat_map(|group| group.paths);
@@ -133,7 +133,7 @@ fn lines(access: Access, patterns: impl Iterator<Item = &'static str>) -> Vec<Li
     patterns.map(|pattern| (access, pattern)).collect()
 }
 
-/// The files that a preset of linters protects, by their names in the project.
+/// Returns the files that a lint preset protects, relative to the project.
 pub fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
     let lines = match preset {
         "@lint/ts" => lint::TS,
@@ -148,7 +148,7 @@ fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule
     Sourced::new(PathRule { access, pattern: pattern.to_owned() }, Origin::Preset(preset))
 }
 
-/// Whatever the user has on `$PATH` inside a cache must not be writable from inside.
+/// Makes directories of `$PATH` that are inside a cache read-only: the user runs the programs in them.
 fn programs_in_caches(host: &Host) -> Vec<Sourced<PathRule>> {
     let Some(home) = &host.home else { return Vec::new() };
     let writable = caches::CACHES.iter().filter(|(access, _)| *access == Access::Rw);
@@ -211,16 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn expand_writes_out_the_presets_that_are_on() {
+    fn expand_returns_the_rules_of_enabled_presets() {
         let home = Some("/home/u");
         for (why, home, uid, toggles, path, line, expected) in [
             ("base", home, 1, &[][..], "/bin", "preset @base rw .", true),
             ("base off", home, 1, &["!@base"], "/bin", "preset @base rw .", false),
             ("secrets", home, 1, &["!@base"], "/bin", "preset @secrets exclude ~/.ssh", true),
             ("home itself", None, 1, &[], "/bin", "preset @base ro ~", true),
-            ("nothing in no home", None, 1, &[], "/bin", "preset @caches rw ~/.cache", false),
-            ("root's", home, 0, &[], "/bin", "preset @secrets exclude /etc/shadow", true),
-            ("nobody else's", home, 1, &[], "/bin", "preset @secrets exclude /etc/shadow", false),
+            ("no home directory", None, 1, &[], "/bin", "preset @caches rw ~/.cache", false),
+            ("only for root", home, 0, &[], "/bin", "preset @secrets exclude /etc/shadow", true),
+            ("not for others", home, 1, &[], "/bin", "preset @secrets exclude /etc/shadow", false),
             (
                 "programs in a cache",
                 home,

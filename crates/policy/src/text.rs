@@ -1,12 +1,12 @@
-//! Words for people: how foreign text is shown, and which known name it probably meant.
+//! Text in messages: quoting of untrusted text, and suggestions for misspelled names.
 
 use sandbox_linux::escape::cut;
 
-/// The longest piece of foreign text that a message repeats.
+/// Longest excerpt of untrusted text in a message, in characters.
 const SHOWN: usize = 120;
 
-/// Foreign text in backticks. Whatever a terminal could obey is escaped, because a project's
-/// file must not be able to paint over the question whether to trust it.
+/// Quotes untrusted text in backticks. Escapes everything that a terminal could interpret: a project's file must not be
+/// able to overwrite the prompt that asks whether to trust it.
 pub fn shown(text: &str) -> String {
     let text = cut(text, SHOWN, |letter, text| match letter {
         '\'' | '"' => text.push(letter),
@@ -15,8 +15,8 @@ pub fn shown(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// The known name that `name` is most likely a slip of.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns the known name that `name` is most likely a misspelling of.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likely = known.into_iter().map(|known| (strsim::jaro_winkler(name, known), known));
     likely
         .filter(|(likeness, _)| *likeness > 0.8)
@@ -24,11 +24,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// The hint that names the nearest known name.
-pub(crate) fn did_you_mean<'a>(
-    name: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
+/// Returns a hint with the nearest known name.
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|known| format!("did you mean `{known}`?"))
 }
 
@@ -37,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_finds_the_slip_when_one_name_is_close() {
+    fn nearest_finds_a_similar_name() {
         let known = ["network", "filesystem", "docker", "sandbox"];
         for (name, expected) in [
             ("netwrk", Some("network")),
@@ -51,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_escapes_what_a_terminal_obeys() {
+    fn shown_escapes_control_characters() {
         assert_eq!(shown("a\u{1b}[2Jb\n\u{202e}"), "`a\\u{1b}[2Jb\\n\\u{202e}`");
         assert_eq!(shown("it's"), "`it's`");
         assert_eq!(shown(&"x".repeat(500)).chars().count(), SHOWN + 3);

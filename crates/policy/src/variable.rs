@@ -1,22 +1,22 @@
-//! Environment variables that a sandbox hides, by name and reason.
+//! Environment variables that a sandbox hides, by reason.
 
 use std::ffi::OsStr;
 
 use crate::catalog::{AGENTS, PROVIDERS, provider, secret};
 
-/// Why a variable does not reach the command.
+/// Reason why a variable does not reach the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hidden {
-    /// It holds a credential.
+    /// The variable holds a credential.
     Credential,
-    /// It leads to a socket that is not there.
+    /// The variable names a socket that is not available inside.
     Socket,
-    /// It makes programs run other code.
+    /// The variable makes programs load or run other code.
     Injecting,
 }
 
-/// The names that `@secrets` hides, by reason; `*` stands for any text at the start or the end.
+/// Returns the names that `@secrets` hides, by reason. `*` at the start or the end matches any text.
 pub fn hidden_variables() -> [(Hidden, Vec<&'static str>); 3] {
     [
         (Hidden::Credential, credentials().collect()),
@@ -29,16 +29,16 @@ fn credentials() -> impl Iterator<Item = &'static str> {
     secret::USER.iter().flat_map(|group| group.variables).copied()
 }
 
-/// Returns the names of the variables by which agents reach their models: they stay, whatever they hold. Rows that share
-/// a name repeat it.
+/// Returns the names of the variables by which agents reach their models. They reach the command even if they hold a
+/// credential. Names that several rows share are repeated.
 pub fn provider_variables() -> impl Iterator<Item = &'static str> {
     let of_providers = PROVIDERS.iter().flat_map(|provider| provider.passed_variables);
     let of_agents = AGENTS.iter().flat_map(|agent| agent.passed_variables);
     of_providers.chain(of_agents).chain(provider::OTHER_VARIABLES).copied()
 }
 
-/// Returns true when a variable is called a secret, no matter whose.
-pub fn is_called_a_secret(name: &str) -> bool {
+/// Returns true when a variable has the name of a secret.
+pub fn has_secret_name(name: &str) -> bool {
     credentials().any(|pattern| matches(pattern, name))
 }
 
@@ -53,10 +53,10 @@ pub fn hides_variable(name: &OsStr, value: &OsStr) -> Option<Hidden> {
         return Some(Hidden::Injecting);
     }
     let passes = || provider_variables().any(|pattern| matches(pattern, name));
-    (is_called_a_secret(name) && !passes()).then_some(Hidden::Credential)
+    (has_secret_name(name) && !passes()).then_some(Hidden::Credential)
 }
 
-/// `NODE_OPTIONS` is mostly used for memory limits; only loading code with it is not passed on.
+/// Returns true when `NODE_OPTIONS` loads code. Most users set memory limits with it, which is harmless.
 fn preloads(name: &str, value: &OsStr) -> bool {
     let loads = ["--require", "-r", "--import", "--loader", "--experimental-loader", "--env-file"];
     name == "NODE_OPTIONS"
@@ -67,7 +67,7 @@ fn preloads(name: &str, value: &OsStr) -> bool {
         })
 }
 
-/// `*` at the start or the end stands for any text; nothing else is special.
+/// Returns true when a pattern matches a name. `*` at the start or the end matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
@@ -76,7 +76,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Variables that lead to a socket of a program on the host.
+/// Variables that name a socket of a program on the host.
 const SOCKET_VARIABLES: &[&str] = &[
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
@@ -119,8 +119,7 @@ const SOCKET_VARIABLES: &[&str] = &[
     "NOTIFY_SOCKET",
 ];
 
-/// Variables that make programs run code, or git act elsewhere, before they do what they were
-/// asked to do.
+/// Variables that make programs run code at startup, or redirect git to another repository or configuration.
 const INJECTING_VARIABLES: &[&str] = &[
     "LD_PRELOAD",
     "LD_AUDIT",
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_hidden_by_what_they_hold() {
+    fn variables_are_hidden_by_name_and_value() {
         for (name, value, hidden) in [
             ("AWS_SECRET_ACCESS_KEY", "x", Some(Hidden::Credential)),
             ("GITHUB_TOKEN", "x", Some(Hidden::Credential)),

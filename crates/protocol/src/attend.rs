@@ -1,9 +1,9 @@
-//! Conversation of a caller with `agent-sandbox-init attend`, which runs one command. The caller sends frames on
-//! standard input, so that the end of the caller differs from the end of the command's input.
+//! Protocol between a caller and `agent-sandbox-init attend`, which runs one command. The caller sends frames on
+//! standard input, so `attend` can tell the caller's exit from the end of the command's input.
 //!
 //! ```text
-//! kind   1 byte    0 input, 1 end of the input, 2 size of the terminal: rows and columns, 2 bytes each
-//! length 4 bytes   of what follows, big endian
+//! kind   1 byte    0 input, 1 end of input, 2 terminal size (rows and columns, 2 bytes each)
+//! length 4 bytes   length of the body, big endian
 //! ```
 
 const INPUT: u8 = 0;
@@ -11,24 +11,24 @@ const END: u8 = 1;
 const SIZE: u8 = 2;
 const HEAD: usize = 5;
 
-/// Byte on standard error that says that a command on a terminal stopped.
+/// Byte on standard error that reports a stopped command on a terminal.
 pub const STOPPED: u8 = 0x1a;
-/// Argument in the place of a terminal's size, for a command without a terminal.
+/// Argument that replaces the terminal size for a command without a terminal.
 pub const NO_TERMINAL: &str = "-";
 
 /// Size of a terminal: rows and columns.
 pub type Size = (u16, u16);
 
-/// Message of the caller.
+/// Message from the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Input of the command.
+    /// Input for the command.
     Input(&'a [u8]),
     /// End of the command's input.
     End,
     /// New size of the terminal.
     Resize(Size),
-    /// Frame of another version, which is skipped.
+    /// Frame of an unknown kind or shape, which is skipped.
     Unknown,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Frame<'a> {
         encode(SIZE, &[a, b, c, d])
     }
 
-    /// Reads the frame at the front. Returns it and its length in bytes, or nothing while it is not complete.
+    /// Reads the first frame. Returns it with its length in bytes, or `None` while it is incomplete.
     pub fn first(raw: &'a [u8]) -> Option<(Self, usize)> {
         let [kind, a, b, c, d] = *raw.first_chunk::<HEAD>()?;
         let end = HEAD + u32::from_be_bytes([a, b, c, d]) as usize;
@@ -70,12 +70,12 @@ fn encode(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind], &length[..], body].concat()
 }
 
-/// Returns the argument that asks for a terminal of a size, or for none.
+/// Returns the argument for a terminal of this size, or for no terminal.
 pub fn terminal_argument(size: Option<Size>) -> String {
     size.map_or_else(|| NO_TERMINAL.to_owned(), |(rows, columns)| format!("{rows}x{columns}"))
 }
 
-/// Reads an argument of [`terminal_argument`].
+/// Parses an argument made by [`terminal_argument`].
 pub fn terminal_size(argument: &str) -> Option<Size> {
     let (rows, columns) = argument.split_once('x')?;
     Some((rows.parse().ok()?, columns.parse().ok()?))
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_as_they_are_written() {
+    fn frames_round_trip() {
         assert_eq!(Frame::first(&Frame::input(b"ab")), Some((Frame::Input(b"ab"), 7)));
         assert_eq!(Frame::first(&Frame::end()), Some((Frame::End, 5)));
         let size = (33, 1001);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_size_tells_a_size_from_no_terminal() {
+    fn terminal_argument_round_trips() {
         for size in [Some((33, 101)), None] {
             assert_eq!(terminal_size(&terminal_argument(size)), size);
         }

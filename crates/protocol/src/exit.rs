@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// Line about an exit code in the manual page and in `docs/reference/exit-codes.md`.
+/// Exit code as the manual page and `docs/reference/exit-codes.md` list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// The code.
     pub code: u8,
-    /// What ended with it.
+    /// Situation that it reports.
     pub meaning: &'static str,
-    /// Words after `agent-sandbox` of a command that ends with it.
+    /// Arguments of an `agent-sandbox` command that exits with it.
     pub example: &'static [&'static str],
 }
 
-/// Defines the enum and its rows from one list.
+/// Defines the enum and its rows together.
 macro_rules! exit_codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal { $($meaning:literal: $example:expr,)+ })+) => {
         /// Exit code of agent-sandbox. The code of a command that ran passes through instead.
@@ -30,23 +30,23 @@ macro_rules! exit_codes {
 }
 
 exit_codes! {
-    /// Everything was done.
+    /// Success.
     Success = 0 {
         "the command succeeded": ["true"],
     }
-    /// The answer is no, or not everything was done.
+    /// Negative answer, or incomplete work.
     Failure = 1 {
         "`check`, outside a sandbox": ["check"],
         "a command that a rule blocks": ["--cmd", "id=false", "id"],
-        "`diff`, `apply`, `undo` or `discard` that cannot do all it was asked": ["diff"],
+        "`diff`, `apply`, `undo` or `discard` did not complete": ["diff"],
     }
-    /// The command line is wrong.
+    /// Invalid command line.
     Usage = 2 {
-        "the command line is wrong": ["--no-such-flag"],
+        "invalid command line": ["--no-such-flag"],
     }
-    /// The policy refused an access under `--fail-on-blocked`.
+    /// Access refused by the policy under `--fail-on-blocked`.
     Blocked = 4 {
-        "something was refused under `--fail-on-blocked`, although the command succeeded": [
+        "the command succeeded, but an access was refused under `--fail-on-blocked`": [
             "--fail-on-blocked",
             "--allow-host",
             "a.example.com",
@@ -55,38 +55,38 @@ exit_codes! {
             "getent hosts b.example.com || true",
         ],
     }
-    /// The sandbox could not be set up.
+    /// Failure to set up the sandbox.
     Setup = 125 {
-        "the sandbox could not be set up": ["--config", "missing.json", "true"],
+        "cannot set up the sandbox": ["--config", "missing.json", "true"],
     }
-    /// The command cannot be executed.
+    /// Command that cannot be executed.
     NotExecutable = 126 {
         "the command cannot be executed": ["/etc/passwd"],
     }
-    /// The command was not found.
+    /// Command that was not found.
     NotFound = 127 {
         "the command was not found": ["no-such-command"],
     }
 }
 
-/// Codes of commands, which are not ours.
+/// Exit codes that come from the command.
 const PASSED_THROUGH: [Row; 2] = [
-    Row { code: 7, meaning: "the command's own code", example: &["sh", "-c", "exit 7"] },
+    Row { code: 7, meaning: "the command's own exit code", example: &["sh", "-c", "exit 7"] },
     Row {
         code: 143,
-        meaning: "128 and the signal that ended the command: 15 is TERM",
+        meaning: "128 plus the signal that killed the command (15 is SIGTERM)",
         example: &["sh", "-c", "kill -TERM $$"],
     },
 ];
 
-/// Returns all lines about exit codes, in the order of the codes.
+/// Returns all exit codes in ascending order.
 pub fn rows() -> Vec<Row> {
     let mut rows = [ROWS, &PASSED_THROUGH].concat();
     rows.sort_by_key(|row| row.code);
     rows
 }
 
-/// Returns the code of a command that a signal ended, as shells do.
+/// Returns the exit code that shells use for a command killed by a signal.
 pub fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
 }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_in_the_order_of_codes_and_hold_each_line_once() {
+    fn rows_are_sorted_and_complete() {
         let rows = rows();
         assert!(rows.is_sorted_by_key(|row| row.code), "{rows:?}");
         assert_eq!(rows.len(), ROWS.len() + PASSED_THROUGH.len());

@@ -1,7 +1,7 @@
 //! Frames of the host-command bridge: a kind, a length and a body, over a Unix socket.
 //!
-//! The client asks once, then sends input, signals and nothing else; the broker sends output of both kinds and one exit
-//! code. Input is sent only as far as the broker has granted, so that a signal never waits behind it.
+//! The client sends one request, then input and signals. The broker sends standard output, standard error and one exit
+//! code. The client sends only as much input as the broker has granted, so a signal never waits behind input.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -10,9 +10,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The longest body of a frame that carries data.
+/// Maximum body length of a frame that carries data.
 pub const LONGEST: usize = 64 << 10;
-/// The longest request.
+/// Maximum length of a request.
 pub const LONGEST_REQUEST: usize = 1 << 20;
 /// Bytes of input that a client may send before the first grant.
 pub const WINDOW: usize = 256 << 10;
@@ -20,11 +20,11 @@ pub const WINDOW: usize = 256 << 10;
 /// Purpose of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// To the broker: a working directory and words.
+    /// To the broker: the working directory and the command.
     Request,
     /// To the broker: standard input.
     Input,
-    /// To the broker: the end of standard input.
+    /// To the broker: end of standard input.
     InputEnd,
     /// To the broker: a signal for the command, one byte.
     Signal,
@@ -32,9 +32,9 @@ pub enum Kind {
     Output,
     /// To the client: standard error.
     Error,
-    /// To the client: so many more bytes of input are welcome.
+    /// To the client: number of further input bytes that it may send.
     Grant,
-    /// To the client: the exit code, one byte. The last frame.
+    /// To the client: the exit code, one byte. This is the last frame.
     Exit,
 }
 
@@ -49,41 +49,41 @@ const KINDS: [(Kind, u8); 8] = [
     (Kind::Exit, b'x'),
 ];
 
-/// A frame.
+/// Frame of the bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its purpose.
+    /// Purpose of the frame.
     pub kind: Kind,
-    /// Its payload.
+    /// Payload.
     pub body: Vec<u8>,
 }
 
-/// A request.
+/// Request to run a host command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The working directory, as the container knows it.
+    /// Working directory, as a path inside the container.
     pub cwd: PathBuf,
-    /// The command and its arguments.
+    /// Command and its arguments.
     pub argv: Vec<OsString>,
 }
 
-/// Bytes that are not a frame, or not a request.
+/// Failure to decode a frame or a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// The kind is unknown.
+    /// Unknown kind.
     Kind,
-    /// The body is too long for its kind.
+    /// Body longer than its kind allows.
     Length,
-    /// The body is not a request.
+    /// Body that is not a request.
     Request,
 }
 
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Kind => "a frame of an unknown kind",
-            Self::Length => "a frame that is too long",
-            Self::Request => "no request",
+            Self::Kind => "unknown frame kind",
+            Self::Length => "frame too long",
+            Self::Request => "invalid request",
         })
     }
 }
@@ -96,7 +96,7 @@ impl From<FrameError> for io::Error {
     }
 }
 
-/// Reads the head of a frame: its kind and the length of its body.
+/// Decodes the header of a frame: its kind and the length of its body.
 pub fn head(bytes: [u8; 5]) -> Result<(Kind, usize), FrameError> {
     let (kind, _) =
         KINDS.into_iter().find(|(_, byte)| *byte == bytes[0]).ok_or(FrameError::Kind)?;
@@ -112,7 +112,7 @@ pub fn head(bytes: [u8; 5]) -> Result<(Kind, usize), FrameError> {
     if length > longest { Err(FrameError::Length) } else { Ok((kind, length)) }
 }
 
-/// Writes a frame with one call.
+/// Writes a frame with a single call to `write_all`.
 pub fn write(mut out: impl Write, kind: Kind, body: &[u8]) -> io::Result<()> {
     let byte = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(b'?', |(_, byte)| byte);
     let length = u32::try_from(body.len()).map_err(|_| FrameError::Length)?;
@@ -143,7 +143,7 @@ pub fn read(mut input: impl Read) -> io::Result<Option<Frame>> {
 }
 
 impl Request {
-    /// Encodes it: each part ends with a NUL, which no word of a command can hold.
+    /// Encodes the request. A NUL ends each part, because no argument can contain one.
     pub fn encode(&self) -> Vec<u8> {
         let words = self.argv.iter().map(OsString::as_os_str);
         [self.cwd.as_os_str()].into_iter().chain(words).fold(Vec::new(), |mut bytes, part| {
@@ -153,7 +153,7 @@ impl Request {
         })
     }
 
-    /// Decodes it.
+    /// Decodes a request.
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
         let bytes = bytes.strip_suffix(b"\0").ok_or(FrameError::Request)?;
         let mut parts = bytes.split(|byte| *byte == 0);

@@ -1,4 +1,4 @@
-//! Errors as their user meets them: the next step, and the exit code.
+//! Errors as their user meets them: a code for programs, the next step, and the exit code.
 
 use std::error::Error;
 
@@ -6,12 +6,21 @@ use crate::ExitCode;
 
 /// Error that can end a command.
 ///
-/// Both answers hang on the variants of an error enum, so errors stay typed up to the binary, which prints the hint and
+/// All answers hang on the variants of an error enum, so errors stay typed up to the binary, which prints the hint and
 /// ends with the code.
 pub trait Hint: Error {
     /// Returns the next step for the user, if there is one.
     fn hint(&self) -> Option<String> {
         None
+    }
+
+    /// Returns a code for programs, which `--json` prints. It is the one that the HTTP API uses.
+    fn code(&self) -> &'static str {
+        match self.exit_code() {
+            ExitCode::Usage => "invalid",
+            ExitCode::Setup | ExitCode::Blocked => "refused",
+            _ => "failed",
+        }
     }
 
     /// Returns the exit code of a command that ends with this error.

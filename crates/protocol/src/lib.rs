@@ -1,5 +1,5 @@
-//! Words that two processes of agent-sandbox share, each defined once and used by both sides.
-//! The crate has no dependencies, so that PID 1 of a container can use it too.
+//! Constants and wire formats that two processes of agent-sandbox share, each defined once.
+//! The crate has no dependencies, so PID 1 of a container can use it too.
 
 pub mod variable;
 pub mod value;

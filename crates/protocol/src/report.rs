@@ -1,8 +1,8 @@
-//! Reports of the processes inside a sandbox to the supervisor of the run, and its answer. The first byte is the kind.
+//! Messages between the processes inside a sandbox and the supervisor of the run. The first byte is the kind.
 
-/// The command is about to run. Descriptors may follow, which lead to the first process.
+/// The command is about to run. Descriptors that refer to the first process may be attached.
 pub const STARTED: u8 = b'S';
-/// Listening sockets follow: the supervisor has them served and answers [`SERVED`].
+/// Listening sockets are attached. The supervisor passes them to the proxy and answers [`SERVED`].
 pub const SOCKETS: u8 = b'N';
 /// The sockets are served.
 pub const SERVED: u8 = b'G';
@@ -10,12 +10,12 @@ pub const SERVED: u8 = b'G';
 pub const STOPPED: u8 = b'T';
 /// The command cannot run. The reason follows.
 pub const FAILED: u8 = b'X';
-/// The sandbox cannot be set up in this way, and another may work. The reason follows.
+/// This rendering cannot set up the sandbox, but another may. The reason follows.
 pub const IMPOSSIBLE: u8 = b'I';
 /// The sandbox is refused. The reason follows.
 pub const REFUSED: u8 = b'R';
 
-/// Returns a message of a kind.
+/// Returns the bytes of a message.
 pub fn message(kind: u8, text: &str) -> Vec<u8> {
     [&[kind], text.as_bytes()].concat()
 }

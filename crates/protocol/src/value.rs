@@ -1,20 +1,20 @@
-//! Values of container variables that take one of several words.
+//! Typed values of container variables.
 
 use std::fmt;
 
-/// Engine that keeps the changes of a home apart.
+/// Engine of the copy-on-write layer on a home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cow {
-    /// A database, served by FUSE.
+    /// Database served over FUSE.
     Agentfs,
-    /// A directory, served by the kernel.
+    /// Kernel overlay with an upper directory.
     Overlay,
-    /// None: the copy of the home is the home.
+    /// No layer: the agent writes to its copy of the home.
     None,
 }
 
 impl Cow {
-    /// Returns the word of the variable.
+    /// Returns the value of the variable.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Agentfs => "agentfs",
@@ -23,25 +23,25 @@ impl Cow {
         }
     }
 
-    /// Reads the word of the variable.
+    /// Parses the value of the variable.
     pub fn of(word: &[u8]) -> Option<Self> {
         [Self::Agentfs, Self::Overlay, Self::None].into_iter().find(|cow| is(word, cow.word()))
     }
 }
 
-/// Docker daemon beside the agent.
+/// Use of a Docker daemon beside the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dockerd {
-    /// No daemon, even where one is installed.
+    /// No daemon, even if one is installed.
     Off,
-    /// A daemon where one is installed.
+    /// Daemon if one is installed.
     Auto,
-    /// A daemon, without which the session does not start.
+    /// Daemon required: the session does not start without one.
     Required,
 }
 
 impl Dockerd {
-    /// Returns the word of the variable.
+    /// Returns the value of the variable.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -50,7 +50,7 @@ impl Dockerd {
         }
     }
 
-    /// Reads the word of the variable.
+    /// Parses the value of the variable.
     pub fn of(word: &[u8]) -> Option<Self> {
         [Self::Off, Self::Auto, Self::Required].into_iter().find(|one| is(word, one.word()))
     }
@@ -60,12 +60,12 @@ fn is(word: &[u8], expected: &str) -> bool {
     word == expected.as_bytes()
 }
 
-/// Port that PID 1 listens at for the proxy.
+/// Port that PID 1 listens on for the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
-    /// A TCP port.
+    /// TCP port.
     Tcp(u16),
-    /// A UDP port.
+    /// UDP port.
     Udp(u16),
 }
 
@@ -90,12 +90,12 @@ impl Port {
     }
 }
 
-/// Reads a list like `tcp:3128,udp:53`.
+/// Parses a list such as `tcp:3128,udp:53`.
 pub fn ports(text: &str) -> Option<Vec<Port>> {
     text.split(',').map(Port::of).collect()
 }
 
-/// Writes a list that [`ports`] reads.
+/// Formats a list for [`ports`].
 pub fn port_list(ports: &[Port]) -> String {
     ports.iter().map(Port::to_string).collect::<Vec<_>>().join(",")
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn values_round_trip() {
         for cow in [Cow::Agentfs, Cow::Overlay, Cow::None] {
             assert_eq!(Cow::of(cow.word().as_bytes()), Some(cow));
         }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_read_in_their_order_and_nothing_else_is() {
+    fn ports_parses_lists_in_order_and_refuses_anything_else() {
         let both = vec![Port::Tcp(3128), Port::Udp(53)];
         assert_eq!(port_list(&both), "tcp:3128,udp:53");
         assert_eq!(ports("tcp:3128,udp:53"), Some(both));

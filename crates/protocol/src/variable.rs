@@ -1,6 +1,6 @@
-//! Variables that tell PID 1 of a container what to do. It removes all of them before the agent runs.
+//! Environment variables that configure PID 1 of a container. PID 1 removes them before the agent runs.
 
-/// Defines each variable as a constant of its name, and a list of all variables of a group.
+/// Defines each variable as a constant, and a list of the variables of each group.
 macro_rules! variables {
     ($($(#[$about:meta])* $group:ident { $($(#[$doc:meta])* $name:ident,)+ })+) => {
         $(
@@ -16,17 +16,17 @@ macro_rules! variables {
 }
 
 variables! {
-    /// Variables about the session. A control file may set these and no others.
+    /// Variables about the session. A control file may set only these.
     CONTROL {
         /// Token that authenticates the session to its control plane.
         SESSION_TOKEN,
         /// URL of the session's control plane.
         CONTROL_PLANE_URL,
-        /// Name of the session, by which PID 1 finds what it has kept.
+        /// Name of the session, which PID 1 uses to find its persistent data.
         SESSION_ID,
     }
 
-    /// Variables about the agent, its user and its surroundings.
+    /// Variables about the agent, its user and its environment.
     START {
         /// Program of the agent.
         AGENT_COMMAND,
@@ -46,17 +46,17 @@ variables! {
         AGENT_BINARY,
         /// Engine of the copy-on-write layer on the home: a [`Cow`](crate::value::Cow).
         AGENT_COW,
-        /// Seconds between the request to stop and the kill.
+        /// Seconds between the stop signal and the kill.
         AGENT_STOP_GRACE,
-        /// Uid of PID 1 where the agent has uid 0, which is an ordinary user outside.
+        /// Uid of PID 1 in a rootless container, where the agent has uid 0 (an ordinary user outside).
         AGENT_KEEPER,
-        /// Home of the agent, when it exists and PID 1 has nothing to set up.
+        /// Home of the agent, if it exists and needs no set-up.
         AGENT_HOME,
         /// Expected identity of each mount, as a JSON array of `[PATH, DEVICE, INODE]`.
         AGENT_MOUNTS,
         /// Rendezvous socket of the proxy.
         AGENT_DOOR,
-        /// Loopback address that the listeners for the proxy are bound to.
+        /// Loopback address of the listeners for the proxy.
         AGENT_DOOR_ADDRESS,
         /// Ports of the listeners for the proxy: a list of [`Port`](crate::value::Port)s.
         AGENT_DOOR_PORTS,
@@ -75,11 +75,11 @@ variables! {
     }
 }
 
-/// Prefix of names that are reserved for PID 1, including names that are not defined yet.
+/// Prefix reserved for variables of PID 1, including future ones.
 const RESERVED: &str = "AGENT_";
 
-/// Returns true for an entry `NAME=VALUE` of the environment that the agent does not get. Ignores letter case: a
-/// program that looks variables up without it would find the value otherwise.
+/// Returns true for an entry `NAME=VALUE` of the environment that the agent does not get. Ignores case, because a
+/// program may look variables up case-insensitively.
 pub fn is_stripped(entry: &[u8]) -> bool {
     let name = entry.split(|byte| *byte == b'=').next().unwrap_or(entry);
     all().any(|stripped| name.eq_ignore_ascii_case(stripped.as_bytes()))

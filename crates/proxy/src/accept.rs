@@ -1,4 +1,4 @@
-//! Accepted connections: which protocol a client speaks, and who answers its requests.
+//! Accepted connections. Detects the protocol of a client and passes its requests to their handlers.
 
 mod endpoint;
 mod worker;

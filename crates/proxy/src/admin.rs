@@ -1,7 +1,7 @@
-//! The other side of the proxy: who registers sessions, and sees what they used.
+//! Admin interface of the proxy: registers sessions and reports their usage.
 //!
-//! It is a socket of its own, for its owner alone. Nothing that comes in through a sandbox's listener
-//! ever gets here.
+//! It is a separate socket that only the owner of the proxy can open. Requests through a sandbox's listener never
+//! reach it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::rendezvous::{NewRendezvous, RendezvousError, RendezvousSockets};
 use crate::session::{Registration, RegistrationError, StoreError};
 use crate::token::TokenHash;
 
-/// The largest message.
+/// Size limit of a message.
 const LARGEST: u64 = 1 << 20;
 
-/// Who may use a connection to this interface.
+/// Authentication that a connection to this interface needs.
 #[derive(Debug, Clone)]
 pub(crate) enum Admission {
-    /// Whoever could open the socket.
+    /// None: the permissions of the socket restrict it to its owner.
     Owner,
-    /// Whoever knows the token.
+    /// The admin token.
     Bearer(Arc<TokenHash>),
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn serve(
             Ok::<_, Infallible>(answer.unwrap_or_else(|refusal| refusal.response().map(Body::from)))
         }
     });
-    // A client that goes away in the middle is its own business.
+    // A client may disconnect at any time.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEAD_TIMEOUT)
@@ -102,7 +102,7 @@ fn admit(admission: &Admission, request: &Request<Incoming>) -> Result<(), Refus
     let token = sent
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    // Hashes are compared, so the time says nothing about the token.
+    // Comparing hashes leaks no timing information about the token.
     if token.is_some_and(|(_, token)| TokenHash::of(token.trim()) == **expected) {
         return Ok(());
     }
@@ -110,7 +110,7 @@ fn admit(admission: &Admission, request: &Request<Incoming>) -> Result<(), Refus
     Err(Refusal::new(
         StatusCode::UNAUTHORIZED,
         "admin_token",
-        "this is the proxy's admin interface",
+        "the admin token is missing or wrong",
         hint,
     ))
 }
@@ -191,12 +191,17 @@ fn not_saved(error: &StoreError) -> Refusal {
     Refusal::of(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", error)
 }
 
-/// A message as a whole, overwritten when it has been understood: there may be a key in it.
+/// Reads a message to its end. The buffer is zeroed on drop because it may contain a key.
 async fn read(mut body: Incoming) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let mut read = BytesMut::new();
     let too_large = || {
-        let message = format!("a message has at most {LARGEST} bytes");
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message, "send less")
+        let message = format!("the message is larger than {LARGEST} bytes");
+        Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            message,
+            "send a smaller message",
+        )
     };
     while let Some(frame) =
         std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await
@@ -239,21 +244,16 @@ fn refused(error: &RegistrationError) -> Refusal {
 
 fn not_understood(error: &serde_json::Error) -> Refusal {
     let hint = "send JSON with `token`, `provider`, and `api_key` or `secret`";
-    Refusal::new(
-        StatusCode::BAD_REQUEST,
-        "message",
-        format!("the message makes no sense: {error}"),
-        hint,
-    )
+    Refusal::new(StatusCode::BAD_REQUEST, "message", format!("invalid message: {error}"), hint)
 }
 
 fn no_session() -> Refusal {
-    let hint = "`GET /v1/sessions` lists those that are there";
-    Refusal::new(StatusCode::NOT_FOUND, "no_session", "there is no session with this token", hint)
+    let hint = "list the sessions with `GET /v1/sessions`";
+    Refusal::new(StatusCode::NOT_FOUND, "no_session", "no session has this token", hint)
 }
 
 fn no_such_thing(method: &Method, path: &str) -> Refusal {
-    let message = format!("the admin interface does not know `{method} {path}`");
-    let hint = "it has /v1/sessions, /v1/sandboxes/ID/sessions, /v1/doors, /v1/health, /v1/usage and /metrics";
+    let message = format!("unknown admin request `{method} {path}`");
+    let hint = "the paths are /v1/sessions, /v1/sandboxes/ID/sessions, /v1/doors, /v1/health, /v1/usage and /metrics";
     Refusal::new(StatusCode::NOT_FOUND, "no_such_thing", message, hint)
 }

@@ -1,7 +1,7 @@
-//! Sandboxes that hand their listeners over. The connection is their lifetime: when it closes, their
-//! listeners close and their sessions end.
+//! Attached sandboxes. A sandbox passes its listening sockets to the proxy over a connection. Closing the connection
+//! closes the listeners and ends the sandbox's sessions.
 //!
-//! A message is its length in four bytes, then JSON. Descriptors come with the first byte.
+//! A message is its length in four bytes, then JSON. The descriptors come with the first byte (SCM_RIGHTS, `unix(7)`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,28 +24,28 @@ use crate::session::{Registration, RegistrationError};
 use sandbox_linux::error::chain;
 use sandbox_protocol::Hint;
 
-/// The code of a refusal while a sandbox of the same name is attached.
+/// Error code while another sandbox with the same ID is attached.
 pub const ATTACHED: &str = "attached";
 
-/// The largest message.
+/// Size limit of a message.
 const LARGEST: usize = 1 << 20;
 
-/// What a sandbox says of itself. Its proxy listener comes with it, and those for names after that.
+/// Request to attach a sandbox. The first descriptor is its proxy listener. The egress sockets follow.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attach {
-    /// Which sandbox it is.
+    /// The sandbox's ID.
     pub sandbox_id: String,
-    /// Where it may go by name.
+    /// Hosts that the sandbox may reach by name.
     #[serde(default)]
     pub egress: Option<Egress>,
-    /// Its sessions, bound to this listener.
+    /// Sessions, bound to the sandbox.
     #[serde(default)]
     pub sessions: Vec<Registration>,
 }
 
 impl Attach {
-    /// The message. It has keys in it.
+    /// Returns the message as JSON. It contains keys.
     pub fn to_json(&self) -> Result<Zeroizing<Vec<u8>>, serde_json::Error> {
         let sessions =
             self.sessions.iter().map(Registration::to_json).collect::<Result<Vec<_>, _>>()?;
@@ -67,14 +67,14 @@ pub(crate) async fn serve(mut stream: UnixStream, proxy: Arc<Proxy>, workers: Ar
         }
     };
     if reply(&mut stream, &json!({ "ok": true })).await.is_ok() {
-        // Nothing more is said; the end is what is waited for.
+        // The client sends nothing more. The end of the stream ends the attachment.
         let mut rest = [0; 64];
         while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
     }
     attached.listeners.abort_all();
 }
 
-/// Why a sandbox cannot attach.
+/// Error reply to a sandbox that cannot attach.
 struct Refused {
     code: &'static str,
     message: String,
@@ -85,13 +85,14 @@ impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
         let taken = error.kind() == io::ErrorKind::AlreadyExists;
         let code = if taken { ATTACHED } else { "attach" };
-        Self { code, message: chain(&error), hint: "look at the proxy's log".into() }
+        Self { code, message: chain(&error), hint: "see `proxy/log` in the state directory".into() }
     }
 }
 
 impl From<serde_json::Error> for Refused {
     fn from(error: serde_json::Error) -> Self {
-        let hint = "the proxy may be of another version: stop it, and the next run starts one";
+        let hint =
+            "the proxy may be a different version; stop it, and the next run starts a new one";
         Self { code: "attach", message: error.to_string(), hint: hint.into() }
     }
 }
@@ -111,17 +112,17 @@ struct Attached {
     listeners: JoinSet<()>,
 }
 
-/// A sandbox that is attached. Its sessions end with this.
+/// Registration of an attached sandbox. Dropping it ends the sandbox's sessions.
 struct Presence {
     proxy: Arc<Proxy>,
     sandbox: String,
 }
 
 impl Presence {
-    /// Nobody can attach under the name of a sandbox that is there.
+    /// Registers a sandbox. Fails when one with this ID is already attached.
     fn new(proxy: &Arc<Proxy>, sandbox: &str) -> io::Result<Self> {
         if !proxy.admit(sandbox) {
-            let message = format!("the sandbox `{sandbox}` is attached already");
+            let message = format!("sandbox `{sandbox}` is already attached");
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
         Ok(Self { proxy: proxy.clone(), sandbox: sandbox.to_owned() })
@@ -144,7 +145,7 @@ async fn begin(
     let (message, descriptors) = receive(stream).await?;
     let attach: Attach = serde_json::from_slice(&message)?;
     let sandbox = attach.sandbox_id;
-    let exit = attach.egress.map(Egress::exit).transpose()?;
+    let egress = attach.egress.map(Egress::open).transpose()?;
     let presence = Presence::new(proxy, &sandbox)?;
     for mut session in attach.sessions {
         session.terms.sandbox_id = Some(sandbox.clone());
@@ -155,22 +156,22 @@ async fn begin(
             Refused { message, ..refused }
         })?;
     }
-    let endpoint = Endpoint::with_exit(Scope::Sandbox(sandbox), exit.clone());
+    let endpoint = Endpoint::with_egress(Scope::Sandbox(sandbox), egress.clone());
     let mut listeners = JoinSet::new();
     let mut descriptors = descriptors.into_iter();
     if let Some(first) = descriptors.next() {
         listeners.spawn(listen::serve(Listener::adopt(first)?, endpoint, workers.clone()));
     }
-    // Where the ports of names and of the web could be opened, all of them were.
+    // A sandbox sends either all four egress sockets or none.
     let others: Result<[OwnedFd; 4], _> = descriptors.collect::<Vec<_>>().try_into();
-    if let (Some(exit), Ok(others)) = (&exit, others) {
-        Sockets::adopt(others)?.serve(exit, &mut listeners);
+    if let (Some(egress), Ok(others)) = (&egress, others) {
+        Sockets::adopt(others)?.serve(egress, &mut listeners);
     }
     proxy.save();
     Ok(Attached { _presence: presence, listeners })
 }
 
-/// Reads a message and what came with it.
+/// Reads a message and the descriptors that came with it.
 async fn receive(stream: &mut UnixStream) -> io::Result<(Zeroizing<Vec<u8>>, Vec<OwnedFd>)> {
     let first = loop {
         stream.readable().await?;
@@ -197,7 +198,7 @@ async fn reply(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
     stream.write_all(&framed(value.to_string().as_bytes())?).await
 }
 
-/// A message with its length in front.
+/// Returns a message with its length as a prefix.
 pub(crate) fn framed(message: &[u8]) -> io::Result<Zeroizing<Vec<u8>>> {
     let length = u32::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut framed = Zeroizing::new(Vec::with_capacity(message.len() + 4));

@@ -1,4 +1,4 @@
-//! What happened, one JSON object a line. Never what was said: no bodies, no queries, no headers.
+//! Audit log, one JSON object per line. It holds metadata only: no bodies, queries or headers.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::token;
 use crate::usage::Tokens;
 
-/// A longer log begins anew; the one before it stays as `.1`.
+/// Size at which the log is rotated. The previous log is kept as `.1`.
 const LONGEST: u64 = 32 << 20;
 
-/// The log. Lines are written by many at once: the kernel puts each at the end as a whole. Only who begins
-/// a new file keeps the others out.
+/// Audit log. Lines are written concurrently, because `O_APPEND` writes are atomic (`open(2)`). Only a rotation takes
+/// the write lock.
 #[derive(Debug)]
 pub(crate) struct Audit(RwLock<Log>);
 
@@ -29,7 +29,7 @@ struct Log {
     length: AtomicU64,
 }
 
-/// One exchange.
+/// Log line of one exchange.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line<'l> {
     pub session: Option<&'l str>,
@@ -53,11 +53,11 @@ pub(crate) struct Line<'l> {
     pub estimated: bool,
 }
 
-/// The text that stands in a log where a token stood.
+/// Replacement for a token in a log.
 const REDACTED: &str = "[token]";
 
-/// Text of a request as a log may hold it. Every word that is a token, looks like one, or holds one is left
-/// out, however it is encoded; `is_token` knows the tokens of sessions.
+/// Returns a request's text with every word replaced that is a token, looks like one, or contains one, in any encoding.
+/// `is_token` recognizes the tokens of sessions.
 pub(crate) fn redacted(text: &str, is_token: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let plain = decoded(text);
     let mut out = String::new();
@@ -70,7 +70,7 @@ pub(crate) fn redacted(text: &str, is_token: impl Fn(&str) -> bool) -> Cow<'_, s
     if found { Cow::Owned(out) } else { Cow::Borrowed(text) }
 }
 
-/// Text without percent-encoding, in as many layers as there are.
+/// Decodes all layers of percent-encoding.
 fn decoded(text: &str) -> Cow<'_, str> {
     let mut plain = Cow::Borrowed(text);
     while let Some(once) = crate::path::decode_text(&plain) {
@@ -79,7 +79,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
     plain
 }
 
-/// Words of the letters of tokens, and what stands between them.
+/// Splits text into words of token characters and the separators between them.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -92,7 +92,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A word with `session-` and enough behind it, or with as many hexadecimal digits as our tokens have.
+/// Returns true for a word that contains `session-` and enough characters after it, or as many hexadecimal digits as a
+/// generated token.
 fn looks_like_token(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let named = lower
@@ -110,20 +111,20 @@ struct Stamped<'l> {
 }
 
 impl Audit {
-    /// One in a file that only its owner reads.
+    /// Opens a log that only its owner can read.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(RwLock::new(Log::open(path)?)))
     }
 
-    /// Writes a line at once: what was done is on record even if the proxy is killed next.
+    /// Writes a line immediately, so it is recorded even if the proxy is killed next.
     pub(crate) fn write(&self, line: &Line<'_>) {
         let time = rfc3339(SystemTime::now());
         let Ok(mut text) = serde_json::to_vec(&Stamped { time: &time, line }) else { return };
         text.push(b'\n');
-        // A full disk must not stop what is being logged; the gap shows in the log itself.
+        // A full disk must not stop the proxy. The gap is visible in the log.
         let length = self.0.read().unwrap_or_else(PoisonError::into_inner).append(&text);
         if length > LONGEST {
-            let _ = self.0.write().unwrap_or_else(PoisonError::into_inner).begin_anew();
+            let _ = self.0.write().unwrap_or_else(PoisonError::into_inner).rotate();
         }
     }
 }
@@ -135,15 +136,15 @@ impl Log {
         Ok(Self { path: path.to_owned(), file, length })
     }
 
-    /// Writes a line, and returns how long the log is then.
+    /// Appends a line. Returns the new length of the log.
     fn append(&self, text: &[u8]) -> u64 {
         let _ = (&self.file).write_all(text);
         let more = text.len() as u64;
         self.length.fetch_add(more, Ordering::Relaxed) + more
     }
 
-    /// Unless somebody else has done so meanwhile.
-    fn begin_anew(&mut self) -> io::Result<()> {
+    /// Rotates the log, unless another thread just did.
+    fn rotate(&mut self) -> io::Result<()> {
         if *self.length.get_mut() > LONGEST {
             std::fs::rename(&self.path, before(&self.path))?;
             *self = Self::open(&self.path)?;
@@ -152,30 +153,29 @@ impl Log {
     }
 }
 
-/// What a line says about use, read again.
+/// Usage fields of a log line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Entry {
-    /// When, as RFC 3339 writes it.
+    /// Time in RFC 3339 format.
     pub time: String,
-    /// Whose request it was.
+    /// The sandbox that sent the request.
     pub sandbox: Option<String>,
-    /// Who was asked.
+    /// The provider.
     pub provider: String,
-    /// What came of it.
+    /// How the exchange ended.
     pub outcome: String,
-    /// Bytes of the request's body.
+    /// Size of the request's body.
     pub bytes_in: u64,
-    /// Bytes of the answer's.
+    /// Size of the response's body.
     pub bytes_out: u64,
-    /// What it cost.
+    /// Token usage.
     pub tokens: Tokens,
-    /// Whether the provider did not say what it cost.
+    /// True when the token counts are estimates.
     #[serde(default)]
     pub estimated: bool,
 }
 
-/// Goes through what is left of a log since then, the oldest first. A line that was cut off by a full
-/// disk is left out.
+/// Calls `each` for every log entry since the given time, oldest first. Skips lines that a full disk truncated.
 pub fn read(path: &Path, since: SystemTime, mut each: impl FnMut(Entry)) -> io::Result<()> {
     let since = rfc3339(since);
     for path in [&before(path), path] {
@@ -195,12 +195,12 @@ pub fn read(path: &Path, since: SystemTime, mut each: impl FnMut(Entry)) -> io::
     Ok(())
 }
 
-/// Where the log lies that was too long to go on with.
+/// Path of the rotated log.
 fn before(path: &Path) -> PathBuf {
     path.with_extension("jsonl.1")
 }
 
-/// UTC with milliseconds, as RFC 3339 writes it.
+/// Formats a time as RFC 3339, in UTC with milliseconds.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86400, since.as_secs() % 86400);
@@ -222,7 +222,7 @@ pub fn rfc3339(time: SystemTime) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// The date of a day since 1970. Years begin in March here, so that leap days come last.
+/// Converts days since 1970 to a date. The computed year begins in March, so that leap days come last.
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
@@ -265,7 +265,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn read_gives_back_what_was_written_since_then_and_skips_what_is_broken() {
+    fn read_returns_entries_since_a_time_and_skips_broken_lines() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.jsonl");
         let line = |time: &str, rest: &str| {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_written_as_everybody_reads_it() {
+    fn rfc3339_formats_times_in_utc() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400, "2000-02-29T00:00:00.000Z"),

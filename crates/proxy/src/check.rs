@@ -1,4 +1,4 @@
-//! One request with a secret, through a session of the proxy like that of every sandbox.
+//! Test of a secret: sends one request to its provider through a session of the proxy.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,17 +18,17 @@ use crate::session::Registration;
 /// Longest wait for the provider.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Failure to ask a provider.
+/// Failure to send the test request.
 #[derive(Debug, Error)]
 pub enum CheckError {
     /// The proxy does not serve the session.
     #[error("cannot use the proxy")]
     Proxy(#[source] ClientError),
     /// The proxy cannot be reached.
-    #[error("cannot ask the proxy")]
+    #[error("cannot send a request through the proxy")]
     Io(#[from] io::Error),
-    /// The proxy sent something else than HTTP.
-    #[error("the proxy's answer makes no sense")]
+    /// The proxy's response is not HTTP.
+    #[error("the proxy sent an invalid response")]
     Answer,
 }
 
@@ -45,25 +45,25 @@ impl Hint for CheckError {
     }
 }
 
-/// Answer of a provider.
+/// Response to the test request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// True when the proxy itself gave it.
+    /// True when the response came from the proxy, not from the provider.
     pub ours: bool,
-    /// The reason that it gives.
+    /// Error message in the response.
     pub message: String,
 }
 
 impl Answer {
     /// Returns true when the provider accepts the secret.
-    pub fn taken(&self) -> bool {
+    pub fn accepted(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-/// Sends a provider its test request, with the secret of a session. The proxy must run.
+/// Sends a provider's test request with a session's secret. The proxy must be running.
 pub fn check(
     client: &Client,
     session: Registration,
@@ -106,7 +106,7 @@ fn read(bytes: &[u8]) -> Option<Answer> {
     let ours = head.lines().any(|line| {
         line.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case(ERROR_HEADER))
     });
-    // The body may come in chunks, whose sizes stand around it.
+    // A chunked body has chunk sizes around the JSON.
     let inner = body.find('{').zip(body.rfind('}')).and_then(|(from, to)| body.get(from..=to));
     let value: Value = inner.and_then(|inner| serde_json::from_str(inner).ok()).unwrap_or_default();
     let said = value["error"]["message"].as_str().or_else(|| value["error"].as_str());

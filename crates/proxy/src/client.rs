@@ -1,4 +1,4 @@
-//! Speaking to a proxy from a program without a runtime: register, revoke, attach, start it.
+//! Blocking client of the admin and attach sockets, for programs without an async runtime. Also starts the proxy.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,69 +17,72 @@ use crate::dirs::ProxyDirs;
 use crate::rendezvous::NewRendezvous;
 use crate::session::Registration;
 
-/// Why a proxy did not do what was asked.
+/// Failure of a request to the proxy.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// It is not there, or went away.
-    #[error("the proxy cannot be reached at `{}`", .0.display())]
+    /// The proxy is not running, or the connection broke.
+    #[error("cannot reach the proxy at `{}`", .0.display())]
     Unreachable(PathBuf, #[source] io::Error),
-    /// It does not want to.
-    #[error("the proxy refuses: {message}")]
+    /// The proxy refused the request.
+    #[error("the proxy refused the request: {message}")]
     Refused {
-        /// For programs.
+        /// Error code.
         code: String,
-        /// For people.
+        /// Message.
         message: String,
-        /// What to do.
+        /// Hint.
         hint: String,
     },
-    /// It says something that no proxy says.
-    #[error("the proxy's answer makes no sense")]
+    /// The response is not valid.
+    #[error("the proxy sent an invalid response")]
     Answer,
-    /// It did not start.
-    #[error("the proxy does not start: {0}")]
+    /// The proxy did not start.
+    #[error("cannot start the proxy: {0}")]
     Start(String, #[source] io::Error),
 }
 
 impl Hint for ClientError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable(..) => Some("start one: agent-sandbox proxy".into()),
+            Self::Unreachable(..) => Some("start one with `agent-sandbox proxy`".into()),
             Self::Refused { hint, .. } => Some(hint.clone()),
-            Self::Answer => {
-                Some("it may be of another version: end it, and it is started anew".into())
+            Self::Answer => Some(
+                "the proxy may be a different version; stop it, and the next run starts a new one"
+                    .into(),
+            ),
+            Self::Start(..) => {
+                Some("run `agent-sandbox proxy` in the foreground to see the error".into())
             }
-            Self::Start(..) => Some("run `agent-sandbox proxy` and see what it says".into()),
         }
     }
 }
 
-/// How long an answer may take.
+/// Longest wait for a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The admin interface of a user's proxy.
+/// Client of a user's proxy.
 #[derive(Debug, Clone)]
 pub struct Client {
     dirs: ProxyDirs,
 }
 
 impl Client {
-    /// Returns a client of the proxy with these directories, which need not run.
+    /// Returns a client for the proxy with these directories. It need not be running.
     pub fn new(dirs: &ProxyDirs) -> Self {
         Self { dirs: dirs.clone() }
     }
 
-    /// Whether it runs, and which version.
+    /// Returns the proxy's status and version.
     pub fn health(&self) -> Result<Value, ClientError> {
         self.ask("GET", "/v1/health", None)
     }
 
-    /// Its sessions, without secrets.
+    /// Returns the sessions, without secrets.
     pub fn sessions(&self) -> Result<Value, ClientError> {
         self.ask("GET", "/v1/sessions", None)
     }
 
-    /// What sessions have used.
+    /// Returns the usage of sessions.
     pub fn usage(&self) -> Result<Value, ClientError> {
         self.ask("GET", "/v1/usage", None)
     }
@@ -100,13 +103,13 @@ impl Client {
         self.ask("DELETE", &format!("/v1/sandboxes/{id}/sessions"), None).map(drop)
     }
 
-    /// Puts another key in the place of a session's.
+    /// Replaces a session's key.
     pub fn rotate(&self, token: &str, key: &str) -> Result<(), ClientError> {
         self.ask("PUT", &format!("/v1/sessions/{token}/key"), Some(&json!({ "api_key": key })))
             .map(drop)
     }
 
-    /// Makes sessions ask for their keys again.
+    /// Clears cached keys, so that sessions resolve them again.
     pub fn forget_keys(&self) -> Result<(), ClientError> {
         self.ask("POST", "/v1/secrets/forget", None).map(drop)
     }
@@ -117,7 +120,7 @@ impl Client {
         self.ask("PUT", &format!("/v1/doors/{id}"), Some(&message)).map(drop)
     }
 
-    /// Closes a sandbox's rendezvous socket and ends its sessions; one that is not there is closed.
+    /// Closes a sandbox's rendezvous socket and ends its sessions. Succeeds if there is none.
     pub fn close_rendezvous(&self, id: &str) -> Result<(), ClientError> {
         self.ask("DELETE", &format!("/v1/doors/{id}"), None).map(drop)
     }
@@ -131,7 +134,7 @@ impl Client {
         if (200..300).contains(&status) { Ok(value) } else { Err(refusal(&value)) }
     }
 
-    /// Hands a sandbox's listeners over.
+    /// Passes a sandbox's listening sockets to the proxy.
     pub fn attach(
         &self,
         attach: &Attach,
@@ -141,12 +144,12 @@ impl Client {
         let failed = |error| ClientError::Unreachable(socket.clone(), error);
         let message = attach.to_json().map_err(|_| ClientError::Answer)?;
         let mut stream = UnixStream::connect(&socket).map_err(failed)?;
-        let answer = hand_over(&mut stream, &message, listeners).map_err(failed)?;
+        let answer = send_attach(&mut stream, &message, listeners).map_err(failed)?;
         let answer: Value = serde_json::from_slice(&answer).map_err(|_| ClientError::Answer)?;
         if answer["ok"] == true { Ok(Attachment(stream)) } else { Err(refusal(&answer)) }
     }
 
-    /// Makes sure that a proxy runs: starts this program's own in the background where there is none.
+    /// Ensures that a proxy is running. If not, starts `program` as one in the background.
     pub fn ensure(&self, program: &Path) -> Result<(), ClientError> {
         if self.health().is_ok() {
             return Ok(());
@@ -160,7 +163,7 @@ impl Client {
             .stderr(Stdio::piped());
         let output = command
             .output()
-            .map_err(|error| ClientError::Start("it cannot be run".into(), error))?;
+            .map_err(|error| ClientError::Start("cannot execute the program".into(), error))?;
         let text = String::from_utf8_lossy(&output.stderr);
         let deadline = Instant::now() + PATIENCE;
         while output.status.success() && Instant::now() < deadline {
@@ -173,15 +176,15 @@ impl Client {
     }
 }
 
-/// A sandbox's hold on the proxy: its listeners and sessions end when this is dropped, or the proxy does.
+/// A sandbox's attachment. Its listeners and sessions end when this is dropped or the proxy exits.
 #[derive(Debug)]
 pub struct Attachment(UnixStream);
 
 impl Attachment {
-    /// Whether the proxy is gone, so that the sandbox has to attach again.
+    /// Returns true when the proxy is gone and the sandbox has to attach again.
     pub fn is_gone(&self) -> bool {
         let fds = [(self.0.as_fd(), sandbox_linux::channel::Awaited::Data)];
-        // Nothing is ever said on it, so that what can be read is its end.
+        // The proxy sends nothing after the reply, so readable means end of stream.
         sandbox_linux::channel::wait(&fds, Some(0)).is_ok_and(|ready| ready == [true])
     }
 }
@@ -192,14 +195,14 @@ impl AsFd for Attachment {
     }
 }
 
-fn hand_over(
+fn send_attach(
     stream: &mut UnixStream,
     message: &[u8],
     listeners: &[BorrowedFd<'_>],
 ) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let framed = framed(message)?;
-    // Descriptors go with the first bytes; the rest follows as it fits.
+    // Descriptors go with the first bytes, which fit into the socket buffer.
     let first = framed.len().min(512);
     if listeners.is_empty() {
         stream.write_all(&framed[..first])?;
@@ -214,7 +217,7 @@ fn hand_over(
     Ok(answer)
 }
 
-/// One request and its answer, on a connection of its own.
+/// Sends one request on a new connection and returns the status and body.
 fn exchange(
     socket: &Path,
     method: &str,
@@ -239,7 +242,7 @@ fn exchange(
         line.clear();
         stream.read_line(&mut line)?;
     }
-    // The connection closes behind the answer, so what comes is the whole of it.
+    // `connection: close`, so the body ends with the stream.
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     Ok((status, answer))

@@ -1,4 +1,4 @@
-//! Keys: how they are held, where they come from, and how a provider wants to be shown one.
+//! API keys: how they are held, resolved and attached to requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use zeroize::Zeroizing;
 
 use sandbox_policy::catalog::provider::KeyHeader;
 
-use crate::letters;
+use crate::base64_secret;
 use crate::scrub::Pattern;
 
-/// A key. It is overwritten when it is let go of, and nothing prints it.
+/// A key. Zeroed on drop and never printed.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The text itself, for the one header that needs it.
+    /// Returns the text, for the one header that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -38,85 +38,85 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a key is to be had, as it was written. What it means is up to a [`Source`].
+/// Reference to a key, as it was written. A [`Source`] interprets it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretRef(pub serde_json::Value);
 
-/// What a reference led to.
+/// A resolved key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// The key.
     pub value: Secret,
-    /// Headers that belong to it, such as the account of a login.
+    /// Headers that belong to the key, such as the account of a login.
     pub headers: Vec<(String, String)>,
-    /// When it must be asked for again.
+    /// Time after which the key must be resolved again.
     pub expires: Option<SystemTime>,
 }
 
-/// Why there is no key.
+/// Failure to resolve a key.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct SourceError {
-    /// What failed. Never with the key in it.
+    /// Message. Never contains the key.
     pub message: String,
-    /// What to do about it.
+    /// Hint.
     pub hint: String,
 }
 
-/// Turns references into keys. Called on a thread that may wait.
+/// Resolver of references. Called on a thread that may block.
 pub trait Source: fmt::Debug + Send + Sync {
-    /// Whether a reference could mean something; asked when a session is registered.
+    /// Checks the form of a reference when a session is registered.
     fn check(&self, reference: &SecretRef) -> Result<(), SourceError>;
 
-    /// The key, now.
+    /// Resolves the key.
     fn resolve(&self, reference: &SecretRef) -> Result<Resolved, SourceError>;
 }
 
-/// A proxy that takes keys only from whoever registers a session.
+/// Source of a proxy that accepts keys only as part of a registration.
 #[derive(Debug)]
 pub struct NoSource;
 
 impl Source for NoSource {
     fn check(&self, _: &SecretRef) -> Result<(), SourceError> {
-        Err(nowhere())
+        Err(no_source())
     }
 
     fn resolve(&self, _: &SecretRef) -> Result<Resolved, SourceError> {
-        Err(nowhere())
+        Err(no_source())
     }
 }
 
-fn nowhere() -> SourceError {
+fn no_source() -> SourceError {
     SourceError {
-        message: "this proxy knows no place to take secrets from".into(),
+        message: "this proxy cannot look up secrets".into(),
         hint: "send the key itself as `api_key`".into(),
     }
 }
 
-/// Where in a request a provider looks for the key.
+/// Place in a request where a provider expects the key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Placement {
-    /// A header; `{}` in the format is the key.
+    /// A header. `{}` in the format is replaced by the key.
     Header {
-        /// Its name.
+        /// Header name.
         name: String,
-        /// What it says.
+        /// Header value.
         #[serde(default = "bare_format")]
         format: String,
     },
-    /// A parameter of the query.
+    /// A query parameter.
     Query {
-        /// Its name.
+        /// Parameter name.
         name: String,
     },
-    /// Basic authentication; the key is the password.
+    /// Basic authentication with the key as password.
     Basic {
-        /// The user.
+        /// User name.
         user: String,
     },
-    /// No key is wanted.
+    /// No key.
     None,
 }
 
@@ -135,25 +135,25 @@ fn bare_format() -> String {
     "{}".into()
 }
 
-/// Why a placement makes no sense.
+/// Invalid placement.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PlacementError {
-    /// Not a name of a header.
-    #[error("`{0}` is no name of a header that a key can be sent in")]
+    /// The header name is invalid or reserved.
+    #[error("cannot send a key in the header `{0}`")]
     Name(String),
-    /// The key would not be sent.
-    #[error("the format `{0}` has no `{{}}` where the key goes, or more than one")]
+    /// The format does not contain the key exactly once.
+    #[error("invalid format `{0}`: it needs exactly one `{{}}` for the key")]
     Format(String),
-    /// Not a name of a parameter.
-    #[error("`{0}` is no name of a query parameter")]
+    /// The parameter name is invalid.
+    #[error("invalid query parameter name `{0}`")]
     Parameter(String),
-    /// Would end the user's name early.
-    #[error("a user's name has no `:` in it")]
+    /// The user name contains the separator of basic authentication.
+    #[error("the user name must not contain `:`")]
     User,
 }
 
 impl Placement {
-    /// Whether it can be used at all.
+    /// Checks that the placement is usable.
     pub fn check(&self) -> Result<(), PlacementError> {
         match self {
             Self::Header { name, format } => {
@@ -179,57 +179,58 @@ impl Placement {
     }
 }
 
-/// A key in the form in which it is sent, and everything that must not come back.
+/// A key in the form in which it is sent, with the patterns to scrub from responses.
 #[derive(Clone)]
-pub(crate) struct Shown {
-    /// The one header that carries it.
+pub(crate) struct PlacedKey {
+    /// Header that carries the key.
     pub header: Option<(HeaderName, HeaderValue)>,
-    /// The one parameter that carries it, escaped.
+    /// Query parameter that carries the key, escaped.
     pub query: Option<Zeroizing<String>>,
-    /// Headers that belong to it.
+    /// Headers that belong to the key.
     pub extra: Vec<(HeaderName, HeaderValue)>,
-    /// Texts that are overwritten in answers.
+    /// Texts to overwrite in responses.
     pub scrubbed: Arc<Vec<Pattern>>,
 }
 
-/// Shorter texts stand in answers by chance, and are no keys.
+/// Shorter texts occur in responses by chance.
 const SHORTEST_SCRUBBED: usize = 8;
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for PlacedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[secret]")
     }
 }
 
-impl Shown {
-    /// Puts a key where it belongs. `None` when it cannot stand in a header.
+impl PlacedKey {
+    /// Builds the header or parameter for a key. Returns `None` when the key is not a valid header value.
     pub(crate) fn new(placement: &Placement, key: &Resolved) -> Option<Self> {
-        let (text, mut shown) = (key.value.expose(), Self::nothing());
-        shown.scrub(text);
+        let (text, mut placed) = (key.value.expose(), Self::nothing());
+        placed.scrub(text);
         match placement {
             Placement::Header { name, format } => {
                 let value = Zeroizing::new(format.replacen("{}", text, 1));
-                shown.header =
+                placed.header =
                     Some((HeaderName::from_bytes(name.as_bytes()).ok()?, sensitive(&value)?));
             }
             Placement::Query { name } => {
                 let value = escape(text);
-                shown.scrub(&value);
-                shown.query = Some(Zeroizing::new(format!("{name}={}", *value)));
+                placed.scrub(&value);
+                placed.query = Some(Zeroizing::new(format!("{name}={}", *value)));
             }
             Placement::Basic { user } => {
-                let encoded = letters::encode(Zeroizing::new(format!("{user}:{text}")).as_bytes());
-                shown.scrub(&encoded);
+                let encoded =
+                    base64_secret::encode(Zeroizing::new(format!("{user}:{text}")).as_bytes());
+                placed.scrub(&encoded);
                 let value = Zeroizing::new(format!("Basic {}", *encoded));
-                shown.header = Some((hyper::header::AUTHORIZATION, sensitive(&value)?));
+                placed.header = Some((hyper::header::AUTHORIZATION, sensitive(&value)?));
             }
             Placement::None => {}
         }
         for (name, value) in &key.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-            shown.extra.push((name, HeaderValue::from_str(value).ok()?));
+            placed.extra.push((name, HeaderValue::from_str(value).ok()?));
         }
-        Some(shown)
+        Some(placed)
     }
 
     fn nothing() -> Self {
@@ -250,7 +251,7 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// For a query: everything but what RFC 3986 calls unreserved.
+/// Percent-encodes everything except the unreserved characters of RFC 3986.
 fn escape(text: &str) -> Zeroizing<String> {
     use std::fmt::Write as _;
     let mut escaped = Zeroizing::new(String::with_capacity(text.len()));
@@ -273,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn key_stands_where_the_provider_looks_for_it() {
+    fn key_is_placed_where_the_provider_expects_it() {
         let header = |placement: &Placement| {
-            let shown = Shown::new(placement, &key("sk-12345678")).unwrap();
-            shown.header.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            let placed = PlacedKey::new(placement, &key("sk-12345678")).unwrap();
+            placed.header.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
         };
         let named = |name: &str, format: &str| Placement::Header {
             name: name.into(),
@@ -294,15 +295,15 @@ mod tests {
             assert_eq!(header(&placement).as_deref(), expected);
         }
         let query =
-            Shown::new(&Placement::Query { name: "key".into() }, &key("a/b+c d=12")).unwrap();
+            PlacedKey::new(&Placement::Query { name: "key".into() }, &key("a/b+c d=12")).unwrap();
         assert_eq!(query.query.unwrap().as_str(), "key=a%2Fb%2Bc%20d%3D12");
     }
 
     #[test]
     fn key_is_refused_when_it_would_break_the_header() {
         let placement = Placement::Header { name: "x-api-key".into(), format: "{}".into() };
-        assert!(Shown::new(&placement, &key("a\r\nx: y")).is_none());
-        assert!(Shown::new(&placement, &key("plain")).is_some());
+        assert!(PlacedKey::new(&placement, &key("a\r\nx: y")).is_none());
+        assert!(PlacedKey::new(&placement, &key("plain")).is_some());
     }
 
     #[test]
@@ -328,9 +329,9 @@ mod tests {
 
     #[test]
     fn secrets_are_never_printed() {
-        let shown =
-            Shown::new(&Placement::Basic { user: "u".into() }, &key("hidden-value")).unwrap();
-        assert_eq!(format!("{:?} {shown:?}", key("hidden-value").value), "[secret] [secret]");
-        assert!(format!("{:?}", shown.header).contains("Sensitive"));
+        let placed =
+            PlacedKey::new(&Placement::Basic { user: "u".into() }, &key("hidden-value")).unwrap();
+        assert_eq!(format!("{:?} {placed:?}", key("hidden-value").value), "[secret] [secret]");
+        assert!(format!("{:?}", placed.header).contains("Sensitive"));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to model providers by day, from the log.
+//! Daily usage of model providers, from the audit log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,17 +16,17 @@ pub type Key = (String, String);
 /// Requests to one provider on one day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sum {
-    /// Their number.
+    /// Number of requests.
     pub requests: u64,
-    /// Number of those without a complete response.
+    /// Number of requests without a complete response.
     pub failed: u64,
-    /// Bytes that were sent.
+    /// Bytes sent.
     pub bytes_in: u64,
-    /// Bytes that came back.
+    /// Bytes received.
     pub bytes_out: u64,
-    /// Tokens that were counted.
+    /// Tokens used.
     pub tokens: Tokens,
-    /// True when some of the tokens are estimates.
+    /// True when some of the token counts are estimates.
     pub estimated: bool,
 }
 
@@ -41,7 +41,7 @@ impl Sum {
     }
 }
 
-/// Sums up the last days, of one sandbox if it is named.
+/// Sums up usage over the last days, optionally of one sandbox.
 pub fn sums(dirs: &ProxyDirs, days: u32, sandbox: Option<&str>) -> io::Result<BTreeMap<Key, Sum>> {
     let mut sums = BTreeMap::<Key, Sum>::new();
     let span = Duration::from_secs(u64::from(days) * 86_400);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::Proxy;
 use crate::upstream::Pool;
 
-/// State that all requests of a worker share.
+/// State shared by all requests of a worker.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub proxy: Arc<Proxy>,

@@ -1,4 +1,4 @@
-//! Directories of a user's proxy, with its sockets and its files.
+//! Paths of a user's proxy: sockets, state files and logs.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_policy::Host;
 
-/// The directories of one user's proxy. No sandbox sees them.
+/// Directories of one user's proxy. They are hidden from sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyDirs {
     sockets: PathBuf,
@@ -14,7 +14,7 @@ pub struct ProxyDirs {
 }
 
 impl ProxyDirs {
-    /// Returns those of the user: sockets below `$XDG_RUNTIME_DIR` where there is one, files in the state directory.
+    /// Returns the user's directories: sockets below `$XDG_RUNTIME_DIR` if it is set, files in the state directory.
     pub fn of(host: &Host) -> Option<Self> {
         let state = host.state_dir()?.join("proxy");
         let runtime =
@@ -23,27 +23,27 @@ impl ProxyDirs {
         Some(Self { sockets, state })
     }
 
-    /// Returns those of a proxy that keeps everything in one directory.
+    /// Returns a layout with everything in one directory.
     pub fn at(dir: &Path) -> Self {
         Self { sockets: dir.to_owned(), state: dir.to_owned() }
     }
 
-    /// Returns the socket that sessions are registered at.
+    /// Returns the socket of the admin interface.
     pub fn admin(&self) -> PathBuf {
         self.sockets.join("admin")
     }
 
-    /// Returns the socket that sandboxes hand their listeners to.
+    /// Returns the socket to which sandboxes pass their listeners.
     pub fn attach(&self) -> PathBuf {
         self.sockets.join("attach")
     }
 
-    /// Returns the file of sessions that a restart must not lose.
+    /// Returns the file with the saved sessions.
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions.json")
     }
 
-    /// Returns the file of rendezvous sockets that a restart must not lose.
+    /// Returns the file with the saved rendezvous sockets.
     pub fn rendezvous(&self) -> PathBuf {
         self.state.join("doors.json")
     }
@@ -53,17 +53,17 @@ impl ProxyDirs {
         self.state.join("audit.jsonl")
     }
 
-    /// Returns the log of a proxy in the background.
+    /// Returns the log of a background proxy.
     pub fn log(&self) -> PathBuf {
         self.state.join("log")
     }
 
-    /// Returns the lock file, held by the one proxy that runs.
+    /// Returns the lock file, held by the running proxy.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
     }
 
-    /// Creates the directories, for their owner alone.
+    /// Creates the directories with mode 0700.
     pub fn prepare(&self) -> io::Result<()> {
         private_dir(&self.state)?;
         private_dir(&self.sockets)
@@ -74,7 +74,7 @@ fn private_dir(dir: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let found = std::fs::symlink_metadata(dir)?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        let wrong = format!("`{}` is no directory of yours", dir.display());
+        let wrong = format!("`{}` is not a directory that you own", dir.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, wrong));
     }
     if found.mode() & 0o077 != 0 {

@@ -1,11 +1,11 @@
-//! The way out of a sandbox, by name: `CONNECT` and absolute requests, SOCKS 5, and for programs that
-//! know of no proxy the ports of the web and a name server. One decision for all of them: the name is
-//! allowed, what it resolves to is looked at once, and that address is dialled.
+//! Egress of a sandbox by host name: `CONNECT`, absolute-form requests and SOCKS 5. For programs without proxy support,
+//! there are listeners on the HTTP and HTTPS ports and a DNS server. All of them follow one decision: the name is
+//! allowed, it is resolved once, each address is checked, and that address is dialled.
 
 mod dial;
 mod http;
 mod meter;
-mod names;
+mod dns;
 mod open;
 mod record;
 mod relay;
@@ -16,52 +16,52 @@ use std::sync::Arc;
 use sandbox_policy::network::{EgressPolicy, HostPort, Refusal, UploadLimit};
 use thiserror::Error;
 
-pub(crate) use http::is_for_exit;
+pub(crate) use http::is_for_egress;
 use meter::Budget;
 pub use open::Egress;
 pub(crate) use open::Sockets;
 use record::Record;
 pub(crate) use socks::VERSION as SOCKS;
 
-/// One sandbox's way out.
+/// Egress of one sandbox.
 #[derive(Debug)]
-pub(crate) struct Exit {
+pub(crate) struct EgressProxy {
     policy: EgressPolicy,
-    /// What may still be sent, for each line that allows hosts; none without a limit.
+    /// Remaining upload budget of each `allowed_hosts` entry. Empty without a limit.
     budgets: Vec<Arc<Budget>>,
     record: Record,
 }
 
-/// Why a connection was not made.
+/// Failure to connect to a host.
 #[derive(Debug, Error)]
-pub(crate) enum Stop {
-    /// It may not be.
+pub(crate) enum EgressError {
+    /// The policy refused it.
     #[error("{0}")]
     Refused(Refusal),
-    /// It cannot be.
+    /// The host does not respond.
     #[error("cannot reach {0}: {1}")]
     Unreachable(HostPort, std::io::Error),
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Malformed(String),
 }
 
-impl Exit {
-    /// The way out that a policy allows. Refusals are put on record.
+impl EgressProxy {
+    /// Creates the egress for a policy. Refusals are recorded.
     fn new(policy: EgressPolicy, record: Record) -> Arc<Self> {
         let budget = |limit: &UploadLimit| Budget::new(limit.bytes);
         let each = policy.allowed.iter().filter_map(|_| policy.upload_limit.as_ref().map(budget));
         Arc::new(Self { budgets: each.collect(), policy, record })
     }
 
-    /// What may still be sent to a host: all hosts of a line share it, however many names it has.
-    fn budget(&self, asked: &HostPort) -> Option<&Arc<Budget>> {
-        self.budgets.get(self.policy.allowing(asked)?)
+    /// Returns the upload budget for a host. All hosts of an entry share it, however many names they have.
+    fn budget(&self, target: &HostPort) -> Option<&Arc<Budget>> {
+        self.budgets.get(self.policy.allowing(target)?)
     }
 
-    /// Puts a refusal on record, and passes it on.
-    fn refuse(&self, refusal: Refusal, peer: Option<u16>) -> Stop {
+    /// Records a refusal and returns it.
+    fn refuse(&self, refusal: Refusal, peer: Option<u16>) -> EgressError {
         self.record.write(&refusal, peer);
-        Stop::Refused(refusal)
+        EgressError::Refused(refusal)
     }
 }

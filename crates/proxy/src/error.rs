@@ -1,5 +1,5 @@
-//! What a client is told when its request does not go through: a code for programs, a sentence for
-//! people, and what to do about it. What happened inside is for the log.
+//! Error responses to clients: a code for programs, a message for users, and a hint. Internal details go to the log
+//! only.
 
 use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -7,26 +7,26 @@ use hyper::{Response, StatusCode};
 use sandbox_linux::error::chain;
 use sandbox_protocol::Hint;
 
-/// The header that says that the proxy answered, not the server.
+/// Header of responses that come from the proxy itself, not from the server.
 pub const ERROR_HEADER: &str = "x-agent-sandbox-error";
 
-/// A request that ends here.
+/// Error response to a request that is not forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The status.
+    /// HTTP status.
     pub status: StatusCode,
-    /// For programs; never changes its meaning.
+    /// Stable code for programs.
     pub code: &'static str,
-    /// For people.
+    /// Message for users.
     pub message: String,
-    /// What to do.
+    /// Next step for users.
     pub hint: String,
-    /// When the same request may pass, in seconds.
+    /// Seconds after which a retry may succeed.
     pub retry_after: Option<u64>,
 }
 
 impl Refusal {
-    /// A refusal that will be the same next time.
+    /// Creates a permanent refusal. Retrying does not help.
     pub fn new(
         status: StatusCode,
         code: &'static str,
@@ -36,19 +36,19 @@ impl Refusal {
         Self { status, code, message: message.into(), hint: hint.into(), retry_after: None }
     }
 
-    /// Refusal for an error, with its causes and its next step.
+    /// Creates a refusal from an error, with its causes and hint.
     pub(crate) fn of(status: StatusCode, code: &'static str, error: &dyn Hint) -> Self {
         Self::new(status, code, chain(error), error.hint().unwrap_or_default())
     }
 
-    /// One that will not.
+    /// Makes the refusal temporary.
     #[must_use]
     pub fn retry(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// The body: readable by the SDKs of the providers, which look for `error.message`.
+    /// Returns the body. The SDKs of providers read `error.message`.
     pub fn json(&self) -> Bytes {
         let error = serde_json::json!({
             "type": "error",
@@ -57,7 +57,7 @@ impl Refusal {
         Bytes::from(error.to_string())
     }
 
-    /// The answer.
+    /// Returns the response.
     pub fn response(&self) -> Response<Bytes> {
         let mut response = Response::new(self.json());
         *response.status_mut() = self.status;
@@ -65,12 +65,12 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ERROR_HEADER, HeaderValue::from_static(self.code));
         if self.status == StatusCode::BAD_REQUEST {
-            // What comes behind a request that was not understood is not understood either.
+            // The rest of the connection cannot be parsed reliably after a malformed request.
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         match self.retry_after {
             Some(seconds) => headers.insert(RETRY_AFTER, HeaderValue::from(seconds)),
-            // The SDKs of Anthropic and OpenAI try again on their own unless they are told not to.
+            // The SDKs of Anthropic and OpenAI retry by default.
             None => headers.insert("x-should-retry", HeaderValue::from_static("false")),
         };
         response

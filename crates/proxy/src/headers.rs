@@ -1,9 +1,8 @@
-//! Which headers pass, in each direction.
+//! Header filters for both directions.
 //!
-//! A request keeps what describes it. Everything that could be a credential goes, by name: a second
-//! one beside ours would let the sandbox choose whose account is used. So does everything that
-//! belongs to one connection, that speaks to proxies, or that asks a server to read another method
-//! or path than the one the rules saw.
+//! A request keeps descriptive headers. All headers that could be a credential are removed by name, because a second
+//! credential would let the sandbox choose the account. Also removed are hop-by-hop headers, headers for proxies, and
+//! headers that make a server read a different method or path than the rules checked.
 
 use hyper::Version;
 use hyper::header::{
@@ -13,7 +12,7 @@ use hyper::header::{
 
 use crate::scrub::Pattern;
 
-/// Credentials by name. What only contains such a word is in [`CREDENTIAL_WORDS`].
+/// Names of credential headers. [`CREDENTIAL_WORDS`] has words that may occur anywhere in a name.
 const CREDENTIALS: &[&str] = &[
     "private-token",
     "job-token",
@@ -62,7 +61,7 @@ const CREDENTIAL_WORDS: &[&str] = &[
     "cookie",
 ];
 
-/// What nearly every request has: not worth a search for words.
+/// Common headers that need no search for words.
 const HARMLESS: &[&str] = &[
     "host",
     "accept",
@@ -76,8 +75,8 @@ const HARMLESS: &[&str] = &[
     "connection",
 ];
 
-/// Headers that name another host, method or path than the request does, or speak of who asks. Those of a
-/// WebSocket's handshake are set anew where there is one.
+/// Headers that override the host, method or path, or identify the client. Those of a WebSocket handshake are set again
+/// later.
 const MISLEADING: &[&str] = &[
     "forwarded",
     "via",
@@ -98,7 +97,7 @@ const MISLEADING: &[&str] = &[
     "alt-used",
 ];
 
-/// What an answer says about the account, or would make a client do elsewhere.
+/// Response headers that reveal the account or change a client's behaviour elsewhere.
 const ANSWER_DROPPED: &[&str] = &[
     "alt-svc",
     "strict-transport-security",
@@ -113,13 +112,13 @@ const ANSWER_DROPPED: &[&str] = &[
     "reporting-endpoints",
 ];
 
-/// Whether a header belongs to one connection alone (RFC 9110, 7.6.1), or is set by whoever sends.
+/// Returns true for hop-by-hop headers (RFC 9110, 7.6.1) and headers that each sender sets.
 pub(crate) fn is_connection_bound(name: &HeaderName) -> bool {
     [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HOST, CONTENT_LENGTH].contains(name)
         || matches!(name.as_str(), "keep-alive" | "proxy-connection")
 }
 
-/// Whether a request's header could be a credential.
+/// Returns true when a request header could be a credential.
 pub fn is_credential(name: &HeaderName) -> bool {
     let name = name.as_str();
     if HARMLESS.contains(&name) || name.starts_with("x-stainless-") {
@@ -131,8 +130,7 @@ pub fn is_credential(name: &HeaderName) -> bool {
     matches(name) || dashed(name).is_some_and(|name| matches(&name))
 }
 
-/// A name as CGI and its successors read it, where that differs: `x_auth_token` and `x.auth.token` are
-/// `x-auth-token` there.
+/// Returns a name as CGI reads it, if that differs: `x_auth_token` and `x.auth.token` become `x-auth-token`.
 fn dashed(name: &str) -> Option<String> {
     let other = |letter: char| letter != '-' && !letter.is_ascii_alphanumeric();
     name.contains(other).then(|| name.replace(other, "-"))
@@ -146,19 +144,18 @@ fn is_for_proxies(name: &str) -> bool {
     matches(name) || dashed(name).is_some_and(|name| matches(&name))
 }
 
-/// Names that `Connection` lists: they belong to the connection too.
+/// Returns the header names that `Connection` lists. They are hop-by-hop, too.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     words(headers, &CONNECTION).filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
-/// The items of a list. A value that is not text still has items between its commas.
+/// Returns the items of a list header. Values that are not valid text are split as well.
 fn words<'h>(headers: &'h HeaderMap, list: &HeaderName) -> impl Iterator<Item = &'h [u8]> {
     let values = headers.get_all(list).into_iter().map(HeaderValue::as_bytes);
     values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Takes out of a request what does not pass. `token` is what it was authenticated with: a header
-/// that carries it anywhere goes too.
+/// Removes the headers of a request that must not reach the server, and all that contain `token`, the session token.
 pub fn strip_request(headers: &mut HeaderMap, token: &str) {
     let listed = nominated(headers);
     let carries_it = |value: &HeaderValue| {
@@ -175,19 +172,19 @@ pub fn strip_request(headers: &mut HeaderMap, token: &str) {
             || carries_it(value);
         !dropped
     });
-    // The answer is looked through for the key, which works on plain text only.
+    // The response is scrubbed, which works on uncompressed data only.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
-/// Returns whether the client wants trailers. In HTTP/1.1 `Connection` has to list `TE`, which keeps it from
-/// passing through proxies that know nothing of it (RFC 9110, 10.1.4).
+/// Returns true when the client accepts trailers. In HTTP/1.1, `Connection` has to list `TE`, so that proxies without
+/// support remove it (RFC 9110, 10.1.4).
 pub(crate) fn wants_trailers(headers: &HeaderMap, version: Version) -> bool {
     let asked = words(headers, &TE).any(|word| word.eq_ignore_ascii_case(b"trailers"));
     asked && (version >= Version::HTTP_2 || nominated(headers).contains(&TE))
 }
 
-/// Takes out of an answer what does not pass, and the key where a value repeats it. `Trailer` stays, for the
-/// names that pass: it announces to HTTP/1.1 clients what follows the body.
+/// Removes the headers of a response that must not reach the client, and replaces values with the key. `Trailer` is
+/// kept for forwarded names, because it announces trailers to HTTP/1.1 clients.
 pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[Pattern]) {
     let listed = nominated(headers);
     let announced: Vec<HeaderName> = words(headers, &TRAILER)
@@ -204,7 +201,7 @@ pub(crate) fn strip_answer(headers: &mut HeaderMap, secrets: &[Pattern]) {
     scrub_values(headers, secrets);
 }
 
-/// Takes out of an answer's trailers what would not pass among its headers, and what frames a body.
+/// Removes trailers that are not allowed as headers, and those that frame a body.
 pub(crate) fn strip_trailers(trailers: &mut HeaderMap, secrets: &[Pattern]) {
     retain(trailers, |name, _| *name != CONTENT_LENGTH && answer_passes(name));
     scrub_values(trailers, secrets);
@@ -219,7 +216,7 @@ fn answer_passes(name: &HeaderName) -> bool {
     !dropped
 }
 
-/// Replaces values that repeat a secret.
+/// Replaces values that contain a secret.
 fn scrub_values(headers: &mut HeaderMap, secrets: &[Pattern]) {
     for value in headers.values_mut() {
         if secrets.iter().any(|secret| secret.is_in(value.as_bytes())) {
@@ -228,7 +225,7 @@ fn scrub_values(headers: &mut HeaderMap, secrets: &[Pattern]) {
     }
 }
 
-/// Removes in one go, with a second look at the names only when there is something to remove.
+/// Removes headers by name. Collects them first, because most messages have none.
 fn retain(headers: &mut HeaderMap, keep: impl Fn(&HeaderName, &HeaderValue) -> bool) {
     let gone: Vec<HeaderName> = headers
         .iter()
@@ -256,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn request_keeps_what_describes_it_and_nothing_that_speaks_for_somebody() {
+    fn request_keeps_descriptive_headers_and_loses_credentials() {
         const TOKEN: &str = "0123456789abcdef0123456789abcdef";
         for (name, passes) in [
             ("content-type", true),
@@ -312,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn request_loses_what_connection_names_and_what_repeats_the_token() {
+    fn request_loses_headers_that_connection_lists_or_that_hold_the_token() {
         const TOKEN: &str = "0123456789abcdef0123456789abcdef";
         let mut headers = map(&[
             ("connection", "close, X-Hop"),
@@ -329,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_loses_cookies_accounts_and_the_key() {
+    fn response_loses_cookies_accounts_and_the_key() {
         let mut headers = map(&[
             ("content-type", "text/event-stream"),
             ("content-length", "3"),
@@ -377,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_wanted_when_the_client_says_so_to_its_neighbour() {
+    fn trailers_are_wanted_when_te_and_connection_say_so() {
         for (lines, version, wanted) in [
             (&[("te", "trailers"), ("connection", "TE")][..], Version::HTTP_11, true),
             (&[("te", "gzip, Trailers"), ("connection", "close, te")], Version::HTTP_11, true),

@@ -1,4 +1,4 @@
-//! Notices that nothing moves any more, without touching a timer for everything that does.
+//! Idle timeout that does not reset a timer for every piece of data.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-/// One direction of a body.
+/// Idle timeout of one direction of a body.
 #[derive(Debug)]
 pub(crate) struct Idle {
     limit: Duration,
-    /// Made when something is waited for the first time.
+    /// Created at the first wait.
     timer: Option<Pin<Box<Sleep>>>,
     moved: bool,
 }
@@ -20,12 +20,12 @@ impl Idle {
         Self { limit, timer: None, moved: false }
     }
 
-    /// Something came.
+    /// Records progress.
     pub(crate) fn moved(&mut self) {
         self.moved = true;
     }
 
-    /// Ready when nothing came for the whole time. Called when there is nothing now.
+    /// Returns ready after a full period without progress. Call it when no data is available.
     pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let limit = self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));

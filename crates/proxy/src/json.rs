@@ -1,4 +1,4 @@
-//! JSON that everybody reads in the same way, for rules that look into a body and pass it on as it is.
+//! Strict JSON parser for rules that inspect a body. It rejects documents that parsers interpret differently.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess};
 
-/// A value. Numbers and the like are left out: no rule asks for them.
+/// A JSON value. Numbers and booleans carry no content, because no rule needs them.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Json<'t> {
     Text(Cow<'t, str>),
     List(Vec<Json<'t>>),
-    /// No name stands in it twice: somebody else might read the other one.
+    /// Has no duplicate names, because parsers disagree about which of them counts.
     Object(BTreeMap<Cow<'t, str>, Json<'t>>),
     Null,
     Other,
@@ -31,7 +31,7 @@ impl<'t> Json<'t> {
         if let Self::List(list) = self { Some(list) } else { None }
     }
 
-    /// Everything that an object has under a name, in whatever spelling.
+    /// Returns all values of an object's field, in any spelling of the name.
     pub(crate) fn all<'j>(&'j self, name: &'j str) -> impl Iterator<Item = &'j Json<'t>> {
         let object = if let Self::Object(object) = self { Some(object) } else { None };
         let fields = object.into_iter().flatten();
@@ -39,8 +39,8 @@ impl<'t> Json<'t> {
     }
 }
 
-/// Returns whether a name means another: `mcp_servers`, `mcpServers`, `MCP_Servers`. Case is that of Unicode,
-/// because some servers take `ſ` for an `s` (Go's `encoding/json` does).
+/// Returns true when two names are equal except for case and underscores, like `mcp_servers` and `mcpServers`. Case
+/// folding is Unicode's, because some servers treat `ſ` as `s` (Go's `encoding/json` does).
 pub(crate) fn is(name: &str, wanted: &str) -> bool {
     fn plain(text: &str) -> impl Iterator<Item = u8> {
         text.bytes().filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase())
@@ -107,14 +107,14 @@ impl<'de> de::Visitor<'de> for Visitor {
         let mut object = BTreeMap::new();
         while let Some((Key(name), value)) = fields.next_entry()? {
             if object.insert(name, value).is_some() {
-                return Err(de::Error::custom("a name stands twice in one object"));
+                return Err(de::Error::custom("duplicate name in an object"));
             }
         }
         Ok(Json::Object(object))
     }
 }
 
-/// A name, borrowed where it has no escapes.
+/// A field name, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Key<'t>(#[serde(borrow)] Cow<'t, str>);
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_not_read() {
+    fn read_rejects_ambiguous_json() {
         let read = |text: &str| Json::read(text.as_bytes()).is_ok();
         for good in ["{}", r#"{"a":{"b":1},"b":[{"a":1},{"a":2}]}"#, "[null,true,1.5,-1]", "\"x\""]
         {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_in_every_spelling() {
+    fn all_finds_names_in_every_spelling() {
         let json =
             Json::read(br#"{"mcpServers":"1","MCP_SERVERS":"2","m\u0063p_servers":"3","mcp":"4","mcp_server\u017f":"5"}"#);
         let json = json.unwrap();

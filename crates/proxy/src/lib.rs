@@ -1,11 +1,10 @@
 //! The credential proxy of agent-sandbox.
 //!
-//! A sandbox holds a token that is worth nothing elsewhere. It sends the token where a key would go; the
-//! proxy puts the real key in its place and forwards the request to the one server that the session
-//! names, and streams both ways as bytes arrive.
+//! A sandbox holds a token that is useless elsewhere, and sends it in place of an API key. The proxy replaces it with
+//! the real key, forwards the request to the session's server, and streams the response back.
 //!
-//! Data flow: [`session`] (what is registered) → `data` (accept, authenticate, swap, forward) → `upstream`
-//! (connections to servers). `admin` is the other side: who registers sessions.
+//! Data flow: [`session`] (registered sessions) → `data` (authenticate, swap the credential, forward) → `upstream`
+//! (connections to servers). `admin` registers sessions.
 
 pub mod token;
 pub mod credential;
@@ -14,7 +13,7 @@ pub mod path;
 pub mod query;
 pub mod route;
 mod json;
-mod letters;
+mod base64_secret;
 pub mod server_tools;
 pub mod headers;
 pub mod session;
@@ -39,6 +38,7 @@ pub mod rendezvous;
 pub mod dirs;
 pub mod daily;
 pub mod client;
+pub mod detach;
 pub mod check;
 pub mod server;
 
@@ -50,21 +50,21 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub use error::{ERROR_HEADER, Refusal};
 use session::Registry;
 
-/// What every part of a proxy shares.
+/// State shared by all parts of a proxy.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub registry: Registry,
     pub metrics: metrics::Metrics,
     pub audit: audit::Audit,
-    /// Where spans go, when somebody wants them.
+    /// Exporter of spans, if tracing is configured.
     pub telemetry: Option<telemetry::Telemetry>,
-    /// The sandboxes that are there.
+    /// IDs of attached sandboxes.
     attached: Mutex<HashSet<String>>,
-    /// Whether one came since somebody last asked: it may have gone again.
-    came: AtomicBool,
-    /// Where clients come in that are no sandbox's.
+    /// True when a sandbox attached since the last idle check, even if it has detached again.
+    newly_attached: AtomicBool,
+    /// Addresses of the listeners for clients outside sandboxes.
     pub listening: OnceLock<Vec<SocketAddr>>,
-    /// Where trouble is told that no client can be told of.
+    /// Prints errors that no client can receive.
     pub say: fn(&str),
 }
 
@@ -73,19 +73,19 @@ impl Proxy {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A sandbox comes; `false` when one of its name is there.
+    /// Registers a sandbox. Returns `false` when one with this ID is attached.
     pub(crate) fn admit(&self, sandbox: &str) -> bool {
-        self.came.store(true, Ordering::Relaxed);
+        self.newly_attached.store(true, Ordering::Relaxed);
         self.attached().insert(sandbox.to_owned())
     }
 
-    /// Whether nobody has needed it since this was last asked.
+    /// Returns true when the proxy was unused since the last call.
     pub(crate) fn was_idle(&self) -> bool {
-        let came = self.came.swap(false, Ordering::Relaxed);
-        !came && self.registry.is_empty() && self.attached().is_empty()
+        let attached = self.newly_attached.swap(false, Ordering::Relaxed);
+        !attached && self.registry.is_empty() && self.attached().is_empty()
     }
 
-    /// Writes the sessions down; a failure is told, and what runs goes on.
+    /// Saves the sessions. A failure is printed and does not stop the proxy.
     pub(crate) fn save(&self) {
         if let Err(error) = self.registry.save() {
             (self.say)(&sandbox_linux::error::chain(&error));

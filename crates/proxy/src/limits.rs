@@ -1,29 +1,29 @@
-//! How much of anything is enough. Sessions can lower some of these.
+//! Size limits and timeouts. Sessions can lower some of them.
 
 use std::time::Duration;
 
-/// The head of a request or an answer.
+/// Bytes of a message head.
 pub(crate) const HEADERS: usize = 64 << 10;
-/// The same, for HTTP/2's settings.
+/// [`HEADERS`] in the type of HTTP/2's settings.
 pub(crate) const HEADERS_AS_U32: u32 = 64 << 10;
-/// What one connection reads ahead, and holds back from a slow reader.
+/// Bytes that a connection buffers in each direction.
 pub(crate) const BUFFER: usize = 64 << 10;
-/// A request's body. It is never held in memory as a whole.
+/// Bytes of a request body, which is streamed.
 pub(crate) const BODY: u64 = 1 << 30;
-/// A request's body that has to be read before it is forwarded, because a rule looks into it.
+/// Bytes of a request body that is buffered because a rule inspects it.
 pub(crate) const INSPECTED_BODY: u64 = 32 << 20;
-/// Requests of one session at a time.
+/// Concurrent requests of a session.
 pub(crate) const PARALLEL: u32 = 256;
-/// Connections of one sandbox at a time.
+/// Concurrent connections of a sandbox.
 pub(crate) const CONNECTIONS: usize = 4096;
-/// Requests on one HTTP/2 connection at a time.
+/// Concurrent requests on an HTTP/2 connection.
 pub(crate) const STREAMS: u32 = 256;
 
-/// From the first byte of a connection, or from one request to the next, to the end of a head.
+/// Timeout for a head, from the start of a connection or the end of the previous request.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// For name, connection and TLS together.
+/// Timeout for name resolution, connection and TLS handshake together.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// From the request to the head of the answer. Models think for long before they say the first word.
+/// Timeout from a request to the head of the response. Models may think for a long time first.
 pub(crate) const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Between two pieces of a body, in either direction. A body as a whole may take for ever.
+/// Timeout between two pieces of a body, in either direction. The whole body has no time limit.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-//! Listeners: those we open, and those that a sandbox hands over.
+//! Listeners: opened by the proxy, or passed by a sandbox.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::accept::{Accepted, Endpoint, Socket, Workers};
 
-/// Where connections come from.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
@@ -19,12 +19,12 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Takes over a descriptor, if it is a listening stream socket.
+    /// Adopts a descriptor, if it is a listening stream socket.
     pub(crate) fn adopt(fd: OwnedFd) -> io::Result<Self> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
         let kind = rustix::net::sockopt::socket_type(fd.as_fd())?;
         if kind != SocketType::STREAM || !socket_acceptconn(fd.as_fd())? {
-            return Err(wrong("the descriptor is no listening stream socket"));
+            return Err(wrong("the descriptor is not a listening stream socket"));
         }
         match socket_domain(fd.as_fd())? {
             AddressFamily::INET | AddressFamily::INET6 => {
@@ -37,7 +37,7 @@ impl Listener {
                 listener.set_nonblocking(true)?;
                 Ok(Self::Unix(UnixListener::from_std(listener)?))
             }
-            _ => Err(wrong("the descriptor is a socket of another family")),
+            _ => Err(wrong("unsupported socket family")),
         }
     }
 
@@ -49,14 +49,14 @@ impl Listener {
     }
 }
 
-/// Lets connections in for as long as it is polled.
+/// Accepts connections for as long as it is polled.
 pub(crate) async fn serve(listener: Listener, endpoint: Arc<Endpoint>, workers: Arc<Workers>) {
-    /// Out of descriptors: waiting is all that helps, and those who wait keep their place in the queue.
+    /// Wait when out of descriptors. Pending connections keep their place in the backlog.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
         match listener.accept().await {
             Ok(stream) => {
-                // One too many is closed at once; those that are there are not disturbed.
+                // A connection above the limit is closed immediately.
                 if let Some(admission) = endpoint.enter() {
                     workers.serve(Accepted { stream, admission });
                 }

@@ -1,4 +1,4 @@
-//! Counters of the whole proxy, in the text format of Prometheus.
+//! Prometheus counters of the proxy.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,10 +9,10 @@ use crate::prometheus::Exposition;
 use crate::prometheus::Kind::{Counter, Gauge};
 use crate::usage::Tokens;
 
-/// The counters.
+/// Counters and gauges.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Connections that were opened to servers.
+    /// Connections opened to servers.
     pub connections: Arc<AtomicUsize>,
     active: AtomicI64,
     ended: Mutex<BTreeMap<(&'static str, u16), Sums>>,
@@ -48,26 +48,26 @@ impl Metrics {
         sums.tokens += tokens;
     }
 
-    /// How many requests have ended.
+    /// Returns the number of finished requests.
     pub(crate) fn ended(&self) -> u64 {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.values().map(|sums| sums.requests).sum()
     }
 
-    /// All of them as text.
+    /// Returns all metrics as text.
     pub(crate) fn text(&self, sessions: usize) -> String {
         let mut text = Exposition::new(PREFIX);
         let active = self.active.load(Ordering::Relaxed);
         let connections = self.connections.load(Ordering::Relaxed);
         for (kind, name, help, value) in [
-            (Gauge, "sessions", "Sessions that are registered", &sessions as &dyn Display),
-            (Gauge, "active_requests", "Requests under way", &active),
+            (Gauge, "sessions", "Registered sessions", &sessions as &dyn Display),
+            (Gauge, "active_requests", "Requests in progress", &active),
             (Counter, "upstream_connections_total", "Connections opened to servers", &connections),
         ] {
             text.family(kind, name, Some(help)).sample(&[], value);
         }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let help = Some("Requests that ended, by status");
+        let help = Some("Finished requests, by status");
         let mut family = text.family(Counter, "requests_total", help);
         for ((provider, status), sums) in &ended {
             family.sample(&[("provider", provider), ("status", status)], sums.requests);
@@ -96,20 +96,20 @@ fn by_provider(ended: &BTreeMap<(&'static str, u16), Sums>) -> BTreeMap<&'static
     by_provider
 }
 
-/// Value of a label, and the number that it stands for.
+/// Value of a label, and the number that it selects.
 type Count = (&'static str, fn(&Sums) -> u64);
 
-/// Sums of each provider: the name, what it means, the label, and its numbers.
+/// Metrics by provider: name, help, label name, and values.
 const FAMILIES: &[(&str, &str, &str, &[Count])] = &[
     (
         "bytes_total",
-        "Bytes of bodies",
+        "Bytes in request and response bodies",
         "direction",
         &[("in", |sums| sums.bytes_in), ("out", |sums| sums.bytes_out)],
     ),
     (
         "tokens_total",
-        "Tokens that answers reported",
+        "Tokens used, as responses report them",
         "kind",
         &[
             ("input", |sums| sums.tokens.input),

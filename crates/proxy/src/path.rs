@@ -1,34 +1,33 @@
-//! Paths: forwarded byte for byte, or refused.
+//! Request paths. They are forwarded byte for byte, or refused.
 //!
-//! Whoever decodes a path and builds it anew changes what it means. So nothing is decoded on the way
-//! through. A path that a server could read in two ways does not pass: dot segments never, in no
-//! spelling; the rest not where rules decide by path.
+//! Decoding and re-encoding a path can change its meaning, so it is never rewritten. A path that servers may interpret
+//! in two ways is refused: dot segments always, in every encoding, and other cases where rules decide by path.
 
 use thiserror::Error;
 
-/// Why a path is not forwarded.
+/// Reason to refuse a path.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// It climbs.
-    #[error("the path has a `.` or `..` segment")]
+    /// It has dot segments.
+    #[error("the path contains a `.` or `..` segment")]
     Dots,
-    /// Servers cut or end the path there.
-    #[error("the path has a backslash, a control character or an encoded zero byte")]
+    /// It has characters where some servers cut the path.
+    #[error("the path contains a backslash, a control character or an encoded NUL")]
     Characters,
-    /// A `%` that encodes nothing.
-    #[error("the path has a `%` without two hexadecimal digits")]
+    /// It has an invalid escape.
+    #[error("the path contains a `%` without two hexadecimal digits")]
     Encoding,
-    /// Servers disagree about what it names.
+    /// Servers disagree about its meaning.
     #[error(
-        "the path has `//`, `;`, or an encoded slash or percent sign, and rules decide by path here"
+        "the path contains `//`, `;`, or an encoded slash or percent sign, which `routes` do not allow"
     )]
     Ambiguous,
 }
 
-/// How often a path is decoded in the search for dots: some servers stand behind others that decode too.
+/// Layers of encoding to decode. Some servers have proxies in front of them that decode as well.
 const LAYERS: usize = 4;
 
-/// Looks at a raw path, as it stands in the request.
+/// Checks a raw path.
 pub fn check(raw: &str) -> Result<(), PathError> {
     if raw.bytes().any(|byte| byte == b'\\' || byte.is_ascii_control()) {
         return Err(PathError::Characters);
@@ -47,11 +46,11 @@ pub fn check(raw: &str) -> Result<(), PathError> {
         }
         seen = decoded.bytes;
     }
-    // Still encoded after so many layers: nobody means that.
+    // No client encodes a path this often.
     Err(PathError::Encoding)
 }
 
-/// The path that rules are compared with: one that every server reads in the same way.
+/// Returns the decoded path for rules. Refuses paths that servers may interpret differently.
 pub fn plain(raw: &str) -> Result<String, PathError> {
     check(raw)?;
     let decoded = decode(raw.as_bytes());
@@ -65,20 +64,20 @@ pub fn plain(raw: &str) -> Result<String, PathError> {
     String::from_utf8(decoded.bytes).map_err(|_| PathError::Encoding)
 }
 
-/// Text with one layer of percent-encoding taken off; `None` when there is none.
+/// Decodes one layer of percent-encoding. Returns `None` when there is none.
 pub(crate) fn decode_text(text: &str) -> Option<String> {
     let decoded = decode(text.as_bytes());
     (decoded.bytes != text.as_bytes()).then(|| String::from_utf8_lossy(&decoded.bytes).into_owned())
 }
 
-/// Bytes without one layer of encoding.
+/// Result of [`decode`].
 pub(crate) struct Decoded {
     pub(crate) bytes: Vec<u8>,
-    /// Set when a `%` encodes nothing.
+    /// True when a `%` is not followed by two hexadecimal digits.
     broken: bool,
 }
 
-/// Takes one layer of encoding off.
+/// Decodes one layer of percent-encoding.
 pub(crate) fn decode(raw: &[u8]) -> Decoded {
     let (mut bytes, mut broken, mut at) = (Vec::with_capacity(raw.len()), false, 0);
     while let Some(&byte) = raw.get(at) {
@@ -102,7 +101,7 @@ fn hex(digit: Option<&u8>) -> Option<u8> {
     char::from(*digit?).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// `..;x` counts too: some servers cut parameters off each segment first.
+/// Returns true for paths with dot segments. `..;x` counts, because some servers strip parameters first.
 fn has_dot_segment(path: &[u8]) -> bool {
     path.split(|byte| matches!(byte, b'/' | b'\\')).any(|segment| {
         let name = segment.split(|byte| *byte == b';').next().unwrap_or(segment);

@@ -1,11 +1,11 @@
-//! Query parameters that could carry a credential, in every spelling that some server reads as one.
+//! Detection of query parameters that could carry a credential.
 //!
-//! Servers decode names, ignore case, join repeated names and arrays, and some split at `;`. So a name is
-//! compared by its letters and digits, after every layer of encoding. What matches is not forwarded.
+//! Servers decode names, ignore case, join repeated names and arrays, and some split at `;`. So names are compared by
+//! their letters and digits, after every layer of decoding. Matching parameters are not forwarded.
 
 use crate::path::decode;
 
-/// Names that are credentials as a whole, by their letters and digits.
+/// Names of credential parameters, reduced to letters and digits.
 const CREDENTIALS: &[&str] = &[
     "key",
     "token",
@@ -32,10 +32,10 @@ const CREDENTIALS: &[&str] = &[
     "ct",
 ];
 
-/// Names that count only with the `$` that Google puts before a system parameter.
+/// Names that count only with a leading `$`, Google's prefix of system parameters.
 const SYSTEM: &[&str] = &["httpheaders", "httpmethod", "req", "ct"];
 
-/// Words that make a name a credential wherever they stand in it.
+/// Words that make any name a credential that contains them.
 const WORDS: &[&str] = &[
     "apikey",
     "authtoken",
@@ -53,11 +53,11 @@ const WORDS: &[&str] = &[
     "googsignature",
 ];
 
-/// Most layers of encoding that are looked under: some servers stand behind others that decode too.
+/// Layers of encoding to decode. Some servers have proxies in front of them that decode as well.
 const LAYERS: usize = 4;
 
-/// Returns whether a raw pair (`name=value`, as it stands between two `&`) could carry a credential: by a
-/// name, or as the parameter that this session's own key is sent in.
+/// Returns true when a raw `name=value` pair could carry a credential. `own` is the parameter in which the session's
+/// key is sent.
 pub fn is_credential(pair: &str, own: Option<&str>) -> bool {
     pair.split(';').any(|part| {
         let name = part.split_once('=').map_or(part, |(name, _)| name);
@@ -71,20 +71,20 @@ pub fn is_credential(pair: &str, own: Option<&str>) -> bool {
     })
 }
 
-/// Returns the values of a raw pair, decoded once, as a server reads them.
+/// Returns the values of a raw pair, decoded once.
 pub(crate) fn values(pair: &str) -> impl Iterator<Item = String> + '_ {
     let values = pair.split(';').filter_map(|part| part.split_once('=')).map(|(_, value)| value);
     values.map(|value| String::from_utf8_lossy(&decode(value.as_bytes()).bytes).into_owned())
 }
 
-/// Returns whether a text stands in a raw pair, under any layer of encoding.
+/// Returns true when a raw pair contains a text in any layer of encoding.
 pub(crate) fn carries(pair: &str, text: &str) -> bool {
     !text.is_empty()
         && layers(pair.as_bytes())
             .any(|pair| memchr::memmem::find(&pair, text.as_bytes()).is_some())
 }
 
-/// The bytes as they stand, and under each layer of encoding.
+/// Returns the raw bytes and each decoded layer.
 fn layers(raw: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let next = |seen: &Vec<u8>| {
         let decoded = decode(seen).bytes;
@@ -93,8 +93,8 @@ fn layers(raw: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     std::iter::successors(Some(raw.to_vec()), next).take(LAYERS + 1)
 }
 
-/// The letters and digits of a name, in lower case, up to where an array's index or a C string's end cuts it.
-/// Case is that of Unicode: comparisons that ignore case take the Kelvin sign for a `k`.
+/// Returns the lower-case letters and digits of a name, up to an array index or NUL. Case folding is Unicode's, because
+/// some comparisons treat the Kelvin sign as `k`.
 fn letters(name: &[u8]) -> String {
     let name = name.split(|byte| matches!(byte, b'[' | 0)).next().unwrap_or_default();
     let text = String::from_utf8_lossy(name);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn other_parameters_are_no_credentials() {
+    fn other_parameters_are_not_credentials() {
         for pair in [
             "",
             "beta=true",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameter_of_the_sessions_own_key_is_one() {
+    fn parameter_of_the_sessions_key_is_a_credential() {
         assert!(!is_credential("appid=x", None));
         for pair in ["appid=x", "APPID=x", "%61ppid=x", "app_id=x", "appid[]=x"] {
             assert!(is_credential(pair, Some("appid")), "{pair}");

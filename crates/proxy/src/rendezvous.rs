@@ -1,8 +1,8 @@
-//! Rendezvous sockets: a container, which cannot reach the proxy's own sockets, passes its listening sockets to the proxy
-//! over a Unix socket of its session (`SCM_RIGHTS`).
+//! Rendezvous sockets: a container, which cannot reach the proxy's own sockets, passes its listening sockets to the
+//! proxy over a Unix socket of its session (`SCM_RIGHTS`).
 //!
-//! A rendezvous socket outlives the connection, the container's restarts, and this process: it is saved, with references to
-//! secrets and hashes of tokens alone, and opened again at the next start. On disk and in the API it is a `door`.
+//! A rendezvous socket outlives the connection, restarts of the container, and the proxy. It is saved with references
+//! to secrets and hashes of tokens, and opened again at the next start. The file and the API call it a `door`.
 
 mod saved;
 mod attend;
@@ -26,32 +26,32 @@ use crate::session::{Registration, RegistrationError, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rendezvous {
-    /// The socket where listeners are handed over. In the sandbox, only its first process sees its directory.
+    /// Path of the socket. Inside the sandbox, only the first process sees its directory.
     pub path: PathBuf,
-    /// The user that its first process has, as this machine counts.
+    /// Uid of the sandbox's first process on the host.
     pub peer: u32,
-    /// The hosts that it may reach by name.
+    /// Egress by host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<EgressPolicy>,
-    /// The file that refusals are written to.
+    /// Log file for refusals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
 }
 
-/// A request for a rendezvous socket, with the sessions that it serves.
+/// Request to open a rendezvous socket, with the sessions that it serves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewRendezvous {
     /// The socket.
     #[serde(rename = "door")]
     pub rendezvous: Rendezvous,
-    /// Its sessions.
+    /// Sessions of the sandbox.
     #[serde(default)]
     pub sessions: Vec<Registration>,
 }
 
 impl NewRendezvous {
-    /// Returns the message that asks for it. It may have keys in it.
+    /// Returns the request as JSON. It may contain keys.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let sessions =
             self.sessions.iter().map(Registration::to_json).collect::<Result<Vec<_>, _>>()?;
@@ -59,12 +59,12 @@ impl NewRendezvous {
     }
 }
 
-/// A rendezvous socket that cannot be opened.
+/// Failure to open a rendezvous socket.
 #[derive(Debug, Error)]
 pub(crate) enum RendezvousError {
-    #[error("a sandbox's id has 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
+    #[error("invalid sandbox ID: it must have 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
     Id,
-    #[error("the sandbox `{0}` is attached already")]
+    #[error("sandbox `{0}` is already attached")]
     Taken(String),
     #[error("cannot listen at `{}`", .0.display())]
     Listen(PathBuf, #[source] std::io::Error),
@@ -77,9 +77,9 @@ pub(crate) enum RendezvousError {
 impl Hint for RendezvousError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Id => "use the id of the session".into(),
+            Self::Id => "use the session's ID".into(),
             Self::Taken(_) => "end that sandbox first".into(),
-            Self::Listen(..) => "look at the owner and the mode of that directory".into(),
+            Self::Listen(..) => "check the owner and mode of the directory".into(),
             Self::Session(error) => return error.hint(),
             Self::Store(error) => return error.hint(),
         })
@@ -102,8 +102,8 @@ struct Open {
 }
 
 impl RendezvousSockets {
-    /// Opens those that were open when the last proxy ended. One that cannot be opened is told and
-    /// forgotten; its sessions end as those of a sandbox do that does not come back.
+    /// Opens the sockets that the last proxy saved. A failure is printed, and the sandbox's sessions end like those of
+    /// one that does not attach again.
     pub(crate) fn restore(
         proxy: Arc<Proxy>,
         workers: Arc<Workers>,
@@ -146,14 +146,14 @@ impl RendezvousSockets {
         opened
     }
 
-    /// Closes a rendezvous socket and ends its sessions. Returns whether there was one.
+    /// Closes a rendezvous socket and ends its sessions. Returns true if there was one.
     pub(crate) fn close(&self, id: &str) -> Result<bool, StoreError> {
         let was = self.shut(id);
         self.save()?;
         Ok(was)
     }
 
-    /// Lists the open ones, without secrets.
+    /// Returns the open sockets as JSON, without secrets.
     pub(crate) fn list(&self) -> Value {
         let open = self.lock();
         let listed =

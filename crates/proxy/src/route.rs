@@ -1,45 +1,45 @@
-//! Which methods and paths a session may use.
+//! Route rules: the methods and paths that a session may use.
 
 use globset::{GlobBuilder, GlobMatcher};
 use hyper::Method;
 use thiserror::Error;
 
-/// A list of rules; what none of them names is refused.
+/// List of rules. A request that matches none is refused.
 #[derive(Debug, Clone)]
 pub struct Routes(Vec<Rule>);
 
 #[derive(Debug, Clone)]
 struct Rule {
-    /// `None`: every method.
+    /// `None` matches every method.
     method: Option<Method>,
     path: GlobMatcher,
-    /// Whether the path has no wildcard, so that it is compared as it is.
+    /// True when the path has no wildcard and is compared as text.
     plain: bool,
 }
 
-/// Why a text is no rule.
+/// Invalid rule.
 #[derive(Debug, Error)]
 pub enum RouteError {
-    /// Not two words, or one that is a path.
-    #[error("`{0}` is no rule: write `METHOD /path`, `/path`, or `*` for everything")]
+    /// The rule is not a method and a path.
+    #[error("invalid route `{0}`: use `METHOD /path`, `/path`, or `*` for everything")]
     Shape(String),
-    /// The path is no glob.
-    #[error("`{0}` is no pattern of a path")]
+    /// The path is not a valid glob.
+    #[error("invalid path pattern in route `{0}`")]
     Pattern(String, #[source] globset::Error),
 }
 
 impl Routes {
-    /// Reads `METHOD /path`, `* /path`, `/path` and `*`. `*` in a path stays within a segment, `**` does not.
+    /// Parses `METHOD /path`, `* /path`, `/path` and `*`. `*` in a path matches within a segment, `**` across segments.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, RouteError> {
         texts.into_iter().map(rule).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether everything is allowed, so that no path needs to be looked at.
+    /// Returns true when everything is allowed and no path needs to be checked.
     pub fn is_everything(&self) -> bool {
         self.0.iter().any(|rule| rule.method.is_none() && rule.path.glob().glob() == "/**")
     }
 
-    /// Whether a rule allows this. `HEAD` is what `GET` is, without the answer's body.
+    /// Returns true when a rule allows the request. A rule for `GET` includes `HEAD`.
     pub fn allow(&self, method: &Method, plain_path: &str) -> bool {
         let asked = if method == Method::HEAD { &Method::GET } else { method };
         self.0.iter().any(|rule| {
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn rule_is_refused_when_it_is_none() {
+    fn parse_rejects_invalid_rules() {
         for text in ["", "GET", "get /x", "GET x", "GET /a /b", "GET /[", "v1/messages"] {
             assert!(Routes::parse([text]).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn every_provider_can_be_used_as_it_stands() {
+    fn every_provider_has_valid_routes_and_placement() {
         for provider in PROVIDERS {
             assert_eq!(Provider::named(provider.name).unwrap(), provider);
             assert_eq!(Placement::from(provider.key).check(), Ok(()), "{}", provider.name);

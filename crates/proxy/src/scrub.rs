@@ -1,7 +1,7 @@
-//! Overwrites secrets in what streams past, also when they arrive in pieces.
+//! Overwrites secrets in a stream, also when they are split across pieces.
 //!
-//! A secret is overwritten by as many stars, so that lengths which were announced stay true. Only
-//! bytes that may be the beginning of a secret wait for the next piece; all others go at once.
+//! A secret is replaced by as many asterisks, so that announced lengths remain valid. Only bytes that may begin a
+//! secret are held back until the next piece.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
-/// A stream's scrubber.
+/// Scrubber of one stream.
 pub(crate) struct Scrubber {
     secrets: Arc<Vec<Pattern>>,
-    /// What may be the beginning of a secret, held back.
+    /// Held-back bytes that may begin a secret.
     held: BytesMut,
 }
 
-/// A secret, ready to be looked for. Made once for a key, not for each answer.
+/// Search pattern of a secret. Built once for each key, not for each response.
 #[derive(Clone)]
 pub(crate) struct Pattern {
     text: Zeroizing<Vec<u8>>,
@@ -28,12 +28,12 @@ impl Pattern {
         Self { text: Zeroizing::new(text.to_vec()), finder: Finder::new(text).into_owned() }
     }
 
-    /// The secret itself.
+    /// Returns the secret.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Whether it stands there.
+    /// Returns true when the bytes contain the secret.
     pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
         bytes.len() >= self.text.len() && self.finder.find(bytes).is_some()
     }
@@ -50,10 +50,10 @@ impl Scrubber {
         Self { secrets: secrets.clone(), held: BytesMut::new() }
     }
 
-    /// What may go on of this piece, with what was held back before it. May be empty.
+    /// Returns the scrubbed bytes that can be forwarded now. May be empty.
     pub(crate) fn pass(&mut self, piece: Bytes) -> Bytes {
         let mut whole = if self.held.is_empty() {
-            // The usual case: nothing is copied unless there is something to overwrite.
+            // Common case: nothing is copied unless there is something to overwrite.
             if self.secrets.iter().all(|secret| secret.finder.find(&piece).is_none()) {
                 return self.without_tail(piece);
             }
@@ -71,12 +71,12 @@ impl Scrubber {
         self.without_tail(whole.freeze())
     }
 
-    /// What was held back, at the end of the stream: half a secret is none.
+    /// Returns the held-back bytes at the end of the stream. An incomplete secret is harmless.
     pub(crate) fn rest(&mut self) -> Bytes {
         self.held.split().freeze()
     }
 
-    /// How much is held back.
+    /// Returns the number of held-back bytes.
     pub(crate) fn held(&self) -> usize {
         self.held.len()
     }
@@ -92,7 +92,7 @@ impl Scrubber {
     }
 }
 
-/// How many bytes at the end of the piece are the beginning of the secret, but not all of it.
+/// Returns the number of bytes at the end of the piece that are a proper prefix of the secret.
 fn overlap(piece: &[u8], secret: &[u8]) -> usize {
     let Some((first, longest)) = secret.first().zip(secret.len().checked_sub(1)) else { return 0 };
     let from = piece.len().saturating_sub(longest);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_is_overwritten_however_it_arrives() {
+    fn secret_is_overwritten_when_it_is_split() {
         for pieces in [
             &[b"key sk-secret-1 and sk-secret-1!".as_slice()][..],
             &[b"key sk-sec", b"ret-1 and sk-secret-1!"],
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_become_the_secret_waits() {
+    fn pass_holds_back_only_a_prefix_of_the_secret() {
         let mut scrubber = scrubber(&["sk-secret-1"]);
         assert_eq!(scrubber.pass(Bytes::from_static(b"data: hello\n\n")), "data: hello\n\n");
         assert_eq!(scrubber.pass(Bytes::from_static(b"ends in sk-s")), "ends in ");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_without_a_secret_are_passed_on_as_they_are() {
+    fn pieces_without_a_secret_are_not_copied() {
         let mut scrubber = scrubber(&["sk-secret-1"]);
         let piece = Bytes::from(vec![b'x'; 1000]);
         assert_eq!(scrubber.pass(piece.clone()).as_ptr(), piece.as_ptr());
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_make_no_difference(text in "[ab]{0,60}", cuts in proptest::collection::vec(1usize..7, 1..40)) {
+        fn no_split_reveals_a_secret(text in "[ab]{0,60}", cuts in proptest::collection::vec(1usize..7, 1..40)) {
             let secrets = ["abab", "bba"];
             let mut pieces = Vec::new();
             let mut rest = text.as_bytes();

@@ -1,7 +1,7 @@
-//! Secrets: where they lie, and how one is had.
+//! Secrets on the host: their locations, and how they are read.
 //!
-//! A [`Location`] says where a secret is; [`Sources`] goes there. What is kept by us lies in a [`Store`],
-//! encrypted; its key is in the system's keyring or in a file of its own.
+//! A [`Location`] names a secret's source, and [`Sources`] reads it. A [`Store`] keeps secrets encrypted, with its key
+//! in the system keyring or in a separate file.
 
 mod location;
 mod seal;

@@ -1,4 +1,4 @@
-//! A proxy from its start to its end.
+//! The proxy process: start-up, listeners, housekeeping and shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,85 +28,85 @@ use crate::telemetry::Telemetry;
 use crate::token::Token;
 use crate::{Proxy, metrics};
 
-/// How a proxy is to run.
+/// Settings of a proxy.
 #[derive(Debug)]
 pub struct Settings {
-    /// Its sockets and files.
+    /// Sockets and files.
     pub dirs: ProxyDirs,
-    /// Addresses where clients with tokens come in.
+    /// Addresses for clients with tokens.
     pub listen: Vec<SocketAddr>,
-    /// An address for the admin interface, and the token that it asks for.
+    /// Address of the admin interface, and its token.
     pub admin: Option<(SocketAddr, Token)>,
-    /// Whether it ends when nobody needs it any more.
+    /// True to exit when the proxy is unused.
     pub on_demand: bool,
-    /// Where keys come from that are not handed over.
+    /// Resolver for keys that registrations refer to.
     pub source: Arc<dyn Source>,
-    /// Where trouble is told.
+    /// Prints errors.
     pub say: fn(&str),
 }
 
-/// Why a proxy does not run.
+/// Failure to run a proxy.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// The directories of sockets and files cannot be used.
-    #[error("cannot make the proxy's directories")]
+    /// The directories are not usable.
+    #[error("cannot create the proxy's directories")]
     Dirs(#[source] io::Error),
-    /// There is one.
-    #[error("another proxy runs already")]
+    /// Another proxy is running.
+    #[error("another proxy is already running")]
     Running,
-    /// Sessions cannot be read.
+    /// The saved sessions cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A socket or an address cannot be had.
+    /// A listener cannot be opened.
     #[error("cannot listen at `{0}`")]
     Listen(String, #[source] io::Error),
-    /// The log cannot be written.
+    /// The audit log cannot be opened.
     #[error("cannot open the log `{}`", .0.display())]
     Audit(PathBuf, #[source] io::Error),
-    /// No threads, no timers.
-    #[error("cannot start")]
+    /// The runtime does not start.
+    #[error("cannot start the proxy")]
     Start(#[source] io::Error),
 }
 
 impl Hint for ServerError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Running => {
-                Some("use it, or end it first; there is one proxy for each user".into())
-            }
+            Self::Running => Some("use it or stop it first; each user has one proxy".into()),
             Self::Store(error) => error.hint(),
-            Self::Listen(..) => Some("choose another port, or end the program that has it".into()),
+            Self::Listen(..) => {
+                Some("choose another port, or stop the program that uses it".into())
+            }
             Self::Dirs(_) | Self::Audit(..) => {
-                Some("look at the owner and the mode of that directory".into())
+                Some("check the owner and mode of the directory".into())
             }
             Self::Start(_) => None,
         }
     }
 }
 
-/// Where a proxy that runs can be reached.
+/// Addresses of a running proxy.
 #[derive(Debug)]
 pub struct Running {
-    /// The addresses of its listeners, in the order in which they were asked for.
+    /// Addresses of its listeners, in the order of the settings.
     pub listening: Vec<SocketAddr>,
-    /// The address of its admin interface.
+    /// Address of its admin interface.
     pub admin: Option<SocketAddr>,
 }
 
-/// How long a proxy on demand waits for the first sandbox, and for the next one.
+/// Time that an on-demand proxy waits for the first sandbox, and for the next one.
 const FIRST: Duration = Duration::from_secs(20);
 const NEXT: Duration = Duration::from_secs(2);
-/// How long a sandbox may take to come back after a restart.
+/// Time for a sandbox to attach again after a restart of the proxy.
 const ORPHANED: Duration = Duration::from_secs(60);
-/// How often sessions are looked at, and what they used is written down.
+/// Interval at which sessions are checked and usage is saved.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Runs a proxy until a signal ends it, or nobody needs it. `started` is called when it can be used.
+/// Runs a proxy until a signal stops it or it is unused. Calls `started` when it is ready.
 pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), ServerError> {
     settings.dirs.prepare().map_err(ServerError::Dirs)?;
     let _alone = lock(&settings.dirs)?;
     if settings.on_demand {
-        // The keys of the terminal that it was started from are not for it.
+        // Detach from the terminal, whose signals are not meant for the proxy.
         let _ = rustix::process::setsid();
     }
     guard_memory();
@@ -121,7 +121,7 @@ pub fn run(settings: &Settings, started: impl FnOnce(&Running)) -> Result<(), Se
         audit: Audit::open(&audit).map_err(|error| ServerError::Audit(audit, error))?,
         telemetry,
         attached: std::sync::Mutex::default(),
-        came: std::sync::atomic::AtomicBool::default(),
+        newly_attached: std::sync::atomic::AtomicBool::default(),
         listening: std::sync::OnceLock::new(),
         say: settings.say,
     });
@@ -140,7 +140,7 @@ async fn serve(
     let workers = Arc::new(Workers::start(&proxy).map_err(ServerError::Start)?);
     let mut listening = Vec::new();
     for address in &settings.listen {
-        listening.push(open_door(*address, &workers).await?);
+        listening.push(open_listener(*address, &workers).await?);
     }
     let rendezvous =
         RendezvousSockets::restore(proxy.clone(), workers.clone(), settings.dirs.rendezvous())?;
@@ -155,8 +155,8 @@ async fn serve(
     }
     let _ = proxy.listening.set(listening.clone());
     started(&Running { listening, admin });
-    until_the_end(&proxy, settings.on_demand).await.map_err(ServerError::Start)?;
-    // Nobody new comes in while what there was is written down.
+    run_until_stopped(&proxy, settings.on_demand).await.map_err(ServerError::Start)?;
+    // Accept no more requests before the final save.
     for socket in [settings.dirs.attach(), settings.dirs.admin()] {
         let _ = std::fs::remove_file(socket);
     }
@@ -167,7 +167,7 @@ async fn serve(
     Ok(())
 }
 
-/// Sends spans once in a while. A collector that is not there is told of once, until it is there again.
+/// Exports spans periodically. Prints a failure once, until an export succeeds again.
 async fn send_spans(proxy: Arc<Proxy>, delay: Duration) {
     let mut told = false;
     while let Some(telemetry) = &proxy.telemetry {
@@ -182,7 +182,7 @@ async fn send_spans(proxy: Arc<Proxy>, delay: Duration) {
     }
 }
 
-/// As OpenTelemetry has it: five seconds, or as many milliseconds as its variable says.
+/// Returns OpenTelemetry's export interval: `OTEL_BSP_SCHEDULE_DELAY` in milliseconds, or five seconds.
 fn spans_delay() -> Duration {
     let said = variable("OTEL_BSP_SCHEDULE_DELAY").and_then(|text| text.parse().ok());
     Duration::from_millis(said.unwrap_or(5000).max(10))
@@ -192,7 +192,10 @@ fn variable(name: &str) -> Option<String> {
     std::env::vars_os().find(|(key, _)| key == name)?.1.into_string().ok()
 }
 
-async fn open_door(address: SocketAddr, workers: &Arc<Workers>) -> Result<SocketAddr, ServerError> {
+async fn open_listener(
+    address: SocketAddr,
+    workers: &Arc<Workers>,
+) -> Result<SocketAddr, ServerError> {
     let failed = |error| ServerError::Listen(address.to_string(), error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
@@ -271,7 +274,7 @@ fn serve_attach(path: &Path, proxy: Arc<Proxy>, workers: Arc<Workers>) -> Result
     Ok(())
 }
 
-/// A socket for its owner alone. The lock is ours, so one that is there belongs to nobody any more.
+/// Opens a socket with mode 0600. The lock is held, so an existing socket is a leftover.
 fn private_socket(path: &Path) -> Result<UnixListener, ServerError> {
     let failed = |error| ServerError::Listen(path.display().to_string(), error);
     match std::fs::remove_file(path) {
@@ -283,14 +286,14 @@ fn private_socket(path: &Path) -> Result<UnixListener, ServerError> {
     Ok(listener)
 }
 
-/// The directory and the mode say so already; the kernel says it once more.
+/// Checks the peer's uid, in addition to the modes of directory and socket.
 fn is_ours(stream: &tokio::net::UnixStream) -> bool {
     let us = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
 }
 
-/// Until a signal comes, or nobody needs the proxy.
-async fn until_the_end(proxy: &Proxy, on_demand: bool) -> io::Result<()> {
+/// Waits for a signal, or until an on-demand proxy is unused.
+async fn run_until_stopped(proxy: &Proxy, on_demand: bool) -> io::Result<()> {
     let (mut interrupt, mut terminate) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut watch = Watch::new(on_demand);
@@ -303,10 +306,10 @@ async fn until_the_end(proxy: &Proxy, on_demand: bool) -> io::Result<()> {
     }
 }
 
-/// What is looked at once in a while.
+/// Periodic housekeeping.
 struct Watch {
     started: Instant,
-    /// When an idle proxy ends; `None` when it never does.
+    /// Time at which an unused proxy exits.
     ends: Option<Instant>,
     on_demand: bool,
     requests: u64,
@@ -318,7 +321,7 @@ impl Watch {
         Self { started, ends: on_demand.then(|| started + FIRST), on_demand, requests: 0 }
     }
 
-    /// Ends sessions, writes down what was used. Returns whether the proxy is to end.
+    /// Ends expired sessions and saves usage. Returns true when the proxy should exit.
     fn tick(&mut self, proxy: &Proxy) -> bool {
         let mut gone = proxy.registry.revoke_expired();
         if self.started.elapsed() > ORPHANED {
@@ -335,9 +338,9 @@ impl Watch {
     }
 }
 
-/// Held for as long as the proxy runs.
+/// Takes the lock of the running proxy.
 fn lock(dirs: &ProxyDirs) -> Result<LockFile, ServerError> {
-    /// One that is about to end may still hold it.
+    /// Wait for a proxy that is about to exit.
     const PATIENCE: Duration = Duration::from_secs(3);
     let lock = LockFile::open(&dirs.lock()).map_err(ServerError::Dirs)?;
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -345,7 +348,7 @@ fn lock(dirs: &ProxyDirs) -> Result<LockFile, ServerError> {
         if lock.try_exclusive().map_err(ServerError::Dirs)? {
             return Ok(lock);
         }
-        // While it answers, it is not about to end.
+        // A proxy that responds is not about to exit.
         let answers = || crate::client::Client::new(dirs).health().is_ok();
         if std::time::Instant::now() >= deadline || answers() {
             return Err(ServerError::Running);
@@ -354,13 +357,13 @@ fn lock(dirs: &ProxyDirs) -> Result<LockFile, ServerError> {
     }
 }
 
-/// Keys are in this memory: it is neither dumped nor read by others. As many descriptors as allowed are for
-/// connections.
+/// Protects the keys in memory from core dumps and ptrace (`PR_SET_DUMPABLE(2const)`). Raises the limit of descriptors,
+/// which are needed for connections.
 fn guard_memory() {
     use rustix::process::{
         DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
     };
-    // A kernel that refuses leaves the directory's mode and the user's id as the walls.
+    // On failure, directory modes and uids remain as protection.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let files = getrlimit(Resource::Nofile);

@@ -1,10 +1,9 @@
-//! What a request asks the provider to do on its own: search, fetch, run code, speak to other servers.
+//! Server-side tools: functions that a provider executes, such as search, fetch, code or remote MCP servers.
 //!
-//! A sandbox without an open network could send anything out that way, in a query or an address. So for
-//! such a session only what it names passes. A tool that is offered among others is taken out, and the
-//! request goes on without it; one that is about such a tool and nothing else is refused.
+//! A sandbox without open network access could use them to send data out. Such a session may only use the tools that it
+//! lists. Others are removed from a request that offers several. A request that requires one of them is refused.
 
-mod look;
+mod search;
 mod cut;
 
 use hyper::StatusCode;
@@ -12,28 +11,28 @@ use thiserror::Error;
 
 use crate::error::Refusal;
 use crate::json::Json;
-use look::Found;
+use search::Found;
 
-/// The tools of the provider that a session may use; no session has this that may use all of them.
+/// Server-side tools that a session may use. Sessions without a restriction do not have this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTools(Vec<String>);
 
-/// A word that cannot be the name of a tool.
+/// Invalid name of a tool.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("`{0}` is no name of a provider's tool")]
+#[error("invalid server tool name `{0}`")]
 pub struct NoTool(pub String);
 
-/// What a body may become.
+/// Result of [`ServerTools::judge`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// It passes as it is.
+    /// The body is allowed without changes.
     Clean,
-    /// It passes without these tools.
+    /// The body after the removal of these tools.
     Without { body: Vec<u8>, tools: Vec<String> },
 }
 
 impl ServerTools {
-    /// Reads the names; `None` when `*` is among them.
+    /// Parses the names. Returns `None` when `*` is among them.
     pub fn parse(names: &[String]) -> Result<Option<Self>, NoTool> {
         let fits = |name: &str| {
             !name.is_empty()
@@ -46,7 +45,7 @@ impl ServerTools {
         Ok((!all).then(|| Self(names.iter().map(|name| name.to_ascii_lowercase()).collect())))
     }
 
-    /// Whether a tool may be used: by its name, or by the name without what stands behind it, such as a date.
+    /// Returns true when a tool is allowed by its name, or by a prefix before `_` that leaves out a version date.
     pub(crate) fn allow(&self, tool: &str) -> bool {
         let tool = tool.to_ascii_lowercase();
         self.0.iter().any(|name| {
@@ -54,16 +53,16 @@ impl ServerTools {
         })
     }
 
-    /// Looks through a body.
+    /// Checks a body.
     pub(crate) fn judge(&self, body: &[u8]) -> Result<Judged, Refusal> {
         let json = Json::read(body)
-            .map_err(|error| unreadable(&format!("it is no plain JSON: {error}")))?;
+            .map_err(|error| unreadable(&format!("it is not valid JSON: {error}")))?;
         let found: Vec<Found> =
-            look::through(&json).into_iter().filter(|found| !self.allow(&found.tool)).collect();
+            search::through(&json).into_iter().filter(|found| !self.allow(&found.tool)).collect();
         let mut taken = Vec::with_capacity(found.len());
         for found in &found {
-            match found.place {
-                Some(place) if !look::demands(&json, found) => taken.push(place),
+            match found.index {
+                Some(index) if !search::demands(&json, found) => taken.push(index),
                 _ => return Err(denied(found)),
             }
         }
@@ -81,16 +80,16 @@ impl ServerTools {
 fn denied(found: &Found) -> Refusal {
     let Found { tool, field, .. } = found;
     let message = format!(
-        "`{field}` asks the provider for `{tool}`, which would be a way out of this sandbox's network"
+        "`{field}` requests the server tool `{tool}`, which could bypass this sandbox's network policy"
     );
     let hint = format!("add \"{tool}\" to `server_tools` of the secret, outside the sandbox");
     Refusal::new(StatusCode::FORBIDDEN, "server_tool_denied", message, hint)
 }
 
-/// What cannot be looked through does not pass.
+/// Returns the refusal of a body that cannot be inspected.
 pub(crate) fn unreadable(why: &str) -> Refusal {
-    let message = format!("the body cannot be looked through for tools of the provider: {why}");
-    let hint = "send JSON as the provider documents it, not packed; or allow everything with \
+    let message = format!("cannot inspect the body for server tools: {why}");
+    let hint = "send uncompressed JSON, or allow all tools with \
                 `server_tools = [\"*\"]` of the secret, outside the sandbox";
     Refusal::new(StatusCode::FORBIDDEN, "body_unreadable", message, hint)
 }

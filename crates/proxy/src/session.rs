@@ -1,4 +1,4 @@
-//! Sessions: one secret of one sandbox, and what may be done with it.
+//! Sessions: a secret that one sandbox may use through the proxy, and its limits.
 
 mod registration;
 mod limits;
@@ -32,26 +32,26 @@ use ending::Ending;
 use key::Key;
 use sandbox_policy::catalog::Provider;
 
-/// A session as requests meet it. Nothing of it changes but its key and its counts.
+/// A registered session. Only its key and counters change.
 #[derive(Debug)]
 pub struct Session {
-    /// What is kept of its token.
+    /// Hash of the token.
     pub hash: TokenHash,
-    /// A short name for logs.
+    /// Short ID for logs.
     pub id: String,
     /// The provider.
     pub provider: &'static Provider,
-    /// The one server it talks to.
+    /// The server that requests are forwarded to.
     pub target: Arc<Target>,
-    /// Whose session it is.
+    /// ID of the sandbox.
     pub sandbox: Option<String>,
-    /// Whether it works only on its sandbox's own listener.
+    /// True when it works only on the sandbox's own listener.
     pub bound: bool,
-    /// Which methods and paths it may use.
+    /// Allowed methods and paths.
     pub routes: Routes,
-    /// What it may make the provider do; without it, everything.
+    /// Allowed server-side tools. `None` allows all.
     pub server_tools: Option<ServerTools>,
-    /// Its other limits.
+    /// Other limits.
     pub limits: Limits,
     ending: Option<Ending>,
     pub(crate) host: HeaderValue,
@@ -61,21 +61,21 @@ pub struct Session {
     state: Arc<State>,
 }
 
-/// What changes while a session is used. It outlives a new registration of the same token.
+/// Mutable state of a session. It survives a new registration of the same token.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     counts: Mutex<Counts>,
     gate: Mutex<limits::Gate>,
 }
 
-/// What a session has used.
+/// Usage of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
-    /// Requests that were let through.
+    /// Admitted requests.
     pub requests: u64,
-    /// Their bodies.
+    /// Bytes of request bodies.
     pub bytes_in: u64,
-    /// Their answers' bodies.
+    /// Bytes of response bodies.
     pub bytes_out: u64,
     /// Tokens.
     #[serde(flatten)]
@@ -83,12 +83,12 @@ pub struct Counts {
 }
 
 impl Session {
-    /// What it has used.
+    /// Returns the session's usage.
     pub fn counts(&self) -> Counts {
         *self.state.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what one exchange used.
+    /// Adds the usage of one exchange.
     pub(crate) fn add(&self, bytes_in: u64, bytes_out: u64, tokens: Tokens) {
         let mut counts = self.state.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.bytes_in = counts.bytes_in.saturating_add(bytes_in);
@@ -96,16 +96,16 @@ impl Session {
         counts.tokens += tokens;
     }
 
-    /// Whether its time is over.
+    /// Returns true when the session has expired.
     pub(crate) fn is_over(&self) -> bool {
         self.ending.as_ref().is_some_and(Ending::is_over)
     }
 
-    /// Lets a request in, or says why not.
+    /// Admits a request, or returns the reason not to.
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, Refusal> {
         if self.is_over() {
             let hint = "register the session again, with a later `expires_at`";
-            let (status, why) = (StatusCode::UNAUTHORIZED, "this session has ended");
+            let (status, why) = (StatusCode::UNAUTHORIZED, "the session has expired");
             return Err(Refusal::new(status, "session_expired", why, hint));
         }
         let used = self.counts().tokens.total();
@@ -114,12 +114,12 @@ impl Session {
         Ok(permit)
     }
 
-    /// The key in the form in which it is sent.
-    pub(crate) async fn shown(&self) -> Result<Arc<crate::credential::Shown>, Refusal> {
-        self.key.shown(self).await
+    /// Returns the key in the form in which it is sent.
+    pub(crate) async fn placed(&self) -> Result<Arc<crate::credential::PlacedKey>, Refusal> {
+        self.key.placed(self).await
     }
 
-    /// The server did not like the key: one that came from elsewhere is asked for again.
+    /// Reports that the server rejected the key. A key from a source is resolved again.
     pub(crate) fn key_refused(&self) {
         self.key.forget();
     }

@@ -1,5 +1,5 @@
-//! Spans for OpenTelemetry, as the usual variables ask for them: one for each exchange, with what the
-//! audit log has and no more. They go by OTLP over HTTP as JSON, some at a time, and never hold anybody up.
+//! OpenTelemetry export, configured with the standard variables. Each exchange becomes a span with the fields of the
+//! audit log. Spans are sent in batches as OTLP/HTTP JSON and never delay a request.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +16,13 @@ use crate::audit::Line;
 use crate::upload::Upload;
 use crate::upstream::{CallError, DialError, Dialer, NotSent, Pool, Target};
 
-/// More than this do not wait: what comes then is in the audit log alone.
+/// Limit of queued spans. Further ones are dropped and are only in the audit log.
 const MOST: usize = 4096;
-/// How long a collector may take for everything.
+/// Time limit of an export.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TRACEPARENT: &str = "traceparent";
 
-/// Where spans go, and those that wait.
+/// Exporter with its queue of spans.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     target: Arc<Target>,
@@ -34,28 +34,28 @@ pub(crate) struct Telemetry {
     pool: Pool,
 }
 
-/// Why there are no spans although somebody wants them.
+/// Failure to export spans.
 #[derive(Debug, Error)]
 pub(crate) enum TelemetryError {
-    #[error("`{0}` is no address of a collector")]
+    #[error("invalid collector URL `{0}`")]
     Endpoint(String),
-    #[error("this proxy sends spans as `http/json`, not as `{0}`")]
+    #[error("unsupported OTLP protocol `{0}`; use `http/json`")]
     Protocol(String),
-    #[error("`{0}` cannot be a header for a collector")]
+    #[error("invalid header `{0}` for the collector")]
     Header(String),
     #[error("cannot reach the collector")]
     Dial(#[from] DialError),
-    #[error("the collector gave no answer")]
+    #[error("the collector did not respond")]
     Send(#[source] CallError),
-    #[error("the collector closes connections at once")]
+    #[error("the collector closed a new connection immediately")]
     Closed,
-    #[error("the collector does not answer in time")]
+    #[error("the collector timed out")]
     Slow,
-    #[error("the collector says {0}")]
+    #[error("the collector responded with HTTP {0}")]
     Refused(u16),
 }
 
-/// The span of the client that asks, from its own header (W3C Trace Context).
+/// Client's span, from its `traceparent` header (W3C Trace Context).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parent {
     trace: String,
@@ -63,7 +63,7 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// `None` when there is none, or one that is not written as it should be.
+    /// Parses the header. Returns `None` when it is missing or invalid.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut parts = headers.get(TRACEPARENT)?.to_str().ok()?.split('-');
         let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
@@ -77,7 +77,7 @@ impl Parent {
 }
 
 impl Telemetry {
-    /// What the variables ask for; `None` when they ask for nothing.
+    /// Creates an exporter from environment variables. Returns `None` when tracing is not configured.
     pub(crate) fn of(var: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, TelemetryError> {
         let var = |name: &str| var(name).filter(|value| !value.is_empty());
         let url =
@@ -110,7 +110,7 @@ impl Telemetry {
         }))
     }
 
-    /// Notes an exchange that took this long and ends now.
+    /// Queues the span of an exchange that ends now.
     pub(crate) fn add(&self, line: &Line<'_>, took: Duration, parent: Option<&Parent>) {
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let span = span(line, end.saturating_sub(took), end, &self.id(8), parent, || self.id(16));
@@ -122,12 +122,12 @@ impl Telemetry {
 
     fn id(&self, bytes: usize) -> String {
         let mut id = [0; 16];
-        // A kernel without random numbers starts no proxy: the tokens are made of them.
+        // Cannot fail here: tokens need random numbers as well, so the proxy would not have started.
         let _ = self.random.fill(&mut id);
         sandbox_linux::hex::encode(&id[..bytes])
     }
 
-    /// Sends what waits. What cannot be sent is lost; the proxy's own log has it.
+    /// Sends the queued spans. Spans that cannot be sent are dropped, but are in the audit log.
     pub(crate) async fn flush(&self) -> Result<(), TelemetryError> {
         let spans =
             std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -171,7 +171,7 @@ impl Telemetry {
     }
 }
 
-/// `name=value,name=value`, and what every request needs.
+/// Parses `name=value,name=value` and adds the headers that every request needs.
 fn headers(target: &Target, extra: &str) -> Result<HeaderMap, TelemetryError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -205,7 +205,7 @@ fn number(key: &str, value: u64) -> Value {
     json!({ "key": key, "value": { "intValue": value.to_string() } })
 }
 
-/// Numbers of OTLP: the kind of a span that answers somebody, and the status of one that failed.
+/// OTLP's numbers for spans of kind server and for status error.
 const SERVER: u8 = 2;
 const ERROR: u8 = 2;
 
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_say_where_spans_go_or_that_there_are_none() {
+    fn telemetry_follows_the_otel_variables() {
         const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let of = |set: &[(&str, &str)]| {
             Telemetry::of(|name| {
@@ -271,14 +271,14 @@ mod tests {
         assert!(
             of(&[whole, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).unwrap_err().contains("grpc")
         );
-        assert!(of(&[(BASE, "not a url")]).unwrap_err().contains("no address"));
+        assert!(of(&[(BASE, "not a url")]).unwrap_err().contains("invalid collector URL"));
         let secret = ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, x y=hidden");
         let error = of(&[whole, secret]).unwrap_err();
         assert!(error.contains("x y") && !error.contains("hidden"), "{error}");
     }
 
     #[test]
-    fn parent_is_taken_when_it_is_written_as_it_should_be() {
+    fn parent_is_read_from_a_valid_traceparent() {
         let of = |text: &str| {
             let headers = HeaderMap::from_iter([(
                 HeaderName::from_static(TRACEPARENT),

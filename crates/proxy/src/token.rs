@@ -1,8 +1,7 @@
-//! Session tokens: what a sandbox holds in the place of a key.
+//! Session tokens, which a sandbox holds instead of keys.
 //!
-//! A token is written `session-…` or bare; both name the same session everywhere. Nothing but its
-//! SHA-256 is kept, so neither a dump of the proxy's memory nor its files give one away, and a
-//! lookup by hash takes the same time for every guess.
+//! A token is written as `session-…` or bare, with the same meaning. Only its SHA-256 is stored, so neither the proxy's
+//! memory nor its files reveal it, and a lookup takes the same time for every guess.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -14,9 +13,9 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub(crate) const PREFIX: &str = "session-";
-/// Half of what we make ourselves; below it, a token could be guessed.
+/// Fewest characters of a token. Shorter ones could be guessed.
 pub(crate) const SHORTEST: usize = 32;
-/// The hexadecimal digits of a token that we make.
+/// Hexadecimal digits of a generated token.
 pub(crate) const GENERATED: usize = 64;
 const LONGEST: usize = 256;
 
@@ -25,26 +24,26 @@ const LONGEST: usize = 256;
 #[serde(try_from = "String")]
 pub struct Token(Zeroizing<String>);
 
-/// Why a text cannot be a token.
+/// Invalid token.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TokenError {
-    /// It could be guessed, or is no token at all.
-    #[error("a session token has {SHORTEST} to {LONGEST} characters after `session-`")]
+    /// Too short to be safe, or too long.
+    #[error("a session token must have {SHORTEST} to {LONGEST} characters after `session-`")]
     Length,
-    /// It would have to be escaped in a header or a URL.
-    #[error("a session token is made of letters, digits, `-`, `_`, `.` and `~`")]
+    /// It contains characters that need escaping in a header or a URL.
+    #[error("a session token may only contain letters, digits, `-`, `_`, `.` and `~`")]
     Characters,
 }
 
 impl Token {
-    /// A new one: 256 bits from the kernel.
+    /// Generates a token with 256 random bits.
     pub fn generate() -> io::Result<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         std::fs::File::open("/dev/urandom")?.read_exact(bytes.as_mut_slice())?;
         Ok(Self(Zeroizing::new(hex::encode(bytes.as_slice()))))
     }
 
-    /// Reads either spelling.
+    /// Parses a token, with or without the prefix.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let bare = bare(text);
         if !(SHORTEST..=LONGEST).contains(&bare.len()) {
@@ -56,18 +55,18 @@ impl Token {
         Ok(Self(Zeroizing::new(bare.to_owned())))
     }
 
-    /// As it is given to a sandbox.
+    /// Returns the token with the prefix, as a sandbox gets it.
     pub fn text(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{PREFIX}{}", *self.0))
     }
 
-    /// What is kept of it.
+    /// Returns the hash, the only form that is stored.
     pub fn hash(&self) -> TokenHash {
         TokenHash::of(&self.0)
     }
 }
 
-/// Returns true for a letter that tokens are made of.
+/// Returns true for characters that are allowed in tokens.
 pub(crate) fn has_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.~".contains(letter)
 }
@@ -90,18 +89,18 @@ impl TryFrom<String> for Token {
     }
 }
 
-/// The SHA-256 of a token without its prefix.
+/// SHA-256 of a token without its prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// Of what a client sent, in either spelling. No check: what is no token is found nowhere.
+    /// Returns the hash of a token from a client, with or without the prefix. Invalid tokens match no session.
     pub fn of(text: &str) -> Self {
         Self(Sha256::digest(bare(text).as_bytes()).into())
     }
 
-    /// A short name for people and logs, from which the token cannot be had.
+    /// Returns a short ID for logs. It does not reveal the token.
     pub fn short(&self) -> String {
         hex::encode(&self.0[..6])
     }
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_is_the_same_in_both_spellings() {
+    fn token_is_equal_with_and_without_prefix() {
         let token = Token::generate().unwrap();
         let text = token.text();
         assert_eq!(text.len(), PREFIX.len() + 64);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn hash_reads_what_it_writes_and_shows_little() {
+    fn hash_survives_a_round_trip_and_debug_is_short() {
         let hash = TokenHash::of("session-something");
         assert_eq!(TokenHash::try_from(String::from(hash)), Ok(hash));
         assert!(TokenHash::try_from("zz".repeat(32)).is_err());

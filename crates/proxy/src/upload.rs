@@ -1,4 +1,4 @@
-//! A request's body on its way to the server: counted, limited, never held as a whole.
+//! Body of a request on its way to the server. It is streamed, counted and limited.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use thiserror::Error;
 
 use crate::idle::Idle;
 
-/// Why a body ended before its end.
+/// Failure in the middle of a request body.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UploadError {
     #[error("the body is larger than allowed")]
     TooLarge = 1,
-    #[error("the client sends nothing any more")]
+    #[error("the client stopped sending")]
     Idle = 2,
-    #[error("the client broke the body off")]
+    #[error("the client closed the connection in the middle of the body")]
     Client = 3,
 }
 
-/// What is known about an upload while it runs.
+/// Progress of an upload.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     bytes: AtomicU64,
@@ -35,7 +35,7 @@ impl Progress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Why it failed, when it was the body that failed and not the server.
+    /// Returns the failure, if the body failed and not the server.
     pub(crate) fn failed(&self) -> Option<UploadError> {
         match self.failed.load(Ordering::Relaxed) {
             1 => Some(UploadError::TooLarge),
@@ -46,7 +46,7 @@ impl Progress {
     }
 }
 
-/// The body.
+/// Body of a request.
 #[derive(Debug)]
 pub(crate) struct Upload {
     from: From,
@@ -58,7 +58,7 @@ pub(crate) struct Upload {
 #[derive(Debug)]
 enum From {
     Client(Incoming),
-    /// One that was read already.
+    /// Body that was buffered.
     Memory(Option<Bytes>),
 }
 
@@ -119,7 +119,7 @@ impl Body for Upload {
                 if self.count(bytes) > self.most {
                     return self.fail(UploadError::TooLarge);
                 }
-                // Trailers could bring a header that was taken out.
+                // Drop trailers, which could contain a header that was removed.
                 if frame.is_trailers() { Poll::Ready(None) } else { Poll::Ready(Some(Ok(frame))) }
             }
         }

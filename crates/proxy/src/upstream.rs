@@ -1,4 +1,4 @@
-//! The servers behind the proxy: which one a session talks to, and connections to it.
+//! Connections to the sessions' servers.
 
 mod error;
 mod target;

@@ -1,8 +1,8 @@
-//! Counts tokens in what streams past, without holding a byte back.
+//! Counts tokens in a response stream without delaying it.
 //!
-//! Providers write counts as numbers with known names, in JSON and in events alike. Text that a
-//! model produces stands inside strings, where quotes are escaped, so it cannot look like such a
-//! name. Counts within one answer grow, so the largest one holds: a made-up count can only be added.
+//! Providers report counts as numbers with known names, in plain JSON and in events. A model's text is inside JSON
+//! strings with escaped quotes, so it cannot imitate such a name. Counts within a response grow, so the largest one is
+//! used. A forged count can therefore only increase the charge.
 
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
@@ -13,19 +13,19 @@ use sandbox_policy::catalog::PROVIDERS;
 use sandbox_policy::catalog::provider::Usage;
 use serde::{Deserialize, Serialize};
 
-/// Tokens that were used.
+/// Token counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Read by the model.
+    /// Input tokens.
     pub input: u64,
-    /// Written by it.
+    /// Output tokens.
     pub output: u64,
-    /// Read from, or written to, the provider's cache, where they are counted apart.
+    /// Tokens read from or written to the provider's cache, if the provider counts them separately.
     pub cached: u64,
 }
 
 impl Tokens {
-    /// What a budget is compared with.
+    /// Returns the number that counts against a budget.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output).saturating_add(self.cached)
     }
@@ -43,9 +43,9 @@ impl AddAssign for Tokens {
 struct Names {
     input: BTreeSet<&'static [u8]>,
     output: BTreeSet<&'static [u8]>,
-    /// Each is a sum that grows separately.
+    /// Each of these is a separate running total.
     cached: Vec<&'static [u8]>,
-    /// Their last words, with the quote that closes them.
+    /// Last words of the names, with the closing quote.
     ends: Vec<Finder<'static>>,
 }
 
@@ -66,32 +66,32 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
     names
 });
 
-/// Returns `_count` of `eval_count`, and `Count` of `TokenCount`.
+/// Returns the last word of a name: `_count` of `eval_count`, `Count` of `TokenCount`.
 fn last_word(name: &[u8]) -> &[u8] {
     let begin = name.iter().rposition(|byte| *byte == b'_' || byte.is_ascii_uppercase());
     &name[begin.unwrap_or(0)..]
 }
 
-/// The longest name, its quotes, a colon, some blanks and a number.
+/// Longest entry: a name with quotes, a colon, blanks and a number.
 const WINDOW: usize = 96;
 
-/// How counts in one stream belong together.
+/// Relation of the counts in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// One answer: later counts include earlier ones.
+    /// One response. Later counts include earlier ones.
     Answer,
-    /// Many answers on one connection: each is added.
+    /// Several responses on a connection. Counts add up.
     Conversation,
 }
 
-/// Looks for counts in a stream.
+/// Counter of the tokens reported in a stream.
 #[derive(Debug)]
 pub(crate) struct Counter {
     counting: Counting,
     tokens: Tokens,
-    /// In the order of the names.
+    /// Counts in the order of `NAMES.cached`.
     cached: Vec<u64>,
-    /// The end of what came before, in which a name may have begun.
+    /// End of the previous pieces, if an entry may have begun there.
     tail: Vec<u8>,
     seen: bool,
 }
@@ -107,7 +107,7 @@ impl Counter {
         }
     }
 
-    /// Looks at the next piece.
+    /// Processes the next piece.
     pub(crate) fn see(&mut self, piece: &[u8]) {
         if self.tail.is_empty() {
             self.scan(piece, piece.len());
@@ -121,19 +121,19 @@ impl Counter {
             self.scan(&joint, joint.len());
             self.tail.extend_from_slice(unfinished(&joint));
         } else {
-            // What began in the tail ends within a window of the piece.
+            // An entry that began in the tail ends within the window.
             self.scan(&joint, old);
             self.scan(piece, piece.len());
             self.tail.extend_from_slice(unfinished(piece));
         }
     }
 
-    /// What was found, unless nothing was.
+    /// Returns the counts, or `None` if the stream had none.
     pub(crate) fn tokens(&self) -> Option<Tokens> {
         self.seen.then_some(self.tokens)
     }
 
-    /// Notes every entry whose name begins before `end`.
+    /// Counts all entries whose name begins before `end`.
     fn scan(&mut self, bytes: &[u8], end: usize) {
         for finder in &NAMES.ends {
             for at in finder.find_iter(bytes) {
@@ -167,8 +167,8 @@ impl Counter {
     }
 }
 
-/// The name that ends at this quote, and the whole number after it. A number that may go on in the
-/// next piece is none yet.
+/// Returns the name that ends at this quote, and the number after it. A number at the end of the bytes may continue in
+/// the next piece and does not count yet.
 fn entry(bytes: &[u8], quote: usize) -> Option<(std::ops::Range<usize>, u64)> {
     let begin = memchr::memrchr(b'"', &bytes[quote.saturating_sub(WINDOW)..quote])?;
     let begin = quote.saturating_sub(WINDOW) + begin + 1;
@@ -182,7 +182,7 @@ fn entry(bytes: &[u8], quote: usize) -> Option<(std::ops::Range<usize>, u64)> {
     Some((begin..quote, number))
 }
 
-/// The end of a piece in which an entry has begun: `"name` or `"name": 12`, which may go on.
+/// Returns the end of a piece if it may be the beginning of an entry, such as `"name` or `"name": 12`.
 fn unfinished(bytes: &[u8]) -> &[u8] {
     let window = &bytes[bytes.len().saturating_sub(WINDOW)..];
     let before = |bytes: &[u8], is: fn(&u8) -> bool| {
@@ -198,9 +198,9 @@ fn unfinished(bytes: &[u8]) -> &[u8] {
     let name = before(&window[..closed], letter);
     let quoted = window[..name].ends_with(b"\"");
     match () {
-        // A name that is closed, or one that still goes on.
+        // A complete name, or one that continues in the next piece.
         () if quoted && (closed < end || end == window.len()) => &window[name - 1..],
-        // A quote that may open one.
+        // A quote that may begin a name.
         () if closed < end && end == window.len() => &window[closed..],
         () => &[],
     }
@@ -229,7 +229,7 @@ mod tests {
     );
 
     #[test]
-    fn counts_are_found_in_every_dialect_and_however_it_is_cut() {
+    fn counts_are_found_in_every_dialect_and_split() {
         let tokens = |input, output, cached| Some(Tokens { input, output, cached });
         for (text, expected) in [
             (STREAM, tokens(25, 15, 10)),

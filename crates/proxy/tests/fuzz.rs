@@ -1,11 +1,11 @@
-//! A short, deterministic stand-in for `cargo fuzz run request` and `response`: the same targets and seeds, a mutator without
-//! feedback, five seconds each, and a minute in `./dev soak`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+//! Short, deterministic version of `cargo fuzz run request` and `response`. It uses the same targets and seeds and a
+//! mutator without coverage feedback. It runs for five seconds per target, and for a minute in `./dev soak`.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking, also in helpers")]
 
-#[allow(unreachable_pub, reason = "there it is a crate of its own")]
+#[allow(unreachable_pub, reason = "the fuzz crate exports it")]
 #[path = "../../../fuzz/src/request.rs"]
 mod request;
-#[allow(unreachable_pub, reason = "there it is a crate of its own")]
+#[allow(unreachable_pub, reason = "the fuzz crate exports it")]
 #[path = "../../../fuzz/src/response.rs"]
 mod response;
 #[path = "../../sandbox/tests/fuzz/mutate.rs"]
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use mutate::Mutator;
 
-/// Feeds a target with its seeds and with what can be made of them.
+/// Runs a target with its seeds and with mutations of them.
 fn feed(name: &str, target: fn(&[u8])) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -31,18 +31,18 @@ fn feed(name: &str, target: fn(&[u8])) {
     while Instant::now() < end {
         let input = mutator.next();
         let held = std::panic::catch_unwind(|| target(&input)).is_ok();
-        assert!(held, "it fails on b\"{}\"", input.escape_ascii());
+        assert!(held, "fails on input b\"{}\"", input.escape_ascii());
         inputs += 1;
     }
-    assert!(inputs > 1000, "too few inputs to mean anything");
+    assert!(inputs > 1000, "only {inputs} inputs");
 }
 
 #[test]
-fn request_means_one_thing_and_carries_no_other_credential() {
+fn request_is_unambiguous_and_has_no_other_credential() {
     feed("request", request::request);
 }
 
 #[test]
-fn response_is_read_in_one_way_however_it_is_cut() {
+fn response_does_not_depend_on_how_it_is_split() {
     feed("response", response::response);
 }

@@ -1,4 +1,4 @@
-//! Prints what a sandbox in a directory would show, and who says so; nothing is run.
+//! Prints the mounts and hidden variables of a sandbox in a directory, with the rule for each. Runs nothing.
 //!
 //! ```console
 //! $ cargo run --package sandbox-core --example plan -- ~/project

@@ -1,4 +1,4 @@
-//! A plan in words: `config show`, and the steps that `--debug` tells.
+//! Descriptions of a plan, for `config show` and `--debug`.
 
 pub mod effective;
 pub mod trace;

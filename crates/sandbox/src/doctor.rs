@@ -1,7 +1,7 @@
-//! What sandboxes need of a machine, whether it is there, and the remedy where it is not.
+//! Checks of everything that sandboxes need on a machine, with a remedy for what is missing.
 //!
-//! `facts` tries things for real, in children that leave nothing behind; `checks` makes rows of
-//! what was found, without looking at anything itself.
+//! `facts` tests the machine for real, in child processes that leave nothing behind. `checks` turns the
+//! facts into rows, without any access to the machine.
 
 mod trial;
 mod engine;
@@ -17,31 +17,31 @@ use crate::render::own::Hiding;
 use crate::run::Rendering;
 use sandbox_policy::host::Host;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// Everything works.
     Ok,
-    /// Sandboxes run, but something is weaker or not to be had.
+    /// Sandboxes run, but are weaker or lack a feature.
     Warn,
     /// No sandbox can run.
     Fail,
 }
 
-/// One row.
+/// One row of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// A stable name.
+    /// Stable name.
     pub name: &'static str,
-    /// How it came out.
+    /// Result.
     pub status: Status,
-    /// What was found.
+    /// Finding.
     pub detail: String,
-    /// What would change it.
+    /// Remedy for a problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// What does not hold on this machine because of it.
+    /// Guarantees that do not hold on this machine because of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<&'static str>,
 }
@@ -68,12 +68,13 @@ impl Check {
     }
 }
 
-/// Looks at everything. Changes nothing; the caller must have a single thread.
+/// Runs all checks. Changes nothing. The caller must be single-threaded.
 pub fn examine(host: &Host) -> Vec<Check> {
     checks::all(&facts::Facts::gather(host))
 }
 
-/// Why no sandbox starts here, and the remedy, on one line. `None` when nothing needed is missing.
+/// Returns the reason why no sandbox starts here, and the remedy, on one line. Returns `None` when nothing
+/// required is missing.
 pub fn cause(host: &Host) -> Option<String> {
     first_cause(&examine(host))
 }
@@ -86,14 +87,15 @@ fn first_cause(checks: &[Check]) -> Option<String> {
     })
 }
 
-/// What a rendering cannot hold that the strongest one does.
+/// Returns the guarantees of the strongest rendering that another rendering does not give.
 pub fn limits(rendering: Rendering, root: bool) -> Vec<&'static str> {
-    const LATER_PATHS: &str = "a hidden path in the home directory that does not exist yet is visible once the host creates it";
+    const LATER_PATHS: &str = "hidden paths in the home directory that do not exist yet become visible when the host creates them";
     const LATER_SOCKETS: &str =
-        "a socket that the host opens later in the home directory can be connected to";
-    const STDIN: &str = "a file on standard input can be opened again for writing";
-    const TWICE: &str = "paths are looked up a second time by bubblewrap, so a link swapped in meanwhile is followed";
-    const NESTED: &str = "as root, a sandbox cannot be started inside the sandbox";
+        "the command can connect to sockets that the host opens later in the home directory";
+    const STDIN: &str = "the command can reopen a file on standard input for writing";
+    const TWICE: &str =
+        "bubblewrap resolves paths a second time, and follows symlinks swapped in meanwhile";
+    const NESTED: &str = "root cannot start a sandbox inside the sandbox";
     match rendering {
         Rendering::Own(Hiding::Overlay) => Vec::new(),
         Rendering::Own(Hiding::Binds) => vec![LATER_PATHS, LATER_SOCKETS],

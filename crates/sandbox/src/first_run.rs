@@ -1,8 +1,7 @@
-//! The first run of an agent in a home directory.
+//! State of an agent that has never run in this home directory.
 //!
-//! Home is read-only inside, so an agent that has never run here cannot make its own state
-//! directory. It is made for it before the run, exactly where a rule would make it writable, and
-//! taken away again if the agent put nothing into it.
+//! The home directory is read-only inside, so an agent cannot create its state directory on its first run. The state is
+//! created before the run, only where a rule makes it writable, and removed after the run if the agent did not use it.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -13,26 +12,26 @@ use thiserror::Error;
 
 use sandbox_policy::catalog::agent::Initial;
 
-/// What was made for an agent. What is still as it was made is removed when this is dropped.
+/// State created for an agent. Unused state is removed on drop.
 #[derive(Debug, Default)]
-#[must_use = "what was made is removed when this is dropped"]
+#[must_use = "unused state is removed on drop"]
 pub struct FirstRun {
-    /// In the order of making, parents first.
+    /// Created paths, parents first.
     made: Vec<(PathBuf, Initial)>,
 }
 
-/// State that could not be made.
+/// Failure to create the state.
 #[derive(Debug, Error)]
 #[error("cannot create `{}`: {source}", path.display())]
 pub struct FirstRunError {
-    /// What was to be made.
+    /// The path to create.
     pub path: PathBuf,
-    /// Why it was not.
+    /// The cause.
     pub source: io::Error,
 }
 
 impl FirstRun {
-    /// Makes what is missing, private to the user. What somebody else makes meanwhile is theirs.
+    /// Creates the missing state, private to the user. Paths that another process creates meanwhile are left alone.
     pub fn prepare(missing: Vec<(PathBuf, Initial)>) -> Result<Self, FirstRunError> {
         let mut run = Self::default();
         for (path, initial) in missing {
@@ -41,7 +40,7 @@ impl FirstRun {
         Ok(run)
     }
 
-    /// Everything that was made.
+    /// Returns every created path.
     pub fn made(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(|(path, _)| path.as_path())
     }
@@ -79,7 +78,7 @@ impl FirstRun {
 impl Drop for FirstRun {
     fn drop(&mut self) {
         for (path, initial) in self.made.iter().rev() {
-            // A directory that is no longer empty cannot be removed, and is not meant to be.
+            // Removing a directory fails if the agent has used it, which is intended.
             let _ = match initial {
                 Initial::Dir => fs::remove_dir(path),
                 Initial::File(content) if holds(path, content) => fs::remove_file(path),
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn state_is_gone_when_the_agent_did_not_use_it() {
+    fn state_is_removed_when_the_agent_did_not_use_it() {
         let home = tempfile::tempdir().unwrap();
         let run = FirstRun::prepare(missing(home.path())).unwrap();
         assert_eq!(run.made().count(), 5);
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn state_that_was_there_is_left_alone() {
+    fn existing_state_is_left_alone() {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join(".agent")).unwrap();
         fs::write(home.path().join(".agent.json"), "{}\n").unwrap();
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_when_something_cannot_be_made() {
+    fn created_state_is_removed_when_creating_the_rest_fails() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(".local"), "a file").unwrap();
         let error = FirstRun::prepare(missing(home.path())).unwrap_err();

@@ -1,16 +1,17 @@
-//! Inspection of the project around a run: what was planted for the host's next command is undone or named.
+//! Inspection of the project around a run: reverts or lists files planted for the host's next command.
 //!
-//! What exists is protected by mounts. What does not exist yet cannot be, without litter in the
-//! user's tree. So each run leaves a record of what must not appear or change; at its end, or at the
-//! start of the next run in that tree if it was killed, the record is compared with the tree.
+//! Mounts protect files that exist. They cannot protect files that do not exist yet without leaving
+//! litter in the user's tree. So each run leaves a record of what must not appear or change. The record
+//! is compared with the tree at the end of the run, or, if the run was killed, at the start of the next
+//! run in that tree.
 //!
 //! ```text
-//! recall   finish the work of killed runs; what earlier looks know about the tree
+//! recall   finish the work of killed runs; load what earlier scans know about the tree
 //! begin    write the record
 //! finish   compare, move aside, restore, walk, report
 //! ```
 //!
-//! The records must be out of the sandbox's reach: [`Host::state_dir`] is never writable inside.
+//! The sandbox must not reach the records: [`Host::state_dir`] is never writable inside.
 
 mod report;
 mod baseline;
@@ -44,18 +45,18 @@ use sandbox_policy::Host;
 use sandbox_policy::catalog::agent;
 use scan::Scan;
 
-/// Why a run cannot be put on record.
+/// Error from recording a run.
 #[derive(Debug, Error)]
 pub enum InspectError {
-    /// There is no place for the record.
-    #[error("there is no home directory to keep run records in")]
+    /// There is no directory for the record.
+    #[error("cannot record the run: there is no home directory")]
     NoStateDir,
     /// The record cannot be written.
-    #[error("cannot keep a run record in `{}`", path.display())]
+    #[error("cannot write the run record to `{}`", path.display())]
     Record {
-        /// Where.
+        /// The record, or the directory of records.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -65,38 +66,38 @@ impl Hint for InspectError {
         match self {
             Self::NoStateDir => Some("set `HOME` or `XDG_STATE_HOME` to an absolute path".into()),
             Self::Record { .. } => {
-                Some("make that directory writable, or set `XDG_STATE_HOME` to another one".into())
+                Some("make its directory writable, or set `XDG_STATE_HOME` to another one".into())
             }
         }
     }
 }
 
-/// What earlier runs left for this one.
+/// Results of earlier runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// What looking after killed runs found.
+    /// Report of the scans done for killed runs.
     pub report: Report,
-    /// What is known of the roots.
+    /// Facts known about the roots.
     pub known: Known,
 }
 
-/// What earlier looks found below some roots.
+/// Results of earlier scans below some roots.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Repositories: the `known` of [`discover`](sandbox_git::protect::discover).
     pub repositories: Vec<PathBuf>,
-    /// Whether each root was looked at before, to its end.
+    /// True when an earlier scan reached the end of each root.
     pub complete: bool,
 }
 
-/// Makes the place for records. Before anything is planned: only what is there can be kept out of
-/// a sandbox.
-pub fn make_place(host: &Host) -> Result<(), InspectError> {
+/// Creates the directory for records. Call it before planning: only a directory that exists can be
+/// kept out of a sandbox.
+pub fn create_state_dir(host: &Host) -> Result<(), InspectError> {
     let path = host.state_dir().ok_or(InspectError::NoStateDir)?;
     record::private_dir(&path).map_err(|source| InspectError::Record { path, source })
 }
 
-/// Tells what is known about some roots, and changes nothing.
+/// Returns what is known about some roots. Changes nothing.
 pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
     let mut known = Known { complete: true, ..Known::default() };
     let Some(state) = host.state_dir() else { return Known::default() };
@@ -108,36 +109,36 @@ pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
     known
 }
 
-/// Who runs a file of this path below a project later on the host, or takes settings from it. By
-/// its name alone: what a layer holds is not on the host yet.
+/// Returns the program that later runs a file at this path below a project on the host, or reads settings
+/// from it. Judges by the name alone: a file in a layer is not on the host yet.
 pub fn runs_later(path: &Path) -> Option<&'static str> {
     later::by_path(path)
 }
 
-/// Returns true when git takes a path for its own, in any spelling.
+/// Returns true when the path has a component that git treats as `.git`, in any spelling.
 pub fn is_git_path(path: &Path) -> bool {
     path.iter().any(|name| sandbox_git::fold::fold(name) == ".git")
 }
 
-/// Whether a file that runs code by its name runs nothing by its content.
+/// Returns true when the content of a file shows that it runs nothing, although its name suggests it.
 pub fn is_harmless(name: &OsStr, content: &[u8]) -> bool {
     later::is_harmless(name, content)
 }
 
-/// What a run is about to do.
+/// Facts about a run that is about to start.
 #[derive(Debug)]
 pub struct InspectInput<'a> {
-    /// Where it may write: real paths, the work directory first.
+    /// Directories that the run may write: real paths, the working directory first.
     pub roots: &'a [PathBuf],
     /// The repositories there.
     pub git: &'a GitProtection,
-    /// Our own configuration files, and the names that would become one.
+    /// Configuration files of agent-sandbox, and paths that would become one.
     pub config_files: &'a [PathBuf],
 }
 
-/// A run on record.
+/// A recorded run.
 #[derive(Debug)]
-#[must_use = "a run that is not finished leaves its work to the next one"]
+#[must_use = "a run that is not finished leaves its scan to the next run"]
 pub struct Run {
     state: PathBuf,
     id: RunId,
@@ -145,8 +146,8 @@ pub struct Run {
     record: Record,
 }
 
-/// Finishes what killed runs in this tree left behind, and tells what is known about it. This comes
-/// first: what a killed run planted must be gone before anything is decided by what exists.
+/// Finishes killed runs in this tree, and returns what is known about it. Call it before planning: files
+/// that a killed run planted must be gone before any decision depends on existing files.
 pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, InspectError> {
     let state = host.state_dir().ok_or(InspectError::NoStateDir)?;
     let mut recalled = Recalled::default();
@@ -155,7 +156,7 @@ pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, InspectError> 
             Ok(Some(report)) => recalled.report.absorb(report),
             Ok(None) => {}
             Err(error) => {
-                recalled.report.fail(&file, "cannot finish the work of a killed run", &error);
+                recalled.report.fail(&file, "cannot finish a killed run", &error);
             }
         }
     }
@@ -163,14 +164,14 @@ pub fn recall(host: &Host, roots: &[PathBuf]) -> Result<Recalled, InspectError> 
     Ok(recalled)
 }
 
-/// Puts a run on record.
+/// Records a run.
 pub fn begin(host: &Host, input: &InspectInput<'_>) -> Result<Run, InspectError> {
     let state = host.state_dir().ok_or(InspectError::NoStateDir)?;
-    let record = take(host, input);
+    let record = new_record(host, input);
     let failed = |path: &Path, source| InspectError::Record { path: path.to_path_buf(), source };
     let id = RunId::own().map_err(|source| failed(&state, source))?;
     let runs = state.join("runs");
-    // One process may watch over several runs.
+    // One process may supervise several runs.
     for count in 0.. {
         let file = runs.join(format!("{id}.{count}.json"));
         match record::write_private(&file, &record) {
@@ -183,12 +184,12 @@ pub fn begin(host: &Host, input: &InspectInput<'_>) -> Result<Run, InspectError>
 }
 
 impl Run {
-    /// The name of the run, as its record and its quarantine carry it.
+    /// Returns the name of the run, which its record and its quarantine directory share.
     pub fn id(&self) -> String {
         self.id.to_string()
     }
 
-    /// Looks at the tree, undoes what git would obey, names what runs code later.
+    /// Scans the tree. Moves aside or restores files that git would act on, and lists files that run code later.
     pub fn finish(self) -> Report {
         let mut report = scan(&self.state, &self.id, &self.record);
         if let Err(error) = fs::remove_file(&self.file) {
@@ -217,7 +218,7 @@ fn scan(state: &Path, id: &RunId, record: &Record) -> Report {
     report
 }
 
-/// Keeps what a look found for the next start.
+/// Saves the repositories found by a scan for the next run.
 fn remember(
     state: &Path,
     root: &Path,
@@ -228,22 +229,22 @@ fn remember(
     let mut repos: BTreeSet<_> =
         repos.iter().filter(|repo| repo.starts_with(root)).cloned().collect();
     if !complete {
-        // What was not reached this time is still there until a whole look says otherwise.
+        // Repositories that this scan did not reach stay known until a complete scan does not find them.
         repos.extend(old.iter().flat_map(|tree| &tree.repos).map(|repo| repo.0.clone()));
     }
     let tree = Tree { repos: repos.into_iter().map(RawPath).collect(), complete };
     if Some(&tree) == old.as_ref() { Ok(()) } else { tree.save(state, root) }
 }
 
-fn take(host: &Host, input: &InspectInput<'_>) -> Record {
+fn new_record(host: &Host, input: &InspectInput<'_>) -> Record {
     let InspectInput { roots, git, config_files } = *input;
     let started = Started::now(roots);
     let raw = |paths: &[PathBuf]| paths.iter().map(|path| RawPath::of(path)).collect::<Vec<_>>();
-    let kept = git.watched.iter().filter_map(|path| Baseline::take(path, class(git, path)));
+    let kept = git.watched.iter().filter_map(|path| Baseline::record(path, class(git, path)));
     let mut kept: Vec<_> = kept.collect();
     let mut absent_config = Vec::new();
     for file in config_files {
-        match Baseline::take(file, Class::OurConfig) {
+        match Baseline::record(file, Class::OurConfig) {
             Some(file) => kept.push(file),
             None => absent_config.push(RawPath::of(file)),
         }
@@ -299,7 +300,7 @@ fn known_repo(repo: &Repo) -> KnownRepo {
     }
 }
 
-/// The records whose process is gone.
+/// Returns the records whose process is gone.
 fn dead_runs(runs: &Path) -> Vec<(RunId, PathBuf)> {
     let Ok(entries) = fs::read_dir(runs) else { return Vec::new() };
     let records = entries.flatten().filter_map(|entry| {
@@ -310,19 +311,19 @@ fn dead_runs(runs: &Path) -> Vec<(RunId, PathBuf)> {
     records.filter(|(id, _)| !id.is_alive()).collect()
 }
 
-/// Does for a killed run what it could not do itself; `None` if that run was elsewhere.
+/// Scans on behalf of a killed run. Returns `None` if that run was in another tree.
 fn sweep(state: &Path, id: &RunId, file: &Path, roots: &[PathBuf]) -> io::Result<Option<Report>> {
     let held = match LockFile::existing(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    // Of two runs that start at once, the second waits here and then finds nothing left to do.
+    // When two runs start at the same time, the second waits here. Then the record is gone.
     held.exclusive()?;
     if held.file().metadata()?.nlink() == 0 {
         return Ok(None);
     }
     let Ok(record) = record::read_private::<Record>(file) else {
-        // Killed while writing it, so before anything was started.
+        // The run was killed while it wrote the record, before it started anything.
         return fs::remove_file(file).map(|()| None);
     };
     let meets = |root: &PathBuf| {

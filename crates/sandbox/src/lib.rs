@@ -1,7 +1,7 @@
-//! Policy, plan and enforcement of agent-sandbox: what was asked → what it means → what will be
-//! done → doing it. Synchronous; prints nothing.
+//! Core of agent-sandbox: resolves a policy, plans a sandbox and runs a command in it.
+//! Synchronous; prints nothing.
 //!
-//! [`plan::plan`] decides everything as plain data, before the first process or mount exists:
+//! [`plan::plan`] makes every decision as plain data, before the first process or mount exists:
 //!
 //! ```
 //! use sandbox_core::plan::{View, plan};
@@ -27,7 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Every decision knows the rule that won, the rules that it beat, and where each was written:
+//! Each decision names the rule that won, the rules that it beat, and where each was written:
 //!
 //! ```
 //! use sandbox_core::plan::plan;
@@ -46,13 +46,13 @@
 //! assert_eq!(decision.rule.access, Access::Exclude);
 //! assert_eq!(decision.rule.origin.to_string(), "preset @base");
 //! assert_eq!(decision.beaten.last().unwrap().origin.to_string(), "flag --rw ~/.ssh");
-//! assert!(plan.notes[0].contains("`--exclude '!~/.ssh'` takes it back"));
+//! assert!(plan.notes[0].contains("remove that rule with `--exclude '!~/.ssh'`"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`render`] renders a plan: as namespaces and mounts of our own, or as bubblewrap's arguments. [`run::run`] carries it out and waits.
-//! [`inspect`] records the project before the run and scans it afterwards.
-//! `examples/plan.rs` prints the plan for a directory.
+//! [`render`] turns a plan into native namespaces and mounts or into bubblewrap's arguments. [`run::run`] executes it
+//! and waits. [`inspect`] records the project before the run and scans it afterwards. `examples/plan.rs` prints the
+//! plan for a directory.
 
 pub mod specificity;
 pub mod wrapper;

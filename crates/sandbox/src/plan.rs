@@ -1,4 +1,4 @@
-//! The decision: mounts, environment, network, command. Plain data, comparable, printable.
+//! Plan of a sandbox: mounts, environment, network and command, as plain data.
 
 mod state;
 mod base_view;
@@ -44,86 +44,86 @@ pub use identity::{AGENT_ID, Identity};
 pub use proc::Proc;
 pub use sockets::docker_places;
 
-/// Everything that will be done, before the first of it is done.
+/// Complete description of a sandbox and its command. Nothing has been done yet when it exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// The command and its arguments.
     #[serde(serialize_with = "texts")]
     pub command: Vec<OsString>,
-    /// The variables that the command sees, and those that it does not.
+    /// Variables passed to the command, and those that are hidden from it.
     pub environment: Environment,
-    /// Whether the host's directories are writable where no rule says otherwise.
+    /// True if the host's directories are writable where no rule matches.
     pub root_writable: bool,
-    /// Mounts on top of the read-only root, parents first.
+    /// Mounts on top of the root, parents first.
     pub mounts: Vec<Mount>,
-    /// Which hosts can be reached, where the network is by name.
+    /// Hosts that can be reached, if the network is limited to a list of hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<EgressPolicy>,
-    /// The home directory, when hiding in it can be done by one overlay, and what else that
-    /// overlay hides: paths that do not exist yet.
+    /// Overlay that hides paths in the home directory, also those that do not exist yet. `None` if paths are hidden
+    /// by one mount each.
     #[serde(rename = "veil")]
     pub home_overlay: Option<HomeOverlay>,
-    /// Writable places whose changes are kept apart.
+    /// Writable paths that are copy-on-write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cow: Option<CopyOnWrite>,
-    /// Unix sockets that somebody on the host listens on, in places that stay visible.
+    /// Listening Unix sockets of the host that are hidden, because their directories stay visible.
     pub sockets: Vec<PathBuf>,
-    /// The host's top-level names and what they link to, when a mount needs a new one beside them.
+    /// The host's top-level names and their link targets. Empty unless a mount needs a new top-level directory.
     #[serde(skip)]
     pub top_level: Vec<(OsString, Option<PathBuf>)>,
-    /// Whether nested sandboxes may have a cgroup namespace.
+    /// Rule for cgroup namespaces of nested sandboxes.
     #[serde(skip)]
     pub cgroups: CgroupNamespaces,
-    /// What lies under `/run/agent-sandbox`.
+    /// Content of `/run/agent-sandbox`.
     pub runtime: Runtime,
-    /// Files and directories whose protection must survive being replaced from the host.
+    /// Files whose protection must be restored when the host replaces them.
     pub watched: Vec<PathBuf>,
-    /// What the user should know: rules that lost, keys that were skipped.
+    /// Notes for the user, such as rules that lost and keys that were skipped.
     pub notes: Vec<String>,
-    /// What the end of the run looks at.
+    /// Input of the scan after the run.
     #[serde(skip)]
     pub guard: Guarded,
     /// Every decision about a path, for `why` and `config show`.
     #[serde(skip)]
     pub decisions: Decisions,
-    /// Presets that are on.
+    /// Active presets.
     #[serde(skip)]
     pub presets: Presets,
-    /// The merged configuration that all of this follows from.
+    /// The merged configuration that the plan follows from.
     #[serde(serialize_with = "settings")]
     pub config: Config,
 }
 
-/// What the end of the run looks at.
+/// Input of the scan after the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarded {
-    /// Where the command may write for its work.
+    /// Directories that the user made writable for the command's work.
     pub roots: Vec<PathBuf>,
-    /// The repositories there.
+    /// Repositories in those directories.
     pub git: GitProtection,
-    /// Files that must not appear: configuration of ours, and read-only paths that are missing.
+    /// Files that must not appear: agent-sandbox's configuration, and read-only paths that do not exist.
     pub files: Vec<PathBuf>,
 }
 
-/// One mount.
+/// Mount inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mount {
     /// The path on the host.
     pub source: PathBuf,
     /// The path inside.
     pub target: PathBuf,
-    /// What is seen there.
+    /// Content at the target.
     pub view: View,
-    /// What it is.
+    /// Type of the source.
     pub kind: Kind,
-    /// Whether the place has to be made first, because it lies in a directory of ours.
+    /// True if the mount point must be created first, because its parent is created for the sandbox.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
-    /// Why.
+    /// The rule that asks for the mount.
     pub origin: Origin,
 }
 
-/// What a mount shows.
+/// Content of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
@@ -131,7 +131,7 @@ pub enum View {
     ReadWrite,
     /// The source, read-only.
     ReadOnly,
-    /// The source as it is, only so that it cannot be renamed.
+    /// The source, writable. The kernel refuses to rename a mount point with `EBUSY`, rename(2).
     Pin,
     /// The source with working device files.
     Device,
@@ -141,39 +141,39 @@ pub enum View {
     EmptyDir,
 }
 
-/// What lies under `/run/agent-sandbox`.
+/// Content of `/run/agent-sandbox`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Runtime {
     /// This binary.
     pub binary: PathBuf,
-    /// Whether an outer sandbox's runtime is kept at `outer`.
+    /// True if the outer sandbox's runtime is mounted at `outer`.
     pub nested: bool,
     /// Command wrappers.
     pub commands: Commands,
     /// The private `XDG_RUNTIME_DIR`.
     pub user_dir: PathBuf,
-    /// Who the command is when root started it.
+    /// User that the command runs as if root started it.
     pub identity: Option<Identity>,
-    /// Which `/proc` it sees.
+    /// The `/proc` of the command.
     pub proc: Proc,
-    /// The file that says which name server to ask, where that is the sandbox's own.
+    /// Replacement of `/etc/resolv.conf`, if the sandbox has a private name server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolver: Option<ResolverFile>,
-    /// Description by which `why` answers inside; empty until [`Plan::described`].
+    /// Description that `why` reads inside the sandbox; empty until [`Plan::described`].
     #[serde(skip)]
     pub policy: Vec<u8>,
 }
 
-/// A file that stands in for the host's `/etc/resolv.conf`.
+/// Replacement of the host's `/etc/resolv.conf`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResolverFile {
-    /// Where a lookup of that name ends.
+    /// Path at which a lookup of `/etc/resolv.conf` ends.
     pub target: PathBuf,
-    /// Whether nothing is there, because it lies in a directory of ours.
+    /// True if the file must be created, because its directory is created for the sandbox.
     pub create: bool,
 }
 
-/// Loads the configuration of a request and plans it, for callers that only look at a plan.
+/// Loads the configuration of a request and plans it, for callers that only show a plan.
 pub fn plan(host: &Host, request: &Request) -> Result<Plan, PlanError> {
     plan_config(host, sandbox_policy::config::load(host, request)?, request.command.clone())
 }
@@ -187,8 +187,8 @@ pub fn plan_config(host: &Host, config: Config, command: Vec<OsString>) -> Resul
     Ok(decided.finish(inputs))
 }
 
-/// A configuration whose path rules are resolved. What an earlier run left in the writable
-/// places is looked at now, before anything is decided by what exists there.
+/// Configuration whose path rules are resolved. Files that an earlier run planted in writable directories are scanned
+/// at this stage, before any decision depends on what exists there.
 #[derive(Debug)]
 pub struct ResolvedPolicy {
     config: Config,
@@ -200,7 +200,7 @@ pub struct ResolvedPolicy {
 }
 
 impl ResolvedPolicy {
-    /// Every `@name` is gone, and every path absolute and real.
+    /// Resolves a configuration: expands every `@name`, and makes every path absolute and free of symlinks.
     pub fn of(host: &Host, config: Config) -> Result<Self, PlanError> {
         check_network(&config)?;
         let (presets, mut rules) = preset::expand(host, &config);
@@ -218,17 +218,17 @@ impl ResolvedPolicy {
         Ok(Self { config, presets, home, rules, resolver, notes })
     }
 
-    /// The configuration that it is made of.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The places in which the command may write for its work.
+    /// Returns the directories that the user made writable for the command's work.
     pub fn roots(&self) -> Vec<PathBuf> {
         protected::writable_roots(&self.rules)
     }
 
-    /// Decides one view per path and one stand-in per ruled command.
+    /// Decides the view of each path and the wrapper of each command that has a rule.
     pub fn decide(self, host: &Host, known: &Known) -> Result<Decided, PlanError> {
         let Self { config, presets, home, mut rules, mut resolver, mut notes } = self;
         let roots = protected::writable_roots(&rules);
@@ -290,8 +290,8 @@ impl ResolvedPolicy {
     }
 }
 
-/// Decisions that follow from the policy alone. Credentials and layers are resolved by them, and
-/// [`Decided::finish`] makes the plan of all three.
+/// Decisions that follow from the policy alone. The caller uses them to resolve credentials and layers, and passes
+/// both to [`Decided::finish`], which makes the plan.
 #[derive(Debug)]
 pub struct Decided(Plan);
 
@@ -300,37 +300,37 @@ pub struct Decided(Plan);
 pub struct Inputs {
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// The command's variables, those of its credentials included.
+    /// The command's variables, including those of its credentials.
     pub environment: Environment,
-    /// Files that are shown in place of the host's, beside those of ruled commands.
+    /// Files that replace files of the host, in addition to command wrappers.
     pub covers: Vec<Cover>,
-    /// Store of each root of the plan's copy-on-write; empty where there is none.
+    /// Store of each root of the plan's copy-on-write; empty without copy-on-write.
     pub stores: Vec<Store>,
 }
 
 impl Decided {
-    /// The configuration that was decided.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.0.config
     }
 
-    /// The mounts, parents first.
+    /// Returns the mounts, parents first.
     pub fn mounts(&self) -> &[Mount] {
         &self.0.mounts
     }
 
-    /// Writable places whose changes go into a layer.
+    /// Returns the writable paths whose changes go into a layer.
     pub fn cow(&self) -> Option<&CopyOnWrite> {
         self.0.cow.as_ref()
     }
 
-    /// The inputs of a plan that has neither credentials nor layers.
+    /// Returns the inputs of a plan that has neither credentials nor layers.
     pub fn inputs(&self, command: Vec<OsString>) -> Inputs {
         let environment = self.0.environment.clone();
         Inputs { command, environment, covers: Vec::new(), stores: Vec::new() }
     }
 
-    /// Makes the plan. Nothing changes it afterwards.
+    /// Makes the plan. It is immutable from here on.
     pub fn finish(self, inputs: Inputs) -> Plan {
         let Self(mut plan) = self;
         plan.command = inputs.command;
@@ -343,7 +343,7 @@ impl Decided {
     }
 }
 
-/// Networks that only containers have would be left out silently otherwise.
+/// Refuses networks that only containers have. Otherwise they would be ignored silently.
 fn check_network(config: &Config) -> Result<(), PlanError> {
     match &config.session.network {
         Some(Sourced {
@@ -357,9 +357,9 @@ fn check_network(config: &Config) -> Result<(), PlanError> {
     }
 }
 
-/// The hosts that can be reached, where the network is by name.
+/// Returns the hosts that can be reached, if the network is limited to a list of hosts.
 fn egress(host: &Host, config: &Config) -> Result<Option<EgressPolicy>, PlanError> {
-    // Without a network, the proxy is still reached: by the same way, on which nothing else passes.
+    // With the network off, the credential proxy still needs a connection. An empty list allows nothing else.
     if config.network.value == Network::Off && config.uses_proxy() && !host.inside {
         return Ok(Some(EgressPolicy::default()));
     }
@@ -380,17 +380,17 @@ pub(crate) fn cgroup_namespaces(host: &Host) -> CgroupNamespaces {
     CgroupNamespaces::Allowed
 }
 
-/// The mount through which a path is seen: its own, or that of the nearest parent that has one.
-/// The list is sorted by the bytes of the targets.
+/// Returns the mount that shows a path: the one at the path, or at its nearest parent.
+/// `mounts` is sorted by the bytes of the targets.
 pub fn nearest<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
     let at =
         |path: &OsStr| mounts.binary_search_by(|mount| mount.target.as_os_str().cmp(path)).ok();
     upward(path).find_map(at).map(|index| &mounts[index])
 }
 
-/// Whether something is mounted below a path.
+/// Returns true if a mount lies below a path.
 pub fn has_below(mounts: &[Mount], path: &Path) -> bool {
-    // `/a-b` stands between `/a` and `/a/b`.
+    // `/a-b` sorts between `/a` and `/a/b`.
     let first = path.join("");
     let after = mounts.partition_point(|mount| mount.target.as_os_str() <= first.as_os_str());
     mounts.get(after).is_some_and(|mount| mount.target.starts_with(path))
@@ -404,18 +404,18 @@ fn resolve_all(
 ) -> Result<Vec<Resolved>, PlanError> {
     let mut resolve =
         |rule: &Sourced<PathRule>| resolver.resolve(rule, &config.cwd, host.home.as_deref());
-    let mut taken_back: Vec<Resolved> = Vec::new();
+    let mut removed: Vec<Resolved> = Vec::new();
     for rule in &config.unruled {
-        taken_back.extend(resolve(rule)?);
+        removed.extend(resolve(rule)?);
     }
     let mut kept: Vec<Resolved> = Vec::new();
     for rule in rules {
         let is_preset = matches!(rule.origin, Origin::Preset(_));
         let stays = |rule: &Resolved| {
             !is_preset
-                || !taken_back
+                || !removed
                     .iter()
-                    .any(|back| back.access == rule.access && back.path == rule.path)
+                    .any(|other| other.access == rule.access && other.path == rule.path)
         };
         kept.extend(resolve(rule)?.into_iter().filter(stays));
     }
@@ -429,7 +429,7 @@ fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::O
     serializer.collect_seq(words.iter().map(|word| word.to_string_lossy()))
 }
 
-/// Variables are left out: their values are the user's own.
+/// Serializes the settings without the variables, whose values are private to the user.
 fn settings<S: serde::Serializer>(config: &Config, serializer: S) -> Result<S::Ok, S::Error> {
     let Config { cwd, network, hosts, docker, tmp, launcher, .. } = config;
     let mut map = serializer.serialize_struct("Config", 6)?;

@@ -1,8 +1,8 @@
-//! A [`Plan`](crate::plan::Plan) rendered as the mounts that carry it out.
+//! Renderings of a [`Plan`](crate::plan::Plan).
 //!
-//! One plan, two renderings. `bwrap` writes it as plain bubblewrap arguments: complete, and what
-//! `--dry-run` shows by way of `shell`. `own` writes it as steps for namespaces and mounts of our own: faster,
-//! and able to hide what does not exist yet. `find` looks for the bubblewrap program.
+//! `bwrap` renders a plan as bubblewrap arguments, which are complete. `shell` prints them for `--dry-run`. `own`
+//! renders it as steps for native namespaces and mounts, which is faster and can hide paths that do not exist yet.
+//! `find` finds the bubblewrap program.
 
 pub mod bwrap;
 pub mod shell;

@@ -1,9 +1,8 @@
-//! Carries out a plan: starts the sandbox, forwards signals, reports the exit status.
+//! Execution of a plan: starts the sandbox, forwards signals, reports the exit status.
 //!
-//! The process that started the sandbox stays beside it. What stands around the command, a process
-//! of our own or bubblewrap, is its direct child and dies with it; signals that ask for an end are
-//! blocked there, so that they end the command and nothing else. What becomes the command says its
-//! process number first, and lets the signals through again.
+//! The calling process supervises the sandbox. Its direct child is PID 1 of the sandbox or bubblewrap, and dies with
+//! it. Terminating signals are blocked in that child, so that they end only the command. The process that becomes the
+//! command reports its PID first and unblocks the signals again.
 
 pub(crate) mod first_process;
 mod egress;
@@ -34,16 +33,16 @@ pub use egress::{AttachError, Gateway};
 use sandbox_policy::host::Host;
 use supervisor::{Sandbox, Waited};
 
-/// By which means the plan is to be made true.
+/// Method by which a sandbox is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendering {
-    /// Our own namespaces and mounts, with an overlay on the home directory where the plan has one.
+    /// Native namespaces and mounts, with an overlay on the home directory if the plan has one.
     Own(Hiding),
-    /// Arguments of bubblewrap.
+    /// bubblewrap.
     Bubblewrap,
 }
 
-/// The means to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` leaves everything to bubblewrap.
+/// Returns the renderings to try, strongest first. `AGENT_SANDBOX_MOUNTS=bwrap` allows bubblewrap only.
 pub fn renderings(host: &Host) -> Vec<Rendering> {
     if host.var("AGENT_SANDBOX_MOUNTS").is_some_and(|value| value == "bwrap") {
         return vec![Rendering::Bubblewrap];
@@ -51,40 +50,40 @@ pub fn renderings(host: &Host) -> Vec<Rendering> {
     vec![Rendering::Own(Hiding::Overlay), Rendering::Own(Hiding::Binds), Rendering::Bubblewrap]
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The exit code to pass on.
     pub code: u8,
-    /// Why there was no command to end.
+    /// The reason why the command could not be executed, if it was not.
     pub why: Option<String>,
-    /// The means by which the sandbox was made.
+    /// The rendering that made the sandbox.
     pub rendering: Rendering,
 }
 
-/// A sandbox that did not start.
+/// Failure to start a sandbox.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// No bubblewrap.
+    /// No bubblewrap that is safe to run.
     #[error(transparent)]
     Bwrap(#[from] FindError),
     /// A standard descriptor is a directory.
     #[error("descriptor {0} is a directory, through which a command could leave the sandbox")]
     DirectoryDescriptor(i32),
-    /// Something in our own process failed.
+    /// A system call of the supervisor failed.
     #[error("cannot {what}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A mount that was planned cannot be made.
+    /// A planned mount failed.
     #[error("cannot {0}")]
     Mount(String),
-    /// The kernel does not make the overlay that changes were to go into.
+    /// The overlay for changes cannot be mounted.
     #[error("cannot {0}")]
-    Apart(String),
+    Overlay(String),
     /// The proxy does not serve the sandbox.
     #[error(transparent)]
     Attach(#[from] AttachError),
@@ -98,9 +97,11 @@ impl Hint for StartError {
         match self {
             Self::Bwrap(error) => error.hint(),
             Self::DirectoryDescriptor(_) => Some("redirect it from a file or /dev/null".into()),
-            Self::Setup | Self::Mount(_) => Some("`agent-sandbox doctor` names the cause".into()),
+            Self::Setup | Self::Mount(_) => {
+                Some("run `agent-sandbox doctor` to find the cause".into())
+            }
             Self::Attach(error) => error.hint.clone(),
-            Self::System { .. } | Self::Apart(_) => None,
+            Self::System { .. } | Self::Overlay(_) => None,
         }
     }
 }
@@ -109,8 +110,9 @@ fn cannot(what: &'static str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { what, source }
 }
 
-/// Runs the plan's command to its end. `gateway` serves the way out, where hosts are reached by
-/// name; without one there is none. `debug` hears why a stronger rendering was not used.
+/// Runs the plan's command to its end. `gateway` serves the sandbox's egress sockets if the network is limited to a
+/// list of hosts; without a gateway no host is reachable. `debug` receives the reasons why a stronger rendering was not
+/// used.
 pub fn run(
     plan: &Plan,
     bwrap: &Bwrap,
@@ -127,26 +129,30 @@ pub fn run(
         if rendering == Rendering::Bubblewrap
             && plan.cow.as_ref().is_some_and(CopyOnWrite::has_overlay)
         {
-            let why = "bubblewrap alone cannot mount an overlay";
-            return Err(StartError::Apart(format!("keep changes apart: {why}")));
+            let why = "bubblewrap cannot mount its overlay";
+            return Err(StartError::Overlay(format!("use copy-on-write: {why}")));
         }
-        // Our own mounts pass over a socket that has gone since the plan was made; bubblewrap gives up.
+        // The native mounts skip a socket that was removed after planning. bubblewrap fails on one.
         let current = (rendering == Rendering::Bubblewrap).then(|| without_gone_sockets(plan));
         let plan = current.as_ref().unwrap_or(plan);
         match attempt(plan, bwrap, rendering, gateway.as_deref_mut(), &signals)? {
             Waited::Ended(code, why) => return Ok(Ended { code, why, rendering }),
-            Waited::Impossible(why) | Waited::Refused(why) if why.starts_with(root::APART) => {
-                return Err(StartError::Apart(why));
+            Waited::Impossible(why) | Waited::Refused(why)
+                if why.starts_with(root::OVERLAY_FAILURE) =>
+            {
+                return Err(StartError::Overlay(why));
             }
             Waited::Impossible(why) => {
-                debug(format!("{rendering:?} is not possible here: {why}"));
+                debug(format!("cannot use {rendering:?}: {why}"));
                 last = StartError::Mount(why);
             }
             Waited::Refused(why) => return Err(StartError::Mount(why)),
             Waited::NotStarted if without_gone_sockets(plan).sockets == plan.sockets => {
                 return Err(StartError::Setup);
             }
-            Waited::NotStarted => debug("a socket went away while the sandbox was made".into()),
+            Waited::NotStarted => {
+                debug("a socket was removed while the sandbox started; trying again".into());
+            }
         }
     }
     Err(last)
@@ -163,13 +169,14 @@ fn attempt(
     match Sandbox::start(plan, bwrap, rendering, shared) {
         Ok(mut sandbox) => sandbox.wait(plan, gateway, signals),
         Err(error) if rendering != Rendering::Bubblewrap && is_impossible(&error) => {
-            Ok(Waited::Impossible(format!("make namespaces: {error}")))
+            Ok(Waited::Impossible(format!("create namespaces: {error}")))
         }
         Err(error) => Err(cannot("start a process")(error)),
     }
 }
 
-/// Repeats bubblewrap: a socket can go away while it is at work, and on a busy machine many do.
+/// Returns the attempts for a rendering. bubblewrap gets several, because it fails if a socket is removed meanwhile, and
+/// on a busy machine many are.
 fn tries(rendering: Rendering) -> impl Iterator<Item = Rendering> {
     std::iter::repeat_n(rendering, if rendering == Rendering::Bubblewrap { 8 } else { 1 })
 }
@@ -180,8 +187,7 @@ fn without_gone_sockets(plan: &Plan) -> Plan {
     plan
 }
 
-/// What holds for everything inside. The filter is ours to apply, unless bubblewrap gets it as an
-/// argument.
+/// Confines this process and everything that it starts. `filter` is `None` if bubblewrap applies the seccomp filter.
 pub(crate) fn confine<'f>(
     filter: Option<CgroupNamespaces>,
     mut keep: impl Iterator<Item = &'f OwnedFd>,
@@ -198,30 +204,30 @@ pub(crate) fn confine<'f>(
     attempt().map_err(|error| root::Failure { what: "confine the process".into(), error })
 }
 
-/// bubblewrap ends with us, and stops when the terminal says so.
+/// Prepares the process that becomes bubblewrap: it dies with its parent, and stops when the terminal tells it to.
 pub(crate) fn follow(parent: i32) -> Result<(), root::Failure> {
     process::die_with_parent(parent)
         .and_then(|()| signal::unblock_stopping())
-        // The command is started by another process of ours, which takes over what it finds.
+        // bubblewrap passes the disposition of SIGPIPE on to the process that starts the command.
         .and_then(|()| signal::restore_pipe())
         .map_err(|error| root::Failure { what: "follow the parent process".into(), error })
 }
 
-/// A message the parent can read: whether another rendering may do better, and what went wrong.
+/// Reports a failure to the supervisor, and whether another rendering may succeed.
 fn report_failure(sender: &OwnedFd, failure: &root::Failure) {
     let kind = if is_impossible(&failure.error) { report::IMPOSSIBLE } else { report::REFUSED };
-    // Nobody is left to tell if this fails: the parent then sees a sandbox that did not start.
+    // If this fails, the supervisor still notices that the sandbox did not start.
     let _ = channel::send(sender.as_fd(), &report::message(kind, &failure.to_string()));
 }
 
-/// Whether the kernel, or whoever set it up, does not let us do it this way.
+/// Returns true if the kernel or its configuration does not allow an operation at all.
 fn is_impossible(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
         || error.raw_os_error().is_some_and(sandbox_linux::is_unsupported)
 }
 
-/// Puts descriptors behind the words that stand for them.
+/// Opens a memory file for each data word, and replaces the word by the descriptor's number.
 pub(crate) fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<OwnedFd>)> {
     let data: Vec<OwnedFd> = arguments
         .data

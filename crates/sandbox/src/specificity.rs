@@ -1,4 +1,4 @@
-//! Which rule wins, as an ordering.
+//! Precedence of rules, as an ordering.
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -9,37 +9,37 @@ use serde::Serialize;
 use sandbox_policy::config::{Access, Layer};
 use sandbox_policy::path::{Kind, Matched, Resolved, upward};
 
-/// The one rule that decides about a path, and those that it beat.
+/// Rule that decides the view of a path, and the rules that it beat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// The winner.
+    /// The winning rule.
     pub rule: Resolved,
-    /// The others for the same path, strongest first.
+    /// The other rules for the path, strongest first.
     pub beaten: Vec<Resolved>,
 }
 
-/// One decision for each path. Those for what does not exist are many, and most of what is asked
-/// here is not about them, so they stand apart. Both lists are sorted by the bytes of their paths.
+/// One decision for each path. Decisions about missing paths are many and rarely needed, so they are in a separate list.
+/// Both lists are sorted by the bytes of their paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Decisions {
     present: Vec<Decision>,
     missing: Vec<Decision>,
 }
 
-/// How strong a rule is among those for the same path: exact beats glob, then the stricter
-/// view, then the later layer.
+/// Returns the strength of a rule among the rules for one path: exact beats glob, then the stricter view, then the later
+/// layer.
 fn strength(rule: &Resolved) -> (Matched, Access, Layer) {
     (rule.matched, rule.access, rule.origin.layer())
 }
 
-/// Gives every path exactly one decision. The order in which rules are given does not matter:
-/// rules of equal strength want the same thing.
+/// Gives every path exactly one decision. The order of the rules does not matter, because rules of equal strength give
+/// the same view.
 pub fn decide(rules: Vec<Resolved>) -> Decisions {
     let (missing, present) = rules.into_iter().partition(|rule| rule.kind == Kind::Missing);
     Decisions { present: group(present), missing: group(missing) }
 }
 
-/// The rules of each path together, the strongest in front.
+/// Groups the rules by path, strongest first.
 fn group(mut rules: Vec<Resolved>) -> Vec<Decision> {
     let rank = |rule: &Resolved| Reverse(strength(rule));
     rules.sort_by(|a, b| {
@@ -60,29 +60,29 @@ fn group(mut rules: Vec<Resolved>) -> Vec<Decision> {
 }
 
 impl Decisions {
-    /// All of them: what exists, parents first, then what does not.
+    /// Iterates over all decisions: existing paths, parents first, then missing ones.
     pub fn iter(&self) -> impl Iterator<Item = &Decision> {
         self.present.iter().chain(&self.missing)
     }
 
-    /// How many paths are decided that exist, and how many that do not.
+    /// Returns the number of decisions about existing paths, and about missing ones.
     pub fn count(&self) -> (usize, usize) {
         (self.present.len(), self.missing.len())
     }
 
-    /// The decision for exactly this path.
+    /// Returns the decision for exactly this path.
     pub fn at(&self, path: &Path) -> Option<&Decision> {
         let path = path.as_os_str();
         find(&self.present, path).or_else(|| find(&self.missing, path))
     }
 
-    /// The decision that covers a path: its own, or that of the nearest parent which has one.
-    /// Rules for what does not exist cover nothing.
+    /// Returns the decision that covers a path: the one for the path, or for its nearest parent. Decisions about missing
+    /// paths cover nothing.
     pub fn covering(&self, path: &Path) -> Option<&Decision> {
         upward(path).find_map(|path| find(&self.present, path))
     }
 
-    /// The decision that covers the parent of a path.
+    /// Returns the decision that covers the parent of a path.
     pub fn above(&self, path: &Path) -> Option<&Decision> {
         path.parent().and_then(|parent| self.covering(parent))
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn covering_is_the_nearest_rule_about_something_that_exists() {
+    fn covering_returns_the_nearest_decision_about_an_existing_path() {
         let missing = Resolved { kind: Kind::Missing, ..rule("/a/b/c", (Exact, Flags, Exclude)) };
         let decisions = decide(vec![
             missing,

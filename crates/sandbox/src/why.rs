@@ -1,9 +1,9 @@
-//! Why a path, a host, a command or a variable is as it is in the sandbox, and what would change it.
+//! Explanations of the policy for a path, a host, a command or a variable, and changes to it.
 //!
-//! Outside, the answers come from the plan of the sandbox that would be made, and every change
-//! that is offered was planned too. Inside, they come from the description that the sandbox around
-//! left at `/run/agent-sandbox/policy`, and from those of the sandboxes around that one: the
-//! strictest counts.
+//! Outside, the answers come from the plan of the sandbox that would be started. Every suggested change
+//! was planned too. Inside, they come from the description of the enclosing sandbox at
+//! `/run/agent-sandbox/policy`, and from those of the sandboxes that enclose that one. The strictest
+//! answer counts.
 //!
 //! ```no_run
 //! use sandbox_core::{plan::plan, why::Explainer};
@@ -51,7 +51,7 @@ use sandbox_policy::config::Request;
 use sandbox_policy::host::Host;
 
 impl Plan {
-    /// Adds the description by which `why` answers inside the sandbox.
+    /// Adds the description from which `why` answers inside the sandbox.
     #[must_use]
     pub fn described(mut self) -> Self {
         self.runtime.policy = describe(&self);
@@ -59,28 +59,28 @@ impl Plan {
     }
 }
 
-/// More sandboxes around this one than anybody has use for.
+/// Maximum number of nested sandboxes that are considered.
 const MAX_DEPTH: usize = 32;
 
-/// A question that has no answer.
+/// Error from answering a question.
 #[derive(Debug, Error)]
 pub enum WhyError {
-    /// The question makes no sense.
+    /// The question is invalid.
     #[error("{what} `{}` {problem}", text.escape_debug())]
     Question {
-        /// What was asked about.
+        /// Kind of subject, with its article.
         what: &'static str,
-        /// What was typed.
+        /// The subject as the user typed it.
         text: String,
-        /// What is wrong with it.
+        /// The problem with it, a verb phrase.
         problem: String,
     },
-    /// The sandbox around left no description that can be read.
-    #[error("the sandbox around this process left no description at `{}`", path.display())]
+    /// The description of an enclosing sandbox cannot be read.
+    #[error("cannot read the policy of the enclosing sandbox from `{}`", path.display())]
     Undescribed {
-        /// Where it should be.
+        /// Expected path of the description.
         path: PathBuf,
-        /// What went wrong.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -89,9 +89,9 @@ impl Hint for WhyError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Question { .. } => None,
-            Self::Undescribed { .. } => {
-                Some("it was started by another version: ask outside".to_owned())
-            }
+            Self::Undescribed { .. } => Some(
+                "another version may have started it; run `why` outside the sandbox".to_owned(),
+            ),
         }
     }
 
@@ -103,31 +103,31 @@ impl Hint for WhyError {
     }
 }
 
-/// An answer, and whose it is.
+/// An answer, and the sandbox that it is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explained<A> {
-    /// Whether it speaks of the sandbox around this process.
+    /// True when it is about the sandbox that encloses this process.
     pub inside: bool,
-    /// How many sandboxes there are around it, or 1 for the one that would be made.
+    /// Number of sandboxes that enclose this process, or 1 for the one that would be started.
     pub sandboxes: usize,
-    /// Which of them decides: 1 is the innermost.
+    /// Number of the sandbox that decides: 1 is the innermost.
     pub decided_by: usize,
     /// The answer.
     #[serde(flatten)]
     pub answer: A,
 }
 
-/// What answers of several sandboxes are compared by.
+/// Answer that can be compared with the answers of other sandboxes.
 trait Answer {
-    /// The higher, the stricter.
+    /// Returns the strictness: higher is stricter.
     fn strictness(&self) -> usize;
-    /// What would change it.
+    /// Returns the changes that it suggests.
     fn changes(&mut self) -> &mut Vec<Change>;
-    /// Whether this sandbox has nothing against an outcome.
+    /// Returns true when this sandbox permits an outcome.
     fn allows(&self, to: &str) -> bool;
 }
 
-/// Answers questions about one sandbox, or about all that are around this process.
+/// Source of answers about one sandbox, or about all that enclose this process.
 #[derive(Debug)]
 pub struct Explainer<'a> {
     host: &'a Host,
@@ -137,17 +137,17 @@ pub struct Explainer<'a> {
 }
 
 impl<'a> Explainer<'a> {
-    /// About the sandbox that a plan would make.
+    /// Creates an explainer for the sandbox that a plan would start.
     pub fn of_plan(host: &'a Host, request: &'a Request, plan: &Plan) -> Self {
         Self { host, request: Some(request), levels: vec![Policy::of(plan)] }
     }
 
-    /// About the sandboxes around this process.
+    /// Creates an explainer for the sandboxes that enclose this process.
     pub fn around(host: &'a Host) -> Result<Self, WhyError> {
-        Self::left_in(host, Path::new(RUNTIME_DIR))
+        Self::from_dir(host, Path::new(RUNTIME_DIR))
     }
 
-    fn left_in(host: &'a Host, runtime: &Path) -> Result<Self, WhyError> {
+    fn from_dir(host: &'a Host, runtime: &Path) -> Result<Self, WhyError> {
         let mut dir = runtime.to_path_buf();
         let mut levels = Vec::new();
         while levels.len() < MAX_DEPTH {
@@ -162,7 +162,7 @@ impl<'a> Explainer<'a> {
         Ok(Self { host, request: None, levels })
     }
 
-    /// About a path, as the command would name it.
+    /// Explains a path, given as the command would name it.
     pub fn path(&self, path: &Path) -> Result<Explained<PathAnswer>, WhyError> {
         let mut at = self.absolute(path)?;
         let mut answers = Vec::new();
@@ -173,21 +173,21 @@ impl<'a> Explainer<'a> {
         Ok(self.strictest(answers))
     }
 
-    /// About a host on the network.
+    /// Explains a network host.
     pub fn host(&self, name: &str) -> Result<Explained<NetworkAnswer>, WhyError> {
         let asked = network::check(name)?;
         let levels = 0..self.levels.len();
         Ok(self.strictest(levels.map(|level| network::answer(self, level, &asked)).collect()))
     }
 
-    /// About a command, by its name.
+    /// Explains a command, given by its name.
     pub fn command(&self, name: &str) -> Result<Explained<CommandAnswer>, WhyError> {
         command::check(name)?;
         let levels = 0..self.levels.len();
         Ok(self.strictest(levels.map(|level| command::answer(self, level, name)).collect()))
     }
 
-    /// About a variable of the environment.
+    /// Explains an environment variable.
     pub fn variable(&self, name: &str) -> Result<Explained<VariableAnswer>, WhyError> {
         variable::check(name)?;
         let levels = 0..self.levels.len();
@@ -198,22 +198,22 @@ impl<'a> Explainer<'a> {
         self.request.is_some()
     }
 
-    /// The sandbox as it would be after some steps: planned outside, imagined inside.
+    /// Returns the policy after some steps. Outside it is planned, inside it is derived from the description.
     fn attempt(&self, level: usize, steps: &[Step]) -> Option<Policy> {
         let Some(request) = self.request else {
             let mut policy = self.levels[level].clone();
             for step in steps {
-                step.imagine(&mut policy);
+                step.apply_to_policy(&mut policy);
             }
             return Some(policy);
         };
         let mut request = request.clone();
         for step in steps {
-            step.type_in(&mut request);
+            step.apply_to_request(&mut request);
         }
         let mut config = sandbox_policy::config::load(self.host, &request).ok()?;
         for step in steps {
-            step.write_in(&mut config);
+            step.apply_to_config(&mut config);
         }
         plan_config(self.host, config, Vec::new()).ok().map(|plan| Policy::of(&plan))
     }
@@ -231,12 +231,12 @@ impl<'a> Explainer<'a> {
             let home = self.host.home.as_ref().ok_or_else(|| refuse("needs `HOME` to be set"))?;
             return Ok(home.join(rest));
         }
-        // Outside, the command would start in the effective directory; inside, this process knows.
+        // Outside, the command would start in the policy's directory. Inside, this process's directory counts.
         let here = if self.is_outside() { None } else { self.host.cwd.as_deref() };
         Ok(here.unwrap_or(&self.levels[0].cwd).join(path))
     }
 
-    /// A path as a user would type it: below the working directory, below home, or from the root.
+    /// Returns a path as a user would type it: relative to the working directory, below `~`, or absolute.
     fn spell(&self, policy: &Policy, path: &Path) -> Option<String> {
         if let Ok(rest) = path.strip_prefix(&policy.cwd) {
             let text = rest.to_str()?;
@@ -255,7 +255,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Of several sandboxes the strictest decides, and a change helps only if no other is against it.
+    /// Returns the answer of the strictest sandbox. Keeps only changes that every other sandbox permits.
     fn strictest<A: Answer>(&self, answers: Vec<A>) -> Explained<A> {
         let sandboxes = answers.len();
         let most = answers.iter().map(Answer::strictness).max().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! A short, deterministic stand-in for `cargo fuzz`, which needs a nightly toolchain: the same targets and seeds, a
-//! mutator without feedback, five seconds for each target and a minute for each in `./dev soak`.
+//! Short, deterministic substitute for `cargo fuzz`, which needs a nightly toolchain. It has the same targets and seeds,
+//! and a mutator without feedback. Each target runs for five seconds, and for a minute in `./dev soak`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-#[allow(unreachable_pub, reason = "there it is a crate of its own")]
+#[allow(unreachable_pub, reason = "it is a separate crate there")]
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;
 #[path = "fuzz/mutate.rs"]
@@ -24,15 +24,15 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Feeds mutated seeds until the time is over; a failure shows the input.
+/// Feeds mutated seeds until the time is over, and returns their number. A failure shows the input.
 fn feed(target: &str, mut take: impl FnMut(&[u8])) -> u64 {
     let end = Instant::now() + Duration::from_secs(testkit::rounds(5, 60) as u64);
     let mut mutator = Mutator::new(seeds(target));
     let mut inputs = 0;
     while Instant::now() < end {
         let input = mutator.next();
-        let taken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take(&input)));
-        assert!(taken.is_ok(), "{target} fails on b\"{}\"", input.escape_ascii());
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take(&input)));
+        assert!(result.is_ok(), "{target} fails on b\"{}\"", input.escape_ascii());
         inputs += 1;
     }
     inputs
@@ -43,21 +43,21 @@ fn run(name: &str) {
     for seed in seeds(name) {
         target(&seed);
     }
-    assert!(feed(name, target) > 1000, "too few inputs for {name} to mean anything");
+    assert!(feed(name, target) > 1000, "too few inputs for {name}");
 }
 
 #[test]
-fn config_json_holds_for_any_text() {
+fn config_json_never_panics() {
     run("config_json");
 }
 
 #[test]
-fn config_toml_holds_for_any_text() {
+fn config_toml_never_panics() {
     run("config_toml");
 }
 
 #[test]
-fn project_file_never_widens_when_nobody_trusts_it() {
+fn project_file_never_widens_when_it_is_not_trusted() {
     run("project_file");
 }
 
@@ -67,7 +67,7 @@ fn git_judge_has_a_verdict_for_any_call() {
 }
 
 #[test]
-fn git_config_holds_for_any_bytes() {
+fn git_config_never_panics() {
     run("git_config");
 }
 
@@ -86,7 +86,8 @@ fn host_command_passes_only_what_the_list_begins_with() {
     run("host_command");
 }
 
-/// What git obeys must not be hidden from us by an odd spelling: every file that git reads is read the same way.
+/// The parser must read every file that git reads, in the same way. Otherwise an odd spelling could hide a setting that
+/// git applies.
 #[test]
 fn git_config_reads_what_git_reads() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,7 +108,7 @@ fn git_config_reads_what_git_reads() {
     });
 }
 
-/// A variable as `git config --null --list` prints it.
+/// Formats a variable like `git config --null --list`.
 fn listed(var: &config::Var) -> Vec<u8> {
     let mut line = var.section.clone().into_bytes();
     if let Some(subsection) = &var.subsection {

@@ -1,4 +1,4 @@
-//! What must hold of every plan: random little trees on disk, random little policies, real plans.
+//! Properties of every plan, tested with random small trees on disk and random small policies.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[path = "properties/world.rs"]
@@ -32,7 +32,7 @@ fn with(rules: &[Rule], rule: &Rule) -> Vec<Rule> {
     rules
 }
 
-/// Both plans, unless a rule hides the working directory, which is refused.
+/// Returns both plans, or `None` if a rule hides the working directory, which is refused.
 fn both(world: &World, before: &[Rule], after: &[Rule]) -> Option<(Plan, Plan)> {
     Some((world.plan(before).ok()?, world.plan(after).ok()?))
 }
@@ -41,7 +41,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn views_follow_the_text_and_both_renderings_agree(tree in tidy_tree(), rules in rules(tidy_pattern())) {
+    fn views_follow_the_documentation_and_both_renderings_agree(tree in tidy_tree(), rules in rules(tidy_pattern())) {
         let world = World::new(&tree, false);
         let plan = world.plan(&rules).unwrap();
         for path in World::paths(&world.cwd) {
@@ -98,9 +98,9 @@ proptest! {
     }
 
     #[test]
-    fn mounts_are_sorted_needed_and_the_same_each_time(tree in wild_tree(), rules in rules(wild_pattern())) {
+    fn mounts_are_sorted_needed_and_deterministic(tree in wild_tree(), rules in rules(wild_pattern())) {
         let world = World::new(&tree, false);
-        // Who listens on a socket of this machine may change from one moment to the next.
+        // The listening sockets of this machine may change at any time.
         let quiet = |plan: Plan| Plan { sockets: Vec::new(), ..plan };
         let Ok(plan) = world.plan(&rules).map(quiet) else { return Ok(()) };
         prop_assert_eq!(&plan, &quiet(world.plan(&rules).unwrap()));
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn home_looks_the_same_through_one_overlay_and_through_many_mounts(
+    fn home_has_the_same_views_with_one_overlay_and_with_many_mounts(
         tree in home_tree(), rules in rules(home_pattern()),
     ) {
         let world = World::new(&tree, true);
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// A plan from a real global configuration file and flags.
+/// Makes a plan from a real global configuration file and flags.
 fn load(world: &World, rules: &[Rule], request: &Request) -> Plan {
     let list = |access: Access| {
         rules

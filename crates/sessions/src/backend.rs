@@ -1,6 +1,6 @@
-//! Backends carry sessions. One that cannot do what a configuration asks for refuses; it never does less.
+//! Backends, which run sessions. A backend refuses a configuration that it cannot carry out completely.
 //!
-//! A new backend is a folder here, a line in [`all`], and its word in the configuration:
+//! To add a backend: a module here, a line in [`all`], and its word in the configuration,
 //! [`BackendKind`].
 
 pub mod local;
@@ -26,21 +26,21 @@ use crate::error::ControlError;
 use crate::session::{BackendKind, Session, Settings, State};
 use crate::store::{Store, Thing, ThingKind};
 
-/// Carrier of sessions: namespaces of this machine, or containers.
+/// Runner of sessions: namespaces of this machine, or containers.
 ///
-/// Nothing here is asynchronous. Every call may be repeated after a crash at any point of an earlier one:
-/// things that exist already are used, and things that are gone already are not an error.
+/// All calls are synchronous. Every call may be repeated after a crash at any point of an earlier one: existing
+/// resources are reused, and missing ones are not an error.
 pub trait Backend: Send {
     /// Returns the kind of backend.
     fn kind(&self) -> BackendKind;
 
-    /// Returns what it can do.
+    /// Returns its capabilities.
     fn capabilities(&self) -> Capabilities;
 
-    /// Plans a session of a configuration. Nothing is created.
+    /// Plans a session of a configuration. Creates nothing.
     fn plan(&self, config: Config) -> Result<Box<dyn Planned>, ControlError>;
 
-    /// Creates what a session needs, and waits until it serves. Each thing is recorded before it is created.
+    /// Creates the resources of a session, and waits until it is ready. Each is recorded before it is created.
     fn ensure(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError>;
 
     /// Returns the state of a session that was created.
@@ -51,13 +51,13 @@ pub trait Backend: Send {
         sessions.iter().map(|session| self.observe(session)).collect()
     }
 
-    /// Returns the current usage of a session, or `None` where it is not known.
+    /// Returns the current usage of a session, or `None` if it is unknown.
     fn used(&self, session: &Session) -> Result<Option<Used>, BackendError> {
         Ok(Some(self.observe(session)?.pid.map(used_below).unwrap_or_default()))
     }
 
-    /// Connects a session to the processes that serve it from outside, such as the proxy. Called again after
-    /// either side was restarted.
+    /// Connects a session to the processes that serve it from outside, such as the proxy. Called again after either
+    /// side was restarted.
     fn bind(&self, session: &Session, record: &mut Recorder<'_>) -> Result<(), ControlError> {
         let _ = (session, record);
         Ok(())
@@ -66,15 +66,15 @@ pub trait Backend: Send {
     /// Starts a command in a session.
     fn connect(&self, session: &Session, exec: Exec) -> Result<Connection, BackendError>;
 
-    /// Attaches to the terminal of a session's agent. The connection ends with the agent. When it is dropped
-    /// before, the agent keeps running.
+    /// Attaches to the terminal of a session's agent. The connection ends with the agent. Dropping it earlier leaves
+    /// the agent running.
     fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
         let _ = (session, size);
-        Err(BackendError::unsupported(self.kind().as_str(), "join the agent's terminal"))
+        Err(BackendError::unsupported(self.kind().as_str(), "attach to the agent's terminal"))
     }
 
-    /// Passes the output of a session's programs to `each`, where the backend keeps it. Returns `false` where it
-    /// is in the session's own log. `each` returns whether to continue, and is called now and then with nothing.
+    /// Passes the output of a session's programs to `each` until that returns false, if the backend stores it. Returns
+    /// false if the session's own log has it. Calls `each` with an empty slice from time to time.
     fn logs(
         &self,
         session: &Session,
@@ -97,48 +97,48 @@ pub trait Backend: Send {
         Err(BackendError::unsupported(self.kind().as_str(), "suspend a session"))
     }
 
-    /// Pauses every process of a session until the returned guard is dropped, or this process ends. The
-    /// caller must be single-threaded.
+    /// Pauses every process of a session until the returned guard is dropped or this process ends. The caller must be
+    /// single-threaded.
     fn pause(&self, session: &Session) -> Result<Box<dyn Any>, BackendError> {
         let _ = session;
-        Err(BackendError::unsupported(self.kind().as_str(), "suspend a session"))
+        Err(BackendError::unsupported(self.kind().as_str(), "pause a session"))
     }
 
-    /// Saves the output of a session's programs, where it would be lost when the session is taken down. A failure is
-    /// a warning: a session can be taken down without its log.
+    /// Saves the output of a session's programs if taking it down would lose it. A failure is only a warning, so a
+    /// session can always be taken down.
     fn keep_log(&self, session: &Session) {
         let _ = session;
     }
 
-    /// Takes the warnings of the calls so far.
+    /// Takes the warnings of earlier calls.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Removes one thing that was created, or was about to be. The service removes the last one first.
+    /// Removes one resource that was created, or was about to be. The service removes the latest one first.
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError>;
 
-    /// Returns the line that lets a session's own key in on the host, if it has one.
+    /// Returns the `authorized_keys` line of a session's key, if it has one.
     fn authorized(&self, session: &Session) -> Option<Authorized> {
         let _ = session;
         None
     }
 
-    /// Removes what outlives `down`, when the session itself is removed.
+    /// Removes what outlives `down`. Called when the session is removed.
     fn forget(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;
         Ok(())
     }
 
     /// Removes what a killed command may have left without a record, such as a container that the engine finished
-    /// after its removal. Called at the end of every walk back; does nothing when the backend is unreachable.
+    /// creating later. Called after every removal of resources. Does nothing if the backend is unreachable.
     fn sweep(&self, session: &Session) -> Result<(), BackendError> {
         let _ = session;
         Ok(())
     }
 
-    /// Lists things that carry this program's mark and are not on record. Look a thing up in the record after it
-    /// was found: sessions and their things are recorded before they exist.
+    /// Lists resources that carry our labels and are not recorded. Checks the record after listing, because resources
+    /// are recorded before they exist.
     fn strays(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
         let _ = record;
         Ok(Vec::new())
@@ -151,52 +151,52 @@ pub trait Backend: Send {
     }
 }
 
-/// Session as its backend would make it.
+/// Plan of a session by its backend.
 pub trait Planned {
-    /// Returns a hash of everything that decides about the session.
+    /// Returns a hash of everything that affects the session.
     fn policy(&self) -> String;
 
-    /// Returns what decides about the session, to be compared with a later request.
+    /// Returns the settings that affect the session, for comparison with a later request.
     fn settings(&self) -> serde_json::Result<Settings>;
 
-    /// Returns true when changes go into a layer.
+    /// Returns true when changes go to a layer.
     fn keeps_changes(&self) -> bool;
 
-    /// Returns what the user should know before it is made.
+    /// Returns notices for the user, before anything is created.
     fn notices(&self) -> Vec<Notice>;
 
     /// Returns the plan as text.
     fn show(&self, form: Form) -> serde_json::Result<String>;
 }
 
-/// Line of `authorized_keys` that lets a session's key in on the host.
+/// Authorization of a session's SSH key on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorized {
-    /// The user on the host.
+    /// User on the host.
     pub user: String,
-    /// The line of `authorized_keys`.
+    /// Line of `authorized_keys`.
     pub line: String,
-    /// Whether the key was made for this session, and ends with it.
+    /// True when the key was created for this session, and is removed with it.
     pub own: bool,
-    /// The file that it was put into.
+    /// File that the line was added to.
     pub place: Option<PathBuf>,
 }
 
-/// Remark about a plan.
+/// Notice about a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// Something to know.
+    /// Information.
     Note(String),
-    /// A right beyond the least, with its reason.
+    /// A permission beyond the minimum, with its reason.
     Granted(String),
 }
 
-/// Form in which a plan is shown.
+/// Output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Human-readable.
     Text,
-    /// For programs.
+    /// JSON.
     Json,
 }
 
@@ -209,68 +209,69 @@ pub fn all(data_dir: &DataDir, host: &Host) -> Vec<Box<dyn Backend>> {
     ]
 }
 
-/// Part of a log.
+/// Range of a log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listen {
-    /// Number of lines at its end; all of them when left out.
+    /// Number of lines at its end; all of them by default.
     pub tail: Option<usize>,
-    /// Follow until the session ends.
+    /// Follow the log until the session ends.
     pub follow: bool,
 }
 
-/// Lookup in the record, for things that a backend found.
+/// Lookup of recorded sessions and resources, for backends that search for strays.
 pub trait RecordLookup {
-    /// Returns true when a session of this id is on record.
+    /// Returns true when a session with this id is recorded.
     fn session(&self, id: &str) -> bool;
 
-    /// Returns true when this thing of a session is on record, or a command works on the session right now.
+    /// Returns true when this resource is recorded, or a command is changing its session.
     fn thing(&self, id: &str, kind: ThingKind, identity: &str) -> bool;
 }
 
-/// Thing that carries this program's mark and is not on record.
+/// Resource that carries our labels and is not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stray {
-    /// The backend that found it.
+    /// Backend that found it.
     pub backend: BackendKind,
-    /// Path, name or id by which it is found again.
+    /// Path, name or id.
     pub identity: String,
     /// Id of the session that it was created for.
     pub session: String,
-    /// Kind and identity that it would have on record, where the session may still exist.
+    /// Kind and identity that it would be recorded with, if its session may still exist.
     pub thing: Option<(ThingKind, String)>,
 }
 
-/// Abilities of a backend.
+/// Capabilities of a backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent capability")]
 pub struct Capabilities {
-    /// Run an image.
+    /// Runs an image.
     pub images: bool,
-    /// Limit memory, processors and processes.
+    /// Limits memory, CPU time and processes.
     pub resources: bool,
-    /// Suspend a session.
+    /// Suspends sessions.
     pub suspend: bool,
     /// Sessions survive a reboot of the machine.
     pub survives_reboot: bool,
-    /// Keep what programs say while the session is up. Otherwise it is in the session's own log.
+    /// Stores the output of programs while the session is up. Otherwise the session's own log has
+    /// it.
     pub logs: bool,
 }
 
-/// State of a session, as it was found.
+/// Observed state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// The state.
+    /// State.
     pub state: State,
-    /// The process or container behind it.
+    /// Process or container.
     pub handle: Option<String>,
-    /// The process on this machine, if it is one.
+    /// Process on this machine, if there is one.
     pub pid: Option<i32>,
     /// State of the agent, if there is one.
     pub agent: Option<Agent>,
 }
 
 impl Observed {
-    /// A state without details.
+    /// Creates a state without details.
     pub fn only(state: State) -> Self {
         Self { state, handle: None, pid: None, agent: None }
     }
@@ -283,35 +284,35 @@ pub struct Agent {
     pub state: AgentState,
     /// True while it runs.
     pub running: bool,
-    /// Its exit code, where it is known; 128 and more by a signal.
+    /// Exit code, if known; 128 plus the number of a signal that ended it.
     pub code: Option<u8>,
     /// Number of restarts.
     pub restarts: u64,
 }
 
-/// An agent's state in one word.
+/// State of an agent in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
-    /// It runs.
+    /// Running.
     Running,
-    /// It ended.
+    /// Ended.
     Ended,
 }
 
 impl Agent {
-    /// One that runs.
+    /// Returns a running agent.
     pub fn running() -> Self {
         Self { state: AgentState::Running, running: true, code: None, restarts: 0 }
     }
 
-    /// One that ended.
+    /// Returns an agent that ended.
     pub fn ended(code: Option<u8>) -> Self {
         Self { state: AgentState::Ended, running: false, code, restarts: 0 }
     }
 }
 
-/// Records things while they are created.
+/// Recorder of resources while they are created.
 pub struct Recorder<'s> {
     store: &'s Store,
     session: &'s Session,
@@ -322,7 +323,7 @@ impl<'s> Recorder<'s> {
         Self { store, session }
     }
 
-    /// Creates a thing: recorded as planned before, and as made after.
+    /// Creates a resource. It is recorded as planned before, and as made afterwards.
     pub fn make<T>(
         &mut self,
         kind: ThingKind,
@@ -339,58 +340,59 @@ impl<'s> Recorder<'s> {
 /// Command to start in a session.
 #[derive(Debug)]
 pub struct Exec {
-    /// The command and its arguments.
+    /// Command and arguments.
     pub argv: Vec<OsString>,
-    /// Variables on top of the session's own.
+    /// Environment variables in addition to the session's.
     pub env: Vec<(OsString, OsString)>,
-    /// Working directory inside; the session's own when left out.
+    /// Working directory inside; the session's by default.
     pub cwd: Option<PathBuf>,
-    /// Size of a new terminal. With one, all streams are piped, and there is no stream for errors.
+    /// Size of a new terminal. With a terminal, all streams are piped, and there is no separate
+    /// stderr.
     pub terminal: Option<Size>,
-    /// Its input.
+    /// Standard input.
     pub stdin: Stream,
-    /// Its output.
+    /// Standard output.
     pub stdout: Stream,
-    /// Its errors.
+    /// Standard error.
     pub stderr: Stream,
 }
 
-/// Stream that a command reads or writes.
+/// Standard stream of a command.
 #[derive(Debug)]
 pub enum Stream {
-    /// This descriptor, which is passed into the sandbox: a pipe or the null device, never a file or a
-    /// terminal of the host.
+    /// This descriptor, which is passed into the sandbox. It must be a pipe or `/dev/null`, never a file or a terminal
+    /// of the host.
     Given(OwnedFd),
-    /// A pipe, whose other end the caller gets.
+    /// A pipe. The caller gets the other end.
     Piped,
 }
 
 /// Running command of a session. Dropping it ends the command.
 pub struct Connection {
-    /// Write end of its input, unless it was given.
+    /// Write end of stdin, unless it was given.
     pub stdin: Option<OwnedFd>,
-    /// Read end of its output.
+    /// Read end of stdout.
     pub stdout: Option<OwnedFd>,
-    /// Read end of its errors.
+    /// Read end of stderr.
     pub stderr: Option<OwnedFd>,
-    /// End of its input.
+    /// How to signal the end of input.
     pub end_of_input: EndOfInput,
-    /// The command itself.
+    /// The command.
     pub process: Box<dyn Process>,
 }
 
-/// Form in which a command's input ends.
+/// Signal for the end of a command's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndOfInput {
-    /// [`Connection::stdin`] is closed.
+    /// Close [`Connection::stdin`].
     Closed,
-    /// [`Connection::stdin`] is a terminal, which has a key for it.
+    /// Write the EOF character: [`Connection::stdin`] is a terminal.
     Key,
 }
 
 impl EndOfInput {
-    /// Returns what is written at the end, after this byte as the last one. In the middle of a line the key only ends
-    /// the line: termios(3) on VEOF.
+    /// Returns the text that signals the end of input, given the last byte before it. In the middle of a line, VEOF
+    /// only flushes the line, termios(3), so it is sent twice.
     pub fn text(self, last: Option<u8>) -> &'static [u8] {
         const KEYS: &[u8] = &[0x04, 0x04];
         match self {
@@ -403,29 +405,29 @@ impl EndOfInput {
 
 /// Running command of a session.
 pub trait Process: Send {
-    /// Returns a descriptor that is readable when [`Process::poll`] may have news.
+    /// Returns a descriptor that is readable when [`Process::poll`] may return something new.
     fn awaited(&self) -> BorrowedFd<'_>;
 
-    /// Returns how it ended, if it has.
+    /// Returns the end of the command, if it has ended.
     fn poll(&mut self) -> io::Result<Option<Ended>>;
 
-    /// Returns true once after it stopped, as by ^Z on its terminal: `SIGCONT` continues it.
+    /// Returns true once after the command stopped, as by ^Z. `SIGCONT` continues it.
     fn stopped(&mut self) -> bool {
         false
     }
 
-    /// Sends a signal to it and what it started.
+    /// Sends a signal to the command and its children.
     fn signal(&mut self, signal: i32) -> io::Result<()>;
 
-    /// Changes the size of its terminal.
+    /// Resizes its terminal.
     fn resize(&mut self, size: Size) -> io::Result<()>;
 }
 
 /// End of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// The code; 128 and more by a signal.
+    /// Exit code; 128 plus the number of a signal.
     pub code: u8,
-    /// Reason why the command did not start.
+    /// Reason if the command did not start.
     pub why: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Where sessions keep what they need: below the user's data directory, which no sandbox sees.
+//! Data directory of sessions, below the user's data directory. No sandbox can see it.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -15,62 +15,62 @@ use crate::session::SessionId;
 pub struct DataDir(PathBuf);
 
 impl DataDir {
-    /// The user's own, which need not exist yet.
+    /// Returns the user's data directory, which may not exist yet.
     pub fn of(host: &Host) -> Result<Self, ControlError> {
         let data = host.data_dir().ok_or(ControlError::NoHome)?;
         Ok(Self(std::fs::canonicalize(&data).unwrap_or(data)))
     }
 
-    /// Another one.
+    /// Returns a data directory at another path.
     pub fn at(data: impl Into<PathBuf>) -> Self {
         Self(data.into())
     }
 
-    /// The directory itself.
+    /// Returns the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The record of all sessions.
+    /// Returns the path of the session database.
     pub fn database(&self) -> PathBuf {
         self.0.join("sessions.db")
     }
 
-    /// Whether there has ever been a session.
+    /// Returns true when the database exists.
     pub fn is_used(&self) -> bool {
         self.database().try_exists().unwrap_or(true)
     }
 
-    /// What a session has while it is up.
+    /// Returns the runtime directory of a session.
     pub fn runtime(&self, id: &SessionId) -> PathBuf {
         self.0.join("up").join(id.as_str())
     }
 
-    /// Who works on a session holds this.
+    /// Returns the lock file of a session.
     pub(crate) fn lock(&self, id: &SessionId) -> PathBuf {
         self.0.join("up").join(format!("{id}.lock"))
     }
 
-    /// What a session's programs and its supervisor said.
+    /// Returns the log of a session's programs and its supervisor.
     pub fn log(&self, id: &SessionId) -> PathBuf {
         self.0.join("logs").join(format!("{id}.log"))
     }
 
-    /// The part of the log before the present one.
+    /// Returns the previous part of the log, after rotation.
     pub fn old_log(&self, id: &SessionId) -> PathBuf {
         self.0.join("logs").join(format!("{id}.log.1"))
     }
 
-    /// Makes the directories that every session needs.
+    /// Creates the directories that all sessions share.
     pub(crate) fn make(&self) -> Result<(), ControlError> {
         for dir in [self.0.clone(), self.0.join("up"), self.0.join("logs")] {
-            private_dir(&dir).map_err(cannot("make", &dir))?;
+            private_dir(&dir).map_err(cannot("create", &dir))?;
         }
         Ok(())
     }
 }
 
-/// A directory that only its owner can enter, with those above it.
+/// Creates a directory that only its owner can enter, and its parents.
 pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }

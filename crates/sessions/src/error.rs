@@ -1,4 +1,4 @@
-//! Why something could not be done to a session.
+//! Errors of session operations.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,99 +9,97 @@ use sandbox_policy::config::{Changed, Origin};
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
 
-/// Why something could not be done to a session.
+/// Error of a session operation.
 #[derive(Debug, Error)]
 pub enum ControlError {
-    /// Nothing says where.
-    #[error("there is no home directory to keep sessions in")]
+    /// Neither `HOME` nor `XDG_DATA_HOME` is set.
+    #[error("cannot find a home directory for sessions")]
     NoHome,
-    /// A word that cannot be a name.
-    #[error("`{}` cannot be the name of a session", .0.escape_debug())]
+    /// The text is not a valid session name.
+    #[error("invalid session name `{}`", .0.escape_debug())]
     Name(String),
-    /// The name is another session's.
-    #[error("the name `{name}` is taken by a session of `{}`", project.display())]
+    /// The name belongs to a session of another project.
+    #[error("session name `{name}` is already used in project `{}`", project.display())]
     Taken {
         /// The name.
         name: String,
-        /// Whose it is.
+        /// The project of the session that has it.
         project: PathBuf,
     },
-    /// No session is called so.
+    /// No session has this name or id.
     #[error("there is no session `{}`", .0.escape_debug())]
     Unknown(String),
-    /// Several are.
-    #[error("`{word}` means several sessions: {}", matches.join(", "))]
+    /// Several sessions match.
+    #[error("`{word}` matches several sessions: {}", matches.join(", "))]
     Ambiguous {
-        /// What was typed.
+        /// The argument.
         word: String,
-        /// What it may mean.
+        /// The sessions that match.
         matches: Vec<String>,
     },
-    /// Nothing was typed, and several sessions belong here.
+    /// No session was named, and the directory has several.
     #[error("`{}` has several sessions: {}", directory.display(), matches.join(", "))]
     SeveralHere {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
-        /// All of them.
+        /// Its sessions.
         matches: Vec<String>,
     },
-    /// It is up, and not as it is asked for.
-    #[error("the session `{name}` is up with other settings{}", listed(lines))]
+    /// The session is up with different settings.
+    #[error("session `{name}` is up with different settings{}", listed(lines))]
     Differs {
         /// The session.
         name: String,
         /// A line for each setting that differs.
         lines: Vec<String>,
     },
-    /// Nothing was typed, and no session belongs here.
-    #[error("there is no session of `{}`", .0.display())]
+    /// No session was named, and the directory has none.
+    #[error("there is no session for `{}`", .0.display())]
     NoneHere(PathBuf),
-    /// It exists, but nothing runs.
-    #[error("the session `{0}` is not up")]
+    /// The session exists, but is not up.
+    #[error("session `{0}` is not up")]
     NotUp(String),
-    /// A backend that this program does not have.
-    #[error("`backend` needs the feature `{0}`, which this build leaves out")]
+    /// The backend is not part of this build.
+    #[error("backend `{0}` is not available: this build lacks the feature `{0}`")]
     NoBackend(&'static str),
-    /// The backend could not do it.
+    /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
-    /// The layer could not be used.
+    /// The layer failed.
     #[error(transparent)]
     Layer(#[from] sandbox_layers::session::SessionError),
-    /// The configuration asks for what the local backend cannot do.
+    /// The local backend does not support the configuration.
     #[error(transparent)]
     Shape(#[from] ShapeError),
     /// The configuration cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Changes cannot be kept apart.
+    /// The copy-on-write layer cannot be opened.
     #[error(transparent)]
     Layers(#[from] LayersError),
-    /// A session whose changes are in a layer, asked for without one.
-    #[error(
-        "the session `{name}` keeps its changes apart ({work}), and would write into the project without them"
-    )]
+    /// A session with a layer was requested without one.
+    #[error("cannot bring up session `{name}` without its copy-on-write layer (changes: {work})")]
     KeepsChanges {
         /// The session.
         name: String,
-        /// Its work.
+        /// Summary of its changes.
         work: String,
     },
-    /// A directory to work in that does not exist.
-    #[error("cannot work in `{}`: {why}", path.display())]
+    /// The working directory does not exist.
+    #[error("cannot use working directory `{}`: {why}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
         /// The reason.
         why: String,
     },
-    /// A path that the record cannot hold.
-    #[error("`{}` is no text, and cannot be put on record", .0.display())]
+    /// The path is not UTF-8.
+    #[error("path `{}` is not valid UTF-8", .0.display())]
     NotText(PathBuf),
-    /// The request of a session cannot be read or written.
+    /// The request of a session cannot be encoded or decoded.
     #[error(transparent)]
     Request(#[from] serde_json::Error),
-    /// The request that a session was brought up by cannot be read.
+    /// The recorded request of a session cannot be decoded.
     #[error("{error}")]
     Recorded {
         /// The session.
@@ -109,46 +107,46 @@ pub enum ControlError {
         /// The reason.
         error: serde_json::Error,
     },
-    /// Taking things back failed, too.
-    #[error("{first}; and what was made could not all be taken back: {second}")]
+    /// An operation failed, and so did its clean-up.
+    #[error("{first}; clean-up also failed: {second}")]
     Both {
-        /// What went wrong first.
+        /// The error.
         first: Box<ControlError>,
-        /// What went wrong after it.
+        /// The error of the clean-up.
         second: Box<ControlError>,
     },
-    /// A file or directory of ours.
+    /// A file operation failed.
     #[error("cannot {what} `{}`", path.display())]
     File {
-        /// What was being done.
+        /// The verb.
         what: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The reason.
         source: io::Error,
     },
-    /// The record.
-    #[error("the record of sessions `{}` cannot be used", path.display())]
+    /// The database failed.
+    #[error("cannot use the session database `{}`", path.display())]
     Store {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: rusqlite::Error,
     },
-    /// A record of another version.
-    #[error("the record of sessions `{}` is of version {found}; this program knows {known}", path.display())]
+    /// The database has another schema version.
+    #[error("session database `{}` has version {found}; this program supports version {known}", path.display())]
     Version {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// What it says.
+        /// Its version.
         found: i64,
-        /// What we write.
+        /// The version that this program writes.
         known: i64,
     },
 }
 
 impl ControlError {
-    /// One word for programs.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoHome => "no_home",
@@ -174,7 +172,7 @@ impl ControlError {
         }
     }
 
-    /// The same, after a failure to take things back.
+    /// Adds the error of a clean-up, if that failed too.
     pub(crate) fn and(self, second: Result<(), Self>) -> Self {
         match second {
             Ok(()) => self,
@@ -184,16 +182,20 @@ impl ControlError {
 }
 
 impl Hint for ControlError {
+    fn code(&self) -> &'static str {
+        Self::code(self)
+    }
+
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoHome => Some("set `HOME` or `XDG_DATA_HOME`".into()),
             Self::Name(_) => Some(
-                "use letters, digits, `.`, `_` and `-`, at most 64, the first a letter or digit"
+                "use at most 64 letters, digits, `.`, `_` and `-`, starting with a letter or digit"
                     .into(),
             ),
-            Self::Taken { .. } => Some("pass another `--name`".into()),
+            Self::Taken { .. } => Some("pass a different `--name`".into()),
             Self::Unknown(_) | Self::NoneHere(_) => {
-                Some("`agent-sandbox ps` lists the sessions, `agent-sandbox up` makes one".into())
+                Some("`agent-sandbox ps` lists sessions, `agent-sandbox up` creates one".into())
             }
             Self::Ambiguous { .. } => Some("type more of the name or the id".into()),
             Self::SeveralHere { .. } => Some("name one of them".into()),
@@ -213,11 +215,11 @@ impl Hint for ControlError {
             Self::KeepsChanges { name, .. } => Some(format!(
                 "apply or discard the changes, then remove the session: agent-sandbox rm {name}; or bring it up with them: agent-sandbox --cow up --name {name}"
             )),
-            Self::Directory { .. } => Some("pass another `--cwd`".into()),
-            Self::NotText(_) => Some("give the directory another name".into()),
+            Self::Directory { .. } => Some("pass a different `--cwd`".into()),
+            Self::NotText(_) => Some("rename it, or pass a different path".into()),
             Self::Request(_) => None,
             Self::Recorded { name, .. } => {
-                Some(format!("bring it up anew: agent-sandbox up --name {name}"))
+                Some(format!("bring it up again: agent-sandbox up --name {name}"))
             }
             Self::Both { first, .. } => first.hint(),
             Self::File { source, path, .. } => full(source, path),
@@ -225,19 +227,18 @@ impl Hint for ControlError {
                 Some(rusqlite::ErrorCode::DiskFull) => Some(no_room(path)),
                 Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
                     Some(
-                        "move the file away; what still runs is found by `agent-sandbox prune`"
+                        "move the file away, then remove leftovers with `agent-sandbox prune`"
                             .into(),
                     )
                 }
                 _ => None,
             },
-            Self::Version { .. } => Some("use the version of agent-sandbox that wrote it".into()),
+            Self::Version { .. } => Some("use the agent-sandbox version that wrote it".into()),
         }
     }
 
     fn exit_code(&self) -> ExitCode {
         match self {
-            // A word was typed that means no session, or more than one.
             Self::Name(_)
             | Self::Unknown(_)
             | Self::Ambiguous { .. }
@@ -249,15 +250,15 @@ impl Hint for ControlError {
     }
 }
 
-/// Settings that differ, one below the other.
+/// Formats settings that differ, one per line.
 fn listed(lines: &[String]) -> String {
     if lines.is_empty() {
-        return ", or by another version of agent-sandbox".into();
+        return ", or was brought up by another version of agent-sandbox".into();
     }
     lines.iter().fold(":".into(), |text, line| format!("{text}\n  {line}"))
 }
 
-/// What to do where there is no room.
+/// Returns the hint for an error of a full file system.
 pub(crate) fn full(source: &io::Error, path: &Path) -> Option<String> {
     let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     kinds.contains(&source.kind()).then(|| no_room(path))
@@ -265,31 +266,31 @@ pub(crate) fn full(source: &io::Error, path: &Path) -> Option<String> {
 
 fn no_room(path: &Path) -> String {
     let dir = path.parent().unwrap_or(path).display();
-    format!("the file system of `{dir}` is full: make room, then type the command again")
+    format!("the file system of `{dir}` is full: free some space, then run the command again")
 }
 
-/// What was being done to a file of ours.
+/// Returns a converter from I/O errors to [`ControlError::File`].
 pub(crate) fn cannot(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ControlError {
     move |source| ControlError::File { what, path: path.to_path_buf(), source }
 }
 
-/// A backend that could not do what was asked.
+/// Error of a backend.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct BackendError {
-    /// One word for programs.
+    /// Stable error code.
     pub code: &'static str,
-    /// What went wrong.
+    /// Message for the user.
     pub message: String,
-    /// What to do.
+    /// Next step.
     pub hint: Option<String>,
-    /// Why.
+    /// Cause.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl BackendError {
-    /// Something failed.
+    /// Creates an error with a cause.
     pub fn new(
         message: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -297,7 +298,7 @@ impl BackendError {
         Self { code: "backend", message: message.into(), hint: None, source: Some(source.into()) }
     }
 
-    /// A file of ours could not be made or changed.
+    /// Creates an error of a file operation. A full file system gets its own code and hint.
     pub(crate) fn file(
         message: impl Into<String>,
         path: &std::path::Path,
@@ -308,19 +309,19 @@ impl BackendError {
         Self { code, hint, ..Self::new(message, error) }
     }
 
-    /// Something is not as it must be.
+    /// Creates an error without a cause.
     pub fn plain(message: impl Into<String>) -> Self {
         Self { code: "backend", message: message.into(), hint: None, source: None }
     }
 
-    /// With what to do about it.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With a word for programs.
+    /// Sets the stable error code.
     #[must_use]
     pub fn code(mut self, code: &'static str) -> Self {
         self.code = code;
@@ -328,31 +329,31 @@ impl BackendError {
     }
 
     pub(crate) fn unsupported(kind: &str, what: &str) -> Self {
-        Self::plain(format!("the backend `{kind}` cannot {what}")).code("unsupported")
+        Self::plain(format!("backend `{kind}` cannot {what}")).code("unsupported")
     }
 }
 
-/// Why a configuration cannot be carried out here.
+/// Error of a configuration that the local backend does not support.
 #[derive(Debug, Error)]
 pub enum ShapeError {
-    /// Nothing here can do that.
-    #[error("{origin}: the backend `bwrap` cannot carry `{key}` out: {why}")]
+    /// The backend does not support a key.
+    #[error("{origin}: backend `bwrap` does not support `{key}`: {why}")]
     Refused {
         /// The key.
         key: String,
-        /// Where it is written.
+        /// Where it is set.
         origin: Origin,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// A file of variables that cannot be used.
-    #[error("{origin}: cannot use the variables of `{}`", path.display())]
+    /// A file of environment variables cannot be read.
+    #[error("{origin}: cannot read variables from `{}`", path.display())]
     EnvFile {
-        /// Where it is named.
+        /// Where it is set.
         origin: Origin,
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
 }
@@ -360,9 +361,9 @@ pub enum ShapeError {
 impl Hint for ShapeError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Refused { .. } => "leave the key out, or write `backend = \"docker\"`",
+            Self::Refused { .. } => "remove the key, or set `backend = \"docker\"`",
             Self::EnvFile { source, .. } if Changed::is_in(source) => Changed::HINT,
-            Self::EnvFile { .. } => "write lines of the form NAME=VALUE",
+            Self::EnvFile { .. } => "each line must have the form NAME=VALUE",
         };
         Some(text.to_owned())
     }

@@ -1,4 +1,4 @@
-//! Sessions over HTTP: for the session's owner, on a socket that nobody else can reach, or with a token.
+//! Session API over HTTP: for the owner on a private Unix socket, or over TCP with a token.
 //!
 //! Every call is carried out by the same [`Service`](crate::Service) that the command line uses.
 
@@ -39,75 +39,77 @@ pub use routes::document;
 
 pub use crate::API_TOKEN as TOKEN;
 
-/// How to serve.
+/// Settings of a server.
 pub struct Settings {
     /// The machine and its user.
     pub host: Host,
-    /// Where sessions are kept.
+    /// Data directory of sessions.
     pub data_dir: DataDir,
-    /// The server's own log.
+    /// Log of the server.
     pub log: Log,
-    /// The socket, for its owner alone.
+    /// Unix socket, accessible to its owner only.
     pub socket: PathBuf,
-    /// An address beside it, and the token that it asks for.
+    /// Additional TCP address, and the token that it requires.
     pub tcp: Option<(SocketAddr, String)>,
-    /// How many sessions there may be on record for one more to be made.
+    /// Maximum number of sessions. When it is reached, no session can be created.
     pub sessions: usize,
     /// Directories of programs, as `PATH` lists them. Git is looked up there.
     pub search_path: OsString,
 }
 
-/// Why nothing is served.
+/// Error that prevents the server from starting.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// Another process serves there.
-    #[error("another process serves at `{}` already", .0.display())]
+    /// Another process listens on the socket.
+    #[error("another process is already listening on `{}`", .0.display())]
     Taken(PathBuf),
-    /// A socket or an address cannot be had.
-    #[error("cannot listen at `{0}`")]
+    /// The socket or the address cannot be bound.
+    #[error("cannot listen on `{0}`")]
     Listen(String, #[source] io::Error),
-    /// No threads, no timers.
-    #[error("cannot start")]
+    /// The runtime cannot be created.
+    #[error("cannot start the server")]
     Start(#[source] io::Error),
 }
 
 impl Hint for ServeError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Taken(_) => Some("use it, end it, or pass another `--socket`".into()),
-            Self::Listen(..) => Some("pass another `--socket` or `--listen`".into()),
+            Self::Taken(_) => {
+                Some("use that server, stop it, or pass a different `--socket`".into())
+            }
+            Self::Listen(..) => Some("pass a different `--socket` or `--listen`".into()),
             Self::Start(_) => None,
         }
     }
 }
 
-/// What every call can reach.
+/// State shared by all calls.
 pub(crate) struct Shared {
     operator: Arc<Operator>,
     metrics: Metrics,
-    /// Commands and streams at a time.
-    room: Arc<tokio::sync::Semaphore>,
-    /// Sessions on record.
+    /// Limit of concurrent commands and streams.
+    streams: Arc<tokio::sync::Semaphore>,
+    /// Maximum number of sessions.
     sessions: usize,
     /// Directories of programs.
     search_path: OsString,
-    /// Held by the review that is going on.
+    /// Lock that serialises reviews.
     reviews: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// How many commands and streams there may be at a time.
+/// Maximum number of concurrent commands and streams.
 const MOST: usize = 256;
-/// How many calls may be carried out at a time; the others wait.
+/// Maximum number of concurrent calls. Further calls wait.
 const CALLS: usize = 64;
 
-/// Serves until a signal ends it. Sessions go on. `started` is called when it can be used.
+/// Serves until a signal arrives. Sessions keep running. Calls `started` once the server is ready.
 pub fn run(settings: Settings, started: impl FnOnce(Option<SocketAddr>)) -> Result<(), ServeError> {
-    let room = Arc::new(tokio::sync::Semaphore::new(MOST));
+    let streams = Arc::new(tokio::sync::Semaphore::new(MOST));
     let Settings { host, data_dir, log, .. } = settings;
     let shared = Arc::new(Shared {
         operator: Arc::new(Operator { host, data_dir, log }),
         metrics: Metrics::default(),
-        room,
+        streams,
         sessions: settings.sessions,
         search_path: settings.search_path,
         reviews: Arc::default(),
@@ -128,19 +130,19 @@ pub fn run(settings: Settings, started: impl FnOnce(Option<SocketAddr>)) -> Resu
             }
             None => None,
         };
-        // Before anybody hears that it serves: whoever does may end it.
+        // Before `started`: its caller may announce the server, and a signal may follow at once.
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         let [Ok(term), Ok(int)] = signals else {
-            return Err(ServeError::Start(io::Error::other("no signals")));
+            return Err(ServeError::Start(io::Error::other("cannot handle signals")));
         };
         started(tcp.as_ref().map(|(_, bound, _)| *bound));
         both(unix, tcp, &shared, [term, int]).await;
         Ok(())
     });
-    // A command that somebody waits for ends with its connection; nobody is waited for here.
+    // Do not wait for running calls. Their commands end with their connections.
     runtime.shutdown_background();
     if let Some(bound) = bound {
-        // A socket that another process has put in its place meanwhile stays.
+        // Keep a socket that another process has bound at this path meanwhile.
         socket::remove(&settings.socket, bound);
     }
     served

@@ -1,5 +1,5 @@
-//! Images to run agents in: the stages of `image/Dockerfile`, with the binaries that are installed here in the place of
-//! the stage that compiles. A build needs no Rust, and with a base image that is here no registry.
+//! Images to run agents in. They use the stages of `image/Dockerfile`, but copy the installed binaries instead of
+//! compiling them, so a build needs no Rust toolchain. With a local base image it needs no registry.
 
 mod elf;
 mod dockerfile;
@@ -18,7 +18,7 @@ pub use error::BuildError;
 use context::Context;
 use docker::Docker;
 
-/// A stage of the Dockerfile.
+/// Stage of the Dockerfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// The entrypoint and common tools.
@@ -30,7 +30,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Returns its name in the Dockerfile.
+    /// Returns the stage's name in the Dockerfile.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sandbox => "sandbox",
@@ -40,20 +40,20 @@ impl Target {
     }
 }
 
-/// An image that is to be built.
+/// Image to build.
 #[derive(Debug, Clone)]
 pub struct Build {
-    /// The image to build on.
+    /// Base image.
     pub base: String,
     /// Name of the image.
     pub tag: String,
-    /// The stage.
+    /// Stage.
     pub target: Target,
-    /// Packages to install instead of the target's own.
+    /// Packages to install instead of the target's default ones.
     pub packages: Option<String>,
-    /// `agent-sandbox-init`, where it is neither beside this program nor in `PATH`.
+    /// Path of `agent-sandbox-init`, if it is neither next to this program nor in `PATH`.
     pub init: Option<PathBuf>,
-    /// Further flags for `docker build`.
+    /// Additional flags for `docker build`.
     pub further: Vec<OsString>,
 }
 
@@ -63,7 +63,7 @@ impl Build {
         dockerfile::of(self.target.name())
     }
 
-    /// Builds the image, and returns its id. Each line that Docker prints goes to `said`.
+    /// Builds the image and returns its id. Passes each line that Docker prints to `said`.
     pub fn run(
         &self,
         host: &Host,

@@ -1,7 +1,15 @@
-//! A name that no session has, with the known name that it resembles.
+//! Error for an unknown session name, with a suggestion.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sandbox_layers::session::LayerSessions;
 use sandbox_protocol::Hint;
 use thiserror::Error;
+
+use crate::error::ControlError;
+use crate::service::Service;
+use crate::session::Matching;
 
 /// No session of this name exists.
 #[derive(Debug, Error)]
@@ -14,24 +22,52 @@ pub struct UnknownSession {
 }
 
 impl Hint for UnknownSession {
+    fn code(&self) -> &'static str {
+        "not_found"
+    }
+
     fn hint(&self) -> Option<String> {
         let Self { name, known } = self;
-        let begin = format!("`agent-sandbox --session {name} COMMAND` begins one");
+        let begin = format!("`agent-sandbox --session {name} COMMAND` creates one");
         Some(match nearest(name, known) {
             Some(near) => format!("did you mean `{near}`? {begin}"),
-            None => format!("`agent-sandbox ps` lists the sessions: {}; {begin}", listed(known)),
+            None => format!("known sessions: {}; {begin}", listed(known)),
         })
     }
 }
 
-/// Returns the known name that is the fewest slips away, if those are few for its length.
+/// Returns an error if no session of this name has a layer in `project`. A session without such a layer has to be up.
+pub fn unknown(
+    name: &str,
+    project: &Path,
+    service: Option<&Service>,
+    layers: &LayerSessions,
+) -> Result<Option<UnknownSession>, ControlError> {
+    if layers.of(project, name)?.is_some() {
+        return Ok(None);
+    }
+    let mut known = Vec::new();
+    if let Some(service) = service {
+        if let Ok(session) = service.find(name, Matching::Name) {
+            return Err(ControlError::NotUp(session.name.to_string()));
+        }
+        known.extend(service.sessions()?.iter().map(|session| session.name.to_string()));
+    }
+    let here = layers.list()?.into_iter().filter(|session| session.record().project == project);
+    known.extend(here.map(|session| session.record().name.clone()));
+    // A session that is up has the same name as its layer.
+    let mut seen = BTreeSet::new();
+    known.retain(|name| seen.insert(name.clone()));
+    Ok(Some(UnknownSession { name: name.to_owned(), known }))
+}
+
+/// Returns the known name with the smallest edit distance, if that is small for its length.
 fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k String> {
     let slips = known.iter().map(|known| (slips(name.as_bytes(), known.as_bytes()), known));
     slips.min().filter(|(count, known)| *count <= 1 + known.len() / 4).map(|(_, known)| known)
 }
 
-/// Counts letters that are wrong, missing, too many or swapped with the next one: the optimal string
-/// alignment distance.
+/// Returns the optimal string alignment distance: insertions, deletions, substitutions and transpositions.
 fn slips(one: &[u8], other: &[u8]) -> usize {
     let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
     for (i, a) in one.iter().enumerate() {
@@ -49,7 +85,7 @@ fn slips(one: &[u8], other: &[u8]) -> usize {
     rows.last().and_then(|row| row.last()).copied().unwrap_or(usize::MAX)
 }
 
-/// Lists the first names.
+/// Formats the first names.
 fn listed(known: &[String]) -> String {
     const MOST: usize = 5;
     let mut names: Vec<String> = known.iter().take(MOST).map(|name| format!("`{name}`")).collect();
@@ -66,7 +102,7 @@ mod tests {
     use super::{nearest, slips};
 
     #[test]
-    fn nearest_finds_the_name_that_a_slip_away_is() {
+    fn nearest_finds_a_name_within_a_small_edit_distance() {
         let known = ["fix", "web-2", "worker"].map(str::to_owned);
         for (typed, expected) in [
             ("fxi", Some("fix")),

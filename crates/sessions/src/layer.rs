@@ -1,4 +1,4 @@
-//! The copy-on-write layer of a session, which has the session's name.
+//! Copy-on-write layer of a session. It has the session's name.
 
 use sandbox_layers::review;
 use sandbox_layers::session::{LayerSession, LayerSessions};
@@ -8,7 +8,7 @@ use crate::service::Service;
 use crate::session::Session;
 
 impl Service {
-    /// Returns the layer of a session that keeps its changes apart.
+    /// Returns the layer of a session, if it has one.
     pub fn layer(&self, session: &Session) -> Result<Option<LayerSession>, ControlError> {
         Ok(self.own_layer(session)?.map(|(_, layer)| layer))
     }
@@ -26,12 +26,12 @@ impl Service {
         Ok(layer.map(|layer| (layers, layer)))
     }
 
-    /// Describes the work that a session holds and the project does not.
+    /// Summarises the changes that were not applied to the project yet.
     pub fn unapplied(&self, session: &Session) -> Result<Option<String>, ControlError> {
         Ok(self.layer(session)?.as_ref().and_then(review::unapplied))
     }
 
-    /// Removes the layer of a session that is removed itself.
+    /// Removes the layer of a session that is being removed.
     pub fn remove_layer(&self, session: &Session) -> Result<(), ControlError> {
         if let Some((layers, layer)) = self.own_layer(session)? {
             let lock = layer.lock()?;

@@ -1,8 +1,8 @@
 //! Sessions: sandboxes that outlive a command, on any backend.
 //!
-//! What was asked for is a [`session::NewSession`]. The [`service`] decides what is to be done, the
-//! [`store`] remembers each thing before it is made, and a [`backend`] makes it. Whatever is killed
-//! on the way, the next command finds in the record what there may be, and goes on or takes it back.
+//! A request is a [`session::NewSession`]. The [`service`] decides what to do, the [`store`] records each resource
+//! before it is created, and a [`backend`] creates it. After a crash, the next command finds in the database what may
+//! exist, and completes or removes it.
 
 pub mod session;
 pub mod store;
@@ -11,6 +11,7 @@ pub mod service;
 pub mod relay;
 pub mod listing;
 pub mod removal;
+pub mod pruning;
 mod known;
 #[cfg(feature = "docker")]
 pub mod image;
@@ -21,8 +22,8 @@ mod data_dir;
 
 pub use data_dir::DataDir;
 pub use error::ControlError;
-pub use known::UnknownSession;
+pub use known::{UnknownSession, unknown};
 pub use service::Service;
 
-/// The variable that holds the token for callers of the API by TCP.
+/// Environment variable with the bearer token of the API over TCP.
 pub const API_TOKEN: &str = "AGENT_SANDBOX_API_TOKEN";

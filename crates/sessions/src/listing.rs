@@ -1,4 +1,4 @@
-//! Sessions as `ps` and `inspect` tell them.
+//! Rows of `ps` and details of `inspect`.
 
 use std::fmt;
 
@@ -13,26 +13,26 @@ use crate::service::{Seen, Service};
 use crate::session::Session;
 use crate::store::Made;
 
-/// One session, whether it stays up or only keeps changes.
+/// Session that is kept up by a backend, or that only has a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Its id.
+    /// Id.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its state in one word.
+    /// State in one word.
     pub state: &'static str,
-    /// Its process.
+    /// Process id.
     pub pid: Option<i32>,
-    /// Backend that keeps it up; nothing for a session that only keeps changes.
+    /// Backend; none for a session that only has a layer.
     pub backend: Option<&'static str>,
     /// State of the agent.
     pub agent: Option<Agent>,
-    /// Engine that keeps its changes; nothing where they go straight into the project.
+    /// Engine of its layer; none where it writes to the project directly.
     pub engine: Option<String>,
     /// The project.
     pub project: String,
-    /// Directories that it stands on.
+    /// Directories below the layer.
     pub base: Vec<String>,
     /// Number of changed files.
     pub files: Option<usize>,
@@ -44,11 +44,11 @@ pub struct Line {
     pub used: u64,
     /// Number of snapshots.
     pub snapshots: usize,
-    /// The session that it goes on from.
+    /// Session that it was forked from.
     pub parent: Option<String>,
 }
 
-/// Lists the sessions that keep changes, and those that stay up, the latest last.
+/// Lists sessions with a layer and sessions that are kept up, the latest last.
 pub fn list(layers: &LayerSessions, seen: Vec<Seen>) -> Result<Vec<Line>, ControlError> {
     let mut lines: Vec<Line> = layers.list()?.iter().map(line).collect();
     for seen in seen {
@@ -57,11 +57,11 @@ pub fn list(layers: &LayerSessions, seen: Vec<Seen>) -> Result<Vec<Line>, Contro
     Ok(lines)
 }
 
-/// Returns the state of a session that only keeps changes.
+/// Returns the state of a session that only has a layer.
 fn state(session: &LayerSession) -> (&'static str, Option<i32>) {
     match session.state() {
         RunState::Running(pid) => ("running", Some(pid).filter(|pid| *pid > 0)),
-        // Up by its record: what its container does, the engine knows.
+        // The record says that it is up. Only the backend knows what its container does.
         RunState::Held(_) => ("up", None),
         RunState::Stopped => ("stopped", None),
         RunState::Killed => ("killed", None),
@@ -91,7 +91,7 @@ fn line(session: &LayerSession) -> Line {
     }
 }
 
-/// Adds a session that stays up. With its layer it is one session, under one name.
+/// Adds a session that is kept up. If it has a layer, both become one row.
 fn join(lines: &mut Vec<Line>, seen: Seen) {
     let Seen { session, observed } = seen;
     let (project, title) = (name(&session.project), session.name.as_str());
@@ -123,24 +123,24 @@ fn join(lines: &mut Vec<Line>, seen: Seen) {
     }
 }
 
-/// Everything about a session that stays up.
+/// Details of a session that is kept up.
 #[derive(Debug, Serialize)]
-pub struct Told<'s> {
-    /// Its id.
+pub struct Details<'s> {
+    /// Id.
     pub id: &'s str,
-    /// Its name.
+    /// Name.
     pub name: &'s str,
-    /// Its state in one word.
+    /// State in one word.
     pub state: &'static str,
-    /// The backend.
+    /// Backend.
     pub backend: &'static str,
-    /// The project.
+    /// Project.
     pub project: String,
-    /// Process or container behind it.
+    /// Process or container.
     pub handle: Option<String>,
-    /// State of the agent in words.
+    /// State of the agent.
     pub agent: Option<Agent>,
-    /// True when its changes are kept apart.
+    /// True when its changes go to a layer.
     pub cow: bool,
     /// Hash of the policy.
     pub policy: &'s str,
@@ -148,14 +148,14 @@ pub struct Told<'s> {
     pub created: u64,
     /// Path of the log.
     pub log: String,
-    /// Everything that was made for it.
+    /// Resources that were created for it.
     pub things: Vec<Thing>,
-    /// The SSH key that lets it in on the host.
+    /// SSH key that is authorized on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Authorized>,
 }
 
-/// Something that was made for a session.
+/// Resource that was created for a session.
 #[derive(Debug, Serialize)]
 pub struct Thing {
     /// Kind.
@@ -166,8 +166,8 @@ pub struct Thing {
     pub made: bool,
 }
 
-impl<'s> Told<'s> {
-    /// Looks a session up in the record and at its backend.
+impl<'s> Details<'s> {
+    /// Reads a session's record and asks its backend.
     pub fn of(service: &Service, session: &'s Session) -> Result<Self, ControlError> {
         let Observed { state, handle, agent, .. } = service.observe(session)?;
         let things = service.things(session)?.into_iter().map(|thing| Thing {

@@ -1,4 +1,4 @@
-//! Passes input, output, signals and terminal sizes between the user and a command in a session.
+//! Relay of input, output, signals and terminal sizes between the user and a command in a session.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,18 +10,19 @@ use sandbox_protocol::exit::by_signal;
 
 use crate::backend::{Connection, EndOfInput, Ended, Process};
 
-/// What a pipe that has room at all has room for.
+/// Maximum size of a write. A pipe that poll(2) reports as writable takes `PIPE_BUF` bytes without
+/// blocking (pipe(7)).
 const STEP: usize = 4096;
 
-/// Who asks so often that a command may end, and is not heard, goes alone.
-const ENOUGH: usize = 3;
+/// Number of ending signals after which the relay stops waiting for a command that does not react.
+const GIVE_UP_AFTER: usize = 3;
 
-/// Takes the signals that are passed on.
+/// Installs handlers for the signals that are forwarded.
 pub fn signals() -> io::Result<Signals> {
     Signals::of(signal::ENDING.into_iter().chain([signal::WINCH]))
 }
 
-/// Stays beside a command until its end.
+/// Relays until the command ends.
 pub fn run(
     connection: Connection,
     signals: &Signals,
@@ -30,18 +31,18 @@ pub fn run(
     Relay::new(connection, interactive)?.stay(signals, interactive && tty)
 }
 
-/// Stays beside an agent until it ends, or the user leaves by ^P ^Q.
+/// Relays until the agent ends, or the user detaches with ^P ^Q.
 pub fn watch(connection: Connection, signals: &Signals) -> io::Result<Ended> {
     let mut relay = Relay::new(connection, true)?;
     if let Some(input) = &mut relay.input {
-        input.leave = Some(Leave::default());
+        input.detach = Some(DetachKeys::default());
     }
     relay.stay(signals, true)
 }
 
-/// How a turn of the relay ended.
+/// Reason why the relay returned.
 enum Turn {
-    /// With the command.
+    /// The command ended.
     Ended(Ended),
     /// The command stopped, as by ^Z.
     Stopped,
@@ -57,7 +58,7 @@ impl Relay {
     fn new(connection: Connection, interactive: bool) -> io::Result<Self> {
         let Connection { stdin, stdout, stderr, end_of_input, process } = connection;
         let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-        let source = || if interactive { own(io::stdin().as_fd()) } else { socket::nothing() };
+        let source = || if interactive { own(io::stdin().as_fd()) } else { socket::dev_null() };
         let input = match stdin.filter(|_| interactive || end_of_input == EndOfInput::Key) {
             Some(to) => Some(Pump { end: end_of_input, ..Pump::new(source()?, to) }),
             None => None,
@@ -82,30 +83,30 @@ impl Relay {
             };
             match turn {
                 Turn::Ended(ended) => return Ok(ended),
-                // Only a shell that waits for us could wake us again.
-                Turn::Stopped if keyboard && process::is_in_front() => process::stop_group()?,
+                // Stop this process only in the foreground of a shell that can continue it.
+                Turn::Stopped if keyboard && process::is_foreground() => process::stop_group()?,
                 Turn::Stopped => {}
             }
-            self.go_on();
+            self.resume();
         }
     }
 
     fn run(&mut self, signals: &Signals) -> io::Result<Turn> {
-        let mut asked = 0;
+        let mut requests = 0;
         loop {
             let ended = self.pause(signals, None).and_then(|()| self.process.poll())?;
-            let last = self.pass_on(signals, &mut asked)?;
+            let last = self.pass_on(signals, &mut requests)?;
             if let Some(ended) = ended {
                 self.drain()?;
                 return Ok(Turn::Ended(ended));
             }
-            // Whoever is inside can hold everything in a session still, also who would tell of an end.
-            if let Some(signal) = last.filter(|_| asked >= ENOUGH) {
+            // A process inside can freeze all others of its session, including the one that would report the end.
+            if let Some(signal) = last.filter(|_| requests >= GIVE_UP_AFTER) {
                 let code = by_signal(signal);
-                let why = "the session does not answer; `agent-sandbox down` ends it".into();
+                let why = "the session does not respond; to end it: agent-sandbox down".into();
                 return Ok(Turn::Ended(Ended { code, why: Some(why) }));
             }
-            if self.input.as_ref().is_some_and(Pump::is_left) {
+            if self.input.as_ref().is_some_and(Pump::is_detached) {
                 return Ok(Turn::Ended(Ended { code: 0, why: None }));
             }
             if self.process.stopped() {
@@ -115,13 +116,13 @@ impl Relay {
         }
     }
 
-    /// Continues a command that stopped. The terminal may have another size by now.
-    fn go_on(&mut self) {
+    /// Continues a stopped command. The terminal size may have changed meanwhile.
+    fn resume(&mut self) {
         self.resize();
         let _ = self.process.signal(signal::CONT);
     }
 
-    /// Passes on what the command said before it stopped.
+    /// Forwards output that the command wrote before it stopped.
     fn flush(&mut self) -> io::Result<()> {
         loop {
             let fds: Vec<_> = self.outputs.iter().map(Pump::awaited).collect();
@@ -134,23 +135,23 @@ impl Relay {
         }
     }
 
-    /// Passes on what arrived; the last signal that asks for an end is told.
-    fn pass_on(&mut self, signals: &Signals, asked: &mut usize) -> io::Result<Option<i32>> {
+    /// Forwards pending signals. Counts those that ask for an end, and returns the last one.
+    fn pass_on(&mut self, signals: &Signals, requests: &mut usize) -> io::Result<Option<i32>> {
         let mut last = None;
         while let Some(arrived) = signals.next()? {
             if arrived.signal == signal::WINCH {
                 self.resize();
                 continue;
             }
-            *asked += 1;
+            *requests += 1;
             last = Some(arrived.signal);
-            // It may have ended just now.
+            // The command may have ended already.
             let _ = self.process.signal(arrived.signal);
         }
         Ok(last)
     }
 
-    /// Waits until something happens, and moves what can be moved.
+    /// Waits for an event, and moves what can be moved.
     fn pause(&mut self, signals: &Signals, limit: Option<u64>) -> io::Result<()> {
         let pumps = self.input.iter().chain(&self.outputs);
         let mut fds =
@@ -161,7 +162,7 @@ impl Relay {
         if self.input.is_some() {
             let ready = moved.next() == Some(true);
             if let Some(input) = self.input.take_if(|input| ready && !input.step()) {
-                // Closing our end tells the command that nothing more comes, unless it has a terminal.
+                // Closing the write end signals end of input, unless the command has a terminal.
                 drop(input);
             }
         }
@@ -169,7 +170,8 @@ impl Relay {
         Ok(())
     }
 
-    /// What the command said before its end is still to come; what others hold open is not awaited.
+    /// Forwards output that is still in the pipes. Does not wait for other processes that hold them
+    /// open.
     fn drain(&mut self) -> io::Result<()> {
         self.input = None;
         while !self.outputs.is_empty() {
@@ -188,44 +190,44 @@ impl Relay {
 
     fn resize(&mut self) {
         if let Ok(size) = pty::size(io::stdin().as_fd()) {
-            // There is nobody to tell if it ended just now.
+            // The command may have ended already.
             let _ = self.process.resize(size);
         }
     }
 }
 
-/// From here to there, without ever waiting for one side alone.
+/// One direction of the relay. It never blocks on a single end.
 struct Pump {
     from: OwnedFd,
     to: OwnedFd,
     text: Vec<u8>,
     at: usize,
-    /// The last byte that was read.
+    /// Last byte that was read.
     last: Option<u8>,
-    /// What is written after everything that was read.
+    /// Text that is written after the end of input.
     end: EndOfInput,
-    /// Nothing more is read.
+    /// True after the end of input.
     ended: bool,
-    /// Looks for the keys by which the user leaves, where there are such.
-    leave: Option<Leave>,
+    /// Detach keys to look for.
+    detach: Option<DetachKeys>,
 }
 
-/// ^P and ^Q, one after the other: the user leaves.
+/// Detector of ^P ^Q, with which the user detaches.
 #[derive(Default)]
-struct Leave {
+struct DetachKeys {
     first: bool,
-    left: bool,
+    detached: bool,
 }
 
-impl Leave {
+impl DetachKeys {
     const KEYS: [u8; 2] = [0x10, 0x11];
 
-    /// Takes the keys out of what was typed. What stands before them is typed all the same.
-    fn look(&mut self, text: &mut Vec<u8>) {
+    /// Removes the keys from the input. Input before them is kept.
+    fn scan(&mut self, text: &mut Vec<u8>) {
         let mut kept = Vec::with_capacity(text.len() + 1);
         for key in text.drain(..) {
             if self.first && key == Self::KEYS[1] {
-                self.left = true;
+                self.detached = true;
                 break;
             }
             if self.first {
@@ -243,11 +245,11 @@ impl Leave {
 impl Pump {
     fn new(from: OwnedFd, to: OwnedFd) -> Self {
         let (text, end) = (Vec::new(), EndOfInput::Closed);
-        Self { from, to, text, at: 0, last: None, end, ended: false, leave: None }
+        Self { from, to, text, at: 0, last: None, end, ended: false, detach: None }
     }
 
-    fn is_left(&self) -> bool {
-        self.leave.as_ref().is_some_and(|leave| leave.left)
+    fn is_detached(&self) -> bool {
+        self.detach.as_ref().is_some_and(|keys| keys.detached)
     }
 
     fn is_empty(&self) -> bool {
@@ -258,11 +260,11 @@ impl Pump {
         if self.is_empty() {
             (self.from.as_fd(), Awaited::Data)
         } else {
-            (self.to.as_fd(), Awaited::Room)
+            (self.to.as_fd(), Awaited::Writable)
         }
     }
 
-    /// Reads if there is nothing to write, else writes. Returns whether it goes on.
+    /// Writes pending data, else reads. Returns false when this direction is finished.
     fn step(&mut self) -> bool {
         if self.is_empty() {
             return !self.ended && self.fill();
@@ -270,13 +272,13 @@ impl Pump {
         let end = self.text.len().min(self.at + STEP);
         match channel::write(self.to.as_fd(), &self.text[self.at..end]) {
             Ok(written) => self.at += written,
-            // Nobody reads any more.
+            // The reader has closed its end.
             Err(_) => return false,
         }
         true
     }
 
-    /// Reads, or takes what tells the end. Returns false when there is nothing to write.
+    /// Reads, or takes the text that signals the end. Returns false when there is nothing to write.
     fn fill(&mut self) -> bool {
         self.text.resize(16 * STEP, 0);
         self.at = 0;
@@ -288,8 +290,8 @@ impl Pump {
             return !self.text.is_empty();
         }
         self.last = self.text.last().copied();
-        if let Some(leave) = &mut self.leave {
-            leave.look(&mut self.text);
+        if let Some(keys) = &mut self.detach {
+            keys.scan(&mut self.text);
         }
         true
     }
@@ -297,11 +299,11 @@ impl Pump {
 
 #[cfg(test)]
 mod tests {
-    use super::Leave;
+    use super::DetachKeys;
 
     #[test]
-    fn leave_finds_its_keys_also_when_they_come_apart() {
-        for (pieces, typed, left) in [
+    fn detach_keys_are_found_when_they_arrive_in_pieces() {
+        for (pieces, typed, detached) in [
             (&[&b"ab"[..]][..], &b"ab"[..], false),
             (&[b"a\x10\x11b"], b"a", true),
             (&[b"a\x10", b"\x11"], b"a", true),
@@ -309,14 +311,14 @@ mod tests {
             (&[b"\x10\x10\x11"], b"\x10", true),
             (&[b"\x11\x10"], b"\x11", false),
         ] {
-            let mut leave = Leave::default();
+            let mut keys = DetachKeys::default();
             let mut all = Vec::new();
             for piece in pieces {
                 let mut text = piece.to_vec();
-                leave.look(&mut text);
+                keys.scan(&mut text);
                 all.extend(text);
             }
-            assert_eq!((&all[..], leave.left), (typed, left), "{pieces:?}");
+            assert_eq!((&all[..], keys.detached), (typed, detached), "{pieces:?}");
         }
     }
 }

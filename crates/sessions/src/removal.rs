@@ -1,4 +1,5 @@
-//! Removal of sessions: those that stay up, with their layers, and those that only keep changes.
+//! Removal of sessions: those that are kept up, with their layers, and those that only have a
+//! layer.
 
 use std::path::Path;
 
@@ -13,18 +14,18 @@ use crate::error::ControlError;
 use crate::service::Service;
 use crate::session::{Matching, Session};
 
-/// Failure to remove a session.
+/// Error of a removal.
 #[derive(Debug, Error)]
 pub enum RemovalError {
-    /// The record, a backend or a layer failed.
+    /// The database, a backend or a layer failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Work came after the user was asked.
-    #[error("the session `{name}` has work that was not applied ({work})")]
+    /// The session has changes that the user did not agree to lose.
+    #[error("session `{name}` has changes that were not applied ({work})")]
     Unapplied {
         /// The session.
         name: String,
-        /// The work.
+        /// Summary of its changes.
         work: String,
     },
 }
@@ -36,12 +37,19 @@ impl From<SessionError> for RemovalError {
 }
 
 impl Hint for RemovalError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Control(error) => error.code(),
+            Self::Unapplied { .. } => "unapplied",
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         match self {
             Self::Control(error) => error.hint(),
-            Self::Unapplied { name, .. } => {
-                Some(format!("`agent-sandbox diff -s {name}` shows it; `rm --yes` removes it"))
-            }
+            Self::Unapplied { name, .. } => Some(format!(
+                "`agent-sandbox diff -s {name}` shows them, `agent-sandbox rm --yes {name}` discards them"
+            )),
         }
     }
 
@@ -53,7 +61,7 @@ impl Hint for RemovalError {
     }
 }
 
-/// Sessions that are to be removed.
+/// Sessions to remove.
 pub struct Removal<'s> {
     service: Option<&'s Service>,
     layers: &'s LayerSessions,
@@ -62,7 +70,7 @@ pub struct Removal<'s> {
     losses: Vec<Loss>,
 }
 
-/// Work that goes with a session.
+/// Changes that are lost with a session.
 struct Loss {
     id: String,
     text: String,
@@ -76,11 +84,11 @@ impl Loss {
     }
 }
 
-/// A session that was removed.
+/// Removed session.
 pub struct Removed {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its changes and their size, if it kept any.
+    /// Changes and their size, if it had a layer.
     pub layer: Option<(Option<Summary>, u64)>,
 }
 
@@ -91,14 +99,14 @@ impl Removed {
     }
 }
 
-/// A session that stays up, or one that only keeps changes.
-enum Meant {
+/// Session that a name refers to.
+enum Named {
     Up(Session),
-    Kept(LayerSession),
+    Layered(LayerSession),
 }
 
 impl<'s> Removal<'s> {
-    /// Finds and locks all named sessions. Nothing is removed yet.
+    /// Finds and locks all named sessions. Removes nothing yet.
     pub fn plan(
         names: &[String],
         directory: &Path,
@@ -108,9 +116,9 @@ impl<'s> Removal<'s> {
         let (mut up, mut kept): (Vec<Session>, Vec<LayerSession>) = (Vec::new(), Vec::new());
         for name in names {
             match meant(name, directory, service, layers)? {
-                Meant::Up(session) if up.contains(&session) => {}
-                Meant::Up(session) => up.push(session),
-                Meant::Kept(layer) => {
+                Named::Up(session) if up.contains(&session) => {}
+                Named::Up(session) => up.push(session),
+                Named::Layered(layer) => {
                     if !kept.iter().any(|other| other.record().id == layer.record().id) {
                         kept.push(layer);
                     }
@@ -128,12 +136,13 @@ impl<'s> Removal<'s> {
         Ok(Self { service, layers, up, kept, losses })
     }
 
-    /// Describes the work that is lost.
+    /// Describes the changes that would be lost.
     pub fn losses(&self) -> Vec<&str> {
         self.losses.iter().map(|loss| loss.text.as_str()).collect()
     }
 
-    /// Removes the sessions. Work that is not among the losses stays, unless `all` of it may go.
+    /// Removes the sessions. Changes that [`losses`](Self::losses) did not list are kept, unless
+    /// `all` is set.
     pub fn carry_out(
         self,
         all: bool,
@@ -187,53 +196,56 @@ fn remove_layer(
     Ok(())
 }
 
-/// Locks a layer in which nothing runs.
+/// Locks a layer that no process uses.
 fn locked(
     mut layer: LayerSession,
     service: Option<&Service>,
 ) -> Result<(LayerSession, Lock), RemovalError> {
-    let_go(&mut layer, service)?;
+    release_orphan(&mut layer, service)?;
     let lock = layer.lock()?;
     Ok((layer, lock))
 }
 
-/// Finds the session of this name, else the only one of either kind whose name begins so.
+/// Finds the session with this name, else the only one of either kind with this prefix.
 fn meant(
     name: &str,
     directory: &Path,
     service: Option<&Service>,
     layers: &LayerSessions,
-) -> Result<Meant, ControlError> {
+) -> Result<Named, ControlError> {
     let up = |matching| match service.map(|service| service.find(name, matching)) {
         None | Some(Err(ControlError::Unknown(_))) => Ok(None),
         Some(found) => found.map(Some),
     };
     if let Some(session) = up(Matching::Name)? {
-        return Ok(Meant::Up(session));
+        return Ok(Named::Up(session));
     }
     let kept = layers.find(&Selector::named(directory, name));
     let is_whole = |kept: &LayerSession| kept.record().name == name || kept.record().id == name;
     match (kept, up(Matching::Prefix)?) {
-        (Ok(kept), None) => Ok(Meant::Kept(kept)),
-        (Ok(kept), Some(_)) if is_whole(&kept) => Ok(Meant::Kept(kept)),
+        (Ok(kept), None) => Ok(Named::Layered(kept)),
+        (Ok(kept), Some(_)) if is_whole(&kept) => Ok(Named::Layered(kept)),
         (Ok(kept), Some(session)) if !is_layer(&kept, &session) => {
             let matches = [session.name.as_str(), kept.record().name.as_str()];
             let matches = matches.map(|name| format!("`{name}`")).to_vec();
             Err(ControlError::Ambiguous { word: name.into(), matches })
         }
-        (Ok(_) | Err(SessionError::Unknown(_)), Some(session)) => Ok(Meant::Up(session)),
+        (Ok(_) | Err(SessionError::Unknown(_)), Some(session)) => Ok(Named::Up(session)),
         (Err(error), _) => Err(error.into()),
     }
 }
 
-/// Returns true when these are one session and its changes.
+/// Returns true when `layer` is the layer of `up`.
 fn is_layer(layer: &LayerSession, up: &Session) -> bool {
     let record = layer.record();
     up.cow && record.name == up.name.as_str() && record.project == up.project
 }
 
-/// Releases a layer that a session holds which is on no record any more. Returns true when it did.
-pub fn let_go(layer: &mut LayerSession, service: Option<&Service>) -> Result<bool, SessionError> {
+/// Releases a layer whose session no longer exists. Returns true if it did.
+pub fn release_orphan(
+    layer: &mut LayerSession,
+    service: Option<&Service>,
+) -> Result<bool, SessionError> {
     let RunState::Held(holder) = layer.state() else { return Ok(false) };
     let find = |service: &Service| service.find(&holder, Matching::Name);
     if !matches!(service.map(find), None | Some(Err(ControlError::Unknown(_)))) {
@@ -243,7 +255,7 @@ pub fn let_go(layer: &mut LayerSession, service: Option<&Service>) -> Result<boo
     Ok(true)
 }
 
-/// Returns the layer of a session that keeps its changes apart.
+/// Returns the layer of a session, if it has one.
 fn own_layer(
     session: &Session,
     layers: &LayerSessions,

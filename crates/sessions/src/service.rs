@@ -1,4 +1,4 @@
-//! What is done to sessions: decided here, put on record, carried out by a backend.
+//! Operations on sessions: decided here, recorded in the store, carried out by a backend.
 
 mod lock;
 mod decide;
@@ -17,40 +17,43 @@ use crate::backend::{Authorized, Backend, Connection, Exec, Listen, Observed};
 use crate::data_dir::DataDir;
 use crate::error::ControlError;
 use crate::session::{
-    BackendKind, Matching, Name, NewSession, Session, State, Wanted, choose, told,
+    BackendKind, Matching, Name, NewSession, Session, State, Wanted, choose, label,
 };
 use crate::store::{Store, Thing, existing, name_of};
 pub use decide::{Decision, absolute, recorded};
 pub use up::{Brought, Differing};
 
-/// The sessions of a user.
+/// Sessions of a user.
 pub struct Service {
     data_dir: DataDir,
     store: Store,
     backends: Vec<Box<dyn Backend>>,
-    /// The record did not exist, and `store` stands in for it.
+    /// True when the database does not exist, and `store` is an empty one in memory.
     is_missing: bool,
 }
 
-/// A session and what became of it.
+/// Session and its observed state.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// What is on record.
+    /// Record of the session.
     pub session: Session,
-    /// What was found.
+    /// Observed state.
     pub observed: Observed,
 }
 
 impl Service {
-    /// Opens the record, and makes it where there is none.
+    /// Opens the database, and creates it if needed.
     pub fn open(data_dir: DataDir, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
         data_dir.make()?;
         let store = Store::open(&data_dir.database())?;
         Ok(Self { data_dir, store, backends, is_missing: false })
     }
 
-    /// Opens the record. Where there is none, none is made, and there are no sessions.
-    pub fn look(data_dir: DataDir, backends: Vec<Box<dyn Backend>>) -> Result<Self, ControlError> {
+    /// Opens the database, without creating it. If it does not exist, there are no sessions.
+    pub fn open_existing(
+        data_dir: DataDir,
+        backends: Vec<Box<dyn Backend>>,
+    ) -> Result<Self, ControlError> {
         if data_dir.is_used() {
             return Self::open(data_dir, backends);
         }
@@ -58,7 +61,7 @@ impl Service {
         Ok(Self { data_dir, store, backends, is_missing: true })
     }
 
-    /// Creates the record, where [`Self::look`] found none.
+    /// Creates the database if [`Self::open_existing`] did not find one.
     fn make(&mut self) -> Result<(), ControlError> {
         if self.is_missing {
             self.data_dir.make()?;
@@ -68,17 +71,17 @@ impl Service {
         Ok(())
     }
 
-    /// Returns what lets a session's own key in on the host, if it has one.
+    /// Returns the SSH key of a session that is authorized on the host, if it has one.
     pub fn authorized(&self, session: &Session) -> Option<Authorized> {
         self.backend(session.backend).ok()?.authorized(session)
     }
 
-    /// Where everything lies.
+    /// Returns the data directory.
     pub fn data_dir(&self) -> &DataDir {
         &self.data_dir
     }
 
-    /// Returns what went wrong without keeping anything from being done, once.
+    /// Returns warnings of operations that succeeded. Each is returned once.
     pub fn warnings(&self) -> Vec<String> {
         self.backends.iter().flat_map(|backend| backend.warnings()).collect()
     }
@@ -88,19 +91,19 @@ impl Service {
         found.map(AsRef::as_ref).ok_or(ControlError::NoBackend(kind.as_str()))
     }
 
-    /// Every session on record, the oldest first.
+    /// Returns all sessions, the oldest first.
     pub fn sessions(&self) -> Result<Vec<Session>, ControlError> {
         self.store.list()
     }
 
-    /// Whether what is asked for is there already, or there are fewer sessions on record than `most`.
-    pub fn has_room(&self, new: &NewSession, most: usize) -> Result<bool, ControlError> {
+    /// Returns true when the session exists already, or fewer than `most` sessions exist.
+    pub fn is_within_limit(&self, new: &NewSession, most: usize) -> Result<bool, ControlError> {
         let all = self.store.list()?;
         Ok(all.len() < most || existing(new.name.as_ref(), &new.project, &all)?.is_some())
     }
 
-    /// Returns the session that a request for this name and project means, if there is one. Without a
-    /// name it is the project's own.
+    /// Returns the session that a request with this name and project refers to, if it exists. Without a name it is the
+    /// project's unnamed session.
     pub fn existing(
         &self,
         name: Option<&Name>,
@@ -109,13 +112,13 @@ impl Service {
         existing(name, project, &self.store.list()?)
     }
 
-    /// Returns the name of the session that a request for this name and project means: of the one
-    /// there is, else the one that it would get.
+    /// Returns the name of the session that a request refers to. If the session does not exist yet,
+    /// that is the name it would get.
     pub fn name_of(&self, name: Option<&Name>, project: &Path) -> Result<Name, ControlError> {
         name_of(name, project, &self.store.list()?)
     }
 
-    /// The session that is meant by a word.
+    /// Finds a session by name, id or prefix.
     pub fn find(&self, word: &str, matching: Matching) -> Result<Session, ControlError> {
         choose(&self.store.list()?, word, matching)
     }
@@ -132,12 +135,12 @@ impl Service {
             [only] => Ok(only.clone()),
             several => Err(ControlError::SeveralHere {
                 directory: several[0].project.clone(),
-                matches: several.iter().map(told).collect(),
+                matches: several.iter().map(label).collect(),
             }),
         }
     }
 
-    /// What became of a session.
+    /// Returns the observed state of a session.
     pub fn observe(&self, session: &Session) -> Result<Observed, ControlError> {
         let has_things = || Ok(!self.store.things(&session.id)?.is_empty());
         match self.known(session, has_things)? {
@@ -146,12 +149,12 @@ impl Service {
         }
     }
 
-    /// What was made for a session, the first thing first.
+    /// Returns the resources of a session in order of creation.
     pub fn things(&self, session: &Session) -> Result<Vec<Thing>, ControlError> {
         self.store.things(&session.id)
     }
 
-    /// Every session and what became of it.
+    /// Returns all sessions with their observed states.
     pub fn list(&self) -> Result<Vec<Seen>, ControlError> {
         let sessions = self.store.list()?;
         let with_things = self.store.with_things()?;
@@ -177,7 +180,7 @@ impl Service {
         sessions.into_iter().map(observed).collect()
     }
 
-    /// What became of a session, where nobody has to be asked.
+    /// Returns the state of a session if it is known without asking its backend.
     fn known(
         &self,
         session: &Session,
@@ -198,7 +201,7 @@ impl Service {
         Ok(self.backend(session.backend)?.connect(session, exec)?)
     }
 
-    /// Returns what a session uses at this moment: nothing at all when it is down, `None` where that is not known.
+    /// Returns the current usage of a session: zero when it is down, `None` when it is unknown.
     pub fn used(&self, session: &Session) -> Result<Option<Used>, ControlError> {
         match self.observe(session)?.state {
             State::Running | State::Suspended => {
@@ -208,12 +211,12 @@ impl Service {
         }
     }
 
-    /// Pauses a session until the returned guard is dropped, or this process ends.
+    /// Pauses a session until the returned guard is dropped or this process ends.
     pub fn pause(&self, session: &Session) -> Result<Box<dyn Any>, ControlError> {
         Ok(self.backend(session.backend)?.pause(session)?)
     }
 
-    /// Joins the terminal of a session's agent.
+    /// Attaches to the terminal of a session's agent.
     pub fn attach(&self, session: &Session, size: Size) -> Result<Connection, ControlError> {
         if session.wanted == Wanted::Down {
             return Err(ControlError::NotUp(session.name.as_str().to_owned()));
@@ -221,13 +224,13 @@ impl Service {
         Ok(self.backend(session.backend)?.attach(session, size)?)
     }
 
-    /// Returns true when a session's backend keeps what its programs say while it is up.
+    /// Returns true when a session's backend stores its log while it is up.
     pub fn backend_keeps_log(&self, session: &Session) -> bool {
         self.backend(session.backend).is_ok_and(|backend| backend.capabilities().logs)
     }
 
-    /// Passes on what a session's programs say, where its backend keeps that; else `false`: it is in
-    /// the session's own log. `each` says whether to go on.
+    /// Passes on the log that a session's backend stores, until `each` returns false. Returns false when the log is the
+    /// session's own file.
     pub fn logs(
         &self,
         session: &Session,

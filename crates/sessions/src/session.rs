@@ -1,4 +1,4 @@
-//! A session, as data: who it is, what was asked for, what became of it.
+//! Sessions as data: identity, request, observed state.
 
 mod id;
 mod find;
@@ -10,77 +10,77 @@ use std::str::FromStr;
 pub use sandbox_policy::config::BackendKind;
 use serde::Serialize;
 
-pub(crate) use find::told;
+pub(crate) use find::label;
 pub use find::{Matching, choose};
 pub use id::{Name, SessionId};
 pub use settings::Settings;
 
-/// A session on record.
+/// Recorded session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Made once, for good.
+    /// Id, which never changes.
     pub id: SessionId,
-    /// What the user calls it.
+    /// Name.
     pub name: Name,
-    /// Whether the user chose the name, or it was made after the project.
+    /// True when the user chose the name; false when it was derived from the project.
     pub named: bool,
-    /// The working directory, absolute and free of symlinks.
+    /// Project directory, absolute and free of symlinks.
     pub project: PathBuf,
-    /// Who carries it out.
+    /// Backend.
     pub backend: BackendKind,
-    /// What was asked for, in the backend's own terms.
+    /// Request in JSON, with the settings that it resolved to.
     pub request: String,
-    /// A hash of the policy that it was made by.
+    /// Hash of the policy that it was brought up with.
     pub policy: String,
-    /// Whether its changes are kept apart, in the copy-on-write session of the same name.
+    /// True when its changes go to the copy-on-write layer of the same name.
     pub cow: bool,
-    /// Whether it is meant to be up.
+    /// Requested state.
     pub wanted: Wanted,
     /// Seconds since the epoch.
     pub created: u64,
-    /// The boot of the machine in which it was last brought up.
+    /// Boot id of the machine when it was last brought up.
     pub boot: String,
 }
 
-/// What a session is to be.
+/// Session to create or start.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// The name, if the user gave one.
+    /// Name, if the user chose one.
     pub name: Option<Name>,
-    /// The working directory, absolute and free of symlinks.
+    /// Project directory, absolute and free of symlinks.
     pub project: PathBuf,
-    /// Who carries it out.
+    /// Backend.
     pub backend: BackendKind,
-    /// What was asked for, in the backend's own terms.
+    /// Request in JSON, with the settings that it resolved to.
     pub request: String,
-    /// A hash of the policy.
+    /// Hash of the policy.
     pub policy: String,
-    /// Whether its changes are kept apart.
+    /// True when its changes go to a copy-on-write layer.
     pub cow: bool,
 }
 
-/// A word in the record that this version does not know.
+/// Word in the database that this version does not know.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not known here")]
+#[error("unknown word `{0}`")]
 pub struct UnknownWord(String);
 
-/// Returns the backend that a word in the record names.
+/// Parses the name of a backend in the database.
 pub(crate) fn backend_named(word: &str) -> Result<BackendKind, UnknownWord> {
     let named = BackendKind::ALL.into_iter().find(|kind| kind.as_str() == word);
     named.ok_or_else(|| UnknownWord(word.to_owned()))
 }
 
-/// Whether a session is meant to be up.
+/// Requested state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// It is.
+    /// Up.
     Up,
-    /// It is not, any more.
+    /// Down.
     Down,
 }
 
 impl Wanted {
-    /// As it is written.
+    /// Returns the word in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -100,24 +100,24 @@ impl FromStr for Wanted {
     }
 }
 
-/// What became of a session, as it was found.
+/// Observed state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It is being made, or being taken down.
+    /// It is being created or removed.
     Starting,
     /// It is up.
     Running,
-    /// It is held still.
+    /// It is paused.
     Suspended,
-    /// It was taken down.
+    /// It is down.
     Stopped,
-    /// It was meant to be up, and is not: the next command puts that right.
+    /// It should be up, but is not. The next command repairs it.
     Killed,
 }
 
 impl State {
-    /// The word for it.
+    /// Returns the word for output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",

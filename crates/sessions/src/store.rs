@@ -1,7 +1,7 @@
-//! What is remembered: the sessions there are, and every thing that was made for them.
+//! Database of sessions and of the resources that were created for them.
 //!
-//! A thing is put on record as planned before it is made, and as made afterwards. Its name follows
-//! from the session's id, so that a crash between the two is put right by looking for that name.
+//! A resource is recorded as planned before it is created, and as made afterwards. Its name derives
+//! from the session's id, so after a crash in between, the next command looks for that name.
 
 mod rows;
 mod things;
@@ -16,7 +16,7 @@ use crate::error::ControlError;
 pub(crate) use rows::{existing, name_of};
 pub use things::{Made, Thing, ThingKind};
 
-/// The version of the tables below.
+/// Version of the schema.
 const VERSION: i64 = 1;
 
 const SCHEMA: &str = "
@@ -44,10 +44,10 @@ CREATE TABLE thing (
 ) STRICT;
 ";
 
-/// How long another process may hold the record.
+/// Time to wait for another process that has the database locked.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The record of all sessions of a user.
+/// Database of a user's sessions.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -55,10 +55,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the record, and makes it where there is none.
+    /// Opens the database, and creates it if needed.
     pub fn open(path: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Store { path: path.to_path_buf(), source };
-        private(path).map_err(crate::error::cannot("make", path))?;
+        private(path).map_err(crate::error::cannot("create", path))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut conn = Connection::open_with_flags(path, flags).map_err(failed)?;
         let version = prepare(&mut conn).map_err(failed)?;
@@ -69,7 +69,7 @@ impl Store {
         Ok(Self { path: path.to_path_buf(), conn })
     }
 
-    /// Opens a record that holds nothing and is nowhere: for a command that only reads, where there is none.
+    /// Opens an empty database in memory, for commands that only read when no file exists.
     pub fn empty(path: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Store { path: path.to_path_buf(), source };
         let mut conn = Connection::open_in_memory().map_err(failed)?;
@@ -82,24 +82,25 @@ impl Store {
     }
 }
 
-/// The file, for its owner alone.
+/// Creates the file for its owner alone.
 fn private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
 }
 
-/// Makes the tables where there are none; returns their version.
+/// Creates the tables if needed. Returns their version.
 fn prepare(conn: &mut Connection) -> rusqlite::Result<i64> {
     conn.busy_timeout(PATIENCE)?;
     conn.pragma_update(None, "foreign_keys", true)?;
-    // What a power cut may take is the last record of things that the cut has ended, too.
+    // A power cut may lose the last transaction, but it also ends the processes and containers it
+    // describes.
     conn.pragma_update(None, "synchronous", "NORMAL")?;
     let version =
         |conn: &Connection| conn.pragma_query_value(None, "user_version", |row| row.get(0));
     if version(conn)? == 0 {
         let change = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        // Somebody else may have been first.
+        // Another process may have created the tables meanwhile.
         if version(&change)? == 0 {
             change.execute_batch(SCHEMA)?;
             change.pragma_update(None, "user_version", VERSION)?;

@@ -1,4 +1,4 @@
-//! A certificate authority of a test's own, and servers that it vouches for.
+//! Certificate authority for tests, and server certificates signed by it.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -9,44 +9,44 @@ use rcgen::{
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// An authority that nobody knows unless they are told.
+/// Certificate authority that no system trusts.
 #[derive(Debug)]
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Default for Authority {
     fn default() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names are no wrong names");
+        let mut params = CertificateParams::new(Vec::new()).expect("empty subject names are valid");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Another name than that of the servers: OpenSSL takes them for the same otherwise.
-        params.distinguished_name.push(DnType::CommonName, "an authority of a test");
-        let key = KeyPair::generate().expect("a key can be made");
-        Self(CertifiedIssuer::self_signed(params, key).expect("a key can sign itself"))
+        // OpenSSL treats a certificate as self-signed when its issuer has the same name.
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        let key = KeyPair::generate().expect("cannot generate a key");
+        Self(CertifiedIssuer::self_signed(params, key).expect("cannot self-sign the authority"))
     }
 }
 
 impl Authority {
-    /// What others have to know to believe it.
+    /// Returns the authority's certificate, for clients that should trust it.
     pub fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for this name, and its key.
+    /// Creates a certificate for this host name, and its key.
     fn sign(&self, name: &str) -> (Certificate, KeyPair) {
-        let key = KeyPair::generate().expect("a key can be made");
-        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name of a host");
-        (params.signed_by(&key, &self.0).expect("an authority can sign"), key)
+        let key = KeyPair::generate().expect("cannot generate a key");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("invalid host name");
+        (params.signed_by(&key, &self.0).expect("cannot sign the certificate"), key)
     }
 
-    /// The same for programs that read them from files, as PEM.
+    /// Returns a certificate and its key as PEM.
     pub fn pem_for(&self, name: &str) -> (String, String) {
         let (certificate, key) = self.sign(name);
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// A server's proof that it has this name, for these protocols.
+    /// Creates a server identity with this host name, for these ALPN protocols.
     pub fn vouch_for(&self, name: &str, protocols: &[&[u8]]) -> Identity {
         let (certificate, key) = self.sign(name);
-        let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key that we made");
+        let private = PrivateKeyDer::try_from(key.serialize_der()).expect("invalid generated key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -54,7 +54,7 @@ impl Authority {
                 let config = config.with_no_client_auth();
                 config.with_single_cert(vec![certificate.der().clone()], private)
             })
-            .expect("a certificate with its own key");
+            .expect("certificate does not match its key");
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Identity(Arc::new(config))
     }
@@ -65,9 +65,9 @@ impl Authority {
 pub struct Identity(Arc<ServerConfig>);
 
 impl Identity {
-    /// The server's side of a connection.
+    /// Starts the server side of a TLS connection.
     pub fn accept(&self, stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
-        let connection = ServerConnection::new(self.0.clone()).expect("a whole configuration");
+        let connection = ServerConnection::new(self.0.clone()).expect("invalid TLS configuration");
         StreamOwned::new(connection, stream)
     }
 }

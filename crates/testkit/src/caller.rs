@@ -1,29 +1,29 @@
-//! Who runs the tests, with which tools and settings.
+//! Environment of the test run: user, installed tools and settings.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where tests look for programs: what a stock system has, whatever the developer's shell adds to it.
+/// `PATH` of tests: that of a stock system, independent of the developer's shell.
 pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The kind of user that runs the tests. Some walls differ between the two.
+/// Kind of user that runs the tests. Some protections differ between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// User id 0.
+    /// Uid 0.
     Root,
-    /// Everybody else.
+    /// Any other uid.
     Ordinary,
 }
 
-/// Who runs this test.
+/// Returns the user that runs this test.
 pub fn user() -> User {
     if rustix::process::getuid().is_root() { User::Root } else { User::Ordinary }
 }
 
-/// The path of a program that the test cannot do without.
+/// Returns the path of a required program.
 ///
 /// # Panics
-/// When it is not installed: a test that skips itself shows nothing.
+/// When it is not installed. A skipped test would prove nothing.
 #[track_caller]
 pub fn need(tool: &str) -> PathBuf {
     find(tool).unwrap_or_else(|| {
@@ -39,7 +39,7 @@ fn find(tool: &str) -> Option<PathBuf> {
     candidates.into_iter().find(|path| path.is_file())
 }
 
-/// The Debian package of a tool, where it has another name.
+/// Returns the Debian package of a tool.
 fn package(tool: &str) -> &str {
     match tool {
         "bwrap" => "bubblewrap",
@@ -62,38 +62,38 @@ fn package(tool: &str) -> &str {
     }
 }
 
-/// The folder of the SDKs that `./dev test` installs: AgentFS's own, and the model providers'.
+/// Returns the directory of the SDKs that `./dev test` installs: AgentFS's, and those of model providers.
 ///
 /// # Panics
-/// When the tests were started in another way.
+/// When the tests were not started by `./dev test`.
 #[track_caller]
 pub fn sdk() -> PathBuf {
     let folder = setting("AGENT_SANDBOX_SDK").map(PathBuf::from);
     folder.filter(|folder| folder.is_dir()).unwrap_or_else(|| {
-        panic!("this test needs other people's SDKs; run `./dev test`, which installs them")
+        panic!("this test needs third-party SDKs; install them with: ./dev test")
     })
 }
 
-/// The folder of the real agents, `claude` and `codex`, that `./dev test agents` installs.
+/// Returns the directory of the real agents, `claude` and `codex`, that `./dev test agents` installs.
 ///
 /// # Panics
-/// When the tests were started in another way.
+/// When the tests were not started by `./dev test agents`.
 #[track_caller]
 pub fn agents() -> PathBuf {
     let folder = setting("AGENT_SANDBOX_AGENTS").map(PathBuf::from);
     folder.expect("this test needs real agents; start it with: ./dev test agents")
 }
 
-/// How often a loop goes round: `short` in `./dev test`, `long` in `./dev soak`.
+/// Returns the number of repetitions: `short` in `./dev test`, `long` in `./dev soak`.
 pub fn rounds(short: usize, long: usize) -> usize {
     if setting("AGENT_SANDBOX_SOAK").is_some() { long } else { short }
 }
 
-/// A variable of the process that runs the tests, when it is set and not empty.
+/// Returns an environment variable of the test run, if it is set and not empty.
 pub(crate) fn setting(name: &str) -> Option<OsString> {
     #[allow(
         clippy::disallowed_methods,
-        reason = "a test has no `Host`; this is the one place that reads"
+        reason = "tests have no `Host`, and only this function reads variables"
     )]
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

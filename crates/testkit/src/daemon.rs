@@ -1,4 +1,4 @@
-//! A Docker daemon of one test's own, which may be ended and started again.
+//! Docker daemon for a single test, which can stop and restart it.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::caller::{SEARCH_PATH, need};
 use crate::docker::Docker;
 
-/// How long a daemon may take to answer, and to end.
+/// Longest wait for a daemon to start or stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A daemon whose data lie in a directory of its own. Everything of it goes with the test.
+/// Docker daemon with separate data, which is removed with the test.
 #[derive(Debug)]
 pub struct Daemon {
     dir: PathBuf,
@@ -24,24 +24,24 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one. Only root can.
+    /// Starts a daemon. Requires root.
     #[track_caller]
     pub fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("as-own-{}-{number}", std::process::id());
         let dir = Path::new("/var/tmp").join(&name);
-        fs::create_dir_all(&dir).expect("/var/tmp can be written to");
+        fs::create_dir_all(&dir).expect("cannot write to /var/tmp");
         let mut daemon = Self { dir, name, child: None };
         daemon.start();
         daemon
     }
 
-    /// Starts it again, and waits until it answers.
+    /// Starts the daemon and waits until it responds.
     #[track_caller]
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(self.dir.join("log"));
-        let log = log.expect("its log can be written");
+        let log = log.expect("cannot write the log");
         let place = |name: &str| self.dir.join(name);
         let mut dockerd = Command::new(need("dockerd"));
         dockerd.arg("--host").arg(self.address()).arg("--pidfile").arg(place("pid"));
@@ -54,25 +54,25 @@ impl Daemon {
         self.child = Some(dockerd.spawn().expect("cannot start `dockerd`"));
         let end = Instant::now() + PATIENCE;
         while !self.answers() {
-            assert!(Instant::now() < end, "the daemon does not answer: {}", self.said());
+            assert!(Instant::now() < end, "the daemon does not respond: {}", self.said());
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// Ends it by a signal, and waits for its end. What runs in containers is left to the daemon.
+    /// Stops the daemon with a signal and waits for its exit. Containers are not stopped separately.
     #[track_caller]
     pub fn stop(&mut self, signal: Signal) {
         let Some(mut child) = self.child.take() else { return };
         let _ = kill_process(Pid::from_child(&child), signal);
         let end = Instant::now() + PATIENCE;
         while child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            assert!(Instant::now() < end, "the daemon does not end: {}", self.said());
+            assert!(Instant::now() < end, "the daemon does not stop: {}", self.said());
             std::thread::sleep(Duration::from_millis(50));
         }
         self.wait_for_containerd(end);
     }
 
-    /// One that was killed with the daemon, and that nobody has buried yet, would be taken for alive by the next.
+    /// Waits until containerd is gone. The next daemon would mistake an unreaped one for a running one.
     fn wait_for_containerd(&self, end: Instant) {
         let file = self.dir.join("exec/containerd/containerd.pid");
         let Ok(pid) = fs::read_to_string(&file) else { return };
@@ -82,13 +82,13 @@ impl Daemon {
             stat.contains("(containerd)") && !stat.contains(") Z")
         };
         while runs() {
-            assert!(Instant::now() < end, "containerd does not end: {}", self.said());
+            assert!(Instant::now() < end, "containerd does not stop: {}", self.said());
             std::thread::sleep(Duration::from_millis(50));
         }
         let _ = fs::remove_file(file);
     }
 
-    /// A world whose commands reach it.
+    /// Returns a world whose commands use this daemon.
     pub fn docker(&self) -> Docker {
         Docker::at(&self.address())
     }
@@ -118,7 +118,7 @@ impl Default for Daemon {
 }
 
 impl Drop for Daemon {
-    /// The daemon leaves network namespaces of containers mounted.
+    /// Stops the daemon and unmounts the network namespaces that it leaves behind.
     fn drop(&mut self) {
         self.stop(Signal::TERM);
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

@@ -1,7 +1,7 @@
-//! A real Docker daemon, and containers that end with the test.
+//! Docker daemon of the test run, and containers that are removed with the test.
 //!
-//! `./dev test` starts a daemon of its own, with its data in a temporary directory, and names it by
-//! `DOCKER_HOST`. Only root can start one, so that these tests run once, as root.
+//! `./dev test` starts a separate daemon with its data in a temporary directory, and sets `DOCKER_HOST`. This requires
+//! root, so these tests run only as root.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,10 +16,10 @@ use crate::process::Process;
 use crate::run::Run;
 use crate::world::World;
 
-/// How long a build may take: it may fetch packages.
+/// Time limit of a build, which may download packages.
 const BUILD: Duration = Duration::from_secs(1800);
 
-/// The daemon that `DOCKER_HOST` names, and a world whose commands reach it.
+/// Daemon at `DOCKER_HOST`, and a world whose commands use it.
 #[derive(Debug, Clone)]
 pub struct Docker {
     world: World,
@@ -27,10 +27,10 @@ pub struct Docker {
 }
 
 impl Docker {
-    /// The daemon of this run.
+    /// Returns the daemon of this test run.
     ///
     /// # Panics
-    /// When the tests were started in another way than by `./dev test`.
+    /// When the tests were not started by `./dev test`.
     #[track_caller]
     pub fn new() -> Self {
         let host = setting("DOCKER_HOST").unwrap_or_else(|| {
@@ -39,7 +39,7 @@ impl Docker {
         Self::at(&host.to_string_lossy())
     }
 
-    /// The daemon at an address.
+    /// Returns the daemon at an address.
     #[track_caller]
     pub(crate) fn at(host: &str) -> Self {
         need("docker");
@@ -47,23 +47,23 @@ impl Docker {
         Self { world: world.env("DOCKER_HOST", host), host: host.to_owned() }
     }
 
-    /// The daemon's address.
+    /// Returns the daemon's address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Where commands on the host's side run.
+    /// Returns the world in which commands run on the host.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// Runs `docker` with these arguments and waits for its end.
+    /// Runs `docker` with these arguments.
     #[track_caller]
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         self.start(args).wait_up_to(BUILD)
     }
 
-    /// Starts `docker` with these arguments and does not wait.
+    /// Starts `docker` with these arguments.
     #[track_caller]
     pub fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Process {
         let mut line = vec![OsString::from("docker")];
@@ -71,20 +71,20 @@ impl Docker {
         self.world.start(line)
     }
 
-    /// Runs our binary with these arguments, which may take as long as a build does.
+    /// Runs `agent-sandbox` with these arguments, with the time limit of a build.
     #[track_caller]
     pub fn sandbox<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         self.world.spawn(args).wait_up_to(BUILD)
     }
 
-    /// Runs a container to its end, and removes it: `docker run --rm`.
+    /// Runs a container and removes it, like `docker run --rm`.
     #[track_caller]
     pub fn once<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         let fixed = ["run", "--rm", "--network", "none", "--label", LABEL].map(OsString::from);
         self.run(fixed.into_iter().chain(args.into_iter().map(|word| word.as_ref().to_owned())))
     }
 
-    /// Starts a container that lasts until the test lets go of it: `docker run --detach`.
+    /// Starts a container in the background. Dropping the value removes it.
     #[track_caller]
     pub fn container<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Container {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -98,35 +98,35 @@ impl Docker {
         container
     }
 
-    /// An image with nothing but a static busybox in it, made once per run.
+    /// Returns an image that contains a static busybox, created once per test run.
     #[track_caller]
     pub fn busybox(&self) -> &'static str {
         static IMAGE: OnceLock<String> = OnceLock::new();
         IMAGE.get_or_init(|| self.import_busybox())
     }
 
-    /// The same on a daemon of a test's own.
+    /// Imports the busybox image into this daemon.
     #[track_caller]
     pub fn import_busybox(&self) -> String {
         let script = format!("{BUSYBOX}{PACK}");
         self.import("as-test-busybox", &script, &[need("busybox").as_os_str()])
     }
 
-    /// The same with this mode of `/tmp`.
+    /// Imports the busybox image with this mode of `/tmp`.
     #[track_caller]
     pub fn with_tmp_mode(&self, mode: &str) -> String {
         let script = format!("{BUSYBOX}chmod {mode} busybox/tmp\n{PACK}");
         self.import(&format!("as-test-tmp-{mode}"), &script, &[need("busybox").as_os_str()])
     }
 
-    /// The same with this machine's SSH client, and the libraries that it needs.
+    /// Returns the busybox image with this machine's SSH client and its libraries.
     #[track_caller]
     pub fn ssh_client(&self) -> &'static str {
         static IMAGE: OnceLock<String> = OnceLock::new();
         IMAGE.get_or_init(|| self.with_programs("as-test-ssh", &[need("ssh")]))
     }
 
-    /// The same with other programs of this machine, where they are here.
+    /// Imports the busybox image with other programs of this machine.
     #[track_caller]
     pub fn with_programs(&self, name: &str, programs: &[PathBuf]) -> String {
         let busybox = need("busybox");
@@ -134,7 +134,7 @@ impl Docker {
         self.import(name, &format!("{BUSYBOX}{PROGRAMS}{PACK}"), &args.collect::<Vec<_>>())
     }
 
-    /// The network that `./dev test` makes for containers, and the address of this machine in it.
+    /// Returns the network that `./dev test` creates for containers, and the host's address in it.
     #[track_caller]
     pub fn network(&self) -> (&'static str, String) {
         let format = "{{(index .IPAM.Config 0).Gateway}}";
@@ -142,19 +142,19 @@ impl Docker {
         (NETWORK, run.output().trim().to_owned())
     }
 
-    /// A small Debian, unpacked once by `./dev test` and imported once per run.
+    /// Returns a minimal Debian image, unpacked once by `./dev test` and imported once per test run.
     #[track_caller]
     pub fn debian(&self) -> &'static str {
         static IMAGE: OnceLock<String> = OnceLock::new();
         IMAGE.get_or_init(|| {
             let archive = setting("AGENT_SANDBOX_DEBIAN").unwrap_or_else(|| {
-                panic!("this test needs a small Debian; start it with: ./dev test containers")
+                panic!("this test needs a Debian image; start it with: ./dev test containers")
             });
             self.import("as-test-debian", "exec cat -- \"$1\"", &[&archive])
         })
     }
 
-    /// Makes an image of the archive that a script writes to its output.
+    /// Imports the archive that a script writes to its output.
     #[track_caller]
     fn import(&self, name: &str, script: &str, args: &[&OsStr]) -> String {
         let image = format!("{name}:{}", std::process::id());
@@ -165,11 +165,11 @@ impl Docker {
         let mut docker = Command::new(need("docker"));
         docker
             .args(["--host", &self.host, "import", "-", &image])
-            .stdin(archive.stdout.take().expect("it is piped"));
+            .stdin(archive.stdout.take().expect("stdout is piped"));
         let imported = docker.output().expect("cannot start `docker`");
-        let made = archive.wait().expect("`sh` ends").success();
+        let made = archive.wait().expect("cannot wait for `sh`").success();
         let message = String::from_utf8_lossy(&imported.stderr);
-        assert!(made && imported.status.success(), "cannot make the image {image}: {message}");
+        assert!(made && imported.status.success(), "cannot create the image {image}: {message}");
         image
     }
 }
@@ -180,12 +180,12 @@ impl Default for Docker {
     }
 }
 
-/// A network with this machine in it, and nobody else.
+/// Network with only the host and containers in it.
 const NETWORK: &str = "as-test";
-/// What all containers of tests carry.
+/// Label of all containers of tests.
 const LABEL: &str = "agent-sandbox.test";
 
-/// Writes an archive with busybox under all its names, and the few files that programs expect.
+/// Script that creates a directory with busybox and the few files that programs expect.
 const BUSYBOX: &str = r#"
 rm -rf busybox
 mkdir -p busybox/bin busybox/etc busybox/root busybox/tmp
@@ -211,7 +211,7 @@ echo 'hosts: files dns' > busybox/etc/nsswitch.conf
 "#;
 const PACK: &str = "exec tar --owner=0 --group=0 -C busybox -c .";
 
-/// A running container. It is removed, with its anonymous volumes, when the test lets go of it.
+/// Running container. It is removed with its anonymous volumes when the value is dropped.
 #[derive(Debug)]
 pub struct Container {
     docker: Docker,
@@ -219,42 +219,41 @@ pub struct Container {
 }
 
 impl Container {
-    /// What the daemon calls it.
+    /// Returns the container's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `docker exec` with these words: flags first, then the command. The container's name is put before
-    /// the command, which begins with the first word that is no flag.
+    /// Runs `docker exec` with flags and a command. The container's name is inserted between them.
     #[track_caller]
     pub fn exec<const F: usize, const W: usize>(&self, flags: [&str; F], words: [&str; W]) -> Run {
         let line = ["exec"].into_iter().chain(flags).chain([self.name()]).chain(words);
         self.docker.run(line)
     }
 
-    /// `docker VERB [FLAGS] NAME`.
+    /// Runs `docker VERB [FLAGS] NAME`.
     #[track_caller]
     pub fn does<const W: usize>(&self, verb: [&str; W]) -> Run {
         self.docker.run(verb.into_iter().chain([self.name()]))
     }
 
-    /// Waits for its end; the exit code.
+    /// Waits for the container to exit. Returns its exit code.
     #[track_caller]
     pub fn wait(&self) -> i32 {
         let code = self.does(["wait"]).succeeds().output();
         code.trim().parse().unwrap_or_else(|_| panic!("`docker wait` says {code:?}"))
     }
 
-    /// Waits until this stands in what it has written.
+    /// Waits until the container has written this text.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
-        // `docker logs` joins both outputs only on a terminal; `sh` does it here.
+        // `docker logs` merges both outputs only on a terminal.
         let script = r#"exec docker logs --follow "$0" 2>&1"#;
         let logs = self.docker.world.start(["sh", "-c", script, self.name()]);
         logs.wait_for(text);
     }
 
-    /// What it has written: stdout and stderr.
+    /// Returns the container's output.
     #[track_caller]
     pub fn logs(&self) -> Run {
         self.does(["logs"]).succeeds()
@@ -270,19 +269,19 @@ impl Drop for Container {
     }
 }
 
-/// A static binary of this project, which runs in any image.
+/// Returns a static binary of this project, which runs in any image.
 ///
 /// # Panics
-/// When the tests were started in another way than by `./dev test`.
+/// When the tests were not started by `./dev test`.
 #[track_caller]
 pub fn static_binary(name: &str) -> PathBuf {
     built("AGENT_SANDBOX_STATIC", name)
 }
 
-/// The same for arm64, wherever this runs.
+/// Returns a static binary for arm64.
 ///
 /// # Panics
-/// When the tests were started in another way than by `./dev test`.
+/// When the tests were not started by `./dev test`.
 #[track_caller]
 pub fn arm64_binary(name: &str) -> PathBuf {
     built("AGENT_SANDBOX_ARM64", name)

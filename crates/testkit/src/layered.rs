@@ -1,4 +1,4 @@
-//! A directory tree that starts as a base and is served by one of several engines.
+//! Directory trees over a base directory, served by one of several filesystems.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,29 +10,29 @@ use crate::run::Run;
 use crate::world::World;
 use crate::world::namespace::Namespace;
 
-/// Who serves a tree.
+/// Filesystem that serves a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
-    /// Nobody: a copy of the base in a plain directory. The control of all others.
+    /// Copy of the base in a plain directory. The control for all others.
     Native,
-    /// A plain directory, seen from the namespaces of a sandbox.
+    /// Plain directory, seen from the namespaces of a sandbox.
     NativeInside,
-    /// The kernel's overlayfs, mounted in the namespaces of a sandbox.
+    /// overlayfs, mounted in the namespaces of a sandbox.
     Overlay,
     /// `agent-sandbox fs mount`.
     AgentFs,
-    /// The kernel's overlayfs as root mounts it, without a sandbox. A peer.
+    /// overlayfs, mounted by root without a sandbox. A peer.
     BareOverlay,
-    /// `fuse-overlayfs`, a peer.
+    /// `fuse-overlayfs`. A peer.
     FuseOverlayfs,
-    /// libfuse's example `passthrough_ll` over a copy of the base: what FUSE itself costs.
+    /// libfuse's example `passthrough_ll` over a copy of the base, to measure the cost of FUSE.
     BareFuse,
-    /// The tool `agentfs`, a peer.
+    /// The `agentfs` tool. A peer.
     Turso,
 }
 
-/// A mounted tree. Everything of it lies in one directory of a [`World`]: `base`, which no engine may
-/// change, `mnt`, where the tree is, and what the engine stores.
+/// Mounted tree. It is in one directory of a [`World`]: `base`, which must not change, the mount point `mnt`, and the data
+/// of the filesystem.
 #[derive(Debug)]
 pub struct Layered {
     world: World,
@@ -43,7 +43,7 @@ pub struct Layered {
 
 #[derive(Debug)]
 enum Serving {
-    Nobody,
+    Unserved,
     Inside(Namespace),
     Daemon(Process),
 }
@@ -57,14 +57,14 @@ impl Layered {
         tree
     }
 
-    /// Everything that a mount needs.
+    /// Creates everything that a mount needs.
     #[track_caller]
     pub fn unmounted(world: &World, dir: impl AsRef<Path>, engine: Engine) -> Self {
         let dir = world.path(dir);
         for part in ["base", "mnt", "upper", "work"] {
             make(&world.reach(&dir.join(part)));
         }
-        let tree = Self { world: world.clone(), dir, engine, serving: Serving::Nobody };
+        let tree = Self { world: world.clone(), dir, engine, serving: Serving::Unserved };
         match engine {
             Engine::Native | Engine::NativeInside => tree.copy_base("mnt"),
             Engine::BareFuse => tree.copy_base("upper"),
@@ -78,58 +78,58 @@ impl Layered {
         tree
     }
 
-    /// Mounts what is stored in a directory already.
+    /// Mounts a tree that already exists in a directory.
     #[track_caller]
     pub fn found(world: &World, dir: impl AsRef<Path>, engine: Engine) -> Self {
         let dir = world.path(dir);
-        let mut tree = Self { world: world.clone(), dir, engine, serving: Serving::Nobody };
+        let mut tree = Self { world: world.clone(), dir, engine, serving: Serving::Unserved };
         tree.mount();
         tree
     }
 
-    /// The tree is there: as this process reaches it.
+    /// Returns the tree's path for this process.
     pub fn path(&self) -> PathBuf {
         let mnt = self.dir.join("mnt");
         match &self.serving {
             Serving::Inside(namespace) => namespace.path(&mnt),
-            Serving::Nobody | Serving::Daemon(_) => self.world.reach(&mnt),
+            Serving::Unserved | Serving::Daemon(_) => self.world.reach(&mnt),
         }
     }
 
-    /// The same as a command that was started by [`Layered::run`] sees it.
+    /// Returns the tree's path for commands that [`Layered::run`] starts.
     pub fn seen(&self) -> PathBuf {
         self.dir.join("mnt")
     }
 
-    /// What the tree started from.
+    /// Returns the base directory.
     pub fn base(&self) -> PathBuf {
         self.dir.join("base")
     }
 
-    /// The directory that holds everything of this tree.
+    /// Returns the directory that contains everything of this tree.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Who serves it.
+    /// Returns the filesystem.
     pub fn engine(&self) -> Engine {
         self.engine
     }
 
-    /// The database of [`Engine::AgentFs`].
+    /// Returns the database of [`Engine::AgentFs`].
     pub fn database(&self) -> PathBuf {
         self.dir.join(".agentfs/tree.db")
     }
 
-    /// The process that serves it, where there is one.
+    /// Returns the process that serves the tree, if any.
     pub fn daemon(&self) -> Option<&Process> {
         match &self.serving {
             Serving::Daemon(process) => Some(process),
-            Serving::Nobody | Serving::Inside(_) => None,
+            Serving::Unserved | Serving::Inside(_) => None,
         }
     }
 
-    /// Runs a command in the tree and waits for its end.
+    /// Runs a command in the tree.
     #[track_caller]
     pub fn run<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Run {
         self.start(command).wait()
@@ -140,7 +140,7 @@ impl Layered {
     pub fn start<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Process {
         let mut words: Vec<OsString> = match &self.serving {
             Serving::Inside(namespace) => namespace.words(),
-            Serving::Nobody | Serving::Daemon(_) => Vec::new(),
+            Serving::Unserved | Serving::Daemon(_) => Vec::new(),
         };
         let cd = ["sh", "-c", "cd \"$0\" && exec \"$@\""].map(OsString::from);
         words.extend(cd.into_iter().chain([self.seen().into_os_string()]));
@@ -148,7 +148,7 @@ impl Layered {
         self.world.start(words)
     }
 
-    /// Runs `agent-sandbox fs` beside the tree.
+    /// Runs `agent-sandbox fs` in the directory of the tree.
     #[track_caller]
     pub fn fs<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         let words = [OsString::from("fs")].into_iter();
@@ -156,11 +156,11 @@ impl Layered {
         self.world.clone().cwd(&self.dir).run(words)
     }
 
-    /// Takes the mount away in good order.
+    /// Unmounts the tree and waits for its daemon.
     #[track_caller]
     pub fn unmount(&mut self) {
-        if let Serving::Daemon(process) = std::mem::replace(&mut self.serving, Serving::Nobody) {
-            // Whoever looks at every new mount of a machine may hold this one for a moment.
+        if let Serving::Daemon(process) = std::mem::replace(&mut self.serving, Serving::Unserved) {
+            // Programs that inspect new mounts may keep this one busy for a moment.
             let mut tries = 0;
             while !self.detach(&[]).status().success() && tries < 50 {
                 std::thread::sleep(std::time::Duration::from_millis(20));
@@ -170,7 +170,7 @@ impl Layered {
         }
     }
 
-    /// Asks for the mount to go. Where we have root's powers there is no need for a helper that has them.
+    /// Unmounts the tree. Does not need the setuid helper when this process has root's capabilities.
     fn detach(&self, flags: &[&str]) -> Run {
         let helper = if self.world.is_within() {
             [need("busybox").into_os_string(), "umount".into()]
@@ -181,13 +181,13 @@ impl Layered {
         self.world.host(helper.into_iter().chain(flags).chain([self.seen().into_os_string()]))
     }
 
-    /// Mounts it again, after it was unmounted or its daemon has died.
+    /// Mounts the tree after it was unmounted or its daemon died.
     #[track_caller]
     pub fn mount(&mut self) {
         self.serving = match self.engine {
-            Engine::Native => Serving::Nobody,
+            Engine::Native => Serving::Unserved,
             Engine::NativeInside => Serving::Inside(Namespace::new(&self.world, "")),
-            // Namespaces within namespaces are not ours to set up; there the mount alone matters.
+            // Nested namespaces cannot be set up here, and only the mount matters.
             Engine::Overlay if self.world.is_within() => {
                 Serving::Inside(Namespace::of_root(&self.world, &self.overlay(",userxattr")))
             }
@@ -205,17 +205,17 @@ impl Layered {
         };
     }
 
-    /// Unmounts and mounts: nothing is left in any cache of the mount.
+    /// Unmounts and mounts the tree, which clears the caches of the mount.
     #[track_caller]
     pub fn remount(&mut self) {
         self.unmount();
         self.mount();
     }
 
-    /// Ends the daemon at once, and takes the dead mount away.
+    /// Kills the daemon and removes the dead mount.
     #[track_caller]
     pub fn kill(&mut self) {
-        if let Serving::Daemon(process) = std::mem::replace(&mut self.serving, Serving::Nobody) {
+        if let Serving::Daemon(process) = std::mem::replace(&mut self.serving, Serving::Unserved) {
             drop(process);
             self.detach(&[if self.world.is_within() { "-l" } else { "-z" }]);
         }
@@ -228,7 +228,7 @@ impl Layered {
         self.world.host(copy).succeeds();
     }
 
-    /// The root of an overlay looks like its upper directory, not like its base.
+    /// Copies mode, owner and times of the base, because the root of an overlay takes them from the upper directory.
     #[track_caller]
     fn prepare_upper(&self) {
         let (base, upper) = (self.base(), self.dir.join("upper"));
@@ -271,13 +271,13 @@ impl Layered {
     }
 
     fn bare_fuse() -> Vec<OsString> {
-        // It holds every file that the kernel knows.
+        // `passthrough_ll` keeps a descriptor open for every inode that the kernel has cached.
         let script =
             "ulimit -n $(ulimit -H -n); exec passthrough_ll -f -o source=upper,cache=always mnt";
         ["sh", "-c", script].map(OsString::from).to_vec()
     }
 
-    /// Starts a daemon and waits until the mount point belongs to another file system.
+    /// Starts a daemon and waits until the mount point is on another filesystem.
     #[track_caller]
     fn daemon_of(&self, words: Vec<OsString>) -> Serving {
         let before = device(&self.world.reach(&self.dir));
@@ -303,7 +303,7 @@ fn make(dir: &Path) {
         .unwrap_or_else(|error| panic!("cannot create `{}`: {error}", dir.display()));
 }
 
-/// The device of a directory; none while a mount is coming or going.
+/// Returns the device of a directory, or `None` while a mount is changing.
 fn device(path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).ok().map(|metadata| metadata.dev())

@@ -1,7 +1,7 @@
-//! A temporary world for tests that run the real binary.
+//! Temporary world for tests that run the real binary.
 //!
-//! A [`World`] is a home and a project that exist for one test. [`World::run`] runs a command in the
-//! sandbox, [`World::host`] runs the same command without it: the control that belongs to every denial.
+//! A [`World`] is a home and a project for one test. [`World::run`] runs a command in the sandbox. [`World::host`] runs it
+//! outside, as the control that every denial needs.
 //!
 //! ```no_run
 //! use testkit::World;
@@ -11,8 +11,8 @@
 //! world.run(["--exclude", "~/diary", "sh", "-c", "cat ~/diary"]).succeeds().stdout("");
 //! ```
 //!
-//! What a test needs and does not find makes it fail, never pass: see [`need`].
-#![allow(clippy::missing_panics_doc, reason = "a panic is how a test says that something is wrong")]
+//! A missing requirement makes a test fail. See [`need`].
+#![allow(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 #![allow(
     clippy::return_self_not_must_use,
     reason = "assertions are chained, and the last one is a statement"
@@ -31,6 +31,7 @@ mod daemon;
 mod authority;
 mod provider;
 mod wait;
+mod transcript;
 
 pub use authority::{Authority, Identity};
 pub use caller::{User, agents, need, rounds, sdk, user};
@@ -43,6 +44,7 @@ pub use provider::{Answer, EVENTS, Provider};
 pub use run::Run;
 pub use rustix::process::Signal;
 pub use terminal::{CTRL_C, CTRL_D, CTRL_Z, ENTER, Terminal};
+pub use transcript::{Block, Page, Part, Step, matches};
 pub use wait::{PATIENCE, until};
 pub use world::World;
 pub use world::namespace::Namespace;

@@ -1,4 +1,4 @@
-//! A command that runs beside the test.
+//! Processes that run in the background of a test.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
@@ -12,13 +12,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 use crate::root::Root;
 use crate::run::{Line, Run};
 
-/// How long a test waits for anything. Long, because machines are shared; only a failure takes this long.
+/// Time limit of all waits. It is long because machines are shared. Only failures take this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long output may stay open once the command has ended: whoever holds it has outlived the command.
+/// Time limit for output to be closed after the command has exited. A process that holds it has outlived the command.
 const AFTERLIFE: Duration = Duration::from_secs(5);
 
-/// A running command. It is killed, with its process group, when the test lets go of it.
+/// Running command. Its process group is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Process {
     line: String,
@@ -48,12 +48,12 @@ impl Process {
         }
     }
 
-    /// Its process id.
+    /// Returns the process ID.
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Writes to its input. A command that no longer reads is no failure.
+    /// Writes to the command's input. Does not fail when the command no longer reads.
     #[track_caller]
     pub fn send(&mut self, text: &str) {
         let stdin = self.stdin.as_mut().expect("the input is still open");
@@ -65,62 +65,62 @@ impl Process {
         }
     }
 
-    /// Ends its input.
+    /// Closes the command's input.
     pub fn close_input(&mut self) {
         self.stdin = None;
     }
 
-    /// Waits until this stands in its output, after what was waited for before.
+    /// Waits for a text in stdout, after the text of the last wait.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
-        self.found(self.stdout.wait_for(text), text);
+        self.assert_seen(self.stdout.wait_for(text), text);
     }
 
-    /// Waits until this stands in its messages, after what was waited for before.
+    /// Waits for a text in stderr, after the text of the last wait.
     #[track_caller]
     pub fn wait_for_message(&self, text: &str) {
-        self.found(self.stderr.wait_for(text), text);
+        self.assert_seen(self.stderr.wait_for(text), text);
     }
 
     #[track_caller]
-    fn found(&self, found: bool, text: &str) {
+    fn assert_seen(&self, seen: bool, text: &str) {
         let (out, err) = (self.stdout.text(), self.stderr.text());
         assert!(
-            found,
+            seen,
             "never saw {text:?}\n{}\n--- stdout\n{out}\n--- stderr\n{err}\n---",
             self.line
         );
     }
 
-    /// Sends a signal to it alone.
+    /// Sends a signal to the process, but not to its group.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal)
             .unwrap_or_else(|error| panic!("cannot signal: {error}\n{}", self.line));
     }
 
-    /// Whether it has not ended yet.
+    /// Returns true when the process has not exited yet.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends its input and waits for its end.
+    /// Closes the input and waits for the process to exit.
     ///
     /// # Panics
-    /// When it does not end, or when its output stays open after it: something has outlived it.
+    /// When it does not exit, or when another process keeps its output open.
     #[track_caller]
     pub fn wait(self) -> Run {
         self.wait_up_to(PATIENCE)
     }
 
-    /// The same for a command that may take its time.
+    /// Like [`Process::wait`], with another time limit.
     #[track_caller]
     pub fn wait_up_to(mut self, limit: Duration) -> Run {
         self.close_input();
         let Some(status) = wait_within(&mut self.child, limit) else {
             let (out, err) = (self.stdout.text(), self.stderr.text());
             panic!(
-                "no end after {limit:?}\n{}\n--- stdout\n{out}\n--- stderr\n{err}\n---",
+                "still running after {limit:?}\n{}\n--- stdout\n{out}\n--- stderr\n{err}\n---",
                 self.line
             )
         };
@@ -129,7 +129,7 @@ impl Process {
         let run = Run { line: self.line.clone(), status, stdout, stderr };
         if !closed {
             let _ = kill_process_group(self.pid(), Signal::KILL);
-            panic!("something outlived the command and holds its output\n{run}");
+            panic!("another process outlived the command and holds its output\n{run}");
         }
         run
     }
@@ -141,7 +141,7 @@ impl Drop for Process {
     }
 }
 
-/// Kills the process group of a child that still runs. Nothing is left to report: the test is over.
+/// Kills the process group of a child that is still running. Errors are ignored, because the test is over.
 pub(crate) fn end(child: &mut Child) {
     if let Ok(None) = child.try_wait() {
         let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
@@ -149,7 +149,7 @@ pub(crate) fn end(child: &mut Child) {
     }
 }
 
-/// Waits for a child, without polling.
+/// Waits for a child without polling.
 pub(crate) fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     if let Ok(Some(status)) = child.try_wait() {
         return Some(status);
@@ -168,14 +168,14 @@ pub(crate) fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStat
     }
 }
 
-/// What a command has written so far, read by a thread of its own.
+/// Output of a command so far, read by a thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Tape(Arc<(Mutex<Written>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Written {
     bytes: Vec<u8>,
-    /// How much of it has been waited for.
+    /// Length of the part that was already waited for.
     seen: usize,
     ended: bool,
 }
@@ -192,7 +192,7 @@ impl Tape {
                         writer.update(|written| written.bytes.extend(&buffer[..length]));
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // A terminal whose last process is gone answers EIO.
+                    // Reading from a terminal without processes fails with EIO.
                     Ok(0) | Err(_) => return writer.update(|written| written.ended = true),
                 }
             }
@@ -217,7 +217,7 @@ impl Tape {
         String::from_utf8_lossy(&self.lock().bytes).into_owned()
     }
 
-    /// Whether the text arrives after what was waited for before.
+    /// Waits for a text after that of the last wait. Returns false if it does not arrive.
     pub(crate) fn wait_for(&self, text: &str) -> bool {
         self.wait_until(PATIENCE, |written| {
             let fresh = &written.bytes[written.seen..];
@@ -230,12 +230,12 @@ impl Tape {
         })
     }
 
-    /// Whether everybody who could write has let go of it.
+    /// Waits for all writers to close the output. Returns false on a timeout.
     pub(crate) fn wait_for_end(&self) -> bool {
         self.wait_until(AFTERLIFE, |written| written.ended.then_some(true))
     }
 
-    /// Asks again after every change, until there is an answer; without one the answer is no.
+    /// Calls `answer` after every change until it returns a value. Returns false on a timeout.
     fn wait_until(
         &self,
         limit: Duration,

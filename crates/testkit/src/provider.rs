@@ -1,4 +1,4 @@
-//! A stand-in for a model provider: HTTP/1.1 on loopback, one request per connection.
+//! Fake model provider: HTTP/1.1 on loopback, one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -7,16 +7,16 @@ use std::thread;
 
 use crate::authority::{Authority, Identity};
 
-/// The type of a stream of events.
+/// Media type of an event stream.
 pub const EVENTS: &str = "text/event-stream";
 
-/// What it answers: a media type, and the text.
+/// Response: a media type and a body.
 pub type Answer = (&'static str, String);
 
-/// The answer to a path and a body.
+/// Function from a path and a body to a response.
 type Answers = dyn Fn(&str, &str) -> Answer + Send + Sync;
 
-/// A provider that remembers what it was asked.
+/// Provider that records its requests.
 #[derive(Debug)]
 pub struct Provider {
     url: String,
@@ -27,12 +27,12 @@ pub struct Provider {
 type Asked = Arc<Mutex<Vec<(String, String)>>>;
 
 impl Provider {
-    /// One that anybody can read.
+    /// Starts a provider without TLS.
     pub fn plain(answers: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Self {
         Self::start(None, Arc::new(answers))
     }
 
-    /// One behind TLS, which an authority of the test's own vouches for.
+    /// Starts a provider with TLS and a certificate of this authority.
     pub fn secure(
         authority: &Authority,
         answers: impl Fn(&str, &str) -> Answer + Send + Sync + 'static,
@@ -41,7 +41,8 @@ impl Provider {
     }
 
     fn start(identity: Option<Identity>, answers: Arc<Answers>) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("cannot bind to loopback");
         let port = listener.local_addr().expect("a listener has an address").port();
         let url = match identity {
             Some(_) => format!("https://localhost:{port}"),
@@ -52,7 +53,7 @@ impl Provider {
         thread::spawn(move || {
             for stream in listener.incoming().filter_map(Result::ok) {
                 let (seen, answers, identity) = (seen.clone(), answers.clone(), identity.clone());
-                // A client that hangs up in the middle of an answer does not want it.
+                // Errors mean that the client has disconnected.
                 thread::spawn(move || match identity {
                     Some(identity) => serve(identity.accept(stream), &*answers, &seen),
                     None => serve(stream, &*answers, &seen),
@@ -62,17 +63,17 @@ impl Provider {
         Self { url, asked }
     }
 
-    /// Where it listens, without a path.
+    /// Returns the base URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The headers of every request.
+    /// Returns the heads of all requests.
     pub fn heads(&self) -> Vec<String> {
         self.asked().into_iter().map(|(head, _)| head).collect()
     }
 
-    /// The body of every request, as it was sent.
+    /// Returns the bodies of all requests.
     pub fn bodies(&self) -> Vec<String> {
         self.asked().into_iter().map(|(_, body)| body).collect()
     }
@@ -102,7 +103,7 @@ fn serve(
     stream.flush()
 }
 
-/// The path of a request, the length of its body, and all of its head.
+/// Reads a head. Returns the path, the length of the body, and the whole head.
 fn head(reader: &mut impl BufRead) -> io::Result<(String, usize, String)> {
     let mut line = String::new();
     reader.read_line(&mut line)?;

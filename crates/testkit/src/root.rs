@@ -1,4 +1,4 @@
-//! The directory that holds a world, and its removal.
+//! Root directory of a world, and its removal.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::caller::setting;
 
-/// A directory that is removed with the last world in it.
+/// Directory that is removed together with the last world in it.
 #[derive(Debug)]
 pub(crate) struct Root(Option<TempDir>);
 
@@ -22,9 +22,9 @@ impl Root {
         fs::create_dir_all(parent)
             .unwrap_or_else(|error| panic!("cannot create `{}`: {error}", parent.display()));
         let dir = tempfile::Builder::new().prefix("as-test-").tempdir_in(parent);
-        Self(Some(
-            dir.unwrap_or_else(|error| panic!("no world in `{}`: {error}", parent.display())),
-        ))
+        Self(Some(dir.unwrap_or_else(|error| {
+            panic!("cannot create a world in `{}`: {error}", parent.display())
+        })))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -32,8 +32,8 @@ impl Root {
     }
 }
 
-/// Where worlds live. Not below `/tmp`, which is private to a sandbox, and not below a checkout, whose
-/// repository every directory in it would belong to.
+/// Returns the directory for worlds. `/tmp` is private to a sandbox, and directories in a checkout would belong to its
+/// repository.
 fn parent() -> PathBuf {
     let home = setting("HOME")
         .map(PathBuf::from)
@@ -57,7 +57,7 @@ impl Drop for Root {
     }
 }
 
-/// Makes every directory writable again: a test may have made some that their owner cannot list.
+/// Makes all directories writable. Tests may create some that their owner cannot list.
 fn unlock(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(dir)? {

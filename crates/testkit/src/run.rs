@@ -1,4 +1,4 @@
-//! A command that has ended, and what a test may say about it.
+//! Finished commands, and assertions about them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,19 +13,19 @@ use rustix::process::Signal;
 use crate::caller::need;
 use crate::root::Root;
 
-/// What is to be run, where, and with which environment.
+/// A command with its directory and environment.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) words: Vec<OsString>,
     pub(crate) cwd: PathBuf,
     pub(crate) env: BTreeMap<OsString, OsString>,
-    /// The world lives as long as a command in it.
+    /// Keeps the world alive while a command runs in it.
     pub(crate) root: Arc<Root>,
 }
 
 impl Line {
-    /// The command, in a session of its own: it never meets the terminal of whoever runs the tests.
-    /// `setsid` replaces itself, so that the process that is started is the command.
+    /// Builds the command. It runs in a new session (`setsid(1)`), without the terminal of the test run. `setsid` calls
+    /// `execve`, so the started process is the command.
     #[track_caller]
     pub(crate) fn command(&self, setsid_flags: &[&str]) -> Command {
         let mut command = Command::new(need("setsid"));
@@ -55,7 +55,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A command that has ended. Every assertion that fails prints the whole transcript.
+/// Finished command. Failed assertions print its whole transcript.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub(crate) line: String,
@@ -65,13 +65,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// It ended with 0.
+    /// Asserts that the exit code is 0.
     #[track_caller]
     pub fn succeeds(self) -> Self {
         self.code(0)
     }
 
-    /// It ended with a code other than 0. Death by a signal is no such end: see [`Run::killed_by`].
+    /// Asserts that the exit code is not 0. Does not accept a signal: see [`Run::killed_by`].
     #[track_caller]
     pub fn fails(self) -> Self {
         self.expect("an exit code other than 0", |run| {
@@ -79,13 +79,13 @@ impl Run {
         })
     }
 
-    /// It ended with this code.
+    /// Asserts the exit code.
     #[track_caller]
     pub fn code(self, code: i32) -> Self {
         self.expect(&format!("exit code {code}"), |run| run.status.code() == Some(code))
     }
 
-    /// A signal ended it.
+    /// Asserts that a signal killed the command.
     #[track_caller]
     pub fn killed_by(self, signal: Signal) -> Self {
         self.expect(&format!("death by {signal:?}"), |run| {
@@ -93,53 +93,53 @@ impl Run {
         })
     }
 
-    /// Its output is exactly this.
+    /// Asserts that stdout is exactly this.
     #[track_caller]
     pub fn stdout(self, text: &str) -> Self {
         self.expect(&format!("stdout to be {text:?}"), |run| run.stdout == text.as_bytes())
     }
 
-    /// Its output has this in it.
+    /// Asserts that stdout contains this.
     #[track_caller]
     pub fn stdout_contains(self, text: &str) -> Self {
         self.expect(&format!("{text:?} in stdout"), |run| run.output().contains(text))
     }
 
-    /// Its output does not have this in it.
+    /// Asserts that stdout does not contain this.
     #[track_caller]
     pub fn stdout_lacks(self, text: &str) -> Self {
         self.expect(&format!("no {text:?} in stdout"), |run| !run.output().contains(text))
     }
 
-    /// Its messages are exactly this.
+    /// Asserts that stderr is exactly this.
     #[track_caller]
     pub fn stderr(self, text: &str) -> Self {
         self.expect(&format!("stderr to be {text:?}"), |run| run.stderr == text.as_bytes())
     }
 
-    /// Its messages have this in them.
+    /// Asserts that stderr contains this.
     #[track_caller]
     pub fn stderr_contains(self, text: &str) -> Self {
         self.expect(&format!("{text:?} in stderr"), |run| run.messages().contains(text))
     }
 
-    /// Its messages do not have this in them.
+    /// Asserts that stderr does not contain this.
     #[track_caller]
     pub fn stderr_lacks(self, text: &str) -> Self {
         self.expect(&format!("no {text:?} in stderr"), |run| !run.messages().contains(text))
     }
 
-    /// What it wrote to stdout; on a terminal, everything it wrote.
+    /// Returns stdout. On a terminal this is all output.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// What it wrote to stderr.
+    /// Returns stderr.
     pub fn messages(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// How it ended.
+    /// Returns the exit status.
     pub fn status(&self) -> ExitStatus {
         self.status
     }
@@ -151,7 +151,7 @@ impl Run {
     }
 }
 
-/// The transcript.
+/// Transcript of the command.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n--- {}", self.line, self.status)?;

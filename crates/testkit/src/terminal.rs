@@ -1,4 +1,4 @@
-//! A command on a terminal of its own: keys in, screen out, job control as for a user.
+//! Commands on a pseudo-terminal, with keys, a screen and job control.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,16 +14,16 @@ use crate::process::{Tape, end, wait_within};
 use crate::root::Root;
 use crate::run::{Line, Run};
 
-/// The key that interrupts.
+/// Sends SIGINT.
 pub const CTRL_C: &str = "\x03";
-/// The key that ends the input.
+/// Ends the input.
 pub const CTRL_D: &str = "\x04";
-/// The key that stops.
+/// Sends SIGTSTP.
 pub const CTRL_Z: &str = "\x1a";
-/// The key that sends a line.
+/// Ends a line.
 pub const ENTER: &str = "\r";
 
-/// A command on a terminal of 24 rows and 80 columns. It is killed when the test lets go of it.
+/// Command on a terminal of 24 rows and 80 columns. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Terminal {
     line: String,
@@ -37,21 +37,21 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn start(line: &Line) -> Self {
         let (ours, theirs) = open();
-        let copy = || theirs.try_clone().expect("a descriptor is free");
+        let copy = || theirs.try_clone().expect("cannot duplicate a descriptor");
         let mut command = line.command(&["--ctty"]);
         command.stdin(copy()).stdout(copy()).stderr(copy());
         let child = command.spawn().unwrap_or_else(|error| panic!("cannot start: {error}\n{line}"));
         let keyboard = File::from(ours);
-        let screen = Tape::of(keyboard.try_clone().expect("a descriptor is free"));
+        let screen = Tape::of(keyboard.try_clone().expect("cannot duplicate a descriptor"));
         Self { line: line.to_string(), child, keyboard, screen, _root: line.root.clone() }
     }
 
-    /// The process id of the command, which leads the terminal's session.
+    /// Returns the process ID of the command, which is the terminal's session leader.
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Types these keys.
+    /// Types keys.
     #[track_caller]
     pub fn keys(&mut self, keys: &str) {
         let typed = self.keyboard.write_all(keys.as_bytes());
@@ -65,36 +65,36 @@ impl Terminal {
         self.keys(&format!("{line}{ENTER}"));
     }
 
-    /// Waits until this is written to the screen, after what was waited for before. The terminal echoes
-    /// keys, so look for what only the answer has in it.
+    /// Waits for a text on the screen, after the text of the last wait. The terminal echoes keys, so wait for a text that only
+    /// the command writes.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
         assert!(self.screen.wait_for(text), "never saw {text:?}\n{}", self.transcript());
     }
 
-    /// Everything written to the screen so far, with its control sequences.
+    /// Returns everything written to the screen, with control sequences.
     pub fn output(&self) -> String {
         self.screen.text()
     }
 
-    /// Changes the window's size; the foreground job gets SIGWINCH.
+    /// Resizes the window. The foreground job gets SIGWINCH.
     #[track_caller]
     pub fn resize(&self, rows: u16, columns: u16) {
         resize(&self.keyboard, rows, columns);
     }
 
-    /// Sends a signal to the command alone.
+    /// Sends a signal to the command, but not to its group.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal)
             .unwrap_or_else(|error| panic!("cannot signal: {error}\n{}", self.transcript()));
     }
 
-    /// Waits for the end of the command. What was on the screen is its stdout.
+    /// Waits for the command to exit. The screen becomes its stdout.
     #[track_caller]
     pub fn wait(mut self) -> Run {
         let status = wait_within(&mut self.child, Tape::patience());
-        let status = status.unwrap_or_else(|| panic!("no end\n{}", self.transcript()));
+        let status = status.unwrap_or_else(|| panic!("still running\n{}", self.transcript()));
         let closed = self.screen.wait_for_end();
         let run = Run {
             line: self.line.clone(),
@@ -102,7 +102,7 @@ impl Terminal {
             stdout: self.screen.bytes(),
             stderr: Vec::new(),
         };
-        assert!(closed, "something outlived the command and holds its terminal\n{run}");
+        assert!(closed, "another process outlived the command and holds its terminal\n{run}");
         run
     }
 
@@ -117,13 +117,13 @@ impl Drop for Terminal {
     }
 }
 
-/// Both ends of a new terminal: the keyboard's and the command's.
+/// Opens a pseudo-terminal. Returns the controlling side and the command's.
 fn open() -> (OwnedFd, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let ours = openpt(flags).expect("`/dev/ptmx` opens");
-    grantpt(&ours).expect("the terminal is ours");
-    unlockpt(&ours).expect("the terminal is ours");
-    let theirs = ioctl_tiocgptpeer(&ours, flags).expect("the terminal has a peer");
+    let ours = openpt(flags).expect("cannot open `/dev/ptmx`");
+    grantpt(&ours).expect("cannot use the terminal");
+    unlockpt(&ours).expect("cannot use the terminal");
+    let theirs = ioctl_tiocgptpeer(&ours, flags).expect("cannot open the terminal's peer");
     resize(&ours, 24, 80);
     (ours, theirs)
 }
@@ -131,5 +131,5 @@ fn open() -> (OwnedFd, OwnedFd) {
 #[track_caller]
 fn resize(terminal: impl std::os::fd::AsFd, rows: u16, columns: u16) {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(terminal, size).expect("the terminal is open");
+    tcsetwinsize(terminal, size).expect("cannot resize the terminal");
 }

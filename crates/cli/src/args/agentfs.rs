@@ -1,16 +1,16 @@
-//! The command line of the tool `agentfs`, as far as this program does the same.
+//! Command line of the tool `agentfs`, for the commands that this program supports.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// What was typed after `agentfs`.
+/// Command line of `agentfs`.
 #[derive(Debug, Parser)]
 #[command(
     name = "agentfs",
     version,
-    about = "The command lines of AgentFS, carried out by agent-sandbox",
+    about = "AgentFS command line, provided by agent-sandbox",
     max_term_width = 100
 )]
 pub(crate) struct AgentFs {
@@ -20,72 +20,72 @@ pub(crate) struct AgentFs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a filesystem
+    /// Create a filesystem
     Init {
         /// Letters, digits, `-` and `_` [default: agent-TIME]
         id: Option<String>,
-        /// Throw away what goes by this ID
+        /// Replace an existing filesystem with this ID
         #[arg(long)]
         force: bool,
-        /// The directory that the filesystem stands on
+        /// Directory below the filesystem
         #[arg(long)]
         base: Option<PathBuf>,
     },
-    /// Mount a filesystem; without arguments, list what is mounted
+    /// Mount a filesystem; without arguments, list mounts
     Mount {
-        /// An ID or the path of a database
+        /// ID or path of a database
         #[arg(requires = "mountpoint")]
         id_or_path: Option<OsString>,
-        /// Where
+        /// Directory to mount it on
         mountpoint: Option<PathBuf>,
-        /// Unmount when the process that serves it ends
+        /// Unmount when the serving process ends
         #[arg(short, long)]
         auto_unmount: bool,
-        /// Let root in, too
+        /// Give root access, too
         #[arg(long)]
         allow_root: bool,
-        /// Let all users in
+        /// Give all users access
         #[arg(long)]
         system: bool,
         /// Stay in the foreground
         #[arg(short, long)]
         foreground: bool,
-        /// Show this user as the owner of every file
+        /// Show UID as the owner of every file
         #[arg(long)]
         uid: Option<u32>,
-        /// Show this group as the group of every file
+        /// Show GID as the group of every file
         #[arg(long)]
         gid: Option<u32>,
-        /// By which means
+        /// Mount mechanism
         #[arg(long, value_enum, default_value_t = Backend::Fuse)]
         backend: Backend,
     },
-    /// Look into a filesystem without mounting it
+    /// Read a filesystem without mounting it
     Fs {
-        /// An ID or the path of a database
+        /// ID or path of a database
         id_or_path: OsString,
         #[command(subcommand)]
         command: Inside,
     },
-    /// List what differs from the base
+    /// List changes relative to the base
     Diff {
-        /// An ID or the path of a database
+        /// ID or path of a database
         id_or_path: OsString,
     },
-    /// List what tools were called
+    /// List logged tool calls
     Timeline {
-        /// An ID or the path of a database
+        /// ID or path of a database
         id_or_path: OsString,
-        /// How many, the last ones
+        /// Show the last LIMIT calls
         #[arg(long, default_value_t = 100)]
         limit: u32,
-        /// How to print them
+        /// Output format
         #[arg(long, default_value = "table", value_parser = ["table", "json"])]
         format: String,
     },
-    /// List what is mounted
+    /// List mounts
     Ps,
-    /// Anything else.
+    /// Unsupported subcommand.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
@@ -99,13 +99,13 @@ pub(crate) enum Backend {
 pub(crate) enum Inside {
     /// List everything
     Ls {
-        /// From where
+        /// Directory to start from
         #[arg(default_value = "/")]
         path: PathBuf,
     },
     /// Print a file
     Cat {
-        /// The file
+        /// File
         path: PathBuf,
     },
 }

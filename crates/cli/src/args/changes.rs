@@ -1,88 +1,88 @@
-//! What can be said about a session's changes.
+//! Arguments of the commands that review a session's changes.
 
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
 
-/// What can be done with the changes of a session.
+/// Commands that review a session's changes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Keep the present state of a session, to go back to
+    /// Create a snapshot of a session
     Snapshot {
-        /// What to call it; a number when left out
+        /// Name of the snapshot [default: the next number]
         name: Option<String>,
     },
-    /// Go back to a snapshot
+    /// Restore a session to a snapshot
     Restore {
-        /// The snapshot
+        /// Snapshot
         name: String,
     },
-    /// Make a session that goes on from another
+    /// Create a session from an existing one
     Fork {
-        /// What to call it
+        /// Name of the new session
         new: String,
     },
-    /// Tell what happened in a session
+    /// Show a session's log of runs and applies
     History {
-        /// The session; the latest one here when left out
+        /// Session [default: the latest one of this directory]
         #[arg(value_name = "SESSION")]
         name: Option<String>,
     },
     /// Show what a session changed
     Diff(Diff),
-    /// Take a session's changes over
+    /// Apply a session's changes to the project
     Apply(Apply),
-    /// Throw a session's changes away
+    /// Discard a session's changes
     Discard(Discard),
-    /// Take the last apply back
+    /// Revert the last apply
     Undo(Undo),
 }
 
 /// Show what a session changed.
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// A session, then paths; the latest session here, and everything, when left out
+    /// Session, then paths [default: everything in the latest session of this directory]
     #[arg(value_name = "SESSION|PATH")]
     pub words: Vec<OsString>,
-    /// How much changed in each file
+    /// Show how much changed in each file
     #[arg(long, conflicts_with_all = ["name_only", "patch"])]
     pub stat: bool,
-    /// Only the paths
+    /// Show only the paths
     #[arg(long, conflicts_with = "patch")]
     pub name_only: bool,
-    /// Only the patch; where nobody looks, this is the default and what `git apply` takes
+    /// Show only the patch, for `git apply`; the default when stdout is not a terminal
     #[arg(short, long)]
     pub patch: bool,
 }
 
-/// Take a session's changes over.
+/// Apply a session's changes to the project.
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each field is an independent flag")]
 pub(crate) struct Apply {
-    /// Only these paths; what runs code later is applied only when it is named
+    /// Apply only these paths; files that can run code are applied only by name
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Ask about every change, hunk by hunk
+    /// Ask about each change, hunk by hunk
     #[arg(short, long)]
     pub interactive: bool,
-    /// Apply the rest where some files conflict with what the host changed meanwhile
+    /// Skip files that conflict with later changes on the host
     #[arg(long)]
     pub partial: bool,
-    /// Apply while the session runs
+    /// Apply while the session is running
     #[arg(long)]
     pub live: bool,
-    /// Complete an apply that was interrupted, and do nothing else
+    /// Only complete an apply that was interrupted
     #[arg(long, conflicts_with_all = ["paths", "interactive"])]
     pub resume: bool,
-    /// Do not ask before many files are deleted
+    /// Do not ask before deleting many files
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// Throw a session's changes away.
+/// Discard a session's changes.
 #[derive(Debug, Args)]
 pub(crate) struct Discard {
-    /// Only these paths
+    /// Discard only the changes at these paths
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
     /// Do not ask
@@ -90,10 +90,10 @@ pub(crate) struct Discard {
     pub yes: bool,
 }
 
-/// Take the last apply back.
+/// Revert the last apply.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
-    /// Take the rest back where some files changed since
+    /// Skip files that changed since
     #[arg(long)]
     pub partial: bool,
 }

@@ -1,4 +1,4 @@
-//! The flags that stand before a command: what they say about the sandbox, and how to speak of it.
+//! Flags before a command: policy of the sandbox, and output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use sandbox_policy::config::{Access, Cow, Network, Request};
 
 use super::words::{boolean, command_rules, cow, network, variable};
 
-/// Flags that shape the sandbox, and those that say how to speak of it.
+/// Flags for the policy of the sandbox, and for output.
 #[derive(Debug, Clone, Default, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each field is an independent flag")]
 pub(crate) struct Flags {
-    /// Work in DIR instead of the current directory
+    /// Run in DIR instead of the current directory
     #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = "Sandbox")]
     pub cwd: Option<PathBuf>,
 
@@ -20,21 +20,21 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "FILE", global = true, help_heading = "Sandbox")]
     pub config: Option<PathBuf>,
 
-    /// Share the host's network; `=false` gives the command none, `=allow` only hosts by name [default: on]
+    /// Share the host's network; `=false` disables it, `=allow` permits only listed hosts [default: on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = network, global = true, help_heading = "Sandbox")]
     pub network: Option<Network>,
 
-    /// Let HOST be reached, by name, and nothing that is not allowed: `NAME`, `*.NAME`, `NAME:PORT`, `@npm`
+    /// Allow HOST, and refuse hosts that are not listed: `NAME`, `*.NAME`, `NAME:PORT`, `@npm`
     #[arg(long, value_name = "HOST", global = true, help_heading = "Sandbox")]
     pub allow_host: Vec<String>,
 
-    /// Share the Docker daemon's socket, as good as root [default: off]
+    /// Share the Docker daemon's socket, which gives root access to the host [default: off]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = boolean, global = true, help_heading = "Sandbox")]
     pub docker: Option<bool>,
 
-    /// Make PATH read-only; `!PATH` takes such a rule back
+    /// Make PATH read-only; `!PATH` removes such a rule
     #[arg(
         long,
         value_name = "PATH",
@@ -64,41 +64,41 @@ pub(crate) struct Flags {
     )]
     pub exclude: Vec<String>,
 
-    /// Rule a command: `false` blocks it, `true` frees it; `@git`; a script
+    /// Set a rule for a command: `false` blocks it, `true` allows it; `@git`; a script
     #[arg(long = "cmd", value_name = "NAME=RULE", global = true, help_heading = "Sandbox")]
     pub commands: Vec<String>,
 
-    /// Let a hidden variable through, or set one
+    /// Pass a hidden variable to the command, or set one
     #[arg(long, value_name = "NAME[=VALUE]", global = true, help_heading = "Sandbox")]
     pub env: Vec<OsString>,
 
-    /// Keep changes apart until they are applied: `=all` also those of caches and settings,
-    /// `=overlay` or `=agentfs` by this engine
+    /// Isolate changes until they are applied: `=all` includes caches and settings, `=overlay` and
+    /// `=agentfs` select the engine
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = cow, global = true, help_heading = "Sandbox")]
     pub cow: Option<Cow>,
 
-    /// Go on in the session NAME, or begin it; implies `--cow`
+    /// Continue or create the session NAME; implies `--cow`
     #[arg(short, long, value_name = "NAME", global = true, help_heading = "Sandbox")]
     pub session: Option<String>,
 
-    /// Accept what the project's configuration opens, this once
+    /// Trust the project's configuration for this command
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_possible_values = true, hide_default_value = true,
           global = true, help_heading = "Sandbox")]
     pub trust: bool,
 
-    /// End with 4 if something was refused although the command succeeded
+    /// Exit with 4 if a host was refused although the command succeeded
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Sandbox")]
     pub fail_on_blocked: bool,
 
-    /// Print the bubblewrap command line instead of running it
+    /// Show what would be done: for a command, print the bubblewrap command line
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
     pub dry_run: bool,
 
-    /// Say on stderr how each decision was reached
+    /// Explain each decision on stderr
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
     pub debug: bool,
@@ -108,13 +108,13 @@ pub(crate) struct Flags {
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
     pub json: bool,
 
-    /// When to use colours
+    /// Use colours: auto, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto, hide_default_value = true,
           global = true, help_heading = "Output")]
     pub color: When,
 }
 
-/// When to use colours.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum When {
     #[default]
@@ -124,7 +124,7 @@ pub(crate) enum When {
 }
 
 impl Flags {
-    /// The request that the flags make, or what is wrong with them.
+    /// Returns the request that the flags make.
     pub(crate) fn request(&self, command: Vec<OsString>, trust: bool) -> Result<Request, String> {
         let list = |access, paths: &[String]| {
             paths.iter().map(move |path| (access, path.clone())).collect::<Vec<_>>()
@@ -133,7 +133,7 @@ impl Flags {
         paths.extend(list(Access::Rw, &self.rw));
         paths.extend(list(Access::Exclude, &self.exclude));
         if let Some((access, _)) = paths.iter().find(|(_, path)| path.is_empty()) {
-            return Err(format!("`--{}` needs a path, not an empty word", access.word()));
+            return Err(format!("`--{}` needs a path, not an empty string", access.word()));
         }
         Ok(Request {
             cwd: self.cwd.clone(),

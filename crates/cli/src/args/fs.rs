@@ -1,109 +1,109 @@
-//! `fs`: copy-on-write filesystems by themselves.
+//! Arguments of `fs`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Copy-on-write filesystems in a file.
+/// Create, mount and inspect copy-on-write filesystems.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Fs {
-    /// Make a filesystem, over a directory that stays as it is or over nothing
+    /// Create a filesystem, empty or over a directory that is never written
     Init(Init),
-    /// Mount one; without arguments, list what is mounted
+    /// Mount a filesystem; without arguments, list mounts
     Mount(Mount),
-    /// Unmount one
+    /// Unmount a filesystem
     Unmount(Unmount),
     /// List a directory
     Ls(Ls),
     /// Print a file
     Cat(Cat),
-    /// List what differs from the base
+    /// List changes relative to the base
     Diff(Diff),
-    /// List what tools were called
+    /// List logged tool calls
     History(History),
-    /// Look for damage
+    /// Check a filesystem for damage
     Fsck(Fsck),
-    /// Take in and throw away what is left over, and give space back
+    /// Remove leftovers, and free disk space
     Gc(Target),
-    /// Make a filesystem from a directory, a tar archive or another database
+    /// Create a filesystem from a directory, a tar archive or a database
     Import(Import),
-    /// Write the whole tree to a directory, a tar archive or a plain database
+    /// Export the whole tree to a directory, a tar archive or a plain database
     Export(Export),
-    /// List what is mounted
+    /// List mounts
     Ps,
 }
 
-/// How a filesystem is kept.
+/// Storage of a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Engine {
-    /// One file, served by FUSE; AgentFS opens it too
+    /// One file, served by FUSE and compatible with AgentFS
     #[default]
     Agentfs,
-    /// A directory, served by the kernel; mounting it takes root
+    /// A directory, served by the kernel; only root can mount it
     Overlay,
 }
 
-/// A filesystem that is there.
+/// Existing filesystem.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// `.agentfs/ID.db` here, or the path of a database
+    /// ID for `.agentfs/ID.db`, or the path of a database
     #[arg(value_name = "ID_OR_PATH")]
     pub target: OsString,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// Letters, digits, `-`, `_` and dots inside [default: agent-TIME]
+    /// Letters, digits, `-`, `_`, and dots between them [default: agent-TIME]
     pub id: Option<String>,
-    /// The directory that the filesystem stands on; it is never written
+    /// Directory below the filesystem; it is never written
     #[arg(long, value_name = "DIR")]
     pub base: Option<PathBuf>,
-    /// Throw away what goes by this ID
+    /// Replace an existing filesystem with this ID
     #[arg(long)]
     pub force: bool,
-    /// How the filesystem is kept
+    /// Storage of the filesystem
     #[arg(long, value_enum, default_value_t = Engine::Agentfs)]
     pub engine: Engine,
 }
 
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each field is an independent flag")]
 pub(crate) struct Mount {
-    /// `.agentfs/ID.db` here, or the path of a database
+    /// ID for `.agentfs/ID.db`, or the path of a database
     #[arg(value_name = "ID_OR_PATH", requires = "mountpoint")]
     pub target: Option<OsString>,
-    /// Where; a directory
+    /// Directory to mount it on
     pub mountpoint: Option<PathBuf>,
-    /// Unmount when the process that serves it ends, however it ends
+    /// Unmount when the serving process ends, even if it is killed
     #[arg(short, long)]
     pub auto_unmount: bool,
-    /// Let root in, too
+    /// Give root access, too
     #[arg(long, conflicts_with = "system")]
     pub allow_root: bool,
-    /// Let all users in; permissions decide
+    /// Give all users access, subject to file permissions
     #[arg(long)]
     pub system: bool,
     /// Stay in the foreground
     #[arg(short, long)]
     pub foreground: bool,
-    /// Show this user as the owner of every file
+    /// Show UID as the owner of every file
     #[arg(long)]
     pub uid: Option<u32>,
-    /// Show this group as the group of every file
+    /// Show GID as the group of every file
     #[arg(long)]
     pub gid: Option<u32>,
-    /// Refuse unless the filesystem is kept this way
+    /// Fail unless the filesystem uses this engine
     #[arg(long, value_enum)]
     pub engine: Option<Engine>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Unmount {
-    /// A mountpoint, an ID or the path of a database
+    /// Mountpoint, ID or path of a database
     #[arg(value_name = "MOUNTPOINT_OR_ID")]
     pub target: OsString,
-    /// Take it out of sight at once, even if it is in use
+    /// Detach it at once, even if it is in use
     #[arg(long)]
     pub lazy: bool,
 }
@@ -112,10 +112,10 @@ pub(crate) struct Unmount {
 pub(crate) struct Ls {
     #[command(flatten)]
     pub target: Target,
-    /// A directory in it, or a file
+    /// Directory or file in the filesystem
     #[arg(default_value = "/")]
     pub path: PathBuf,
-    /// Everything below, too
+    /// List subdirectories, too
     #[arg(short = 'R', long)]
     pub recursive: bool,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Ls {
 pub(crate) struct Cat {
     #[command(flatten)]
     pub target: Target,
-    /// A file in it
+    /// File in the filesystem
     pub path: PathBuf,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Cat {
 pub(crate) struct Diff {
     #[command(flatten)]
     pub target: Target,
-    /// Print a patch that `git apply` takes
+    /// Print a patch for `git apply`
     #[arg(short, long, conflicts_with = "json")]
     pub patch: bool,
 }
@@ -141,7 +141,7 @@ pub(crate) struct Diff {
 pub(crate) struct History {
     #[command(flatten)]
     pub target: Target,
-    /// How many, the last ones
+    /// Show the last N calls
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub limit: u32,
 }
@@ -150,19 +150,19 @@ pub(crate) struct History {
 pub(crate) struct Fsck {
     #[command(flatten)]
     pub target: Target,
-    /// Mend what can be mended without losing anything
+    /// Repair damage that can be repaired without data loss
     #[arg(long)]
     pub repair: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The new filesystem: an ID, or the path of the database to make
+    /// ID of the new filesystem, or the path of its database
     #[arg(value_name = "ID_OR_PATH")]
     pub target: OsString,
-    /// A directory, a tar archive or a database; `-` is a tar archive on standard input
+    /// Directory, tar archive or database; `-` reads a tar archive from standard input
     pub source: PathBuf,
-    /// Throw away what goes by this ID
+    /// Replace an existing filesystem with this ID
     #[arg(long)]
     pub force: bool,
 }
@@ -171,23 +171,23 @@ pub(crate) struct Import {
 pub(crate) struct Export {
     #[command(flatten)]
     pub target: Target,
-    /// Where to: a new directory, or a file that ends in .tar or .db; `-` is tar on standard output
+    /// New directory, or a file that ends in .tar or .db; `-` writes tar to standard output
     pub destination: PathBuf,
-    /// What to write, if the name does not say so
+    /// Output format [default: from the name of the destination]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Leave out what the format cannot hold, and name it, instead of stopping
+    /// Skip and list entries that the format cannot store, instead of stopping
     #[arg(long)]
     pub skip: bool,
 }
 
-/// What `export` writes.
+/// Output of `export`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A directory
     Dir,
     /// A tar archive
     Tar,
-    /// A database that holds the whole tree, in the tables of AgentFS only
+    /// A database with the whole tree, in the tables of AgentFS only
     Db,
 }

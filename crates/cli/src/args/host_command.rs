@@ -1,40 +1,40 @@
-//! `host-command`: what can be said to the bridge between a container and its host.
+//! Arguments of `host-command`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Commands that an agent in a container may have run on the host.
+/// Run host commands for an agent in a container.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
-    /// Carry out requests: as the forced command of sshd, or on a Unix socket
+    /// Serve requests, as the forced command of sshd or on a Unix socket
     Serve(Serve),
-    /// Compare the configuration's commands with the host's list, and say what they mean
+    /// Compare the configuration's commands with the host's list
     Check(Check),
-    /// Prepare the host for requests by SSH: shows every step, and takes it with `--yes`
+    /// Set up the host for requests over SSH: show the steps, and run them with `--yes`
     Setup(Setup),
-    /// Pass requests of a container on by SSH, with a key that the agent cannot read
+    /// Forward a container's requests over SSH, with a key that the agent cannot read
     #[command(hide = true)]
     Relay(Relay),
 }
 
-/// Carry out requests.
+/// Serve requests.
 #[derive(Debug, Args)]
 #[command(after_help = SERVE)]
 pub(crate) struct Serve {
-    /// The list that is enforced
+    /// Enforced list of commands
     #[arg(long, value_name = "FILE", default_value = sandbox_bridge::list::HOST_LIST)]
     pub list: PathBuf,
-    /// Listen at this Unix socket instead of reading `SSH_ORIGINAL_COMMAND`
+    /// Listen on this Unix socket instead of reading `SSH_ORIGINAL_COMMAND`
     #[arg(long, value_name = "SOCKET")]
     pub listen: Option<PathBuf>,
-    /// The list of a session: a request must pass it too. The enforced one may then be missing
+    /// Second list, of a session, that a request must pass; the enforced list may then be missing
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub session_list: Option<PathBuf>,
-    /// Where locks, the audit log and an empty working directory lie
+    /// Directory for locks, the audit log and an empty working directory
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// The audit log, in the place of the one that the lists name
+    /// Audit log [default: the one in the lists]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }
@@ -44,71 +44,71 @@ In `authorized_keys`:
 
   restrict,command=\"/usr/local/bin/agent-sandbox host-command serve\" ssh-ed25519 AAAA…
 
-Quoting in the request is read as a POSIX shell reads it, and no shell is ever started. A request that is not allowed
-ends with `denied: NAME` on standard error and exit code 1, one that takes too long with 124.";
+Quoting in a request follows the rules of a POSIX shell, but no shell is started. A request that is not allowed
+prints `denied: NAME` on standard error and exits with 1. A request that takes too long exits with 124.";
 
 /// Compare the configuration's commands with the host's list.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The host's list
+    /// List of the host
     #[arg(long, value_name = "FILE", default_value = sandbox_bridge::list::HOST_LIST)]
     pub list: PathBuf,
 }
 
-/// Prepare the host for requests by SSH.
+/// Set up the host for requests over SSH.
 #[derive(Debug, Args)]
 #[command(after_help = SETUP)]
 pub(crate) struct Setup {
-    /// The user that requests run as
+    /// User that runs the requests
     #[arg(long, value_name = "NAME", default_value = "pipo-runner")]
     pub user: String,
-    /// Allow a command; only for a list that does not exist yet
+    /// Allow a command; only for a new list
     #[arg(long, value_name = "COMMAND")]
     pub allow: Vec<String>,
-    /// A public key to let in: a file
+    /// Authorize the public key in FILE
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// From where that key may be used, as sshd's `from=` takes it
+    /// Restrict that key to these addresses, in the syntax of sshd's `from=`
     #[arg(long, value_name = "PATTERNS", requires = "key")]
     pub from: Option<String>,
-    /// Until when that key may be used: YYYYMMDD or YYYYMMDDHHMM
+    /// Expire that key at YYYYMMDD or YYYYMMDDHHMM
     #[arg(long, value_name = "TIME", requires = "key")]
     pub expires: Option<String>,
-    /// A program that the user may run as root, by its absolute path
+    /// Allow the user to run PROGRAM, an absolute path, as root
     #[arg(long, value_name = "PROGRAM")]
     pub sudo: Vec<PathBuf>,
-    /// Take the steps
+    /// Run the steps
     #[arg(long)]
     pub yes: bool,
-    /// Take the steps back
+    /// Undo the steps
     #[arg(long)]
     pub undo: bool,
-    /// Tell the running sshd to read its settings again
+    /// Reload the configuration of the running sshd
     #[arg(long)]
     pub reload_sshd: bool,
 }
 
 const SETUP: &str = "\
-Without `--yes` nothing is changed. A running sshd is left alone unless `--reload-sshd` is given.";
+Without `--yes` nothing is changed. Only `--reload-sshd` affects a running sshd.";
 
-/// Pass requests on by SSH.
+/// Forward a container's requests over SSH.
 #[derive(Debug, Args)]
 pub(crate) struct Relay {
-    /// Where to listen
+    /// Listen on this Unix socket
     #[arg(long, value_name = "SOCKET")]
     pub listen: PathBuf,
-    /// The private key
+    /// Private key
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// The host's own keys
+    /// Public keys of the host
     #[arg(long, value_name = "FILE")]
     pub known_hosts: PathBuf,
-    /// The host's port
+    /// SSH port of the host
     #[arg(long, default_value_t = 22)]
     pub port: u16,
-    /// Believe an unknown host key the first time
+    /// Accept an unknown host key on first use
     #[arg(long)]
     pub accept_new: bool,
-    /// USER@HOST
+    /// Host, as USER@HOST
     pub target: String,
 }

@@ -1,4 +1,4 @@
-//! `image`: images to run agents in.
+//! Arguments of `image`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,40 +6,40 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use sandbox_sessions::image;
 
-/// Images to run agents in.
+/// Build container images for agents.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Image {
-    /// Build an image from the installed binaries, with the Docker that is here
+    /// Build an image from the installed binaries, with the local Docker
     Build(Build),
 }
 
 /// Build an image.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
-    /// What to build on: Alpine, Debian, or what descends from them. One that is here needs no registry
+    /// Base image: Alpine, Debian or a derivative. A local image needs no registry
     #[arg(long, value_name = "IMAGE", default_value = "alpine:3.21")]
     pub base: String,
-    /// What to call it [default: sandbox-image, for other targets sandbox-image:TARGET]
+    /// Name of the image [default: sandbox-image, for other targets sandbox-image:TARGET]
     #[arg(short, long, value_name = "NAME[:TAG]")]
     pub tag: Option<String>,
-    /// Which image
+    /// Kind of image
     #[arg(long, value_enum, default_value_t = Target::Sandbox)]
     pub target: Target,
-    /// Install these, separated by blanks, instead of the target's own; `""` installs nothing
+    /// Install these packages, separated by spaces, instead of the target's; `""` installs none
     #[arg(long, value_name = "NAMES")]
     pub packages: Option<String>,
-    /// The `agent-sandbox-init` to put in [default: the one beside this program, else in PATH]
+    /// `agent-sandbox-init` to include [default: beside this program, else in PATH]
     #[arg(long, value_name = "FILE")]
     pub init: Option<PathBuf>,
-    /// Further flags for `docker build`
+    /// More flags for `docker build`
     #[arg(last = true, value_name = "FLAGS")]
     pub further: Vec<OsString>,
 }
 
-/// A stage of the Dockerfile.
+/// Stage of the Dockerfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
-    /// The entrypoint, which gives up root and becomes the agent, and common tools
+    /// Common tools, and an entrypoint that drops root and starts the agent
     Sandbox,
     /// An init, with a copy-on-write home
     Init,

@@ -1,4 +1,4 @@
-//! `proxy`: what can be said to the credential proxy.
+//! Arguments of the commands for credentials.
 
 use std::net::SocketAddr;
 
@@ -6,55 +6,55 @@ use clap::{Args, Subcommand};
 
 use super::secret;
 
-/// Credentials, the proxy that holds them, and what it did.
+/// Commands for credentials.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Keep secrets, encrypted, for the proxy to use
+    /// Store, list, remove and test secrets
     Secret {
         #[command(subcommand)]
         command: Option<secret::Secret>,
     },
-    /// Run the credential proxy, which holds keys for sandboxes that only hold tokens
+    /// Run the credential proxy, which keeps keys outside sandboxes
     Proxy(Proxy),
-    /// Tell what sandboxes have asked of model providers, and what it cost in tokens
+    /// Show requests and tokens per model provider
     Usage(Usage),
 }
 
-/// Run the credential proxy, which holds keys for sandboxes that only hold tokens.
+/// Run the credential proxy, which keeps keys outside sandboxes.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct Proxy {
-    /// Let clients with a session's token in at ADDRESS, besides sandboxes
+    /// Also accept clients with a session's token on ADDRESS
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<SocketAddr>,
-    /// Offer the admin interface at ADDRESS too, to whoever has the token in `AGENT_SANDBOX_PROXY_ADMIN_TOKEN`
+    /// Also serve the admin API on ADDRESS, for clients with the token in `AGENT_SANDBOX_PROXY_ADMIN_TOKEN`
     #[arg(long, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
-    /// Run in the background until no session is left; return when it can be used
+    /// Run in the background until the last session ends; return when it is ready
     #[arg(long)]
     pub detach: bool,
-    /// The process that `--detach` leaves behind
+    /// Run as the process that `--detach` starts
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub background: bool,
 }
 
-/// Tell what sandboxes have asked of model providers, and what it cost in tokens.
+/// Show requests and tokens per model provider.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Read from the proxy's log, which says what was done and never what was said."
+    after_help = "The numbers come from the proxy's log, which never contains prompts or answers."
 )]
 pub(crate) struct Usage {
-    /// Look back so many days
+    /// Show the last N days
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub days: u32,
-    /// Count one sandbox alone, by its id
+    /// Show only the sandbox with this id
     #[arg(long, value_name = "ID")]
     pub sandbox: Option<String>,
 }
 
 const AFTER: &str = "\
-One proxy serves all sandboxes of a user. They start it when they need it, and it ends with the last session;
-run it yourself to see it work, or to give it listeners. Its admin socket is `proxy/admin` below
+One proxy serves all sandboxes of a user. It starts on demand and ends with the last session.
+Run it in a terminal to watch it, or to add listeners. Its admin socket is `proxy/admin` below
 `$XDG_RUNTIME_DIR/agent-sandbox`, or below the state directory:
 
   curl --unix-socket $XDG_RUNTIME_DIR/agent-sandbox/proxy/admin http://proxy/v1/sessions";

@@ -1,42 +1,42 @@
-//! `secret`: what can be said about stored secrets.
+//! Arguments of `secret`.
 
 use clap::{Args, Subcommand};
 
-/// Keep secrets for sandboxes.
+/// Store, list, remove and test secrets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Secret {
-    /// Store a secret: asked for on a terminal without showing it, else read from standard input
+    /// Store a secret, typed at a hidden prompt or read from standard input
     Set(Set),
-    /// List what is stored, without the secrets
+    /// List the names of stored secrets
     List,
-    /// Let go of a secret
+    /// Remove a secret
     Rm {
-        /// Its name
+        /// Name of the secret
         name: String,
     },
-    /// Ask the provider whether it takes a secret, by a call that costs nothing
+    /// Test a secret with a free call to its provider
     Test(Test),
 }
 
 /// Store a secret.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
-    /// What to call it
+    /// Name of the secret
     pub name: String,
-    /// Take it from the variable NAME
+    /// Read it from the variable NAME
     #[arg(long, value_name = "NAME")]
     pub from_env: Option<String>,
 }
 
-/// Ask the provider whether it takes a secret.
+/// Test a secret with a free call to its provider.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// A secret of the configuration, or a stored one
+    /// Secret of the configuration, or a stored one
     pub name: String,
-    /// Whose it is, where the configuration does not say
+    /// Provider, if the configuration has none
     #[arg(long, value_name = "NAME")]
     pub provider: Option<String>,
-    /// Its server, where it is not the provider's own
+    /// Server, if it is not the provider's default
     #[arg(long, value_name = "URL")]
     pub upstream_url: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What was typed about sessions that stay up.
+//! Arguments of the commands for sessions.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,107 +7,108 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Bring a session up: a sandbox that stays, for `exec --session`
+    /// Start a session, for commands by `exec --session`
     Up(Up),
-    /// Take sessions down; their changes and logs stay
+    /// Stop sessions; keep their changes and logs
     Down(Down),
-    /// Join the terminal of a session's agent; ^P ^Q leaves it
+    /// Attach to the terminal of a session's agent
+    #[command(after_help = "Detach with Ctrl-P Ctrl-Q.")]
     Attach(One),
-    /// Show what a session said
+    /// Show a session's log
     Logs(Logs),
-    /// Take a session down and bring it up again
+    /// Stop a session and start it again
     Restart(One),
-    /// Tell everything about a session
+    /// Show session details
     Inspect(One),
-    /// Offer sessions over HTTP, on a socket for you alone or at an address with a token
+    /// Serve the session API over HTTP
     Serve(Serve),
     /// List sessions
     Ps,
-    /// Remove sessions, with their changes
+    /// Remove sessions and their changes
     Rm(Rm),
-    /// Remove sessions that change nothing, that are old, or whose base is gone
+    /// Remove sessions that are empty, old or without a project
     Prune(Prune),
 }
 
-/// Bring a session up.
+/// Start a session.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// What to call it; after the directory when left out
+    /// Name of the session [default: the name of the directory]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Take down a session that is up with other settings, and bring it up with these
+    /// Recreate a running session whose settings differ
     #[arg(long)]
     pub recreate: bool,
 }
 
-/// Remove sessions.
+/// Remove sessions and their changes.
 #[derive(Debug, Args)]
 pub(crate) struct Rm {
-    /// Their names
+    /// Sessions
     #[arg(required = true, value_name = "SESSION")]
     pub names: Vec<String>,
-    /// Do not ask about work that was not applied
+    /// Do not ask about unapplied changes
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// Take sessions down.
+/// Stop sessions.
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The sessions; the one of this directory when left out
+    /// Sessions [default: the one of this directory]
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
-    /// All there are
+    /// Stop all sessions
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
 }
 
-/// One session.
+/// Session argument.
 #[derive(Debug, Args)]
 pub(crate) struct One {
-    /// The session; the one of this directory when left out
+    /// Session [default: the one of this directory]
     #[arg(value_name = "SESSION")]
     pub name: Option<String>,
 }
 
-/// Show what a session said.
+/// Show a session's log.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// The session; the one of this directory when left out
+    /// Session [default: the one of this directory]
     #[arg(value_name = "SESSION")]
     pub name: Option<String>,
-    /// Go on until the session ends
+    /// Continue until the session ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Only so many lines at the end
+    /// Show only the last lines
     #[arg(short = 'n', long, value_name = "LINES")]
     pub tail: Option<usize>,
 }
 
-/// Offer sessions over HTTP.
+/// Serve the session API over HTTP.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The socket; in your data directory when left out
+    /// Listen on this Unix socket [default: api.sock in your data directory]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Listen at an address, too; the token that it asks for is `AGENT_SANDBOX_API_TOKEN`
+    /// Also listen on ADDRESS, for clients with the token in `AGENT_SANDBOX_API_TOKEN`
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Make no further session when there are so many
+    /// Refuse to create more sessions than COUNT
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     pub max_sessions: usize,
-    /// Print the description of the calls, an `OpenAPI` document, and do nothing else
+    /// Print the API description, an `OpenAPI` document, and exit
     #[arg(long, conflicts_with_all = ["socket", "listen"])]
     pub openapi: bool,
 }
 
-/// Remove sessions that nobody will miss.
+/// Remove sessions that are empty, old or without a project.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Also these, with work that was not applied
+    /// Also remove these, with their unapplied changes
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
-    /// Also those without such work that were not used for so long
+    /// Remove sessions without unapplied changes that were not used for DAYS
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     pub older_than: u64,
     /// Do not ask

@@ -1,4 +1,4 @@
-//! The words behind flags, as types.
+//! Parsers for the values of flags.
 
 use std::ffi::{OsStr, OsString};
 

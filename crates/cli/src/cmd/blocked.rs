@@ -1,4 +1,4 @@
-//! `blocked`: what the last run here was refused, by whom, and what would allow it.
+//! `blocked`: lists the hosts that the last run was refused, with the rule and the flag that allows each.
 
 use sandbox_policy::Host;
 use sandbox_policy::network::blocked::{Blocked, Journal, Run};
@@ -23,6 +23,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let failed = |error: std::io::Error| Failed {
         error: Box::new(error),
         hint: None,
+        word: "storage",
         code: ExitCode::Failure.code(),
     };
     let last = Journal::last(host, &cwd).map_err(failed)?;
@@ -31,7 +32,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         if flags.json {
             super::json(&serde_json::Value::Null, io);
         } else {
-            io.say("no run here has had a list of hosts; `--allow-host NAME` makes one");
+            io.say("no run here used a list of hosts; `--allow-host NAME` sets one");
         }
         return Ok(0);
     };
@@ -40,7 +41,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         return Ok(0);
     }
     if blocked.is_empty() {
-        io.say(&format!("nothing was refused to `{}`", one_line(&run.program)));
+        io.say(&format!("no host was refused to `{}`", one_line(&run.program)));
         return Ok(0);
     }
     let rows: Vec<[String; 4]> = blocked.iter().map(row).collect();

@@ -26,10 +26,10 @@ use crate::args::Flags;
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone};
 
-/// A command about changes, typed inside the sandbox.
+/// Error for a command that was run inside the sandbox.
 #[derive(Debug, Error)]
-#[error("a session's changes are looked at from outside the sandbox")]
-struct Inside;
+#[error("`{0}` only works outside the sandbox")]
+struct Inside(&'static str);
 
 impl Hint for Inside {
     fn exit_code(&self) -> ExitCode {
@@ -37,10 +37,15 @@ impl Hint for Inside {
     }
 }
 
-/// Opens the session that the user means, for review.
-pub(crate) fn open(name: Option<&str>, flags: &Flags, host: &Host) -> Result<Review, Failed> {
+/// Opens the named session for review, else the latest one of this directory.
+pub(crate) fn open(
+    command: &'static str,
+    name: Option<&str>,
+    flags: &Flags,
+    host: &Host,
+) -> Result<Review, Failed> {
     if host.inside {
-        return Err(Inside.into());
+        return Err(Inside(command).into());
     }
     let directory = here(flags, host);
     let selector = match name.or(flags.session.as_deref()) {
@@ -51,12 +56,12 @@ pub(crate) fn open(name: Option<&str>, flags: &Flags, host: &Host) -> Result<Rev
     Ok(Review::open(session)?)
 }
 
-/// Prepares the host's git for a review.
+/// Returns an isolated git of the host, for a review.
 fn git(review: &Review, host: &Host) -> ScratchGit {
     review.git(host.var("PATH").unwrap_or_default())
 }
 
-/// Selects the changes at the paths that the user typed.
+/// Selects the changes at the paths of the command line.
 fn select(
     words: &[OsString],
     roots: &[OpenRoot],
@@ -67,7 +72,7 @@ fn select(
     Selected::of(words, roots, review.name(), &here(flags, host))
 }
 
-/// Reports an interrupted apply or undo, and what can be done about it.
+/// Reports an interrupted apply or undo, with the remedy.
 fn tell_interrupted(review: &Review, io: &mut Stdio<'_>) -> Result<(), ReviewError> {
     if let Some(journal) = review.interrupted()? {
         let (what, remedy) = review.remedy(&journal);
@@ -85,7 +90,7 @@ fn repository(shown: &Shown<'_>, here: &Path, most: Option<usize>, io: &Stdio<'_
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
-/// Takes the first word for a session where there is one of that name.
+/// Splits off the first word if it is the name of a session.
 fn session_word<'w>(
     words: &'w [OsString],
     flags: &Flags,

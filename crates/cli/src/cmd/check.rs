@@ -1,4 +1,4 @@
-//! `check`: inside or outside.
+//! `check`: reports if this process runs in a sandbox.
 
 use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
@@ -6,7 +6,7 @@ use sandbox_protocol::ExitCode;
 use crate::args::Flags;
 use crate::ui::Stdio;
 
-/// Prints where this runs. The answer is a mount that nobody inside can make or remove.
+/// Prints `inside sandbox` or `outside sandbox`. A mount shows it that no process inside can create or remove.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> u8 {
     let place = if host.inside { "inside sandbox" } else { "outside sandbox" };
     if flags.json {

@@ -1,4 +1,4 @@
-//! `doctor`: what sandboxes need, and the remedy for what is missing.
+//! `doctor`: checks what sandboxes need, and suggests fixes.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use sandbox_linux::escape::joined;
 
 use crate::ui::{Stdio, Tone};
 
-/// Prints a row for each check; ends with 1 when something needed is missing.
+/// Prints a row for each check. Returns 1 when a requirement is missing.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> u8 {
     let checks = doctor::examine(host);
     if flags.json {

@@ -1,4 +1,4 @@
-//! `exec`, and the short form: run one command in the sandbox.
+//! `exec` and its short form: runs one command in the sandbox.
 
 use std::ffi::OsString;
 
@@ -6,13 +6,14 @@ use sandbox_core::plan::plan_config;
 use sandbox_core::render::shell;
 use sandbox_launch::{Job, OnRefusal, launch};
 use sandbox_policy::Host;
+use sandbox_protocol::ExitCode;
 
-use crate::args::Flags;
+use crate::args::{Flags, help};
 use crate::events::Printer;
 use crate::failed::Outcome;
-use crate::ui::Stdio;
+use crate::ui::{Stdio, Tone};
 
-/// Reads the configuration, and runs.
+/// Loads the configuration, and runs the command. A mistyped subcommand gets a suggestion.
 pub(crate) fn run(
     flags: &Flags,
     command: Vec<OsString>,
@@ -34,6 +35,13 @@ pub(crate) fn run(
     }
     let session = flags.session.clone();
     let on_refusal = if flags.fail_on_blocked { OnRefusal::Fail } else { OnRefusal::Report };
+    let program = command.first().map(|word| word.to_string_lossy().into_owned());
     let job = Job { session, on_refusal, started, ..Job::new(config, command) };
-    Ok(launch(host, job, &mut Printer { io, debug: flags.debug })?.code)
+    let code = launch(host, job, &mut Printer { io, debug: flags.debug })?.code;
+    let meant = program.filter(|_| code == ExitCode::NotFound.code());
+    if let Some(subcommand) = meant.as_deref().and_then(help::meant) {
+        let text = format!("did you mean `agent-sandbox {subcommand}`?");
+        io.labelled(Tone::Good, "hint", &text);
+    }
+    Ok(code)
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
-    let Some(command) = command else { return Ok(super::help_of("host-command", io)) };
+    let Some(command) = command else { return super::help(&["host-command"], flags, io) };
     match command {
         HostCommand::Serve(serve) => serve::run(serve, host, io),
         HostCommand::Check(check) => check::run(flags, &check, host, io),

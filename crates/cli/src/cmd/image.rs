@@ -1,4 +1,4 @@
-//! `image build`: an image to run agents in, from the binaries that are installed here.
+//! `image build`: builds a container image for agents from the installed binaries.
 
 use sandbox_policy::Host;
 use sandbox_sessions::image;
@@ -12,7 +12,12 @@ use crate::ui::{Stdio, Tone};
 pub(crate) fn build(flags: &Flags, build: Build, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let build = image::Build::from(build);
     if flags.dry_run {
-        io.data(&build.dockerfile());
+        let dockerfile = build.dockerfile();
+        if flags.json {
+            super::json(&serde_json::json!({ "dockerfile": dockerfile }), io);
+        } else {
+            io.data(&dockerfile);
+        }
         return Ok(0);
     }
     let id = build.run(host, &mut |line| io.say(line))?;

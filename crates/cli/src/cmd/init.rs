@@ -1,4 +1,4 @@
-//! `init`: a commented configuration from what is found in the project.
+//! `init`: creates a commented configuration for the project.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::args::Flags;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
-/// Surveys the project, writes the file, and says what to do next. `--dry-run` prints the file instead.
+/// Inspects the project, writes the file, and prints the next steps. `--dry-run` prints the file instead.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if host.inside {
         return Err(StarterError::Inside.into());
@@ -45,16 +45,17 @@ fn next_steps(Starter { file, survey, .. }: &Starter, io: &mut Stdio<'_>) {
         io.labelled(
             Tone::Warning,
             "note",
-            "the project is large; not every directory was looked at",
+            "the project is large; some directories were not inspected",
         );
     }
     for path in &survey.unwritable {
-        let text =
-            format!("{path} has a name that no configuration can hold; `--exclude` hides it");
+        let text = format!(
+            "cannot write {path} to a configuration because of its name; `--exclude` hides it"
+        );
         io.labelled(Tone::Warning, "note", &text);
     }
     io.say("next:");
-    io.say("  agent-sandbox config show     what holds here, and which line says so");
-    io.say("  agent-sandbox why PATH        who decides about a path, and what would change it");
+    io.say("  agent-sandbox config show     show the effective configuration");
+    io.say("  agent-sandbox why PATH        explain the rule for a path");
     io.say("  agent-sandbox claude          run an agent");
 }

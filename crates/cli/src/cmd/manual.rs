@@ -2,30 +2,29 @@
 
 use std::path::Path;
 
+use clap::Command;
 use clap::builder::Resettable;
-use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use sandbox_protocol::exit;
 use sandbox_protocol::layout::RUNTIME_DIR;
 
-use crate::args::{Cli, EXAMPLES};
+use crate::args::help::{EXAMPLES, definition};
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
 /// Prints completions.
 pub(crate) fn completions(shell: Shell, io: &mut Stdio<'_>) -> u8 {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "agent-sandbox", &mut text);
+    clap_complete::generate(shell, &mut definition(), "agent-sandbox", &mut text);
     io.data(&String::from_utf8_lossy(&text));
     0
 }
 
 /// Prints the manual page, or writes one for each subcommand.
 pub(crate) fn man(dir: Option<&Path>, io: &mut Stdio<'_>) -> Outcome {
-    let mut command = Cli::command();
-    command.build();
+    let command = definition();
     let Some(dir) = dir else {
         io.data(&main_page(&command)?);
         return Ok(0);

@@ -1,4 +1,4 @@
-//! The launcher: this binary in the place of ruled commands, and the first step inside.
+//! Launcher: this binary in place of commands that have rules, and as the first process inside.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -14,7 +14,7 @@ use sandbox_protocol::multicall::START;
 #[cfg(feature = "sessions")]
 use sandbox_sessions::backend::local::server::serve;
 
-/// Does what the name this process was called by asks for; `None` when it was called as itself.
+/// Runs the program that argv[0] names. Returns `None` when that is agent-sandbox.
 pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
     let launch = launcher::intercept(args);
     #[cfg(feature = "docker")]
@@ -41,14 +41,14 @@ pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
             }
         }
         Launch::Internal { name, .. } => {
-            (ExitCode::Setup, format!("agent-sandbox: no entry `{}`", name.display()))
+            (ExitCode::Setup, format!("agent-sandbox: unknown entry `{}`", name.display()))
         }
     };
     let _ = writeln!(std::io::stderr(), "{message}");
     Some(code.into())
 }
 
-/// Sends a command to the host where rules let it through. A rule that refuses it or runs a script comes first.
+/// Sends a command to the host, if its rule allows that. A rule that blocks it or runs a script takes precedence.
 #[cfg(feature = "docker")]
 fn sent(args: &[OsString], launch: Option<&Launch>) -> Option<std::process::ExitCode> {
     let passes = match launch {

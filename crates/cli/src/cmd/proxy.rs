@@ -1,17 +1,13 @@
 //! `proxy`: runs the credential proxy, or starts it in the background.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use sandbox_policy::Host;
 use sandbox_policy::config::{self, Request};
 use sandbox_protocol::Hint;
-use sandbox_proxy::client::Client;
+use sandbox_proxy::detach::{DetachError, detach};
 use sandbox_proxy::dirs::ProxyDirs;
 use sandbox_proxy::server::{self, Running, ServerError, Settings};
 use sandbox_proxy::token::{Token, TokenError};
@@ -25,16 +21,14 @@ const ADMIN_TOKEN: &str = "AGENT_SANDBOX_PROXY_ADMIN_TOKEN";
 
 #[derive(Debug, Error)]
 enum ProxyError {
-    #[error("there is no home directory to keep the proxy's files in")]
+    #[error("no home directory for the proxy's files")]
     NoHome,
-    #[error("`--admin-listen` needs a token, and `{ADMIN_TOKEN}` has none")]
+    #[error("`--admin-listen` needs a token in `{ADMIN_TOKEN}`")]
     NoAdminToken,
-    #[error("`{ADMIN_TOKEN}` is no token")]
+    #[error("invalid token in `{ADMIN_TOKEN}`")]
     AdminToken(#[source] TokenError),
-    #[error("cannot start the proxy in the background")]
-    Detach(#[source] io::Error),
-    #[error("the proxy in the background ended at once: {0}")]
-    Ended(String),
+    #[error(transparent)]
+    Detach(#[from] DetachError),
     #[error(transparent)]
     Server(#[from] ServerError),
 }
@@ -47,8 +41,8 @@ impl Hint for ProxyError {
                 Some(format!("{ADMIN_TOKEN}=$(openssl rand -hex 32) agent-sandbox proxy …"))
             }
             Self::Server(error) => error.hint(),
-            Self::Detach(_) | Self::Ended(_) => {
-                Some("run `agent-sandbox proxy` and see what it says".into())
+            Self::Detach(_) => {
+                Some("run `agent-sandbox proxy` in the foreground to see the error".into())
             }
         }
     }
@@ -56,9 +50,9 @@ impl Hint for ProxyError {
 
 /// Runs the proxy.
 pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
-    let place = ProxyDirs::of(host).ok_or(ProxyError::NoHome)?;
+    let dirs = ProxyDirs::of(host).ok_or(ProxyError::NoHome)?;
     if proxy.detach {
-        detach(proxy, &place, host)?;
+        detach(&dirs, &host.exe, &background(proxy)).map_err(ProxyError::from)?;
         return Ok(0);
     }
     let settings = Settings {
@@ -67,13 +61,13 @@ pub(crate) fn run(proxy: &Proxy, host: &Host, io: &mut Ui<'_>) -> Outcome {
         on_demand: proxy.background,
         source: Arc::new(sandbox_launch::credentials::sources(host)?),
         say: complain,
-        dirs: place.clone(),
+        dirs: dirs.clone(),
     };
-    server::run(&settings, |running| announce(running, &place, io)).map_err(ProxyError::from)?;
+    server::run(&settings, |running| announce(running, &dirs, io)).map_err(ProxyError::from)?;
     Ok(0)
 }
 
-/// Where it was told to listen, or else where the configuration says. One in the background is for sandboxes.
+/// Returns the addresses of `--listen`, else of the configuration. A proxy that a sandbox started listens on none.
 fn listen(proxy: &Proxy, host: &Host) -> Result<Vec<SocketAddr>, Failed> {
     if proxy.background || !proxy.listen.is_empty() {
         return Ok(proxy.listen.clone());
@@ -90,64 +84,28 @@ fn admin(proxy: &Proxy, host: &Host) -> Result<Option<(SocketAddr, Token)>, Prox
     Ok(Some((address, Token::parse(token).map_err(ProxyError::AdminToken)?)))
 }
 
-fn announce(running: &Running, place: &ProxyDirs, io: &mut Ui<'_>) {
+fn announce(running: &Running, dirs: &ProxyDirs, io: &mut Ui<'_>) {
     for address in &running.listening {
-        io.say(&format!("listening at http://{address}"));
+        io.say(&format!("listening on http://{address}"));
     }
     if let Some(address) = running.admin {
-        io.say(&format!("admin interface at http://{address}"));
+        io.say(&format!("admin API on http://{address}"));
     }
-    io.say(&format!("admin socket at {}", place.admin().display()));
+    io.say(&format!("admin socket at {}", dirs.admin().display()));
 }
 
-/// Trouble that no client can be told of.
+/// Prints an error that cannot be reported to a client.
 fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "agent-sandbox proxy: {what}");
 }
 
-/// Starts this program again, and waits until it can be used.
-fn detach(proxy: &Proxy, place: &ProxyDirs, host: &Host) -> Result<(), ProxyError> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let client = Client::new(place);
-    if client.health().is_ok() {
-        return Ok(());
+/// Returns the arguments of the background process.
+fn background(proxy: &Proxy) -> Vec<String> {
+    let mut arguments = vec!["proxy".to_owned(), "--background".to_owned()];
+    let listen = proxy.listen.iter().map(|address| ("--listen", address));
+    let admin = proxy.admin_listen.iter().map(|address| ("--admin-listen", address));
+    for (flag, address) in listen.chain(admin) {
+        arguments.extend([flag.to_owned(), address.to_string()]);
     }
-    place.prepare().map_err(ProxyError::Detach)?;
-    let mut child = background(proxy, place, host).map_err(ProxyError::Detach)?;
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if client.health().is_ok() {
-            return Ok(());
-        }
-        // One that lost the race to another is no failure: that other one answers next.
-        if let Ok(Some(status)) = child.try_wait() {
-            let late = Instant::now() + Duration::from_secs(1);
-            while Instant::now() < late {
-                if client.health().is_ok() {
-                    return Ok(());
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let log = std::fs::read_to_string(place.log()).unwrap_or_default();
-            return Err(ProxyError::Ended(format!("{status}: {}", log.trim())));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Err(ProxyError::Ended("it does not answer".into()))
-}
-
-fn background(proxy: &Proxy, place: &ProxyDirs, host: &Host) -> io::Result<Child> {
-    // What the caller has open is not for a process that outlives it.
-    sandbox_linux::fd::close_all_on_exec()?;
-    let log =
-        OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(place.log())?;
-    let mut command = sandbox_linux::process::command(&host.exe);
-    command.args(["proxy", "--background"]);
-    for address in &proxy.listen {
-        command.args(["--listen", &address.to_string()]);
-    }
-    if let Some(address) = proxy.admin_listen {
-        command.args(["--admin-listen", &address.to_string()]);
-    }
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()
+    arguments
 }

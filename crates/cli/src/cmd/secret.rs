@@ -65,7 +65,7 @@ pub(crate) fn run(
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
-    let Some(command) = command else { return Ok(super::help_of("secret", io)) };
+    let Some(command) = command else { return super::help(&["secret"], flags, io) };
     if host.inside {
         return Err(SecretError::Inside.into());
     }

@@ -1,5 +1,4 @@
-//! Sessions from outside: bring up, take down, run something in them; list, remove, keep a point, go
-//! back, branch off, look back.
+//! Commands for sessions: start and stop, run commands, list and remove, snapshots and history.
 
 #[cfg(feature = "sessions")]
 pub(crate) mod service;
@@ -34,7 +33,7 @@ use super::here;
 use crate::args::Flags;
 use crate::failed::Failed;
 
-/// The session that is meant: the named one, else the latest one of this directory.
+/// Returns the named session, else the latest one of this directory.
 pub(crate) fn chosen(
     name: Option<&String>,
     flags: &Flags,
@@ -47,7 +46,7 @@ pub(crate) fn chosen(
     Ok((sessions, session))
 }
 
-/// Bytes for people.
+/// Formats a size.
 #[cfg(feature = "sessions")]
 pub(crate) fn bytes(count: u64) -> String {
     let (mut rest, mut unit) = (count, 0);

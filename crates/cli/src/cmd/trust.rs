@@ -1,6 +1,5 @@
-//! `trust`: allow, list, take back.
+//! `trust`: records, lists and revokes trust in configuration files.
 
-use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use sandbox_policy::Host;
@@ -10,13 +9,13 @@ use sandbox_protocol::ExitCode;
 
 use crate::args::{Flags, Trust};
 use crate::failed::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, one_line};
+use crate::ui::{Stdio, Tone, ask, one_line};
 use sandbox_linux::escape::name;
 
-/// Records that the user accepts a file's content, or the opposite.
+/// Records or revokes the user's trust in a file's content.
 pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if host.inside {
-        let mut failed = Failed::usage("trust cannot be given from inside a sandbox");
+        let mut failed = Failed::usage("`trust` only works outside the sandbox");
         failed.code = ExitCode::Setup.code();
         failed.hint = None;
         return Err(failed);
@@ -27,17 +26,21 @@ pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>)
     let file = file(flags, asked, host)?;
     if asked.revoke {
         let count = trust::revoke(host, &file)?;
-        io.say(&format!("{count} record(s) of {} removed", name(&file)));
+        io.say(&format!(
+            "Revoked {count} trust record{} of {}",
+            if count == 1 { "" } else { "s" },
+            name(&file)
+        ));
         return Ok(0);
     }
     let content = std::fs::read(&file)
         .map_err(|error| Failed::new(error, Some(format!("cannot read {}", file.display()))))?;
     trust::record(host, &file, &content)?;
-    io.say(&format!("{} is trusted until it changes", name(&file)));
+    io.say(&format!("Trusted {} until it changes", name(&file)));
     Ok(0)
 }
 
-/// The file that was named, or the project's.
+/// Returns the named file, or the project's.
 fn file(flags: &Flags, asked: &Trust, host: &Host) -> Result<PathBuf, Failed> {
     if let Some(file) = &asked.file {
         return Ok(host.cwd.as_deref().unwrap_or(Path::new("/")).join(file));
@@ -46,7 +49,7 @@ fn file(flags: &Flags, asked: &Trust, host: &Host) -> Result<PathBuf, Failed> {
     let project = located.files.into_iter().find(|file| file.layer == Layer::Project);
     project
         .map(|file| file.path)
-        .ok_or_else(|| Failed::usage("there is no project configuration here"))
+        .ok_or_else(|| Failed::usage("this directory has no project configuration"))
 }
 
 fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -61,18 +64,11 @@ fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     Ok(0)
 }
 
-/// Asks on the terminal whether a file may open what it wants to open.
+/// Asks the user to trust a file that widens the policy.
 pub(crate) fn ask(file: &Path, widenings: &[Widening], io: &mut Stdio<'_>) -> bool {
-    io.labelled(
-        Tone::Warning,
-        "trust",
-        &format!("{} opens more than a sandbox here would have:", name(file)),
-    );
+    io.labelled(Tone::Warning, "trust", &format!("{} widens the default policy:", name(file)));
     for widening in widenings {
         io.say(&format!("  {}", one_line(&widening.to_string())));
     }
-    let _ = write!(std::io::stderr(), "Allow this until the file changes? [y/N] ");
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    ask::agrees("Allow this until the file changes?")
 }

@@ -1,4 +1,4 @@
-//! `usage`: what was asked of model providers, by day.
+//! `usage`: shows requests and tokens of model providers, by day.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,16 @@ struct Row<'r> {
     sum: &'r Sum,
 }
 
-/// Prints a line for each provider of each day.
+/// Prints a row for each provider and day.
 pub(crate) fn run(flags: &Flags, usage: &Usage, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let sums = ProxyDirs::of(host)
         .map_or_else(
             || Ok(BTreeMap::new()),
-            |place| daily::sums(&place, usage.days, usage.sandbox.as_deref()),
+            |dirs| daily::sums(&dirs, usage.days, usage.sandbox.as_deref()),
         )
-        .map_err(|error| Failed::new(error, Some("is the state directory yours?".into())))?;
+        .map_err(|error| {
+            Failed::new(error, Some("check the owner of the state directory".into()))
+        })?;
     if flags.json {
         let rows: Vec<_> =
             sums.iter().map(|((day, provider), sum)| Row { day, provider, sum }).collect();
@@ -35,7 +37,7 @@ pub(crate) fn run(flags: &Flags, usage: &Usage, host: &Host, io: &mut Stdio<'_>)
         return Ok(0);
     }
     if sums.is_empty() {
-        io.say(&format!("no sandbox has asked a provider in the last {} days", usage.days));
+        io.say(&format!("no requests to a provider in the last {} days", usage.days));
         return Ok(0);
     }
     let head = ["DAY", "PROVIDER", "REQUESTS", "FAILED", "INPUT", "OUTPUT", "CACHED"];
@@ -46,7 +48,7 @@ pub(crate) fn run(flags: &Flags, usage: &Usage, host: &Host, io: &mut Stdio<'_>)
     });
     io.data(&text);
     if sums.values().any(|sum| sum.estimated) {
-        io.say("~ the provider did not say; counted by length");
+        io.say("~ estimated from the length, because the provider sent no count");
     }
     Ok(0)
 }

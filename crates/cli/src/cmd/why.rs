@@ -1,4 +1,4 @@
-//! `why`: what decides about a path, a host, a command or a variable, and what would change it.
+//! `why`: explains the rule for a path, host, command or variable, and how to change it.
 
 use sandbox_core::plan::plan_config;
 use sandbox_core::why::page::{Accent, Text};
@@ -11,7 +11,7 @@ use crate::args::{Flags, Why};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
-/// Answers from the plan; inside a sandbox from what that sandbox says of itself.
+/// Answers from the plan. Inside a sandbox, answers from the description of that sandbox.
 pub(crate) fn run(flags: &Flags, why: &Why, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let request = super::request(flags, Vec::new(), host)?;
     if host.inside {
@@ -19,7 +19,7 @@ pub(crate) fn run(flags: &Flags, why: &Why, host: &Host, io: &mut Stdio<'_>) -> 
             io.labelled(
                 Tone::Warning,
                 "note",
-                "the flags are for a new sandbox; the answer is about the one around this process",
+                "the flags are for a new sandbox; the answer is about the current one",
             );
         }
         return ask(&Explainer::around(host)?, flags, why, io);

@@ -1,4 +1,4 @@
-//! `--debug`: how each decision was reached, a few lines for each step.
+//! Output of `--debug`: the steps of each decision.
 
 use sandbox_core::describe::trace::trace;
 use sandbox_core::plan::Plan;
@@ -12,7 +12,7 @@ pub(crate) fn line(step: &str, text: &str, io: &mut Stdio<'_>) {
     io.say(&format!("{label} {}", visible(text)));
 }
 
-/// Prints how a plan came about, step by step.
+/// Prints the steps that led to a plan.
 pub(crate) fn plan(plan: &Plan, host: &Host, io: &mut Stdio<'_>) {
     for step in trace(plan, host) {
         line(step.name, &step.text, io);

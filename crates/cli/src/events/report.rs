@@ -1,4 +1,4 @@
-//! What the look at the end of a run found, in words.
+//! Printer for the report of a scan.
 
 #[cfg(feature = "layers")]
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use sandbox_linux::escape::name;
 
 use crate::ui::{Stdio, Tone, one_line};
 
-/// Prints a report; nothing when there is nothing to say.
-pub(crate) fn print(report: &Report, whose: &str, io: &mut Stdio<'_>) {
+/// Prints a report. `of` names the run, unless it is the current one.
+pub(crate) fn print(report: &Report, of: &str, io: &mut Stdio<'_>) {
     for moved in &report.moved {
         io.labelled(
             Tone::Warning,
@@ -21,11 +21,11 @@ pub(crate) fn print(report: &Report, whose: &str, io: &mut Stdio<'_>) {
     for restored in &report.restored {
         io.labelled(Tone::Warning, "restored", &name(&restored.path));
     }
-    runs_later(report, whose, io);
+    runs_later(report, of, io);
     if report.stopped_early {
         let seen = report.looked_at;
         let text = format!(
-            "{whose}: the look stopped early, after {seen} entries; what lies deeper was not checked"
+            "{of}stopped scanning after {seen} files; planted files deeper in the tree would not be found"
         );
         io.labelled(Tone::Warning, "note", &text);
     }
@@ -38,17 +38,14 @@ pub(crate) fn print(report: &Report, whose: &str, io: &mut Stdio<'_>) {
     }
 }
 
-fn runs_later(report: &Report, whose: &str, io: &mut Stdio<'_>) {
+fn runs_later(report: &Report, of: &str, io: &mut Stdio<'_>) {
     let count = report.runs_later.len() + report.runs_later_unlisted;
     if count == 0 {
         return;
     }
-    let files = if count == 1 { "file that runs" } else { "files that run" };
-    io.labelled(
-        Tone::Warning,
-        "note",
-        &format!("{whose}: {count} new or changed {files} code later on this machine:"),
-    );
+    let (files, them) = if count == 1 { ("file", "it") } else { ("files", "them") };
+    let text = format!("{of}{count} new or changed {files} can run code when you use {them}:");
+    io.labelled(Tone::Warning, "warning", &text);
     for later in &report.runs_later {
         let why = io.err_tone(Tone::Quiet, later.why);
         io.say(&format!("  {}  {why}", name(&later.path)));

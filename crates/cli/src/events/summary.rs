@@ -10,7 +10,7 @@ use super::report;
 use crate::ui::{Stdio, Tone};
 use sandbox_linux::escape::name;
 
-/// Prints it: what runs code later first, then how much, then what to do next.
+/// Prints the files that can run code, then the size, then the next commands.
 pub(crate) fn print(
     summary: &Summary,
     session: &LayerSession,
@@ -20,9 +20,9 @@ pub(crate) fn print(
     let called = &session.record().name;
     if !summary.later.is_empty() {
         let count = summary.later.len();
-        let files = if count == 1 { "file that runs" } else { "files that run" };
-        let text = format!("{count} new or changed {files} code later, once applied:");
-        io.labelled(Tone::Warning, "note", &text);
+        let files = if count == 1 { "file" } else { "files" };
+        let text = format!("{count} new or changed {files} can run code once applied:");
+        io.labelled(Tone::Warning, "warning", &text);
         for (path, why) in summary.later.iter().take(inspect::MAX_LISTED) {
             let why = io.err_tone(Tone::Quiet, why);
             io.say(&format!("  {}  {why}", name(path)));
@@ -34,7 +34,7 @@ pub(crate) fn print(
     report::list("changed on the host meanwhile", shifted, io);
     let label = io.err_tone(Tone::Strong, &format!("session {called}"));
     if summary.is_empty() {
-        return io.say(&format!("{label}: nothing is changed"));
+        return io.say(&format!("{label}: no changes"));
     }
     io.say(&format!("{label}: {summary}"));
     io.say(&format!(

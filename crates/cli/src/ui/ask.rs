@@ -7,16 +7,12 @@ use thiserror::Error;
 
 use super::Stdio;
 
-/// A question that has no terminal to be asked on.
+/// A question needs a terminal, and there is none.
 #[derive(Debug, Error)]
-#[error("{0}")]
+#[error("not a terminal; pass --yes to {0}")]
 pub(crate) struct NoTerminal(String);
 
 impl Hint for NoTerminal {
-    fn hint(&self) -> Option<String> {
-        Some("pass `--yes`".into())
-    }
-
     fn exit_code(&self) -> ExitCode {
         ExitCode::Failure
     }
@@ -32,14 +28,21 @@ pub(crate) fn line(question: &str) -> Option<String> {
     }
 }
 
-/// Returns true when the user agrees. Without a terminal, only `yes` agrees.
-pub(crate) fn confirm(question: &str, yes: bool, io: &mut Stdio<'_>) -> Result<bool, NoTerminal> {
+/// Asks for consent to an action, such as `remove this`. Returns true if the user agrees, or passed `--yes`.
+pub(crate) fn confirm(action: &str, yes: bool, io: &mut Stdio<'_>) -> Result<bool, NoTerminal> {
     if yes {
         return Ok(true);
     }
     if !io.interactive {
-        return Err(NoTerminal(question.to_owned()));
+        return Err(NoTerminal(action.to_owned()));
     }
-    let answer = line(&format!("{question} [y/N]"));
-    Ok(matches!(answer.as_deref(), Some("y" | "Y" | "yes")))
+    let mut letters = action.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    let question: String = first.into_iter().chain(letters).collect();
+    Ok(agrees(&format!("{question}?")))
+}
+
+/// Asks a question. Returns true for `y`.
+pub(crate) fn agrees(question: &str) -> bool {
+    matches!(line(&format!("{question} [y/N]")).as_deref(), Some("y" | "Y" | "yes"))
 }

@@ -1,4 +1,4 @@
-//! The tutorial of docs/guide/tutorial.md, typed by a test: Claude Code in a container that has no network and no key,
+//! The tutorial of docs/tutorial/agent-in-a-container.md, typed by a test: Claude Code in a container that has no network and no key,
 //! with one command of the host and a workspace whose changes are taken over at the end.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -67,7 +67,10 @@ impl Drop for Tutorial {
 #[test]
 fn claude_works_in_a_container_and_its_changes_land_when_they_are_applied() {
     let tutorial = Tutorial::new();
-    tutorial.types("--trust up --name fix").succeeds().stderr_contains("are kept apart");
+    tutorial
+        .types("--trust up --name fix")
+        .succeeds()
+        .stderr_contains("go to a copy-on-write layer");
     let claude = fs::canonicalize(agents().join("claude")).unwrap();
     let program = format!("/opt/claude/{}", claude.file_name().unwrap().display());
     let ask =

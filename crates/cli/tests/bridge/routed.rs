@@ -106,7 +106,7 @@ fn relay(sshd: &Sshd) -> Process {
         &target,
     ];
     let relay = sshd.world.spawn(words);
-    relay.wait_for_message("listening at");
+    relay.wait_for_message("listening on");
     relay
 }
 

@@ -110,7 +110,7 @@ impl Stage {
         let starter = starter.iter().map(std::ffi::OsString::from);
         let binary = self.world.binary().as_os_str().to_owned();
         let broker = self.world.start(starter.chain([binary]).chain(words));
-        broker.wait_for_message("listening at");
+        broker.wait_for_message("listening on");
         self.broker = Some(broker);
     }
 

@@ -63,7 +63,7 @@ fn a_base_that_has_the_packages_needs_no_network() {
         ])
     };
     build("bash tar").succeeds();
-    build("bash python3").code(1).stderr_contains("error: `docker build` fails");
+    build("bash python3").code(1).stderr_contains("error: `docker build` failed");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_base_that_cannot_be_had_is_named() {
     let docker = Docker::new();
     let run = docker.sandbox(["image", "build", "--base", "registry.invalid/nothing:1"]);
     run.code(1)
-        .stderr_contains("the base image `registry.invalid/nothing:1` is not here")
+        .stderr_contains("cannot pull the base image `registry.invalid/nothing:1`")
         .stderr_contains("--base IMAGE");
 }
 
@@ -105,9 +105,11 @@ fn without_docker_or_its_daemon_the_remedy_is_named() {
     let world = docker.world().clone();
     let build = ["image", "build", "--base", docker.busybox()];
     let lost = world.clone().env("PATH", "/nowhere").run(build);
-    lost.code(1).stderr_contains("docker is not in PATH").stderr_contains("apt install docker.io");
+    lost.code(1)
+        .stderr_contains("cannot find `docker` in PATH")
+        .stderr_contains("apt install docker.io");
     let silent = world.env("DOCKER_HOST", "unix:///nowhere/socket").run(build);
-    silent.code(1).stderr_contains("no Docker daemon answers").stderr_contains("DOCKER_HOST");
+    silent.code(1).stderr_contains("cannot reach the Docker daemon").stderr_contains("DOCKER_HOST");
 }
 
 #[test]
@@ -137,13 +139,13 @@ fn programs_must_be_there_and_static() {
     let docker = Docker::new();
     let build =
         |init: &str| docker.sandbox(["image", "build", "--base", docker.busybox(), "--init", init]);
-    build("/bin/sh").code(1).stderr_contains("needs a dynamic linker");
+    build("/bin/sh").code(1).stderr_contains("is not statically linked");
     build("/nowhere").code(1).stderr_contains("cannot read `/nowhere`");
     let alone = docker.world().path("home/agent-sandbox");
     std::fs::copy(docker.world().binary(), &alone).unwrap();
     let run = docker.world().clone().with_program(alone).run(["image", "build"]);
     run.code(1)
-        .stderr_contains("`agent-sandbox-init` is neither in")
+        .stderr_contains("cannot find `agent-sandbox-init` in")
         .stderr_contains("--init FILE");
 }
 

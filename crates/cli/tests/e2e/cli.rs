@@ -17,7 +17,7 @@ fn words_after_the_command_belong_to_the_command() {
 #[test]
 fn a_command_that_looks_like_a_flag_is_a_command_when_it_stands_after_dashes() {
     let world = World::new();
-    world.run(["--", "-x"]).code(127).stderr_contains("`-x` was not found");
+    world.run(["--", "-x"]).code(127).stderr_contains("command not found: `-x`");
     world.run(["-x"]).code(2).stderr_contains("-x");
 }
 
@@ -33,7 +33,7 @@ fn arguments_that_are_no_text_reach_the_command_unchanged() {
 
 #[test]
 fn an_empty_command_is_not_found() {
-    World::new().run([""]).code(127).stderr_contains("was not found");
+    World::new().run([""]).code(127).stderr_contains("command not found");
 }
 
 #[test]

@@ -66,17 +66,17 @@ fn config_path_tells_where_files_are_and_whether_they_are_obeyed() {
         named.map(|file| file["state"].as_str().unwrap().to_owned()).unwrap_or_default()
     };
     assert_eq!(state(&world, &[], "agent-sandbox/config.json"), "read");
-    assert_eq!(state(&world, &[], "sandbox.toml"), "not there");
+    assert_eq!(state(&world, &[], "sandbox.toml"), "missing");
     world.write("project/sandbox.toml", "docker = false\n");
-    assert_eq!(state(&world, &[], "sandbox.toml"), "read, needs no trust: it opens nothing");
+    assert_eq!(state(&world, &[], "sandbox.toml"), "read, needs no trust: it widens nothing");
     world.write("project/sandbox.toml", "filesystem.rw = [\"~/docs\"]\n");
-    assert_eq!(state(&world, &[], "sandbox.toml"), "not trusted, and it opens something");
-    assert_eq!(state(&world, &["--trust"], "sandbox.toml"), "read, trusted this once");
+    assert_eq!(state(&world, &[], "sandbox.toml"), "not trusted: it widens the policy");
+    assert_eq!(state(&world, &["--trust"], "sandbox.toml"), "read, trusted for this command");
     world.run(["trust"]).succeeds();
     assert_eq!(state(&world, &[], "sandbox.toml"), "read, trusted");
     world.write("project/sandbox.toml", "docker = \n");
-    assert_eq!(state(&world, &[], "sandbox.toml"), "broken");
-    world.run(["config", "path"]).succeeds().stdout_contains("broken");
+    assert_eq!(state(&world, &[], "sandbox.toml"), "invalid");
+    world.run(["config", "path"]).succeeds().stdout_contains("invalid");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn init_writes_a_file_that_needs_no_trust_and_hides_secrets() {
         ("Node, Rust", true),
         ("Terraform", true),
         ("tsconfig.json", true),
-        ("docker-compose.yml was found", true),
+        ("Found docker-compose.yml", true),
         ("// \"docker\": true", true),
     ] {
         assert_eq!(text.contains(expected), there, "{expected}\n{text}");
@@ -46,11 +46,11 @@ fn init_writes_a_file_that_needs_no_trust_and_hides_secrets() {
 fn init_never_overwrites() {
     for name in [".agent-sandbox.json", ".agent-sandbox.jsonc", "sandbox.toml"] {
         let world = World::new().file(format!("project/{name}"), "");
-        world.run(["init"]).code(125).stderr_contains(name).stderr_contains("exists already");
+        world.run(["init"]).code(125).stderr_contains(name).stderr_contains("already exists");
         assert_eq!(world.read(format!("project/{name}")), "");
     }
     let world = World::new().symlink(FILE, "../outside");
-    world.run(["init"]).code(125).stderr_contains("exists already");
+    world.run(["init"]).code(125).stderr_contains("already exists");
     assert!(!world.has("outside"), "a link is not followed");
 }
 

@@ -27,7 +27,7 @@ fn command_is_absent_when_its_feature_is_left_out() {
         assert!(!help.lines().any(|line| line.split_whitespace().next() == Some(word)), "{word}");
         let refused = world.run([word, "x"]).code(2).stdout("");
         refused.stderr_contains(&format!("this build has no `{word}`"));
-        world.run(["exec", word]).code(127).stderr_contains("was not found");
+        world.run(["exec", word]).code(127).stderr_contains("command not found");
     }
     assert!(help.contains("\n  why "), "{help}");
 }

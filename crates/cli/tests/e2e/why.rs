@@ -109,7 +109,7 @@ fn why_says_so_when_nothing_helps() {
     assert_eq!(answer["verdict"], "read-only");
     let to: Vec<_> = answer["changes"].as_array().unwrap().iter().map(|c| &c["to"]).collect();
     assert_eq!(to, ["hidden"], "it can be hidden, but never be made writable");
-    world.run(["why", "/proc/1"]).succeeds().stdout_contains("nothing that can be typed");
+    world.run(["why", "/proc/1"]).succeeds().stdout_contains("no rule or flag can change this");
 }
 
 #[test]
@@ -119,13 +119,13 @@ fn why_explains_paths_that_do_not_exist() {
         .run(["why", "new"])
         .succeeds()
         .stdout_contains("does not exist")
-        .stdout_contains("the command may create it");
+        .stdout_contains("the command can create it");
     world
         .run(["why", "~/.netrc"])
         .succeeds()
-        .stdout_contains("plain bubblewrap cannot hide what does not exist yet")
+        .stdout_contains("plain bubblewrap cannot hide paths that do not exist yet")
         .stdout_contains("--exclude '!~/.netrc' --rw ~/.netrc")
-        .stdout_contains("create it first");
+        .stdout_contains("first create it outside the sandbox");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn why_knows_the_network_and_variables() {
     world
         .run(["--network=false", "agent-sandbox", "why", "--host", "example.com"])
         .succeeds()
-        .stdout_contains("in the sandbox around this process")
+        .stdout_contains("in this sandbox")
         .stdout_contains("the network is off")
         .stdout_contains("flag --network=false");
     for answer in both(&world, &["--variable", "GITHUB_TOKEN"]) {
@@ -170,7 +170,7 @@ fn why_knows_the_network_and_variables() {
     world
         .run(["--env", "GITHUB_TOKEN", "why", "--variable", "GITHUB_TOKEN"])
         .succeeds()
-        .stdout_contains("passed on");
+        .stdout_contains("passed through");
     for answer in both(&world, &["--variable", "TERM"]) {
         assert_eq!(answer["verdict"], "passed");
     }

@@ -128,7 +128,7 @@ fn only_its_own_first_process_is_let_in_and_only_with_listeners() {
     let inside = listener();
     let path = open(&stage, "box", us() + 1, with_key(&new_token(), &server));
     let (_connection, said) = knock(&path, &[inside.as_fd()]);
-    assert!(said.contains("not the first process"), "{said}");
+    assert!(said.contains("only the first process"), "{said}");
     let path = open(&stage, "box", us(), with_key(&new_token(), &server));
     let file = std::fs::File::open("/dev/null").unwrap();
     let (_connection, said) = knock(&path, &[file.as_fd()]);
@@ -137,6 +137,6 @@ fn only_its_own_first_process_is_let_in_and_only_with_listeners() {
     stream.write_all(b"listeners\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    assert!(text.contains("one listener or five"), "{text}");
+    assert!(text.contains("expected one or five sockets"), "{text}");
     assert_eq!(knock(&path, &[inside.as_fd()]).1, "ok\n");
 }

@@ -39,7 +39,7 @@ fn sessions_survive_a_restart_and_their_keys_do_not_lie_on_the_disk() {
 #[test]
 fn there_is_one_proxy_for_each_user() {
     let stage = Stage::new();
-    stage.world.run(["proxy"]).code(1).stderr_contains("another proxy runs already");
+    stage.world.run(["proxy"]).code(1).stderr_contains("another proxy is already running");
     stage.world.run(["proxy", "--detach"]).succeeds();
     assert_eq!(stage.admin("GET", "/v1/health", None).status, 200);
 }
@@ -79,9 +79,9 @@ fn the_configuration_says_where_it_listens_when_no_flag_does() {
         process.signal(Signal::TERM);
         process.wait()
     };
-    said(&[]).stderr_contains("listening at http://127.0.0.1:");
+    said(&[]).stderr_contains("listening on http://127.0.0.1:");
     let other = said(&["--listen", "[::1]:0"]);
-    other.stderr_contains("listening at http://[::1]:").stderr_lacks("127.0.0.1");
+    other.stderr_contains("listening on http://[::1]:").stderr_lacks("127.0.0.1");
     // A stranger's project opens no port.
     world.write("project/sandbox.toml", addr);
     world.run(["proxy"]).fails().stderr_contains("`proxy` reaches beyond the sandbox");

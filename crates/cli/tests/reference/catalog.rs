@@ -1,7 +1,7 @@
 //! `agents.md` and `providers.md`, and the tables in the guides: from the catalog, row by row.
 
 use sandbox_policy::catalog::agent::{
-    self, AgentFile, Guide, LoginUse, Moved, Obeyed, OnFirstRun, ProxyNaming, Runs, TOOLS,
+    self, AgentFile, Guide, LoginUse, Moved, OnFirstRun, ProjectConfig, ProxyNaming, Runs, TOOLS,
     Unattended,
 };
 use sandbox_policy::catalog::provider::{KeyHeader, Upstream};
@@ -12,15 +12,15 @@ use super::{code, section, table};
 const AGENTS_INTRO: &str = "\
 # Agents
 
-Everything that is known about an agent. How to start one: [agents](../guide/agents.md). How it works with the proxy:
-[keys that the agent does not hold](../guide/proxy.md#agents).
+Everything that is known about an agent. How to start one: [agents](../how-to/run-agents.md). How it works with the proxy:
+[keys that the agent does not hold](../how-to/credentials.md#agents).
 ";
 
 const PROVIDERS_INTRO: &str = "\
 # Providers
 
 Servers that the proxy sends keys to. A secret names one by `provider`, or by its variable. How to use them:
-[keys that the agent does not hold](../guide/proxy.md).
+[keys that the agent does not hold](../how-to/credentials.md).
 ";
 
 fn list<'t>(items: impl IntoIterator<Item = &'t str>) -> String {
@@ -40,10 +40,10 @@ fn files<'f>(files: impl IntoIterator<Item = &'f AgentFile>) -> String {
     files.into_iter().map(located).collect::<Vec<_>>().join(", ")
 }
 
-fn obeyed(obeyed: &[Obeyed]) -> String {
-    let names = obeyed.iter().map(|obeyed| match obeyed {
-        Obeyed::File(name, _) => code(name),
-        Obeyed::Dir(name, _) => code(&format!("{name}/")),
+fn project_config(config: &[ProjectConfig]) -> String {
+    let names = config.iter().map(|config| match config {
+        ProjectConfig::File(name, _) => code(name),
+        ProjectConfig::Dir(name, _) => code(&format!("{name}/")),
     });
     names.collect::<Vec<_>>().join(", ")
 }
@@ -77,14 +77,14 @@ fn agents_page_lists_the_rows_of_the_catalog() {
         let keys = list(settings.keys.iter().copied());
         [agent.title.into(), located(&settings.file), runs.into(), keys]
     });
-    let head = ["agent", "file", "a change is reported", "words before a key"];
+    let head = ["agent", "file", "a change is reported", "names before a key"];
     text.extend([format!("\n## Settings\n\n{}", table(head, settings))]);
-    let agents = AGENTS.iter().map(|agent| (agent.title, agent.logins, agent.obeys));
-    let tools = TOOLS.iter().map(|tool| (tool.title, tool.logins, tool.obeys));
+    let agents = AGENTS.iter().map(|agent| (agent.title, agent.logins, agent.project_config));
+    let tools = TOOLS.iter().map(|tool| (tool.title, tool.logins, tool.project_config));
     let rows = agents
         .chain(tools)
-        .map(|(title, logins, obeys)| [title.to_owned(), files(logins), obeyed(obeys)]);
-    let head = ["program", "files with logins and keys", "obeyed in a project"];
+        .map(|(title, logins, config)| [title.to_owned(), files(logins), project_config(config)]);
+    let head = ["program", "files with logins and keys", "read in a project"];
     text.extend([format!("\n## Files\n\n{}", table(head, rows))]);
     super::page("agents.md", &text);
 }
@@ -126,13 +126,13 @@ fn guide_to_agents_lists_flags_and_state() {
         };
         Some([agent.title.to_owned(), how])
     });
-    section("guide/agents.md", "unattended", &table(["agent", "without questions"], flags));
+    section("how-to/run-agents.md", "unattended", &table(["agent", "without questions"], flags));
     let state = AGENTS.iter().map(|agent| {
         let needed = |state: &&agent::State| matches!(state.on_first_run, OnFirstRun::Created(_));
         let state = agent.state.iter().filter(needed).map(|state| state.path);
         [list(agent.programs.iter().copied()), list(state)]
     });
-    section("guide/agents.md", "first-run", &table(["command", "state"], state));
+    section("how-to/run-agents.md", "first-run", &table(["command", "state"], state));
 }
 
 #[test]
@@ -154,16 +154,20 @@ fn guide_to_the_proxy_lists_credentials_and_agents() {
             format!("{variables}, and those with the name of a secret that begin with {prefixes}");
         [names, variables, files(agent::logins(group[0].name))]
     });
-    section("guide/proxy.md", "credentials", &table(["provider", "variables", "files"], rows));
+    section(
+        "how-to/credentials.md",
+        "credentials",
+        &table(["provider", "variables", "files"], rows),
+    );
     let agents = AGENTS.iter().filter_map(|agent| match agent.guide {
         Guide::Row(text) => Some([agent.title.to_owned(), text.to_owned()]),
         Guide::Nothing => None,
     });
-    section("guide/proxy.md", "agents", &table(["agent", "what it takes"], agents));
+    section("how-to/credentials.md", "agents", &table(["agent", "what it takes"], agents));
 }
 
 #[test]
 fn guide_to_the_network_lists_the_presets_of_hosts() {
     let presets = list(host_presets().map(|preset| preset.name)).replace(", ", " ");
-    section("guide/network.md", "host-presets", &format!("Presets: {presets}\n"));
+    section("how-to/allow-hosts.md", "host-presets", &format!("Presets: {presets}\n"));
 }

@@ -9,7 +9,7 @@ const INTRO: &str = "\
 # Environment variables
 
 The command gets the caller's environment, without what `@secrets` hides and with a few variables of the sandbox's own.
-What to do about a hidden one: [secrets and environment](../guide/secrets-and-environment.md).
+What to do about a hidden one: [secrets and environment](../how-to/secrets-and-environment.md).
 ";
 
 const READ: &[(&str, &str)] = &[

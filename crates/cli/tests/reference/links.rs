@@ -1,37 +1,187 @@
-//! Links between pages lead to a file.
+//! Pages written by hand: their links lead somewhere, they are short, and their transcripts are run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[test]
-fn links_lead_to_a_file_when_they_stay_in_the_tree() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = pages(&root);
-    for folder in ["docs", "docs/guide", "docs/concepts", "docs/reference"] {
-        pages.extend(self::pages(&root.join(folder)));
-    }
-    assert!(pages.len() > 15, "where are the pages? {pages:?}");
-    for page in pages {
-        for link in links(&fs::read_to_string(&page).unwrap()) {
-            let target = page.with_file_name(link);
-            assert!(target.try_exists().unwrap(), "{} links to {link}", page.display());
+use testkit::Page;
+
+/// Words that a page may have.
+const WORDS: usize = 1200;
+/// Columns that a line of prose may have.
+const COLUMNS: usize = 120;
+/// Pages that are read by searching in them.
+const LONG: [&str; 2] = ["docs/concepts/attacks.md", "CHANGELOG.md"];
+/// Sources that name the pages they run.
+const SUITES: [&str; 2] =
+    ["crates/cli/tests/transcripts/main.rs", "crates/cli/tests/containers/transcripts.rs"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns every page by its path in the repository.
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    let mut folders = vec![PathBuf::new(), "docs".into()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() && folder.starts_with("docs") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                let text = fs::read_to_string(root().join(&path)).unwrap();
+                pages.insert(path.display().to_string(), text);
+            }
         }
     }
-}
-
-fn pages(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
-}
-
-/// The targets of `[text](target)`, without those on the web and without `#heading`.
-fn links(text: &str) -> impl Iterator<Item = &str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-    targets.filter(|target| !target.is_empty() && !target.contains("://"))
+    assert!(pages.len() > 25, "where are the pages? {:?}", pages.keys());
+    pages
 }
 
 #[test]
-fn links_are_found_with_and_without_a_heading() {
-    let text = "[a](x.md), [b](y/z.md#there), [c](#here), [d](https://example.com)";
-    assert_eq!(links(text).collect::<Vec<_>>(), ["x.md", "y/z.md"]);
+fn links_lead_to_a_file_and_a_heading() {
+    let mut broken = Vec::new();
+    for (page, text) in pages() {
+        for link in links(&text) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => root().join(&page),
+                _ => root().join(&page).with_file_name("").join(path),
+            };
+            let headings = match fs::read_to_string(&target) {
+                _ if target.is_dir() => Vec::new(),
+                Ok(text) => anchors(&text),
+                Err(_) => Vec::new(),
+            };
+            if !target.try_exists().unwrap()
+                || !(anchor.is_empty() || headings.contains(&anchor.to_owned()))
+            {
+                broken.push(format!("{page} links to {link}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn paths_in_sources_lead_to_a_page() {
+    let mut broken = Vec::new();
+    let mut folders =
+        ["crates", "deploy", "image", "bench", "fuzz", "xtask"].map(PathBuf::from).to_vec();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(root().join(&folder)) else { continue };
+        for entry in entries {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                folders.extend((entry.file_name() != "target").then_some(path));
+                continue;
+            }
+            let Ok(text) = fs::read_to_string(root().join(&path)) else { continue };
+            for rest in text.split("docs/").skip(1) {
+                let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || "/-_.".contains(c)));
+                let name = name.into_iter().next().unwrap_or_default().trim_end_matches('.');
+                let is_page = name.ends_with(".md") && !rest.starts_with('/');
+                if is_page && !root().join("docs").join(name).try_exists().unwrap() {
+                    broken.push(format!("{} names docs/{name}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn pages_are_short_in_words_and_lines() {
+    let mut long = Vec::new();
+    for (page, text) in pages() {
+        if text.starts_with(super::GENERATED) {
+            continue;
+        }
+        let words = prose(&text).map(|(_, line)| line.split_whitespace().count()).sum::<usize>();
+        if words > WORDS && !LONG.contains(&&*page) {
+            long.push(format!("{page} has {words} words; at most {WORDS}: split it"));
+        }
+        let wide = prose(&text).filter(|(_, line)| {
+            !line.starts_with('|') && line.chars().count() > COLUMNS && line.contains(' ')
+        });
+        long.extend(
+            wide.map(|(number, _)| format!("{page}:{number} is wider than {COLUMNS} columns")),
+        );
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn every_transcript_is_run_or_says_why_not() {
+    let suites = SUITES.map(|path| fs::read_to_string(root().join(path)).unwrap());
+    let mut missing = Vec::new();
+    for (name, text) in pages() {
+        if text.starts_with(super::GENERATED) {
+            continue;
+        }
+        let page = Page::parse(&name, &text);
+        let suite = usize::from(page.suite.is_some());
+        let is_listed = suites[suite].contains(&format!("\"{name}\""));
+        for block in page.blocks() {
+            match &block.not_run {
+                Some(reason) => {
+                    assert!(
+                        !reason.is_empty(),
+                        "{name}:{}: `not run` without a reason",
+                        block.line
+                    );
+                    println!("{name}:{} is not run: {reason}", block.line);
+                }
+                None if is_listed => {}
+                None => missing.push(format!(
+                    "{name}:{}: {} does not list the page",
+                    block.line, SUITES[suite]
+                )),
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Returns the lines outside of blocks of code and comments, numbered.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut code, mut comment) = (false, false);
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        comment |= line.starts_with("<!--");
+        let shown = !code && !fence && !comment;
+        comment &= !line.contains("-->");
+        shown.then_some((index + 1, line))
+    })
+}
+
+/// Returns the targets of `[text](target)`, without those on the web.
+fn links(text: &str) -> Vec<&str> {
+    let mut links = Vec::new();
+    for (_, line) in prose(text) {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        links.extend(targets.filter(|target| !target.contains("://")));
+    }
+    links
+}
+
+/// Returns the anchors that GitHub gives to headings.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        words.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+    };
+    headings.map(|(_, heading)| anchor(heading)).collect()
+}
+
+#[test]
+fn links_and_anchors_are_found() {
+    let text = "# A b, `C`\n[a](x.md), [b](y/z.md#there), [c](#here), [d](https://example.com)\n```\n[e](no)\n```\n";
+    assert_eq!(links(text), ["x.md", "y/z.md#there", "#here"]);
+    assert_eq!(anchors(text), ["a-b-c"]);
 }

@@ -23,7 +23,7 @@ These go by the repositories in reach, not by a list of paths. In every reposito
 - `config`, `config.worktree` and `hooks` are read-only, and so is the directory that `core.hooksPath` names.
 - `.git` cannot be renamed or replaced.
 - The same holds for worktrees, submodules, nested and bare repositories.
-- What git would obey if it appeared is moved aside at the end of the run. See [git](../guide/git.md).
+- What git would obey if it appeared is moved aside at the end of the run. See [git](../how-to/git.md).
 - `@git-strict` also makes other branches and all tags read-only. Only the branch that is checked out can move.
 ";
 
@@ -31,7 +31,7 @@ const HOSTS: &str = "
 ## Hosts
 
 These stand in `network.allowed_hosts`, or behind `--allow-host`. None is on by default. What takes uploads from everybody is
-in none. See [hosts by name](../guide/network.md).
+in none. See [hosts by name](../how-to/allow-hosts.md).
 ";
 
 #[test]

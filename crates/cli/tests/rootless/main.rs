@@ -12,7 +12,7 @@ use stage::{KEY, NAME, Provider, Stage};
 use testkit::{Signal, User, user};
 
 /// What an engine cannot do is said, and what is asked of it all the same is refused.
-const LIMITS: &str = "no limit of memory";
+const LIMITS: &str = "no memory limit";
 
 /// Whose the project is: the caller's; root's agent is somebody else.
 fn owner() -> u32 {
@@ -192,7 +192,7 @@ fn host_commands_run_on_the_host_by_the_socket() {
 #[test]
 fn what_an_engine_cannot_do_is_refused_with_the_reason() {
     let stage = Stage::new("cow = true");
-    stage.bring_up().code(125).stderr_contains("only Docker as root").stderr_contains("hint: ");
+    stage.bring_up().code(125).stderr_contains("only rootful Docker").stderr_contains("hint: ");
     if !is_rootless() {
         return;
     }

@@ -76,7 +76,7 @@ fn prepare(
     let argv = [path.clone().into_os_string()].into_iter().chain(agent.arguments.iter().cloned());
     let program = Program::with_entries(argv, settings.environment.entries())?;
     sandbox_linux::fd::close_all_on_exec()?;
-    sandbox_linux::signal::as_a_program_expects()?;
+    sandbox_linux::signal::reset_for_exec()?;
     Ok((program, path))
 }
 

@@ -97,7 +97,7 @@ fn become_it(
     sandbox_linux::fd::replace(1, log)?;
     sandbox_linux::fd::replace(2, log)?;
     sandbox_linux::fd::close_all_on_exec()?;
-    sandbox_linux::signal::as_a_program_expects()?;
+    sandbox_linux::signal::reset_for_exec()?;
     Program::with_entries(words.iter().cloned(), environment.entries())
 }
 

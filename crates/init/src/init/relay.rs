@@ -177,7 +177,7 @@ fn prepare(
     let words = wanted.words.iter().map(OsString::from);
     let ready = Program::with_entries(words, environment.entries())?;
     sandbox_linux::fd::close_all_on_exec()?;
-    sandbox_linux::signal::as_a_program_expects()?;
+    sandbox_linux::signal::reset_for_exec()?;
     Ok(ready)
 }
 

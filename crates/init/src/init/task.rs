@@ -99,7 +99,7 @@ pub(crate) fn aside(
     let (reader, mut writer) = pipe().map(|(reader, writer)| (reader, File::from(writer)))?;
     let child = fork(|| {
         let done = rustix::process::setpgid(None, None).map_err(io::Error::from);
-        let done = done.and_then(|()| sandbox_linux::signal::as_a_program_expects());
+        let done = done.and_then(|()| sandbox_linux::signal::reset_for_exec());
         let Err(error) = done.map_err(StepError::from).and_then(|()| work()) else {
             return ExitCode::Success.into();
         };
@@ -140,7 +140,7 @@ fn prepare(output: &OwnedFd) -> io::Result<()> {
     sandbox_linux::fd::replace(0, &null)?;
     sandbox_linux::fd::replace(1, output)?;
     sandbox_linux::fd::close_all_on_exec()?;
-    sandbox_linux::signal::as_a_program_expects()
+    sandbox_linux::signal::reset_for_exec()
 }
 
 /// A program beside this one, else on the search path.

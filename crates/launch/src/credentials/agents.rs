@@ -1,11 +1,11 @@
-//! How agents are told where the proxy is, beyond the variables that name a provider's address.
+//! Agent-specific settings that point an agent at the proxy, where a base URL variable is not enough.
 //!
-//! - Codex knows no variable for its server. Flags describe a provider to it, or settings where it is not the command
-//!   itself: in a session, below a shell.
-//! - opencode expects an address with the version in it, where its SDKs read a variable at all. It takes settings
-//!   from a variable, which count more than its files.
-//! - Gemini CLI takes an address for that of a gateway, and then refuses to start without a terminal, unless the user's
-//!   settings say that it has a key. Those of the system count only where they belong to root, who is not known inside.
+//! - Codex has no variable for its server. A provider is described by flags. Where Codex is not the command itself (in a
+//!   session, or below a shell), its settings file describes the provider.
+//! - opencode expects the API version in the base URL, if its SDK reads a variable at all. It also reads settings from a
+//!   variable, which override its files.
+//! - Gemini CLI treats a custom base URL as a gateway and then refuses to start without a terminal, unless the user's
+//!   settings select API key authentication. It ignores system settings that root does not own, and root is unmapped here.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,19 +22,19 @@ use serde_json::{Value, json};
 use super::Holder;
 use super::covered::{Placeholder, Settings};
 
-/// Content that settings which do not exist get on the host, for the time of a run.
+/// Temporary content of settings files that do not exist on the host.
 const JSON_PLACEHOLDER: &str =
-    "// made by agent-sandbox for a run, which removes it at its end\n{}\n";
-const TOML_PLACEHOLDER: &str = "# made by agent-sandbox for a run, which removes it at its end\n";
+    "// created by agent-sandbox for one run and removed when it ends\n{}\n";
+const TOML_PLACEHOLDER: &str = "# created by agent-sandbox for one run and removed when it ends\n";
 
-/// Returns the agents whose settings name this provider, each with the row that says how.
+/// Returns the agents that can use this provider, each with its address row.
 fn agents_of(
     provider: &'static Provider,
 ) -> impl Iterator<Item = (&'static Agent, &'static AgentAddress)> {
     provider.agents.iter().filter_map(|row| Some((Agent::of_command(row.agent.as_ref())?, row)))
 }
 
-/// Tells every agent that takes settings from a variable.
+/// Sets the variable of every agent that reads settings from one.
 pub(super) fn tell(
     holder: &mut impl Holder,
     provider: &'static Provider,
@@ -44,7 +44,7 @@ pub(super) fn tell(
     for (agent, row) in agents_of(provider) {
         let ProxyNaming::JsonVariable(variable) = agent.proxy else { continue };
         let sent = holder.get(variable);
-        // Some of its SDKs take the key from another variable than the provider's own tools.
+        // Some of its SDKs read the key from a different variable than the provider's own tools.
         let options = [
             ("baseURL", format!("{address}{}", row.path)),
             ("apiKey", format!("{{env:{}}}", secret.value.env_var.as_str())),
@@ -55,8 +55,7 @@ pub(super) fn tell(
     }
 }
 
-/// The settings that the user has in the variable, with these of one provider. Settings that cannot be read stay as
-/// they are.
+/// Returns the user's settings from the variable with those of one provider added, or `None` when they do not parse.
 fn json_settings(
     sent: Option<&str>,
     provider: &str,
@@ -75,25 +74,25 @@ fn json_settings(
     Some(settings.to_string())
 }
 
-/// Facts about the proxy that a secret tells an agent.
+/// Proxy details that one secret gives to an agent.
 pub(super) struct Told<'t> {
     /// The provider.
     pub provider: &'static Provider,
-    /// The proxy's address.
+    /// The proxy's base URL.
     pub address: &'t str,
-    /// The variable that holds the token.
+    /// Variable that holds the token.
     pub variable: &'t str,
 }
 
 impl Told<'_> {
-    /// Returns the address for one agent.
+    /// Returns the base URL for one agent.
     fn address(&self, row: &AgentAddress) -> String {
         format!("{}{}", self.address, row.path)
     }
 }
 
-/// Describes the proxy by flags to an agent that knows them, where it is the command itself or the agent of a session:
-/// Codex takes no key from a variable for its own provider, but for one that flags or settings describe.
+/// Adds flags that describe the proxy, when the command or the session's agent supports them. Codex reads a key from a
+/// variable only for providers that flags or settings describe, not for its built-in one.
 pub(super) fn flags(command: &mut Vec<OsString>, agent_at: usize, told: &Told<'_>) {
     for (agent, row) in agents_of(told.provider) {
         if !matches!(agent.proxy, ProxyNaming::FlagsOrToml(_)) || !is(agent, command, agent_at) {
@@ -110,16 +109,16 @@ pub(super) fn flags(command: &mut Vec<OsString>, agent_at: usize, told: &Told<'_
     }
 }
 
-/// Returns true when the command is this agent. In a session its words follow those of our server.
+/// Returns true when the command is this agent. In a session, the agent's words follow those of the supervisor.
 fn is(agent: &Agent, command: &[OsString], agent_at: usize) -> bool {
     let name = command.get(agent_at).and_then(|word| Path::new(word).file_name());
     name.is_some_and(|name| agent.programs.iter().any(|program| name == *program))
 }
 
-/// A change of settings; none where they cannot be read.
+/// Change of a settings file. Returns `None` when the file does not parse.
 type Change<'c> = dyn Fn(&str) -> Option<String> + 'c;
 
-/// Shows agents of a provider settings by which they use the proxy, where no variable says so.
+/// Covers the settings files of agents that no variable or flag can point at the proxy.
 pub(super) fn settings(
     host: &Host,
     decided: &Decided,
@@ -131,7 +130,7 @@ pub(super) fn settings(
     for (agent, row) in agents_of(told.provider) {
         let change: Box<Change<'_>> = match agent.proxy {
             ProxyNaming::Variables | ProxyNaming::JsonVariable(_) => continue,
-            // The command itself has flags, and may write its settings.
+            // The command itself gets flags, and may write its settings.
             ProxyNaming::FlagsOrToml(_) if agent_at == 0 && is(agent, &inputs.command, 0) => {
                 continue;
             }
@@ -149,7 +148,7 @@ pub(super) fn settings(
     held
 }
 
-/// Returns the settings in which an agent is told of the proxy.
+/// Returns the settings file that points an agent at the proxy.
 fn shown_settings(
     agent: &Agent,
     host: &Host,
@@ -172,7 +171,7 @@ fn shown_settings(
     Some(Settings { file, placeholder })
 }
 
-/// The user's settings of Gemini CLI with the one that says that there is a key; none where they cannot be read.
+/// Returns Gemini CLI's settings with API key authentication selected, or `None` when they do not parse.
 fn with_key(sent: &str, kind: &str) -> Option<String> {
     let mut settings = match sent.trim() {
         "" => json!({}),
@@ -186,8 +185,8 @@ fn with_key(sent: &str, kind: &str) -> Option<String> {
     Some(settings.to_string())
 }
 
-/// The user's settings of Codex with a provider of ours, by which it uses the proxy. None where they cannot be read, or
-/// where more than that would change.
+/// Returns Codex's settings with a provider added that uses the proxy, or `None` when they do not parse or when the edit
+/// would change anything else.
 fn with_provider(sent: &str, name: &str, address: &str, variable: &str) -> Option<String> {
     let table = format!(
         "[model_providers.agent-sandbox]\nname = \"{name}\"\nbase_url = \"{address}\"\nenv_key = \"{variable}\"\nwire_api = \"responses\"\n"
@@ -298,7 +297,7 @@ mod tests {
                     "list = [[1]]\n[model_providers.other]\nname = 'o'\n[profiles.p]\nmodel_provider = 'other'",
                 ),
             ),
-            // Settings that cannot be changed line by line stay as they are.
+            // Settings that a line edit would break are left alone.
             ("model_providers = { other = { name = 'o' } }", None),
             ("text = \"\"\"\nmodel_provider = 'x'\n\"\"\"", None),
             ("model_provider = ", None),

@@ -1,4 +1,4 @@
-//! The secrets of a container: its variables, and what the proxy is told.
+//! Credentials of a container: its variables, and the proxy's part.
 
 use std::net::Ipv4Addr;
 
@@ -11,14 +11,14 @@ use sandbox_proxy::session::Registration;
 
 use super::{CredentialError, Holder, inject, registration, replace, sources, store};
 
-/// Variables of a container's secrets, and the proxy's part of them.
+/// Variables of a container's secrets, and the sessions that the proxy needs for them.
 #[derive(Debug, Default)]
 pub struct ContainerCredentials {
     /// Variables.
     pub env: Vec<(String, String)>,
     /// Sessions of the proxy.
     pub sessions: Vec<Registration>,
-    /// The SSH key of host commands, where one is stored.
+    /// SSH key for host commands, if one is stored.
     pub ssh_key: Option<Secret>,
 }
 
@@ -33,7 +33,7 @@ impl Holder for ContainerCredentials {
     }
 }
 
-/// Resolves the secrets of a configuration, for a container that reaches the proxy at this address.
+/// Resolves the secrets of a configuration for a container that reaches the proxy at this address.
 pub fn for_container(
     config: &Config,
     address: Ipv4Addr,
@@ -58,13 +58,13 @@ pub fn for_container(
     Ok(made)
 }
 
-/// Returns true when a container reaches nothing, or hosts by name.
+/// Returns true when a container has no network, or only an allow list of hosts.
 fn is_closed(config: &Config) -> bool {
     let network = config.session.network.as_ref().map(|network| &network.value);
     network.is_none_or(|wanted| matches!(wanted, ContainerNetwork::None | ContainerNetwork::Allow))
 }
 
-/// Returns the stored key by which host commands go to the host, if they go by SSH and one is named.
+/// Returns the stored SSH key for host commands, if they use SSH and the configuration names one.
 fn ssh_key(config: &Config, host: &Host) -> Result<Option<Secret>, CredentialError> {
     let asked = config.session.host_commands.as_ref().map(|asked| &asked.value);
     let asked = asked.filter(|asked| asked.enabled && asked.transport == Transport::Ssh);

@@ -1,7 +1,7 @@
-//! Settings of agents that are shown changed for one run. The user's own file stays as it is on the host.
+//! Agent settings that are replaced for one run. The user's file on the host is not modified.
 //!
-//! Only a file can be covered. Where there is none, a placeholder is made for the time of the run. Runs share it, and the
-//! last one removes it: a mount over a file goes away with the file, in every namespace.
+//! Only an existing file can be covered by a mount. A missing one is replaced by a placeholder for the time of the run.
+//! Runs share it and the last one removes it, because unlinking a file detaches the mounts on it in every namespace.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,20 +15,20 @@ use sandbox_core::wrapper::{Cover, CoverBy};
 pub(super) struct Settings {
     /// The file.
     pub file: PathBuf,
-    /// The content of a placeholder. It says nothing to an agent on the host.
+    /// Content of a placeholder. It has no effect on an agent on the host.
     pub placeholder: &'static str,
 }
 
-/// A placeholder that this run uses. It is removed with the last run that does.
+/// Placeholder file in use by this run. The last run that uses it removes it.
 pub(crate) struct Placeholder {
     path: PathBuf,
     text: &'static str,
-    /// Locked, shared with other runs.
+    /// Holds a lock that is shared with other runs.
     file: File,
 }
 
 impl Settings {
-    /// Covers the file with what `change` makes of it. Settings that it cannot change stay as they are.
+    /// Covers the file with the text that `change` returns. Settings that it cannot change are left alone.
     pub(super) fn cover(
         &self,
         decided: &Decided,
@@ -44,14 +44,14 @@ impl Settings {
         held
     }
 
-    /// Makes a placeholder where there is no file, or shares the one that another run has made.
+    /// Creates a placeholder where there is no file, or shares one that another run created.
     fn hold(&self, decided: &Decided) -> Option<Placeholder> {
         let dir = self.file.parent().filter(|dir| dir.is_dir() && is_shown(decided, dir))?;
         let path = fs::canonicalize(dir).ok()?.join(self.file.file_name()?);
         loop {
             match self.make(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // Without settings the agent says itself what it misses.
+                // Without settings the agent reports what it needs.
                 Err(_) => return None,
                 Ok(()) => {}
             }
@@ -66,7 +66,7 @@ impl Settings {
     }
 
     fn make(&self, path: &Path) -> io::Result<()> {
-        // Complete before it has its name: another run looks at the content.
+        // Written before it gets its name, because another run compares the content.
         let name = format!(".agent-sandbox-{}", sandbox_linux::process::pid());
         let draft = path.with_file_name(name);
         let mut options = OpenOptions::new();
@@ -80,7 +80,7 @@ impl Settings {
 }
 
 impl Placeholder {
-    /// Returns true when the path still leads to the file that is locked.
+    /// Returns true when the path leads to the locked file.
     fn is_there(&self) -> bool {
         let identity = |about: fs::Metadata| (about.dev(), about.ino());
         let there = fs::symlink_metadata(&self.path).ok().map(identity);
@@ -98,14 +98,14 @@ impl Placeholder {
 
 impl Drop for Placeholder {
     fn drop(&mut self) {
-        // Another run may use it still: that one removes it.
+        // Another run may be using it and then removes it.
         if self.file.try_lock().is_ok() && self.is_there() && self.is_unused() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Returns whether a path is seen inside as it is outside.
+/// Returns true when a path has the same content inside as outside.
 fn is_shown(decided: &Decided, path: &Path) -> bool {
     let above = decided.mounts().iter().filter(|mount| path.starts_with(&mount.target));
     let nearest = above.max_by_key(|mount| mount.target.as_os_str().len());

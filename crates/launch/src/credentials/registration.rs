@@ -1,4 +1,4 @@
-//! Sessions of the proxy: a secret of the configuration, as the proxy is told of it.
+//! Conversion of a configured secret into a session of the proxy.
 
 use sandbox_policy::Host;
 use sandbox_policy::catalog::Provider;
@@ -11,7 +11,8 @@ use sandbox_proxy::token::Token;
 
 use super::{CredentialError, store};
 
-/// Takes a provider's own tools away where the network is closed: they would open it again. A custom provider has none.
+/// Denies a provider's server-side tools when the network is closed, because they would bypass that. Custom providers
+/// have none.
 pub(super) fn close(session: &mut Registration, closed: bool) {
     let has_tools = |provider: &Provider| provider.tools.own == OwnTools::Some;
     if closed && Provider::named(&session.terms.provider).is_ok_and(has_tools) {
@@ -19,7 +20,7 @@ pub(super) fn close(session: &mut Registration, closed: bool) {
     }
 }
 
-/// Returns the session of a secret that the configuration names.
+/// Returns the proxy session for a configured secret.
 pub fn registration(
     name: &str,
     secret: &config::Secret,
@@ -27,7 +28,7 @@ pub fn registration(
 ) -> Result<Registration, CredentialError> {
     let provider = provider(name, secret)?;
     let (api_key, reference) = match location(name, secret, host)? {
-        // What only this process knows is handed over; the rest is asked for where it is.
+        // A variable of this process is sent by value. The proxy resolves every other location itself.
         Location::Env(variable) => (Some(variable_of(name, &variable, host)?), None),
         location => (None, serde_json::to_value(&location).ok().map(SecretRef)),
     };
@@ -51,7 +52,7 @@ pub fn registration(
     Ok(Registration { token, api_key, terms })
 }
 
-/// The provider of a secret. Only the secret of another mode has none, which `secret test` can name.
+/// Returns the provider of a secret. Only `secret test` can name a secret without one.
 pub(super) fn provider(
     name: &str,
     secret: &config::Secret,
@@ -94,7 +95,7 @@ fn placement(secret: &config::Secret) -> Option<Placement> {
     }
 }
 
-/// Where a secret is: as the configuration says, else in the store, else in the caller's environment.
+/// Returns the location of a secret: the configured one, else the store, else the caller's environment.
 pub(super) fn location(
     name: &str,
     secret: &config::Secret,
@@ -136,8 +137,8 @@ pub(super) fn variable_of(
     value.map(|value| Secret::from(value.to_owned())).ok_or_else(|| CredentialError::Source {
         name: name.to_owned(),
         error: SourceError {
-            message: format!("the variable `{variable}` is not set"),
-            hint: format!("store it: agent-sandbox secret set {name}"),
+            message: format!("variable `{variable}` is not set"),
+            hint: format!("run `agent-sandbox secret set {name}`"),
         },
     })
 }

@@ -1,4 +1,4 @@
-//! Doing many steps: prepared together, made durable together, then put in place one by one.
+//! Batches of steps: prepared and synced together, then put in place one by one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,29 +17,29 @@ use super::write::{self, Attributes};
 use super::{ApplyError, Target};
 use crate::RelPath;
 
-/// As many files are prepared before the first of them is put in place.
+/// Maximum number of files that are prepared before the first is put in place.
 const BATCH: usize = 256;
-/// From here on the whole filesystem is made durable at once, instead of file by file.
+/// Number of files from which the whole filesystem is synced instead of each file.
 const MANY: usize = 12;
 
 type Test = fn(&Journal, usize, &Target<'_>) -> Result<bool, ApplyError>;
 
-/// Direction in which the steps of a journal are done: an apply goes forward, an undo backward.
+/// Direction in which the steps of a journal run: forward for an apply, backward for an undo.
 pub(super) struct Direction {
-    /// Ending of the names of prepared files.
+    /// Suffix of the names of prepared files.
     pub(super) mark: &'static str,
-    /// Returns true when the second step, of the path of the first, is done at the same time or later.
+    /// Returns true when the second of two steps of the same path runs at the same time or later.
     pub(super) is_ahead: fn(usize, usize) -> bool,
-    /// Returns true when the path is as it must be before a step is done.
+    /// Returns true when the path is in the state before a step.
     pub(super) is_at_start: Test,
-    /// Returns true when the path is as it must be after a step was done.
+    /// Returns true when the path is in the state after a step.
     pub(super) is_at_end: Test,
-    /// Returns what a step does on the host.
+    /// Returns the task of a step.
     pub(super) task: fn(&Journal, usize, &Target<'_>, &OwnedFd) -> Result<Task, ApplyError>,
 }
 
 impl Direction {
-    /// Returns true when a path is where a step, or a later one of the same path, brings it.
+    /// Returns true when a path is in the state after a step, or after a later step of the same path.
     fn is_done(
         &self,
         journal: &Journal,
@@ -54,7 +54,7 @@ impl Direction {
         Ok(false)
     }
 
-    /// Returns what a step does. Fails if the host is not what the step expects.
+    /// Returns the task of a step. Fails if the host is not in the expected state.
     fn task(
         &self,
         journal: &Journal,
@@ -69,7 +69,7 @@ impl Direction {
     }
 }
 
-/// Does steps in the given order. `done` is called after each.
+/// Runs steps in the given order. Calls `done` after each.
 pub(super) fn run(
     direction: &Direction,
     journal: &Journal,
@@ -119,7 +119,7 @@ fn one_batch(
     Ok(())
 }
 
-/// Makes what was prepared durable.
+/// Syncs prepared files.
 fn sync_all(
     journal: &Journal,
     prepared: &[usize],
@@ -128,7 +128,7 @@ fn sync_all(
     sync_roots(targets, |root| prepared.iter().any(|at| journal.steps[*at].root == root))
 }
 
-/// Makes everything on the filesystems of some roots durable.
+/// Syncs the filesystems of some roots.
 fn sync_roots(targets: &[Target<'_>], is_used: impl Fn(usize) -> bool) -> Result<(), ApplyError> {
     for target in targets.iter().filter(|target| is_used(target.number)) {
         sys::syncfs(target.host.root()).map_err(|error| ApplyError::Host {
@@ -139,7 +139,7 @@ fn sync_roots(targets: &[Target<'_>], is_used: impl Fn(usize) -> bool) -> Result
     Ok(())
 }
 
-/// Makes the new names durable.
+/// Syncs the directories of the steps, which makes the new names durable.
 pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), ApplyError> {
     let parents: BTreeSet<_> = steps
         .iter()
@@ -162,7 +162,7 @@ pub(super) fn sync_dirs(steps: &[Step], targets: &[Target<'_>]) -> Result<(), Ap
     Ok(())
 }
 
-/// Does a step at once, or prepares it. Returns whether it is still to be put in place.
+/// Runs a step directly, or prepares it. Returns true if it must still be put in place.
 fn prepare(
     direction: &Direction,
     journal: &Journal,
@@ -178,7 +178,7 @@ fn prepare(
     match direction.task(journal, at, target, &dir)? {
         Task::RemoveDir => remove_dir(&dir, name).map(|()| false).map_err(failed),
         Task::RemoveDirIfEmpty => match remove_dir(&dir, name) {
-            // Something was put there since, and is not the apply's.
+            // The directory contains entries that are not from the apply.
             Err(error) if error.raw_os_error() == Some(Errno::NOTEMPTY.raw_os_error()) => Ok(false),
             removed => removed.map(|()| false).map_err(failed),
         },
@@ -208,7 +208,7 @@ fn prepare(
     }
 }
 
-/// Replaces a file by another content, whatever a killed try left beside it.
+/// Replaces the content of a file. Overwrites a temporary file that a killed attempt left.
 fn rewrite(
     target: &Target<'_>,
     file: &RelPath,
@@ -233,7 +233,7 @@ fn remove_dir(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Puts what was prepared in place, if the host still is what the step expects.
+/// Puts a prepared step in place, if the host is still in the expected state.
 fn put(
     direction: &Direction,
     journal: &Journal,

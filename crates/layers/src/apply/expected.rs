@@ -1,10 +1,10 @@
-//! The state of a path that a decision was made for: nothing else is ever replaced.
+//! Expected state of a path. A path in any other state is never replaced.
 
 use super::step::Original;
 use crate::diff::{Digest, Origin, Past};
 use crate::host::Kind;
 
-/// The content that the host must have for a step to replace it.
+/// State that the host must have for a step to replace it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     /// The origin of the layer's entry.
@@ -16,7 +16,7 @@ pub(super) enum Expected {
 }
 
 impl Expected {
-    /// Returns true when the host has it.
+    /// Returns true when the host has this state.
     pub(super) fn is(self, found: Option<&Original>, origin: &Origin) -> bool {
         match (self, found) {
             (Self::Nothing, found) => found.is_none(),

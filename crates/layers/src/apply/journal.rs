@@ -1,16 +1,16 @@
-//! The steps of an apply and everything that they replace, on disk before the first write.
+//! Journal of an apply: its steps and everything they replace, on disk before the first write.
 //!
 //! ```text
 //! applied/0001/steps.json   the steps, in order
 //! applied/0001/saved/3      the bytes that step 3 replaces or removes
 //! applied/0001/made/3       the bytes that step 3 writes, where they are not in the layer
-//! applied/0001/theirs/3     what of the layer went into them
+//! applied/0001/theirs/3     the layer's version of these bytes
 //! applied/0001/old/3        the ancestor that the session had before
 //! applied/0001/status       applying, applied, undoing, undone
 //! applied/0001/progress     the numbers of the steps that are done
-//! applied/0001/undone       the base is what it was before; how many paths the undo left out
+//! applied/0001/undone       marks the restored base; the number of paths that the undo left out
 //! ```
-//! A directory with another name than a number was never complete: nothing was written for it.
+//! A directory whose name is not a number was never complete, and nothing on the host was changed for it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -30,43 +30,43 @@ use crate::RelPath;
 use crate::diff::Digest;
 use crate::host::Kind;
 
-/// The file by which a journal says that the base is what it was before the apply.
+/// Marker file: the record of the base is in its state before the apply.
 const BASE_IS_BACK: &str = "undone";
 
 /// Progress of an apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It is being done, or was interrupted.
+    /// The apply is running or was interrupted.
     Applying,
-    /// It is done.
+    /// The apply is done.
     Applied,
-    /// It is being taken back, or that was interrupted.
+    /// The undo is running or was interrupted.
     Undoing,
-    /// It was taken back.
+    /// The apply was reverted.
     Undone,
 }
 
-/// The journal of one apply.
+/// Journal of one apply.
 #[derive(Debug)]
 pub struct Journal {
     dir: PathBuf,
-    /// Its number.
+    /// Number.
     pub number: u32,
-    /// The steps.
+    /// Steps.
     pub steps: Vec<Step>,
     /// Progress.
     pub status: Status,
     mark: u64,
-    /// Changes as the user counts them: a repository has many steps.
+    /// Number of changes for the user, because a repository has many steps.
     changes: Option<usize>,
-    /// The steps of each path, in order.
+    /// Steps of each path, in order.
     by_path: BTreeMap<(usize, RelPath), Vec<usize>>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// Makes the names of prepared files unlike any other.
+    /// Random part of the names of prepared files.
     mark: u64,
     steps: Vec<Step>,
     /// Missing in journals of 0.1.0.
@@ -75,7 +75,7 @@ struct Written {
 }
 
 impl Journal {
-    /// All journals of a session, oldest first. What was never complete is removed.
+    /// Returns all journals of a session, oldest first. Removes incomplete ones.
     pub fn list(applied: &Path) -> Result<Vec<Self>, ApplyError> {
         let entries = match fs::read_dir(applied) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -90,8 +90,8 @@ impl Journal {
         numbers.into_iter().map(|number| Self::open(applied, number)).collect()
     }
 
-    /// Returns true when the base may still count an undone apply as applied. Release 0.1.0 wrote
-    /// the status before the base, so a kill in between left the two apart.
+    /// Returns true when the record of the base may still count an undone apply as applied. Release 0.1.0 wrote the
+    /// status before the record, so a kill in between left them inconsistent.
     pub(crate) fn any_without_base(applied: &Path) -> bool {
         let entries = fs::read_dir(applied).into_iter().flatten().flatten();
         let mut dirs = entries.map(|entry| entry.path());
@@ -103,8 +103,8 @@ impl Journal {
         dirs.any(|dir| undone(&dir) && !dir.join(BASE_IS_BACK).try_exists().unwrap_or(true))
     }
 
-    /// The apply or the undo that was interrupted, if there is one: the latest journal that is not
-    /// undone. Journals after it can only be undone ones, because every apply completes it first.
+    /// Returns the interrupted apply or undo, if there is one. It is the latest journal that is not undone: every apply
+    /// completes an interrupted one first, so only undone journals can follow.
     pub fn interrupted(applied: &Path) -> Result<Option<Self>, ApplyError> {
         let latest =
             Self::list(applied)?.into_iter().rev().find(|journal| journal.status != Status::Undone);
@@ -125,8 +125,8 @@ impl Journal {
         Ok(Self { dir, number, steps, status, mark, changes, by_path })
     }
 
-    /// Writes the intent and saves what will be replaced. Nothing on the host changes. `changes` is the number that the
-    /// user is told, where that is not one for each path.
+    /// Writes the steps and saves everything they will replace. Changes nothing on the host. `changes` is the number
+    /// for the user, if it is not one for each path.
     pub fn begin(
         applied: &Path,
         plan: &Plan,
@@ -151,7 +151,7 @@ impl Journal {
         journal.seal(applied)
     }
 
-    /// Saves everything that one step needs, forwards and backwards.
+    /// Saves everything that a step needs in both directions.
     fn save(
         &self,
         at: usize,
@@ -194,7 +194,7 @@ impl Journal {
         }
     }
 
-    /// Gives the journal its number, when all of it is on the disk.
+    /// Renames the journal to its number after syncing it completely.
     fn seal(mut self, applied: &Path) -> Result<Self, ApplyError> {
         let (mark, changes) = (self.mark, self.changes);
         let written = Written { mark, steps: std::mem::take(&mut self.steps), changes };
@@ -213,7 +213,7 @@ impl Journal {
         Ok(self)
     }
 
-    /// Says how far it got, for good.
+    /// Writes the status durably.
     pub fn set(&mut self, status: Status) -> Result<(), ApplyError> {
         let path = self.dir.join("status");
         let text = serde_json::to_vec(&status)
@@ -224,18 +224,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that the base is what it was before the apply, and how many paths the undo left out.
+    /// Records that the base is in its state before the apply, and how many paths the undo left out.
     pub(crate) fn base_is_back(&self, left: usize) -> Result<(), ApplyError> {
         let path = self.dir.join(BASE_IS_BACK);
         fs::write(&path, left.to_string()).map_err(|error| failed(&path, error))
     }
 
-    /// Returns true when [`Self::base_is_back`] is on record.
+    /// Returns true after [`Self::base_is_back`].
     pub(crate) fn is_base_back(&self) -> bool {
         self.dir.join(BASE_IS_BACK).try_exists().unwrap_or(false)
     }
 
-    /// Returns how many changes the apply has, and how many of them the undo reverted.
+    /// Returns the number of changes, and how many of them the undo reverted.
     pub fn counts(&self) -> (usize, usize) {
         let changes = self.changes.unwrap_or(self.by_path.len());
         let left = fs::read_to_string(self.dir.join(BASE_IS_BACK)).ok();
@@ -243,7 +243,7 @@ impl Journal {
         (changes, changes.saturating_sub(left))
     }
 
-    /// Returns when the apply began, and when its status last changed.
+    /// Returns the start of the apply and the last change of its status.
     pub fn times(&self) -> Result<(SystemTime, SystemTime), ApplyError> {
         let time = |name: &str| {
             let path = self.dir.join(name);
@@ -253,7 +253,7 @@ impl Journal {
         Ok((time("steps.json")?, time("status")?))
     }
 
-    /// Marks a step as done: to be read by a person, since states are recognised by content.
+    /// Marks a step as done, for human readers. The program recognises states by content.
     pub(crate) fn mark(&self, at: usize) -> Result<(), ApplyError> {
         let path = self.dir.join("progress");
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
@@ -261,58 +261,58 @@ impl Journal {
         marked.map_err(|error| failed(&path, error))
     }
 
-    /// Forgets the saved bytes of an apply that was taken back.
+    /// Deletes the saved bytes of a reverted apply.
     pub(crate) fn forget(&self) {
         for sub in ["saved", "made", "theirs", "old"] {
-            // Only space is lost when this fails.
+            // A failure only wastes space.
             let _ = fs::remove_dir_all(self.dir.join(sub));
         }
     }
 
-    /// All steps of the path of a step, in order.
+    /// Returns all steps of the path of a step, in order.
     pub(crate) fn of_path(&self, step: &Step) -> impl Iterator<Item = (usize, &Step)> {
         let found = self.by_path.get(&(step.root, step.path.clone()));
         found.into_iter().flatten().map(|at| (*at, &self.steps[*at]))
     }
 
-    /// The first step of every path, in the order of the paths.
+    /// Returns the first step of every path, sorted by path.
     pub(crate) fn first_steps(&self) -> impl Iterator<Item = ((usize, &RelPath), &Step)> {
         self.by_path
             .iter()
             .filter_map(|((root, path), steps)| Some(((*root, path), &self.steps[*steps.first()?])))
     }
 
-    /// The name under which a step is prepared beside its path.
-    pub(crate) fn temp(&self, at: usize, way: &str) -> String {
-        format!("{}{at}{way}", self.temp_prefix())
+    /// Returns the temporary name for a step, beside its path.
+    pub(crate) fn temp(&self, at: usize, suffix: &str) -> String {
+        format!("{}{at}{suffix}", self.temp_prefix())
     }
 
     fn temp_prefix(&self) -> String {
         format!(".agent-sandbox-{:016x}-", self.mark)
     }
 
-    /// Returns true for a path under which a step is prepared. It is part of no change.
+    /// Returns true for a temporary name of this journal, which is not part of any change.
     pub(crate) fn is_temp(&self, path: &RelPath) -> bool {
         let name = path.as_path().file_name().unwrap_or_default();
         name.as_encoded_bytes().starts_with(self.temp_prefix().as_bytes())
     }
 
-    /// The bytes that a step replaced.
+    /// Opens the bytes that a step replaced.
     pub(crate) fn saved(&self, at: usize) -> Result<File, ApplyError> {
         open(&self.file("saved", at))
     }
 
-    /// The bytes that a step writes.
+    /// Opens the bytes that a step writes.
     pub(crate) fn made(&self, at: usize) -> Result<File, ApplyError> {
         open(&self.file("made", at))
     }
 
-    /// Returns the part of the layer that went into the bytes of a step; a pack has none.
+    /// Returns the layer's version of the bytes that a step writes. A pack has none.
     pub(crate) fn theirs(&self, at: usize) -> Result<Option<Vec<u8>>, ApplyError> {
         self.bytes("theirs", at)
     }
 
-    /// The ancestor that the session had before.
+    /// Returns the ancestor that the session had before.
     pub(crate) fn old(&self, at: usize) -> Result<Option<Vec<u8>>, ApplyError> {
         self.bytes("old", at)
     }
@@ -343,7 +343,7 @@ fn by_path(steps: &[Step]) -> BTreeMap<(usize, RelPath), Vec<usize>> {
     by_path
 }
 
-/// The target of a step.
+/// Returns the target of a root.
 pub(crate) fn find<'a, 't>(targets: &'a [Target<'t>], root: usize) -> &'a Target<'t> {
     targets.iter().find(|target| target.number == root).unwrap_or(&targets[0])
 }

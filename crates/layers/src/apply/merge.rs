@@ -1,4 +1,4 @@
-//! Three texts into one: what the layer changed and what the host changed, since what both came from.
+//! Three-way merge of a text that both the layer and the host changed.
 
 use std::ops::Range;
 
@@ -6,24 +6,24 @@ use similar::DiffTag;
 
 use crate::diff::{lines, steps};
 
-/// Lines of the ancestor that both sides changed, each in its own way; counted from one.
+/// Lines of the ancestor that both sides changed differently, counted from one.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Clash {
-    /// The first line in the ancestor.
+    /// First line in the ancestor.
     pub(super) line: usize,
-    /// Number of its lines; none where both put something between two lines.
+    /// Number of lines, 0 when both sides inserted at the same position.
     pub count: usize,
 }
 
-/// An edit: these lines of the ancestor become those.
+/// Edit that replaces lines of the ancestor.
 #[derive(Debug, Clone)]
 struct Edit<'t> {
     old: Range<usize>,
     new: Vec<&'t [u8]>,
 }
 
-/// Merges, or tells where that cannot be done. Edits that touch count as one: whether they fit
-/// together is for a person to say.
+/// Merges, or returns the clashes. Adjacent edits count as one, because only a person can decide whether they fit
+/// together.
 pub(super) fn merge(ancestor: &[u8], host: &[u8], layer: &[u8]) -> Result<Vec<u8>, Vec<Clash>> {
     let base = lines(ancestor);
     let (host, layer) = (lines(host), lines(layer));
@@ -60,7 +60,7 @@ fn first(mine: &[Edit<'_>], theirs: &[Edit<'_>]) -> Option<usize> {
 
 type Region<'e, 't> = (&'e [Edit<'t>], &'e [Edit<'t>], Range<usize>);
 
-/// All edits of both sides that hang together from `start` on.
+/// Takes all connected edits of both sides from `start` on.
 fn take_region<'e, 't>(
     mine: &mut &'e [Edit<'t>],
     theirs: &mut &'e [Edit<'t>],
@@ -85,7 +85,7 @@ fn take_region<'e, 't>(
     (taken, also, start..end)
 }
 
-/// A region of the ancestor as one side has it.
+/// Returns a region of the ancestor with the edits of one side.
 fn replay<'t>(base: &[&'t [u8]], edits: &[Edit<'t>], region: &Range<usize>) -> Vec<&'t [u8]> {
     let (mut text, mut at) = (Vec::new(), region.start);
     for edit in edits {

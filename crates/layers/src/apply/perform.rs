@@ -1,4 +1,4 @@
-//! Doing the steps of a journal, from the start or from wherever an earlier try ended.
+//! Execution of a journal's steps, from the start or from the point of an interruption.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -10,31 +10,31 @@ use super::journal::{Journal, Status};
 use super::step::{Goal, Source, Step};
 use super::task::Task;
 use super::write::Attributes;
-use super::{ApplyError, Base, Keep, Remember, Target, undo, unit};
+use super::{ApplyError, Base, RecordOrigin, SaveBase, Target, undo, unit};
 use crate::RelPath;
 use crate::diff::{Digest, Origin, Past};
 use crate::host::{HostEntry, HostTree, Kind, Stamp};
 
-/// Text up to this size is remembered, so that it can be merged with.
+/// Maximum size of texts that are stored for merging.
 const MAX_ANCESTOR: u64 = 1 << 20;
 
-/// Called after each step with how many are done, and of how many.
+/// Callback after each step, with the number of completed steps and of all steps.
 pub type Progress<'p> = &'p mut dyn FnMut(usize, usize);
 
-/// Does what a journal says. If a step fails, the steps before it are taken back.
+/// Performs a journal. If a step fails, the steps before it are reverted.
 ///
-/// The base is kept before the status says that the apply is done: an apply that is killed in
-/// between is completed by the next command, which keeps the base again.
+/// The base is saved before the status says that the apply is done. After a kill in between, the next command completes
+/// the apply and saves the base again.
 pub fn perform(
     journal: &mut Journal,
     targets: &[Target<'_>],
     progress: Progress<'_>,
-    keep: Keep<'_>,
+    save_base: SaveBase<'_>,
 ) -> Result<(), ApplyError> {
     match steps(journal, targets, progress) {
-        Ok(()) => applied(journal, keep),
-        Err(source) => match undo::take_back(journal, targets, keep) {
-            Ok(()) => Err(ApplyError::TakenBack { source: Box::new(source) }),
+        Ok(()) => applied(journal, save_base),
+        Err(source) => match undo::roll_back(journal, targets, save_base) {
+            Ok(()) => Err(ApplyError::RolledBack { source: Box::new(source) }),
             Err(second) => {
                 Err(ApplyError::HalfWay { source: Box::new(source), second: Box::new(second) })
             }
@@ -42,19 +42,19 @@ pub fn perform(
     }
 }
 
-/// Completes an apply that was interrupted. A change in between stops it.
+/// Completes an interrupted apply. Stops at a path that changed since.
 pub fn resume(
     journal: &mut Journal,
     targets: &[Target<'_>],
     progress: Progress<'_>,
-    keep: Keep<'_>,
+    save_base: SaveBase<'_>,
 ) -> Result<(), ApplyError> {
     steps(journal, targets, progress)?;
-    applied(journal, keep)
+    applied(journal, save_base)
 }
 
-fn applied(journal: &mut Journal, keep: Keep<'_>) -> Result<(), ApplyError> {
-    keep(journal, Base::New)?;
+fn applied(journal: &mut Journal, save_base: SaveBase<'_>) -> Result<(), ApplyError> {
+    save_base(journal, Base::New)?;
     journal.set(Status::Applied)
 }
 
@@ -73,7 +73,7 @@ fn steps(
     batch::sync_dirs(&journal.steps, targets)
 }
 
-/// From what was to what will be.
+/// Direction of an apply.
 const FORWARD: Direction = Direction {
     mark: "",
     is_ahead: |at, other| other >= at,
@@ -106,8 +106,8 @@ fn task(
     })
 }
 
-/// A file that is replaced keeps everything but its content and the executable bit; a new one
-/// belongs to the owner of its directory, and is as closed as the layer's.
+/// Returns the attributes for a step. A replaced file keeps everything but its content and the executable bit. A new
+/// one gets the owner of its directory and at most the permissions in the layer.
 fn attributes(step: &Step, dir: &OwnedFd) -> io::Result<Attributes> {
     let executable = matches!(step.after, Some(Goal::File { executable: true, .. }));
     let replaced = step.before.as_ref().filter(|was| was.kind == Kind::File);
@@ -130,12 +130,12 @@ fn attributes(step: &Step, dir: &OwnedFd) -> io::Result<Attributes> {
     Ok(Attributes { mode: None, limit, executable, owner, xattrs, mtime: None })
 }
 
-/// Tells the session what its base is now: what was applied is no change any more.
-pub fn remember(
+/// Records the base after an apply, so that applied changes no longer count as changes.
+pub fn record_applied(
     journal: &Journal,
     root: usize,
     host: &HostTree,
-    record: &mut dyn Remember,
+    record: &mut dyn RecordOrigin,
 ) -> Result<(), ApplyError> {
     for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
         let (origin, ancestor) = new_origin(journal, at, host)?;
@@ -168,7 +168,7 @@ fn new_origin(
             (past(Kind::File, stamp, *executable, Some(*digest)), text)
         }
         Some(Goal::File { digest, executable, source: Source::Journal, .. }) => {
-            // Not what is on the host but what of the layer is in it: the rest is the host's own.
+            // The layer's version, not the merged text on the host: the rest is the host's change.
             let Some(theirs) = journal.theirs(at)? else {
                 return Ok((past(Kind::File, stamp, *executable, Some(*digest)), None));
             };

@@ -1,4 +1,4 @@
-//! The plan of an apply, decided before the first write.
+//! Plan of an apply, decided before the first write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,72 +10,72 @@ use crate::host::Kind;
 /// Selection of changes to apply.
 #[derive(Default)]
 pub struct Wish {
-    /// Only these and what is below them; everything when empty.
+    /// Only these paths and everything below them. Empty selects everything.
     pub paths: Vec<RelPath>,
-    /// Everything, whatever is named beside.
+    /// True to select everything, regardless of `paths`.
     pub whole: bool,
-    /// Exactly these paths, and nothing below them.
+    /// True to select exactly these paths, without entries below them.
     pub exact: bool,
-    /// Files put together from hunks that the user chose; without the others of their paths.
+    /// Files composed of the hunks that the user chose.
     pub chosen: BTreeMap<RelPath, Chosen>,
-    /// Repositories that were chosen, by their git directories.
+    /// Chosen repositories, by git directory.
     pub repositories: Vec<PathBuf>,
-    /// Paths of repositories, which are planned as units.
+    /// Paths in repositories, which are planned as units.
     pub apart: BTreeSet<RelPath>,
-    /// Of these, what goes.
+    /// Paths of these that are removed.
     pub gone: BTreeSet<RelPath>,
 }
 
-/// A part of what changed in a file.
+/// Chosen part of a file's changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// The text that the chosen hunks make.
+    /// Text with the chosen hunks.
     pub bytes: Vec<u8>,
-    /// The executable bit, which is chosen separately.
+    /// Executable bit, which is chosen separately.
     pub executable: bool,
 }
 
-/// Everything an apply will do, and what it will not.
+/// Plan of an apply.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// In the order they are done: what goes, deepest first; then what comes, parents first.
+    /// Steps in execution order: removals deepest first, then additions parents first.
     pub steps: Vec<Step>,
-    /// Contents that are neither in the layer nor on the host, by root and path.
+    /// Content that is neither in the layer nor on the host, by root and path.
     pub made: BTreeMap<(usize, RelPath), Made>,
-    /// Files of ours that hold such a content, by root and path.
+    /// Private files with such content, by root and path.
     pub copies: BTreeMap<(usize, RelPath), PathBuf>,
-    /// Changes that are applied only when they are named.
+    /// Changes that are held back until they are named.
     pub held: Vec<Left>,
-    /// Changes that cannot be applied, because the host changed meanwhile.
+    /// Changes that conflict with changes on the host.
     pub conflicts: Vec<Left>,
     /// Changes that are never applied.
     pub refused: Vec<Left>,
-    /// Changes that land in another form than the layer has them.
+    /// Changes that are applied in another form than in the layer.
     pub notes: Vec<Left>,
 }
 
-/// A content that is put together here.
+/// Content composed by the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// Content for the host.
     pub bytes: Vec<u8>,
-    /// The layer's part of it: the ancestor of the next change.
+    /// Layer's version of it, which is the ancestor of the next merge.
     pub ancestor: Vec<u8>,
 }
 
-/// A path that is left as it is, or not taken as it is.
+/// Path that is left out, or applied in another form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The number of the root.
+    /// Number of the root.
     pub root: usize,
-    /// The path.
+    /// Path.
     pub path: RelPath,
     /// Reason.
     pub why: String,
 }
 
 impl Plan {
-    /// Counts the files and links that are removed and not replaced.
+    /// Returns the number of files and links that are removed without replacement.
     pub fn deletions(&self) -> usize {
         let made: BTreeSet<_> = self.made_paths().collect();
         let gone = self.steps.iter().filter(|step| {
@@ -103,7 +103,7 @@ impl Plan {
 }
 
 impl Wish {
-    /// Returns true when a path is among those that were asked for.
+    /// Returns true when a path is selected.
     pub(crate) fn selects(&self, path: &RelPath) -> bool {
         let below = |top: &RelPath| {
             path == top || (!self.exact && path.as_path().starts_with(top.as_path()))
@@ -111,8 +111,8 @@ impl Wish {
         self.whole || self.paths.is_empty() || self.paths.iter().any(below)
     }
 
-    /// Returns true when a path was named so that no doubt is left: itself, or hunk by hunk, or by a
-    /// directory above it for which `is_special` holds too.
+    /// Returns true when a path was named unambiguously: itself, by its hunks, or by a directory above it for which
+    /// `is_special` is true too.
     pub(super) fn names(&self, path: &RelPath, is_special: impl Fn(&RelPath) -> bool) -> bool {
         let named = |top: &RelPath| {
             path == top || (path.as_path().starts_with(top.as_path()) && is_special(top))

@@ -1,4 +1,4 @@
-//! The decision about one root: change by change, then the directories around them.
+//! Planning of one root: each change, then the directories around them.
 
 mod merge;
 mod directories;
@@ -22,7 +22,7 @@ use crate::host::{Kind, is_out_of_reach};
 /// Plans one root.
 ///
 /// # Errors
-/// Only where the layer or the host cannot be read; what cannot be applied is part of the plan.
+/// Fails only if the layer or the host cannot be read. Changes that cannot be applied are part of the plan.
 pub fn plan(
     target: &Target<'_>,
     changes: &[Change],
@@ -37,7 +37,7 @@ pub fn plan(
         |change: &&Change| wish.selects(&change.path) && !wish.apart.contains(&change.path);
     for change in changes.iter().filter(is_meant) {
         if truncated && change.after.is_none() {
-            planner.refuse(change, "more files go than can be listed");
+            planner.refuse(change, "too many deleted files to list");
             continue;
         }
         planner.change(change)?;
@@ -47,7 +47,7 @@ pub fn plan(
     Ok(planner.finish())
 }
 
-/// State of a decision about one root.
+/// State of the planning of one root.
 struct Planner<'p> {
     target: &'p Target<'p>,
     wish: &'p Wish,
@@ -83,11 +83,11 @@ impl<'p> Planner<'p> {
 
     fn change(&mut self, change: &Change) -> Result<(), ApplyError> {
         if change.after == Some(Side::Special) {
-            self.refuse(change, "a FIFO, a socket or a device is never applied");
+            self.refuse(change, "FIFOs, sockets and devices are never applied");
             return Ok(());
         }
         if change.before == Some(Side::Special) {
-            self.refuse(change, "the host has a FIFO, a socket or a device there");
+            self.refuse(change, "the host has a FIFO, a socket or a device at this path");
             return Ok(());
         }
         if let Some(why) = self.held(change) {
@@ -99,7 +99,7 @@ impl<'p> Planner<'p> {
             && is_index(change.path.as_path())
             && !self.wish.names(&change.path, |_| false)
         {
-            let why = "stays as the host's git has it; `git reset` brings it up to date";
+            let why = "keeps the host's version; update it with `git reset`";
             let left = self.left(change, why);
             self.stays.push(left);
             return Ok(());
@@ -110,7 +110,7 @@ impl<'p> Planner<'p> {
                 self.take(change, Expected::Nothing)
             }
             true => {
-                self.conflict(change, "the host removed it meanwhile; named, it is made again");
+                self.conflict(change, "deleted on the host; name the path to recreate it");
                 Ok(())
             }
             false if change.meanwhile => self.merge(change),
@@ -118,16 +118,16 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Returns true when the host had something at a path when the session began, and has nothing there now.
+    /// Returns true when the host had an entry at a path when the session began, and has none now.
     fn is_lost(&self, change: &Change) -> Result<bool, ApplyError> {
         let comes = change.meanwhile && change.after.is_some();
         let there = || self.target.host.stat(&change.path);
         Ok(comes && there().map_err(|error| ApplyError::at(&change.path, error))?.is_none())
     }
 
-    /// Returns the reason for which a change waits until it is named.
+    /// Returns the reason why a change is held back until it is named.
     fn held(&self, change: &Change) -> Option<String> {
-        // A directory runs nothing. What goes may have held something back, and counts.
+        // Directories run nothing. Removals count, because the removed file may have prevented something.
         if change.is_of_directory() {
             return None;
         }
@@ -154,9 +154,7 @@ impl<'p> Planner<'p> {
         for odd in &change.odd {
             let why = match odd {
                 Odd::SetId => "set-id bits are dropped".to_owned(),
-                Odd::HardLinks => {
-                    "one of several names of a file: lands as a file of its own".into()
-                }
+                Odd::HardLinks => "hard link, applied as a separate file".into(),
                 Odd::Xattrs(names) => {
                     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
                     format!("extended attributes are dropped: {}", names.join(", "))
@@ -167,7 +165,7 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// The host is as it was: the layer's content is taken.
+    /// Plans to apply the layer's content, because the host is unchanged.
     fn take(&mut self, change: &Change, expected: Expected) -> Result<(), ApplyError> {
         let goal = match &change.after {
             None => None,
@@ -193,9 +191,9 @@ impl<'p> Planner<'p> {
             let made = Made { ancestor: bytes.clone(), bytes };
             return Ok(Some(self.made(change, made, executable)));
         }
-        // Before it is read: a file full of holes may claim any length.
+        // Checked before reading, because a sparse file can have any length.
         if size > self.target.free {
-            self.refuse(change, format!("{size} bytes are more than the free space"));
+            self.refuse(change, format!("needs {size} bytes, more than the free space"));
             return Ok(None);
         }
         let digest = Digest::read(self.target.layer.open(&change.path)?);
@@ -209,8 +207,8 @@ impl<'p> Planner<'p> {
         Goal::File { digest, size, executable, source: Source::Journal }
     }
 
-    /// Adds the step, or the two steps where a directory comes or goes. What is on the host now is
-    /// looked at once more: it is replaced only if it is what the decision was about.
+    /// Adds the step, or two steps when a directory replaces a file or the reverse. Checks the host again, because only
+    /// the expected state may be replaced.
     fn push(
         &mut self,
         change: &Change,
@@ -219,19 +217,22 @@ impl<'p> Planner<'p> {
     ) -> Result<(), ApplyError> {
         let before = match write::original(self.target.host, &change.path) {
             Err(ApplyError::Host { source, .. }) if is_out_of_reach(&source) => {
-                self.refuse(change, "the host's file cannot be read, so it could not be put back");
+                self.refuse(
+                    change,
+                    "the host's file cannot be read, so an undo could not restore it",
+                );
                 return Ok(());
             }
             before => before?,
         };
         let origin = self.target.record.origin(&change.path)?;
         if !expected.is(before.as_ref(), &origin) {
-            self.conflict(change, "the host changed it at this moment");
+            self.conflict(change, "changed on the host just now");
             return Ok(());
         }
         self.note_links(change, before.as_ref(), goal.as_ref());
         if origin == Origin::Perhaps && before.is_none() && goal != Some(Goal::Dir) {
-            let why = "its directory changed on the host meanwhile: if it was removed there, it is made again";
+            let why = "its directory changed on the host; if the file was deleted there, this recreates it";
             let left = self.left(change, why);
             self.plan.notes.push(left);
         }
@@ -259,8 +260,8 @@ impl<'p> Planner<'p> {
         Ok(())
     }
 
-    /// A file that is replaced is one of its own afterwards. Writing into it would change its other
-    /// names too, which may lie outside of the tree: in a package store, or in a backup.
+    /// Notes that a replaced file loses its hard links. Writing into it would change its other names too, which may be
+    /// outside the tree, for example in a package store or a backup.
     fn note_links(&mut self, change: &Change, before: Option<&Original>, goal: Option<&Goal>) {
         let Some(was) = before.filter(|was| was.kind == Kind::File && was.links > 1) else {
             return;
@@ -269,7 +270,7 @@ impl<'p> Planner<'p> {
             let others = was.links - 1;
             let names = if others == 1 { "name keeps" } else { "names keep" };
             let why = format!(
-                "is hard-linked on the host: its {others} other {names} the old content, and the link ends"
+                "is hard-linked on the host; its {others} other {names} the old content, and the link is broken"
             );
             let left = self.left(change, why);
             self.plan.notes.push(left);

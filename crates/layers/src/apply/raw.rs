@@ -12,5 +12,5 @@ pub(crate) fn serialize<S: Serializer>(path: &RelPath, to: S) -> Result<S::Ok, S
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<RelPath, D::Error> {
     let raw = Raw::deserialize(from)?;
-    RelPath::new(raw.as_os_str()).ok_or_else(|| de::Error::custom("no path below a root"))
+    RelPath::new(raw.as_os_str()).ok_or_else(|| de::Error::custom("invalid path below a root"))
 }

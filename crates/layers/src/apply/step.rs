@@ -1,4 +1,4 @@
-//! One step of an apply, as data: what is there, what will be there.
+//! Step of an apply as data: the state before and after.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use crate::diff::{Digest, Origin};
 use crate::host::{Kind, Stamp};
 use sandbox_linux::raw::Raw;
 
-/// One path, before and after.
+/// Change of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// The number of the root.
+    /// Number of the root.
     pub root: usize,
-    /// The path below it.
+    /// Path below the root.
     #[serde(with = "raw")]
     pub path: RelPath,
-    /// Everything that is needed to put the present state back.
+    /// State before the step, with everything needed to restore it.
     pub before: Option<Original>,
     /// State after the step.
     pub after: Option<Goal>,
-    /// State of the session's base here, for an undo.
+    /// State of the session's base at this path, for an undo.
     pub origin: Origin,
-    /// Permission bits that a new file or directory has in the layer: it gets no others.
+    /// Permission bits in the layer, which limit those of a new file or directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
 }
@@ -32,7 +32,7 @@ pub struct Step {
 pub struct Original {
     /// File, directory or link.
     pub kind: Kind,
-    /// Tells if it changed since.
+    /// Stamp that detects a later change.
     pub stamp: Stamp,
     /// Permission bits.
     pub mode: u32,
@@ -40,13 +40,13 @@ pub struct Original {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// The content of a file.
+    /// Hash of a file's content.
     pub digest: Option<Digest>,
-    /// The target of a link.
+    /// Target of a link.
     pub target: Option<Raw>,
-    /// Extended attributes that we may write.
+    /// Extended attributes that an undo can write.
     pub xattrs: Vec<(Raw, Raw)>,
-    /// Number of names; 0 in journals that do not say.
+    /// Number of names. 0 in journals of earlier versions.
     #[serde(default)]
     pub links: u64,
 }
@@ -59,11 +59,11 @@ pub enum Goal {
     Dir,
     /// A regular file with exactly this content.
     File {
-        /// Its hash.
+        /// Hash.
         digest: Digest,
-        /// Its length.
+        /// Length.
         size: u64,
-        /// True when it is a program.
+        /// True when it is executable.
         executable: bool,
         /// Source of its bytes.
         source: Source,
@@ -79,14 +79,14 @@ pub enum Goal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// In the layer, as they are.
+    /// In the layer.
     Layer,
-    /// In the journal: merged with the host's, or put together from hunks.
+    /// In the journal, merged with the host's file or composed of hunks.
     Journal,
 }
 
 impl Step {
-    /// Bytes that it writes.
+    /// Returns the number of bytes that the step writes.
     pub fn bytes(&self) -> u64 {
         match &self.after {
             Some(Goal::File { size, .. }) => *size,
@@ -94,7 +94,7 @@ impl Step {
         }
     }
 
-    /// Returns true when this step only takes something away.
+    /// Returns true when the step only removes an entry.
     pub(crate) fn is_removal(&self) -> bool {
         self.after.is_none()
     }

@@ -12,13 +12,13 @@ use crate::diff::Digest;
 pub(super) enum Task {
     /// Removes an empty directory.
     RemoveDir,
-    /// Removes a directory; one that is not empty any more is left.
+    /// Removes a directory, unless it is not empty.
     RemoveDirIfEmpty,
-    /// Takes a file or a link away.
+    /// Removes a file or a link.
     Take,
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDir(Attributes),
-    /// Makes a link.
+    /// Creates a link.
     Link(Raw, Attributes),
     /// Replaces a file elsewhere in the tree.
     Rewrite(RelPath, Vec<u8>, Attributes),

@@ -1,4 +1,4 @@
-//! Files that an interrupted step left beside its path: removed, or given back.
+//! Clean-up of files that an interrupted step left beside its path: they are removed or moved back.
 
 use std::ffi::OsStr;
 
@@ -10,17 +10,17 @@ use super::{ApplyError, Target, unit, write};
 use crate::RelPath;
 use crate::host::{self, HostTree, Kind};
 
-/// Brings every path of a root to one of its two states, and removes what was prepared there.
+/// Brings every path of a root to one of its two states and removes prepared files.
 pub(crate) fn tidy_root(journal: &Journal, target: &Target<'_>) -> Result<(), ApplyError> {
     let mut steps = journal.steps.iter().enumerate().filter(|(_, step)| step.root == target.number);
     steps.try_for_each(|(at, _)| tidy(journal, at, target))
 }
 
-/// Brings a path back to one of its two states, and removes what was prepared for it.
+/// Brings a path to one of its two states and removes its prepared file.
 pub(super) fn tidy(journal: &Journal, at: usize, target: &Target<'_>) -> Result<(), ApplyError> {
     let (step, host) = (&journal.steps[at], target.host);
     let (before, after) = (step.before.as_ref(), step.after.as_ref());
-    // At the path itself git may have refreshed an index since.
+    // At the path itself, git may have refreshed the index since.
     let is_before = |path: &RelPath| {
         if *path == step.path {
             unit::is_before(journal, at, target)
@@ -58,26 +58,26 @@ pub(super) fn tidy(journal: &Journal, at: usize, target: &Target<'_>) -> Result<
     back.tidy(host, &step.path)
 }
 
-/// Use that a step makes of the name beside its path.
+/// Use of the temporary name beside a step's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
-    /// Prepares there, and moves it to a path where nothing is.
+    /// Prepares a file there and moves it to a free path.
     Put,
-    /// Prepares there, and exchanges it with what is at the path.
+    /// Prepares a file there and exchanges it with the entry at the path.
     Exchange,
-    /// Moves there what is at the path.
+    /// Moves the entry at the path there.
     Take,
 }
 
 type Test<'t> = &'t dyn Fn(&RelPath) -> Result<bool, ApplyError>;
 
-/// The name beside a path, and how to tell what lies there.
+/// Temporary name beside a path, with tests for the file there.
 struct Beside<'t> {
     temp: &'t str,
     operation: Operation,
-    /// Tests if a path is what the step puts in place.
+    /// Tests if a path is the entry that the step puts in place.
     is_new: Test<'t>,
-    /// Tests if a path is what the step takes out.
+    /// Tests if a path is the entry that the step replaces.
     is_old: Test<'t>,
 }
 
@@ -95,8 +95,7 @@ impl Beside<'_> {
             Operation::Exchange => (self.is_new)(path)?,
             Operation::Take => true,
         };
-        // What came out and is not what the journal saved was written in the last moment by
-        // another process: it goes back.
+        // The replaced file is not the one in the journal: another process wrote it just before. Move it back.
         if came_out && !(self.is_old)(&beside)? {
             let there = host::stat_at(&dir, name).map_err(failed)?.is_some();
             let flags = match (self.operation, there) {

@@ -1,4 +1,4 @@
-//! The way back: the same steps, last first, from what the journal saved.
+//! Undo: the steps of a journal in reverse order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use super::task::Task;
 use super::tidy::tidy;
 use super::unit::{self, Units};
 use super::write::{self, Attributes};
-use super::{ApplyError, Base, Keep, Remember, Target};
+use super::{ApplyError, Base, RecordOrigin, SaveBase, Target};
 use crate::RelPath;
 use crate::diff::{Digest, Origin, Origins, Past};
 use crate::host::{HostEntry, HostTree, Kind};
@@ -22,36 +22,36 @@ use crate::host::{HostEntry, HostTree, Kind};
 /// Outcome of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
-    /// Everything is as it was, but for what is left.
+    /// The apply was reverted, except for the paths in `left`.
     Done {
-        /// Root and path of what changed since, and of what is left alone with it.
+        /// Root and path of entries that changed since, and of those left out with them.
         left: Vec<(usize, RelPath)>,
-        /// Number of reverted steps, without those that only say how git stores the others.
+        /// Number of reverted steps, without git's internal files.
         count: usize,
     },
-    /// Nothing was done, because these changed since.
+    /// Nothing was reverted, because these paths changed since.
     Refused(Vec<(usize, RelPath)>),
 }
 
 /// Effect of paths that changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// They stop everything.
+    /// Nothing is reverted.
     Stop,
-    /// They are left alone, and the rest is taken back.
+    /// They are left out, and the rest is reverted.
     LeaveOut,
 }
 
-/// Takes an apply back.
+/// Reverts an apply.
 ///
-/// The base is kept twice. Before the first write, so that whatever is back on the host after a
-/// kill counts as not applied; and at the end, when the inodes of what is back are known. Only then
-/// does the status say that the undo is done.
+/// The base is saved twice. The first time is before the first write, so that after a kill every restored path counts
+/// as not applied. The second time is at the end, when the inodes of the restored files are known. Only then is the
+/// status set to undone.
 pub fn undo(
     journal: &mut Journal,
     targets: &[Target<'_>],
     changed: Changed,
-    keep: Keep<'_>,
+    save_base: SaveBase<'_>,
 ) -> Result<Undone, ApplyError> {
     for at in 0..journal.steps.len() {
         tidy(journal, at, find(targets, journal.steps[at].root))?;
@@ -61,12 +61,12 @@ pub fn undo(
         return Ok(Undone::Refused(left));
     }
     journal.set(Status::Undoing)?;
-    keep(journal, Base::Old)?;
+    save_base(journal, Base::Old)?;
     let units = Units::of(journal, targets);
     let mut all: BTreeSet<(usize, RelPath)> = left.into_iter().collect();
     units.spread(journal, &mut all);
     backwards(journal, targets, &all)?;
-    keep(journal, Base::Old)?;
+    save_base(journal, Base::Old)?;
     let is_left = |step: &&Step| all.contains(&(step.root, step.path.clone()));
     let worth = || journal.steps.iter().filter(|step| !units.is_internal(step));
     let count = worth().filter(|step| !is_left(step)).count();
@@ -77,29 +77,29 @@ pub fn undo(
     Ok(Undone::Done { left: left.into_iter().collect(), count })
 }
 
-/// Takes back what an apply that failed has done so far.
-pub(super) fn take_back(
+/// Reverts the completed steps of a failed apply.
+pub(super) fn roll_back(
     journal: &mut Journal,
     targets: &[Target<'_>],
-    keep: Keep<'_>,
+    save_base: SaveBase<'_>,
 ) -> Result<(), ApplyError> {
     journal.set(Status::Undoing)?;
     let mut left = changed_since(journal, targets)?.into_iter().collect();
     Units::of(journal, targets).spread(journal, &mut left);
     backwards(journal, targets, &left)?;
-    keep(journal, Base::Old)?;
+    save_base(journal, Base::Old)?;
     journal.base_is_back(left.len())?;
     journal.set(Status::Undone)?;
     journal.forget();
     Ok(())
 }
 
-/// Tells the session what its base was before the apply.
-pub fn unremember(
+/// Records the base as it was before the apply.
+pub fn record_reverted(
     journal: &Journal,
     root: usize,
     host: &HostTree,
-    record: &mut dyn Remember,
+    record: &mut dyn RecordOrigin,
 ) -> Result<(), ApplyError> {
     for (at, step) in journal.steps.iter().enumerate().filter(|(_, step)| step.root == root) {
         let origin = old_origin(step, host)?;
@@ -108,11 +108,11 @@ pub fn unremember(
     Ok(())
 }
 
-/// Gives a root's record the base back that undone applies had, where it still counts them as
-/// applied and the host is not like that. Returns true when the record changed.
+/// Restores the base of undone applies in a root's record, where it still counts them as applied and the host does not
+/// match. Returns true when the record changed.
 ///
-/// For each path only the last apply that has it counts: the ones before it are history.
-pub(crate) fn recover_base<R: Origins + Remember>(
+/// For each path only its last apply counts.
+pub(crate) fn recover_base<R: Origins + RecordOrigin>(
     journals: &[Journal],
     root: usize,
     host: &HostTree,
@@ -121,7 +121,7 @@ pub(crate) fn recover_base<R: Origins + Remember>(
     let (mut seen, mut changed) = (BTreeSet::new(), false);
     for journal in journals.iter().rev() {
         let doubtful = journal.status == Status::Undone && !journal.is_base_back();
-        // From the end, because the last step of a path says what the apply left there.
+        // From the end, because the last step of a path has the final state of the apply.
         for (at, step) in journal.steps.iter().enumerate().rev() {
             if step.root != root || !seen.insert(&step.path) || !doubtful {
                 continue;
@@ -136,7 +136,7 @@ pub(crate) fn recover_base<R: Origins + Remember>(
     Ok(changed)
 }
 
-/// Returns true when an origin is what a session remembers of a step that was applied.
+/// Returns true when an origin is the one recorded for an applied step.
 fn is_left_by(journal: &Journal, at: usize, known: &Origin) -> Result<bool, ApplyError> {
     let left = |kind: Kind, executable: Option<bool>, digest: Option<Digest>| {
         let Origin::There(past) = known else { return false };
@@ -155,7 +155,7 @@ fn is_left_by(journal: &Journal, at: usize, known: &Origin) -> Result<bool, Appl
     })
 }
 
-/// Returns true when the host has at a path what an origin says, by inode and times.
+/// Returns true when the host's entry at a path matches an origin by inode and times.
 fn is_on_host(host: &HostTree, path: &RelPath, known: &Origin) -> Result<bool, ApplyError> {
     let now = host.stat(path).map_err(|error| ApplyError::at(path, error))?;
     Ok(match (known, now) {
@@ -165,8 +165,8 @@ fn is_on_host(host: &HostTree, path: &RelPath, known: &Origin) -> Result<bool, A
     })
 }
 
-/// Returns the origin that the session knew, if that is what is back now: known by its new inode too, because not
-/// everything that it knew was known by content.
+/// Returns the origin before the apply, if the host has that state again. Its stamp gets the new inode, because not
+/// every origin has a content hash.
 fn old_origin(step: &Step, host: &HostTree) -> Result<Origin, ApplyError> {
     let (Origin::There(past), Some(was)) = (&step.origin, &step.before) else {
         return Ok(step.origin.clone());
@@ -181,17 +181,17 @@ fn old_origin(step: &Step, host: &HostTree) -> Result<Origin, ApplyError> {
     }
 }
 
-/// Paths that are neither what the apply made nor what was there before, and those that cannot be
-/// put back because their directory is gone.
+/// Returns paths that match neither the state after the apply nor the state before, and those that cannot be restored
+/// because their directory is missing.
 fn changed_since(
     journal: &Journal,
     targets: &[Target<'_>],
 ) -> Result<Vec<(usize, RelPath)>, ApplyError> {
     let units = Units::of(journal, targets);
     let mut changed: BTreeSet<_> = units.changed_refs(journal, targets)?.into_iter().collect();
-    // True for a directory that is there, or will be when its own step is taken back.
+    // True for directories that exist, or will exist after their own step is reverted.
     let mut dirs: HashMap<(usize, PathBuf), bool> = HashMap::new();
-    // Directories before what is in them.
+    // Parents before children.
     for ((root, path), first) in journal.first_steps() {
         let host = find(targets, root).host;
         let parent = path.as_path().parent().unwrap_or(Path::new(""));
@@ -247,7 +247,7 @@ fn backwards(
     batch::sync_dirs(&journal.steps, targets)
 }
 
-/// From what is to what was.
+/// Direction of an undo.
 const BACKWARD: Direction = Direction {
     mark: "u",
     is_ahead: |at, other| other <= at,
@@ -278,7 +278,7 @@ fn task(
     })
 }
 
-/// As a file of the host looks, or as a new one in a directory.
+/// Returns the attributes of a host file, or of a new one in a directory.
 fn like(found: Option<&HostEntry>, dir: &OwnedFd) -> Attributes {
     let parent = sys::fstat(dir).ok().map(HostEntry::from);
     let owner = found.or(parent.as_ref()).map_or((0, 0), |one| (one.uid, one.gid));
@@ -297,7 +297,7 @@ fn attributes(was: &Original) -> Attributes {
     }
 }
 
-/// A directory that is back gets its time when everything is back in it.
+/// Restores the time of a directory after all of its entries are restored.
 fn restore_time(step: &Step, host: &HostTree) -> Result<(), ApplyError> {
     let Some(was) = step.before.as_ref().filter(|was| was.kind == Kind::Dir) else { return Ok(()) };
     let failed = |error| ApplyError::at(&step.path, error);

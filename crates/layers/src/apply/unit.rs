@@ -1,7 +1,7 @@
-//! Repositories in a journal: the steps of one are undone together, or not at all.
+//! Repositories in a journal. The steps of a repository are undone together or not at all.
 //!
-//! Objects stay on the host, because refs that came since may need them: git removes what no ref
-//! needs. Only a repository that the apply made goes with its objects.
+//! Objects stay on the host, because newer refs may need them. Git removes unreachable ones. Only a repository that the
+//! apply created is removed with its objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -21,16 +21,16 @@ use crate::diff::Digest;
 use crate::host::{HostEntry, HostTree, Kind};
 use crate::repository::git_dir_of;
 
-/// A git directory, by root and path.
+/// Git directory, by root and path.
 type Dir = (usize, PathBuf);
 
-/// The repositories of a journal.
+/// Repositories of a journal.
 pub(super) struct Units {
-    /// The git directory of each step that lies in one.
+    /// Git directory of each step inside one.
     of: BTreeMap<(usize, RelPath), PathBuf>,
-    /// The git directories.
+    /// Git directories.
     dirs: BTreeSet<Dir>,
-    /// Directories that the apply made.
+    /// Git directories that the apply created.
     made: BTreeSet<Dir>,
 }
 
@@ -49,21 +49,20 @@ impl Units {
         Self { of, dirs, made }
     }
 
-    /// The git directory of a step, and the path in it.
+    /// Returns the git directory of a step and the path inside it.
     fn inner<'s>(&self, step: &'s Step) -> Option<(Dir, &'s Path)> {
         let dir = self.of.get(&(step.root, step.path.clone()))?.clone();
         let inner = step.path.as_path().strip_prefix(&dir).ok()?;
         Some(((step.root, dir), inner))
     }
 
-    /// Returns true when undo need not stop at a step that is not as the apply left it: objects stay anyway,
-    /// and a log only grows.
+    /// Returns true when a changed path need not stop an undo: objects stay anyway, and logs only grow.
     pub(super) fn may_differ(&self, step: &Step) -> bool {
         self.inner(step).is_some_and(|(_, inner)| inner.starts_with("logs") || is_object(inner))
     }
 
-    /// Returns true when a step is not undone: objects of a repository that was there before, and logs and
-    /// objects that are not as the apply left them.
+    /// Returns true when a step is not undone. That applies to objects of a repository that existed before, and to logs
+    /// and objects that changed since.
     pub(super) fn stays(&self, step: &Step, host: &HostTree) -> Result<bool, ApplyError> {
         let Some((dir, inner)) = self.inner(step) else { return Ok(false) };
         if is_object(inner) && step.before.is_none() && !self.made.contains(&dir) {
@@ -72,7 +71,7 @@ impl Units {
         Ok(self.may_differ(step) && !write::is_after(host, &step.path, step.after.as_ref())?)
     }
 
-    /// Returns true for a step that only says how git stores a ref, `HEAD` or an index.
+    /// Returns true for a step on an internal file of git, which only stores a ref, `HEAD` or an index.
     pub(super) fn is_internal(&self, step: &Step) -> bool {
         let is_dir = step.after == Some(Goal::Dir);
         let at = (step.root, step.path.as_path().to_path_buf());
@@ -86,7 +85,7 @@ impl Units {
         })
     }
 
-    /// Adds all steps of a repository to those that are left, where one of them is.
+    /// Adds all steps of a repository to `left` if one of them is left out.
     pub(super) fn spread(&self, journal: &Journal, left: &mut BTreeSet<(usize, RelPath)>) {
         let steps = || journal.steps.iter();
         let is_left = |step: &Step| left.contains(&(step.root, step.path.clone()));
@@ -101,8 +100,8 @@ impl Units {
         }
     }
 
-    /// Refs that changed in a way that the path of the step does not show: packed in, or added to, a
-    /// repository that would go.
+    /// Returns refs that changed without a change of a step's path: refs that were packed in or added to a repository
+    /// that the undo would remove.
     pub(super) fn changed_refs(
         &self,
         journal: &Journal,
@@ -129,7 +128,7 @@ impl Units {
             let path = new.and_then(|name| RelPath::new(dir.1.join(name)));
             changed.extend(path.map(|path| (dir.0, path)));
             if new.is_some() {
-                // So that the whole repository stays.
+                // Leaving out `HEAD` keeps the whole repository.
                 changed.extend(RelPath::new(dir.1.join("HEAD")).map(|head| (dir.0, head)));
             }
         }
@@ -137,8 +136,8 @@ impl Units {
     }
 }
 
-/// Returns true when the path is as a step left it, or an index that git only refreshed since, or a ref
-/// that git only packed.
+/// Returns true when the path is in the state after a step. An index that git only refreshed and a ref that git only
+/// packed match too.
 pub(super) fn is_after(
     journal: &Journal,
     at: usize,
@@ -146,7 +145,7 @@ pub(super) fn is_after(
 ) -> Result<bool, ApplyError> {
     let step = &journal.steps[at];
     if let Some(value) = packed(step, target)? {
-        // Where it is not known what to put back, the host has the say.
+        // Without a known old value, the host's value counts.
         let known = step.before.is_some() || old_value(journal, step)? != Old::Unknown;
         return Ok(step.after.is_some() && known && made_value(journal, at)? == Some(value));
     }
@@ -162,8 +161,8 @@ pub(super) fn is_after(
     })
 }
 
-/// Returns true when the path is as it was before a step, or an index that git only refreshed since, or a
-/// ref that git only packed.
+/// Returns true when the path is in the state before a step. An index that git only refreshed and a ref that git only
+/// packed match too.
 pub(super) fn is_before(
     journal: &Journal,
     at: usize,
@@ -188,8 +187,8 @@ pub(super) fn is_before(
     })
 }
 
-/// Returns true when the host's index has the same entries as the one read here. Every `git status`, and
-/// every prompt and editor that asks for it, writes new stat data.
+/// Returns true when the host's index has the same entries as the given one. Every `git status`, also from prompts and
+/// editors, writes new stat data.
 fn same_index(
     step: &Step,
     target: &Target<'_>,
@@ -208,7 +207,7 @@ fn same_index(
     Ok(now.zip(then).is_some_and(|(now, then)| now.differs(&then).is_empty()))
 }
 
-/// The value of a ref that the host keeps in `packed-refs` alone.
+/// Returns the value of a ref that the host has only in `packed-refs`.
 fn packed(step: &Step, target: &Target<'_>) -> Result<Option<RefValue>, ApplyError> {
     let failed = |error| ApplyError::at(&step.path, error);
     let Some(dir) = git_dir_of(target.host, &step.path) else { return Ok(None) };
@@ -219,7 +218,7 @@ fn packed(step: &Step, target: &Target<'_>) -> Result<Option<RefValue>, ApplyErr
     refs::packed_value(target.host, &dir, inner).map_err(failed)
 }
 
-/// The value of a ref that a step writes.
+/// Returns the value of a ref that a step writes.
 fn made_value(journal: &Journal, at: usize) -> Result<Option<RefValue>, ApplyError> {
     let step = &journal.steps[at];
     match &step.after {
@@ -234,14 +233,14 @@ fn parsed(mut from: impl Read, step: &Step) -> Result<Option<RefValue>, ApplyErr
     Ok(RefValue::parse(&text))
 }
 
-/// The value that a ref had before the apply.
+/// Value of a ref before the apply.
 #[derive(PartialEq, Eq)]
 enum Old {
     Known(Option<RefValue>),
     Unknown,
 }
 
-/// Reads the value that a ref had from the line that the apply added to its log.
+/// Reads the old value of a ref from the line that the apply added to its log.
 fn old_value(journal: &Journal, step: &Step) -> Result<Old, ApplyError> {
     let path = step.path.as_path();
     let Some(refs) = path.ancestors().find(|above| above.ends_with("refs")) else {
@@ -262,7 +261,7 @@ fn old_value(journal: &Journal, step: &Step) -> Result<Old, ApplyError> {
         .map_or(Old::Unknown, |id| Old::Known(Some(id).filter(|id| id.id() != Some(NO_OBJECT)))))
 }
 
-/// Returns the task that takes a packed ref back; nothing where the ref is a file of its own.
+/// Returns the task that reverts a packed ref, or `None` if the ref is a separate file.
 pub(super) fn unpack(
     journal: &Journal,
     at: usize,

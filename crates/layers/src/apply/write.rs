@@ -1,5 +1,5 @@
-//! Single writes in the host's tree. Each is prepared under another name in the same directory and
-//! then exchanged with what is there; what comes out must be what was expected, or goes back.
+//! Single writes on the host. Each is prepared under a temporary name in the same directory and exchanged with the
+//! entry at the path. An unexpected replaced entry is moved back.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,38 +19,38 @@ use crate::diff::Digest;
 use crate::host::{self, HostEntry, HostTree, Kind, Stamp};
 use sandbox_linux::raw::Raw;
 
-/// Blocks of zeros become holes.
+/// Block size of the sparse copy. Blocks of zeros become holes.
 const BLOCK: usize = 64 * 1024;
-/// Access lists and what users set belong to a file; the rest belongs to the system.
+/// Extended attributes that belong to a file: ACLs and user attributes. Others belong to the system.
 const KEPT_XATTRS: [&[u8]; 2] = [b"user.", b"system.posix_acl_access"];
 
-/// Time at which a file is made durable.
+/// Time at which a file is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// As soon as it is written.
+    /// Directly after it is written.
     Each,
-    /// By the caller, which writes many, before the first is put in place.
+    /// By the caller, for many files together, before the first is put in place.
     Together,
 }
 
 /// Attributes that a file gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Attributes {
-    /// Permission bits; those of a new file when missing.
+    /// Permission bits. `None` for those of a new file.
     pub(crate) mode: Option<u32>,
-    /// Permission bits that a new file or directory has at most.
+    /// Upper limit of the permission bits of a new file or directory.
     pub(crate) limit: Option<u32>,
-    /// True when a new file is a program.
+    /// True when a new file is executable.
     pub(crate) executable: bool,
-    /// Owner and group; tried only as root.
+    /// Owner and group, set only as root.
     pub(crate) owner: (u32, u32),
     /// Extended attributes.
     pub(crate) xattrs: Vec<(Raw, Raw)>,
-    /// Its time; now when missing.
+    /// Modification time. `None` for now.
     pub(crate) mtime: Option<(i64, u32)>,
 }
 
-/// Everything about a path that is needed to put it back.
+/// Returns everything that is needed to restore a path.
 pub(crate) fn original(host: &HostTree, path: &RelPath) -> Result<Option<Original>, ApplyError> {
     let failed = |error| ApplyError::at(path, error);
     let Some(found) = host.stat(path).map_err(failed)? else { return Ok(None) };
@@ -81,7 +81,7 @@ pub(crate) fn original(host: &HostTree, path: &RelPath) -> Result<Option<Origina
     Ok(Some(was))
 }
 
-/// Returns true when the path is now what it was before a step.
+/// Returns true when the path is in the state before a step.
 pub(crate) fn is_before(
     host: &HostTree,
     path: &RelPath,
@@ -104,7 +104,7 @@ pub(crate) fn is_before(
     }
 }
 
-/// Returns true when the path is now what a step makes it.
+/// Returns true when the path is in the state after a step.
 pub(crate) fn is_after(
     host: &HostTree,
     path: &RelPath,
@@ -126,7 +126,7 @@ pub(crate) fn is_after(
     }
 }
 
-/// Writes a file under an unused name, and returns the digest of its content.
+/// Writes a file under an unused name and returns the hash of its content.
 pub(crate) fn write_temp(
     dir: &OwnedFd,
     temp: &OsStr,
@@ -134,7 +134,7 @@ pub(crate) fn write_temp(
     attributes: &Attributes,
     sync: Sync,
 ) -> io::Result<Digest> {
-    // Its owner can always read it: the next command compares its content with the journal.
+    // The owner must be able to read it, because the next command compares its content with the journal.
     let limit = attributes.limit.unwrap_or(0o777) | 0o400;
     let mode = match attributes.mode {
         Some(_) => 0o600,
@@ -144,14 +144,14 @@ pub(crate) fn write_temp(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(fs::openat(dir, temp, flags, Mode::from_raw_mode(mode))?);
     let digest = copy_sparse(content, &mut file)?;
-    dress(&file, attributes)?;
+    set_attributes(&file, attributes)?;
     if sync == Sync::Each {
         file.sync_all()?;
     }
     Ok(digest)
 }
 
-/// Copies, leaving holes where there are only zeros.
+/// Copies a file and leaves holes for zeros.
 fn copy_sparse(from: &mut dyn Read, to: &mut File) -> io::Result<Digest> {
     let (mut hash, mut buffer, mut length) = (Sha256::new(), vec![0; BLOCK], 0_u64);
     loop {
@@ -174,11 +174,12 @@ fn copy_sparse(from: &mut dyn Read, to: &mut File) -> io::Result<Digest> {
     Ok(Digest(hash.finalize().into()))
 }
 
-/// Owner first: changing it takes set-id bits away. Then attributes, bits and time.
-fn dress(file: &File, attributes: &Attributes) -> io::Result<()> {
-    own(file, attributes.owner)?;
+/// Sets the attributes of a file. The owner comes first because changing it clears set-id bits (chown(2)), then
+/// attributes, mode and time.
+fn set_attributes(file: &File, attributes: &Attributes) -> io::Result<()> {
+    set_owner(file, attributes.owner)?;
     for (name, value) in &attributes.xattrs {
-        // A filesystem that cannot hold an attribute does not hold the file back.
+        // An attribute that the filesystem does not support is not an error.
         let _ = fs::fsetxattr(file, name.as_os_str(), &value.0, XattrFlags::empty());
     }
     if let Some(mode) = attributes.mode {
@@ -190,8 +191,8 @@ fn dress(file: &File, attributes: &Attributes) -> io::Result<()> {
     Ok(())
 }
 
-/// As root, gives a file to the owner of its directory or of the file that it replaces.
-fn own(file: impl AsFd, (uid, gid): (u32, u32)) -> io::Result<()> {
+/// As root, sets the owner to that of the directory or of the replaced file.
+fn set_owner(file: impl AsFd, (uid, gid): (u32, u32)) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
     }
@@ -224,40 +225,38 @@ pub(crate) fn link_temp(
     Ok(())
 }
 
-/// Makes a directory. It is prepared as `temp`, so that it never has the name and not yet the owner
-/// or the mode.
+/// Creates a directory. It is prepared as `temp`, so that it never has its name without its owner and mode.
 pub(crate) fn make_dir(
     dir: &OwnedFd,
     temp: &OsStr,
     name: &OsStr,
     attributes: &Attributes,
 ) -> io::Result<()> {
-    dressed_dir(dir, temp, attributes)?;
+    prepared_dir(dir, temp, attributes)?;
     match fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE) {
-        // Without the flag a new directory is the only way that never replaces.
+        // Without RENAME_NOREPLACE, only mkdir(2) never replaces an entry.
         Err(Errno::INVAL | Errno::NOSYS) => {
             fs::unlinkat(dir, temp, AtFlags::REMOVEDIR)?;
-            dressed_dir(dir, name, attributes)
+            prepared_dir(dir, name, attributes)
         }
         done => Ok(done?),
     }
 }
 
-fn dressed_dir(dir: &OwnedFd, name: &OsStr, attributes: &Attributes) -> io::Result<()> {
-    // Its owner can always write to it: what is in it follows.
+fn prepared_dir(dir: &OwnedFd, name: &OsStr, attributes: &Attributes) -> io::Result<()> {
+    // The owner must be able to write to it, because its entries follow.
     let mode = attributes.limit.unwrap_or(0o777) | 0o700;
     fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = fs::openat(dir, name, flags, Mode::empty())?;
-    own(&opened, attributes.owner)?;
+    set_owner(&opened, attributes.owner)?;
     if let Some(mode) = attributes.mode {
         fs::fchmod(&opened, Mode::from_raw_mode(mode))?;
     }
     Ok(())
 }
 
-/// Puts what is prepared as `temp` in the place of `name`. `expected` is what must be there; if it
-/// is something else, everything is as before.
+/// Replaces `name` with the file prepared as `temp`. If the entry there is not `expected`, changes nothing.
 pub(crate) fn put(
     dir: &OwnedFd,
     temp: &OsStr,
@@ -266,7 +265,7 @@ pub(crate) fn put(
 ) -> io::Result<()> {
     let Some(expected) = expected else {
         return match fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE) {
-            // Without the flag a link does the same: it never replaces.
+            // Without RENAME_NOREPLACE, link(2) does the same, because it never replaces an entry.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 fs::linkat(dir, temp, dir, name, AtFlags::empty())?;
                 Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
@@ -276,40 +275,40 @@ pub(crate) fn put(
     };
     match fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
         Err(Errno::INVAL | Errno::NOSYS) => {
-            if !is_still(dir, name, expected)? {
+            if !is_unchanged(dir, name, expected)? {
                 return Err(raced());
             }
             return Ok(fs::renameat(dir, temp, dir, name)?);
         }
         done => done?,
     }
-    if !is_still(dir, temp, expected)? {
+    if !is_unchanged(dir, temp, expected)? {
         fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)?;
         return Err(raced());
     }
     Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
 }
 
-/// Takes a file or a link away, if it is what is expected.
+/// Removes a file or a link, if it is the expected one.
 pub(crate) fn take(dir: &OwnedFd, name: &OsStr, temp: &OsStr, expected: &Stamp) -> io::Result<()> {
     match fs::renameat_with(dir, name, dir, temp, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => {
-            if !is_still(dir, name, expected)? {
+            if !is_unchanged(dir, name, expected)? {
                 return Err(raced());
             }
             return Ok(fs::unlinkat(dir, name, AtFlags::empty())?);
         }
         done => done?,
     }
-    if !is_still(dir, temp, expected)? {
+    if !is_unchanged(dir, temp, expected)? {
         fs::renameat_with(dir, temp, dir, name, RenameFlags::NOREPLACE)?;
         return Err(raced());
     }
     Ok(fs::unlinkat(dir, temp, AtFlags::empty())?)
 }
 
-/// Returns true for an unchanged file. A new name alone changes its ctime.
-fn is_still(dir: &OwnedFd, name: &OsStr, expected: &Stamp) -> io::Result<bool> {
+/// Returns true for an unchanged file. Ignores ctime, which a rename changes.
+fn is_unchanged(dir: &OwnedFd, name: &OsStr, expected: &Stamp) -> io::Result<bool> {
     let found = host::stat_at(dir, name)?;
     Ok(found.is_some_and(|found| {
         let Stamp { ino, size, mtime, .. } = found.stamp;
@@ -317,9 +316,9 @@ fn is_still(dir: &OwnedFd, name: &OsStr, expected: &Stamp) -> io::Result<bool> {
     }))
 }
 
-/// The error of a path that changed under our hands.
+/// Returns the error of a path that another process changed.
 pub(crate) fn raced() -> io::Error {
-    io::Error::other("it changed at this moment")
+    io::Error::other("changed by another process")
 }
 
 fn xattrs(file: &File) -> io::Result<Vec<(Raw, Raw)>> {

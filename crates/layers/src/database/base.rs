@@ -1,4 +1,4 @@
-//! What a database stands on: a directory, another database, or nothing.
+//! Base of a database: a directory, another database, or nothing.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::change::LayerError;
 use crate::store::{BASE, LOWER};
 use crate::tree::{Base as Lower, Content, Directory};
 
-/// As many databases may stand on each other.
+/// Maximum number of databases stacked on each other.
 const DEEPEST: usize = 64;
 
 #[derive(Debug)]
@@ -24,21 +24,21 @@ pub(crate) enum Base {
     Database(Box<Database>),
 }
 
-/// What a base says about a path.
+/// Entry of a base.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BaseEntry {
     pub(crate) inode: Inode,
-    /// The number that the file shows, the same for all its names.
+    /// Inode number that programs see, equal for all names of the file.
     pub(crate) number: u64,
 }
 
 impl Base {
-    /// Opens what lies at a path; `depth` databases stand above it.
+    /// Opens the base at a path; `depth` databases are above it.
     pub(crate) fn open(path: &Path, depth: usize) -> Result<Self, LayerError> {
         let io = |source| LayerError::Io { path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(io)?.is_file() {
             if depth >= DEEPEST {
-                return Err(damaged("databases stand on each other without end"));
+                return Err(damaged("more than 64 databases are stacked on each other"));
             }
             return Ok(Self::Database(Box::new(Database::open_above(path, depth + 1)?)));
         }
@@ -46,13 +46,13 @@ impl Base {
         Ok(Self::Dir { dir, path: path.to_owned() })
     }
 
-    /// What is at a path; `None` when nothing is.
+    /// Returns the inode at a path, or `None` if there is none.
     pub(crate) fn stat(&self, at: &Path) -> Result<Option<Inode>, LayerError> {
-        Ok(self.look(at)?.map(|found| found.inode))
+        Ok(self.entry(at)?.map(|found| found.inode))
     }
 
-    /// The same, with its number.
-    pub(crate) fn look(&self, at: &Path) -> Result<Option<BaseEntry>, LayerError> {
+    /// Returns the entry at a path, or `None` if there is none.
+    pub(crate) fn entry(&self, at: &Path) -> Result<Option<BaseEntry>, LayerError> {
         match self {
             Self::Nothing => Ok(None),
             Self::Dir { dir, .. } => match dir.stat(at) {
@@ -71,7 +71,7 @@ impl Base {
         }
     }
 
-    /// The names in a directory.
+    /// Returns the names in a directory.
     pub(crate) fn list(&self, at: &Path) -> Result<Vec<OsString>, LayerError> {
         match self {
             Self::Nothing => Ok(Vec::new()),
@@ -88,7 +88,7 @@ impl Base {
         }
     }
 
-    /// Where a link points.
+    /// Returns the target of a link.
     pub(crate) fn read_link(&self, at: &Path) -> Result<OsString, LayerError> {
         match self {
             Self::Nothing => Err(self.missing(at)),
@@ -99,7 +99,7 @@ impl Base {
         }
     }
 
-    /// The content of a regular file.
+    /// Opens the content of a regular file.
     pub(crate) fn content(&self, at: &Path) -> Result<Box<dyn Read + Send>, LayerError> {
         match self {
             Self::Nothing => Err(self.missing(at)),
@@ -111,7 +111,7 @@ impl Base {
         }
     }
 
-    /// The extended attributes of an entry, with their values.
+    /// Returns the extended attributes of an entry, with their values.
     pub(crate) fn xattrs(&self, at: &Path) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
         match self {
             Self::Nothing => Err(self.missing(at)),
@@ -135,18 +135,18 @@ impl Base {
     }
 }
 
-/// How `sandbox_origin` writes the number of a file of the base.
+/// Converts an inode number of the base to its form in `sandbox_origin`.
 pub(crate) fn origin_key(number: u64) -> i64 {
     let key = if number & BASE == 0 { number | BASE | LOWER } else { number };
     key.cast_signed()
 }
 
-/// A link in the middle of a path is no directory of ours.
+/// Returns true when a path does not exist; a link in the middle of it counts as missing.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
 }
 
-/// Reads from the beginning to the end.
+/// Sequential reader.
 struct Forward {
     content: Arc<dyn Content>,
     offset: u64,
@@ -190,12 +190,13 @@ fn inode(stat: &sys::Stat) -> Inode {
     }
 }
 
-/// What an open file is.
+/// Returns the inode of an open file.
 pub(crate) fn stat_of(fd: &impl rustix::fd::AsFd) -> io::Result<Inode> {
     Ok(inode(&sys::fstat(fd)?))
 }
 
-/// What an entry of an open directory is; a link is not followed.
+/// Returns the inode of an entry in an open directory, with device and inode number. Follows no
+/// link.
 pub(crate) fn stat_at(dir: &OwnedFd, name: &std::ffi::OsStr) -> io::Result<(Inode, (u64, u64))> {
     let stat = sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
     #[allow(clippy::unnecessary_cast, reason = "the widths differ by architecture")]

@@ -1,4 +1,4 @@
-//! Every invariant of a database, one by one: what is broken, and what can be mended.
+//! Consistency check of a database: finds broken invariants and repairs some of them.
 
 mod find;
 mod mend;
@@ -12,62 +12,62 @@ pub(crate) use mend::OF_AN_INODE;
 use super::open::{check_schema, connect, prepare};
 use crate::change::LayerError;
 
-/// What kind of rule is broken.
+/// Invariant that is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// SQLite itself finds the file damaged.
+    /// SQLite reports the file as damaged.
     File,
-    /// A setting makes no sense, or the base is not there.
+    /// A setting is invalid, or the base is missing.
     Setting,
     /// There is no root directory.
     Root,
-    /// An inode has an impossible value.
+    /// An inode has an invalid value.
     Inode,
-    /// A name cannot be one, or is there twice.
+    /// A name is invalid or duplicate.
     Name,
-    /// A name leads to an inode that is not there, or stands in something that is no directory.
+    /// A name refers to a missing inode, or its parent is not a directory.
     Dangling,
     /// An inode has no name.
     Nameless,
-    /// An inode has another count of names than it says.
+    /// The link count of an inode does not match its names.
     Links,
-    /// A directory is in two places, or inside itself.
+    /// A directory has two parents, or contains itself.
     Cycle,
-    /// A piece of a file lies outside of it, or is too large.
+    /// A chunk is outside its file or too large.
     Chunk,
     /// A link has no target, or a target belongs to no link.
     Symlink,
-    /// Something is stored for an inode that is not there.
+    /// A row belongs to a missing inode.
     Orphan,
     /// A file beside the database is missing.
     Loose,
-    /// Something is said to be gone that the base does not have.
+    /// A whiteout names a path that the base does not have.
     Whiteout,
-    /// A directory stands for a path of the base that makes no sense.
+    /// A directory refers to an invalid path of the base.
     Redirect,
 }
 
 impl Rule {
-    /// Returns true when mending it loses nothing.
+    /// Returns true when repairing it loses no data.
     pub fn is_safe(self) -> bool {
         matches!(self, Self::Dangling | Self::Links | Self::Orphan | Self::Whiteout)
     }
 }
 
-/// Something that is wrong.
+/// Broken invariant that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The rule.
     pub rule: Rule,
-    /// What was found.
+    /// Description.
     pub what: String,
 }
 
-/// A list of problems stops here: the first thousand tell the story.
+/// Maximum number of reported problems.
 const MOST: usize = 1000;
 
-/// Looks at everything. An error means that not even that is possible.
+/// Checks all invariants. An error means that the check itself failed.
 pub fn check(path: &Path) -> Result<Vec<Problem>, LayerError> {
     let db = match connect(path) {
         Err(LayerError::Damaged { what }) => return Ok(vec![Problem { rule: Rule::File, what }]),
@@ -78,7 +78,7 @@ pub fn check(path: &Path) -> Result<Vec<Problem>, LayerError> {
     Ok(found)
 }
 
-/// Mends what can be mended without losing anything; returns what is left.
+/// Repairs everything that can be repaired without data loss. Returns the remaining problems.
 pub fn repair(path: &Path) -> Result<Vec<Problem>, LayerError> {
     let flags =
         rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -1,4 +1,4 @@
-//! Bringing a database to rest and throwing away what belongs to nothing.
+//! Recovery and garbage collection of a database at rest.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -16,25 +16,25 @@ use super::{LayerError, loose_dir};
 use crate::store::{Store, StoreError};
 use crate::tree::PATIENCE;
 
-/// What was done.
+/// Result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Collected {
-    /// Files that had no name.
+    /// Number of deleted files without a name.
     pub nameless: usize,
-    /// Rows that belonged to no file.
+    /// Number of deleted rows without a file.
     pub rows: usize,
-    /// Files beside the database that belonged to nothing.
+    /// Number of deleted files beside the database that had no row.
     pub strays: usize,
-    /// The size of everything before.
+    /// Size of everything before, in bytes.
     pub before: u64,
-    /// And after.
+    /// Size of everything after, in bytes.
     pub after: u64,
 }
 
-/// Collects. Nobody else may have the database open.
+/// Collects garbage. No other process may have the database open.
 pub fn collect(path: &Path) -> Result<Collected, StoreError> {
     let before = size(path);
-    // Opening deletes what was left open without a name; closing takes loose files in.
+    // Opening deletes orphans; closing moves loose files into the database.
     Store::open(path)?.close()?;
     let flags =
         rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -57,7 +57,7 @@ fn store_error(error: LayerError) -> StoreError {
     }
 }
 
-/// Deletes inodes that no name leads to, and rows of inodes that are not there.
+/// Deletes inodes without a name and rows of missing inodes.
 fn sweep(db: &mut Connection) -> Result<(usize, usize), LayerError> {
     let tables = tables(db)?;
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -76,15 +76,14 @@ fn sweep(db: &mut Connection) -> Result<(usize, usize), LayerError> {
     Ok((nameless, rows))
 }
 
-/// The names of loose files for which the disk had no room in the database.
+/// Returns the names of files that are still loose because the disk is full.
 fn loose(db: &Connection) -> Result<HashSet<OsString>, StoreError> {
     let mut rows = db.prepare("SELECT ino FROM sandbox_loose")?;
     let names = rows.query_map([], |row| Ok(row.get::<_, i64>(0)?.to_string().into()))?;
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// Removes what is left beside the database and is no file of it. A link in the place of their
-/// directory is not followed.
+/// Removes files beside the database that have no row. Follows no link at the directory's path.
 fn strays(path: &Path, loose: &HashSet<OsString>) -> Result<usize, StoreError> {
     let dir = loose_dir(&path.canonicalize()?);
     let (parent, name) = sandbox_linux::tree::parent(&dir)?;
@@ -100,9 +99,8 @@ fn strays(path: &Path, loose: &HashSet<OsString>) -> Result<usize, StoreError> {
     Ok(entries.len())
 }
 
-/// Makes sure that a reader sees everything that was written so far: takes in what a killed mount
-/// left beside a database, or lets a living one commit. Nothing happens where we may not write.
-/// Says whether a mount was killed.
+/// Makes everything written so far visible to readers: recovers from a killed mount, or waits for a
+/// live one to commit. Does nothing without write permission. Returns true after a recovery.
 pub fn settle(path: &Path) -> Result<bool, StoreError> {
     let left = fs::symlink_metadata(beside(path, "-redo")).is_ok_and(|meta| meta.len() > 0)
         || fs::symlink_metadata(loose_dir(path)).is_ok();
@@ -122,7 +120,7 @@ pub fn settle(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// The database with everything beside it.
+/// Returns the size of the database with all files beside it.
 fn size(path: &Path) -> u64 {
     let file = |path: &Path| fs::symlink_metadata(path).map_or(0, |meta| meta.len());
     let loose = fs::read_dir(loose_dir(path)).into_iter().flatten().flatten();

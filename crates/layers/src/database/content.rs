@@ -1,4 +1,4 @@
-//! The bytes of files and their extended attributes.
+//! File contents and extended attributes.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ use super::{Database, damaged, loose_dir};
 use crate::change::LayerError;
 
 impl Database {
-    /// The content of a regular file of this layer, by inode.
+    /// Opens the content of a regular file of this layer, by inode.
     pub(super) fn content(&self, ino: i64, size: u64) -> Result<Box<dyn Read + Send>, LayerError> {
         if self.rows.loose.contains(&ino) {
             let file = loose(&self.path, ino)?;
@@ -28,7 +28,7 @@ impl Database {
         Ok(Box::new(Chunks { connection, ino, size, chunk, at: 0, held: Vec::new(), from: 0 }))
     }
 
-    /// Extended attributes of an inode, with their values, in byte order.
+    /// Returns the extended attributes of an inode, with their values, in byte order.
     pub(super) fn stored_xattrs(&self, ino: i64) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
         if !self.rows.has("sandbox_xattr") {
             return Ok(Vec::new());
@@ -44,7 +44,7 @@ impl Database {
         Ok(found)
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     pub(super) fn target(&self, ino: i64) -> Result<OsString, LayerError> {
         for table in ["sandbox_symlink", "fs_symlink"] {
             if !self.rows.has(table) {
@@ -57,7 +57,7 @@ impl Database {
             if let Some(row) = rows.next()? {
                 let target = text(row, 0)?;
                 if target.is_empty() || target.len() > 4095 || target.contains(&0) {
-                    return Err(damaged(format!("the link {ino} points nowhere")));
+                    return Err(damaged(format!("the link {ino} has an invalid target")));
                 }
                 return Ok(OsString::from_vec(target));
             }
@@ -66,7 +66,7 @@ impl Database {
     }
 }
 
-/// A file beside the database. Whoever made the database may have put anything there.
+/// Opens a loose file safely: the creator of the database may have put anything at its path.
 pub(crate) fn loose(database: &Path, ino: i64) -> Result<File, LayerError> {
     let path = loose_dir(database).join(ino.to_string());
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits();
@@ -77,14 +77,14 @@ pub(crate) fn loose(database: &Path, ino: i64) -> Result<File, LayerError> {
     checked.map_err(|source| LayerError::Io { path, source })
 }
 
-/// Reads chunk by chunk. A missing chunk and the missing end of a short one are zeros.
+/// Reader that fetches chunk by chunk. Missing chunks and the end of a short one read as zeros.
 struct Chunks {
     connection: Arc<Mutex<Connection>>,
     ino: i64,
     size: u64,
     chunk: u64,
     at: u64,
-    /// The chunk that was read last, and where in the file it begins.
+    /// Chunk that was read last, and its offset in the file.
     held: Vec<u8>,
     from: u64,
 }
@@ -97,7 +97,7 @@ impl Chunks {
         let mut statement = connection
             .prepare_cached("SELECT data FROM fs_data WHERE ino = ? AND chunk_index = ?")
             .map_err(io::Error::other)?;
-        let index = i64::try_from(index).map_err(|_| wrong("a chunk is out of reach"))?;
+        let index = i64::try_from(index).map_err(|_| wrong("the chunk number is too large"))?;
         let found = statement
             .query_row((self.ino, index), |row| match row.get_ref(0)? {
                 rusqlite::types::ValueRef::Blob(data) | rusqlite::types::ValueRef::Text(data) => {
@@ -109,7 +109,7 @@ impl Chunks {
             .map_err(io::Error::other)?;
         self.held = match found {
             Some(Some(data)) => data,
-            Some(None) => return Err(wrong("a chunk of the file holds no bytes")),
+            Some(None) => return Err(wrong("a chunk of the file is not a blob")),
             None => Vec::new(),
         };
         self.held.truncate(usize::try_from(self.chunk).unwrap_or(usize::MAX));
@@ -138,7 +138,7 @@ impl Read for Chunks {
     }
 }
 
-/// The extended attributes of an open file, with their values.
+/// Returns the extended attributes of an open file, with their values, sorted.
 pub(crate) fn xattrs(file: &impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
     let mut names = vec![0; 64 << 10];
     let length = match rustix::fs::flistxattr(file, &mut names[..]) {
@@ -151,7 +151,7 @@ pub(crate) fn xattrs(file: &impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno
         let name = std::ffi::OsStr::from_bytes(name);
         match rustix::fs::fgetxattr(file, name, &mut value[..]) {
             Ok(length) => found.push((name.to_owned(), value[..length].to_vec())),
-            // Gone meanwhile, or for somebody with more rights.
+            // Removed meanwhile, or visible only with more privileges.
             Err(Errno::NODATA | Errno::PERM | Errno::NOTSUP) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! A new, empty database.
+//! Creation of empty databases.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -16,44 +16,44 @@ use super::open::{beside, loose_dir};
 use super::rows::DIR;
 use crate::store::{Store, StoreError, schema};
 
-/// How much of a file is one row, in databases made here.
+/// Chunk size of databases created here, in bytes.
 pub(crate) const CHUNK: u32 = 64 << 10;
 
-/// Which tables a new database gets.
+/// Set of tables in a new database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tables {
-    /// Those of AgentFS and ours.
+    /// Tables of AgentFS and our own.
     All,
-    /// Those of AgentFS only.
+    /// Tables of AgentFS only.
     Theirs,
 }
 
-/// Why a database was not made.
+/// Error of creating a database.
 #[derive(Debug, Error)]
 pub enum CreateError {
-    /// Something of that name is there.
-    #[error("`{}` is there already", .0.display())]
+    /// The path already exists.
+    #[error("`{}` already exists", .0.display())]
     Exists(PathBuf),
-    /// Somebody has it open.
+    /// Another process has it open.
     #[error("`{}` is in use", .0.display())]
     InUse(PathBuf),
-    /// The base is no directory that can be named in a database.
-    #[error("the base `{}` {why}", base.display())]
+    /// The base cannot be stored in a database.
+    #[error("invalid base `{}`: {why}", base.display())]
     Base {
-        /// The base.
+        /// Path of the base.
         base: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         why: &'static str,
     },
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot create `{}`", path.display())]
     Io {
-        /// What.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The database refused.
+    /// The store failed.
     #[error(transparent)]
     Database(#[from] StoreError),
 }
@@ -67,17 +67,17 @@ impl From<rusqlite::Error> for CreateError {
 impl Hint for CreateError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Exists(_) => "`--force` throws it away first",
+            Self::Exists(_) => "pass `--force` to replace it",
             Self::InUse(_) => "unmount it with `agent-sandbox fs unmount`",
-            Self::Base { .. } => "`--base` takes a directory",
+            Self::Base { .. } => "pass an existing directory to `--base`",
             Self::Io { .. } | Self::Database(_) => return None,
         };
         Some(text.to_owned())
     }
 }
 
-/// Makes a database, with a base or without one. It appears whole or not at all, and never in the
-/// place of something else.
+/// Creates a database, with or without a base. The file appears complete or not at all, and never
+/// replaces another.
 pub fn create(path: &Path, base: Option<&Path>) -> Result<(), CreateError> {
     let base = base.map(real_base).transpose()?;
     let draft = draft(path);
@@ -86,13 +86,13 @@ pub fn create(path: &Path, base: Option<&Path>) -> Result<(), CreateError> {
     discard(&draft, made)
 }
 
-/// Makes a database in the place of another, which is thrown away unless somebody uses it.
+/// Creates a database in place of another, which is deleted unless it is in use.
 pub fn replace(path: &Path, base: Option<&Path>) -> Result<(), CreateError> {
     clear(path)?;
     create(path, base)
 }
 
-/// Throws a database away unless somebody uses it.
+/// Deletes a database unless it is in use.
 pub fn clear(path: &Path) -> Result<(), CreateError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -102,7 +102,7 @@ pub fn clear(path: &Path) -> Result<(), CreateError> {
     remove(path).map_err(at(path))
 }
 
-/// Gives a finished draft its name, unless something has it.
+/// Links a finished draft to its final name, unless that exists.
 pub(crate) fn publish(draft: &Path, path: &Path) -> Result<(), CreateError> {
     match fs::hard_link(draft, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -112,7 +112,7 @@ pub(crate) fn publish(draft: &Path, path: &Path) -> Result<(), CreateError> {
     }
 }
 
-/// Removes a draft, after success and after failure. The first failure is the one that counts.
+/// Removes a draft, after success and after failure. Returns the first error.
 pub(crate) fn discard<E: From<CreateError>>(draft: &Path, made: Result<(), E>) -> Result<(), E> {
     let removed = remove(draft).map_err(at(draft));
     made?;
@@ -139,7 +139,7 @@ pub fn is_in_use(path: &Path) -> bool {
     alone().is_err_and(|error| super::is_locked(&error))
 }
 
-/// Removes a database and what lies beside it. Whoever calls makes sure that nobody uses it.
+/// Removes a database and the files beside it. The caller ensures that it is not in use.
 pub fn remove(path: &Path) -> io::Result<()> {
     let beside = ["-wal", "-shm", "-redo"].map(|suffix| beside(path, suffix));
     for file in [path.to_owned()].iter().chain(&beside) {
@@ -154,14 +154,14 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The name under which a database is made.
+/// Returns the temporary path under which a database is created.
 pub(crate) fn draft(path: &Path) -> PathBuf {
     beside(path, &format!(".new-{}", std::process::id()))
 }
 
-/// A file with empty tables and a root, open for writing.
+/// Creates a file with empty tables and a root directory, open for writing.
 pub(crate) fn empty(path: &Path, tables: Tables) -> Result<Connection, CreateError> {
-    // It may come to hold what only its owner may read in the base.
+    // It may later hold data that only its owner may read in the base.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(at(path))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
@@ -182,23 +182,21 @@ pub(crate) fn empty(path: &Path, tables: Tables) -> Result<Connection, CreateErr
     Ok(db)
 }
 
-/// Closes a new database, so that it is one file.
+/// Closes a new database, which leaves a single file.
 pub(crate) fn close(db: Connection) -> Result<(), CreateError> {
     db.close().map_err(|(_, error)| error.into())
 }
 
-/// The directory by the name that the kernel has for it.
+/// Returns the canonical path of a base.
 fn real_base(base: &Path) -> Result<PathBuf, CreateError> {
     let wrong = |why| CreateError::Base { base: base.to_owned(), why };
     let real = base.canonicalize().map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => wrong("does not exist"),
+        io::ErrorKind::NotFound => wrong("it does not exist"),
         _ => CreateError::Io { path: base.to_owned(), source },
     })?;
     match (real.is_dir(), std::str::from_utf8(real.as_os_str().as_bytes())) {
-        (false, _) => Err(wrong("is no directory")),
-        (true, Err(_)) => {
-            Err(wrong("has a name that is not UTF-8, which other tools could not read"))
-        }
+        (false, _) => Err(wrong("it is not a directory")),
+        (true, Err(_)) => Err(wrong("its path is not UTF-8, which other tools could not read")),
         (true, Ok(_)) => Ok(real),
     }
 }

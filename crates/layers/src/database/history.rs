@@ -1,4 +1,4 @@
-//! What was called: the log of tools that callers of AgentFS keep in the database.
+//! Tool calls that users of AgentFS log in the database.
 
 use rusqlite::types::ValueRef;
 use serde::Serialize;
@@ -7,35 +7,35 @@ use super::Database;
 use super::rows::columns;
 use crate::change::LayerError;
 
-/// One call of a tool.
+/// Logged tool call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Call {
-    /// Its number.
+    /// Number of the call.
     pub id: i64,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
     /// `pending`, `success` or `error`.
     pub status: String,
     /// Seconds since the epoch.
     pub started_at: i64,
-    /// How long it took; nothing while it has not ended.
+    /// Duration in milliseconds, if the call has ended.
     pub duration_ms: Option<i64>,
-    /// What it was asked, as JSON.
+    /// Parameters, as JSON.
     pub parameters: Option<String>,
-    /// What it answered, as JSON.
+    /// Result, as JSON.
     pub result: Option<String>,
-    /// What went wrong.
+    /// Error message.
     pub error: Option<String>,
 }
 
 impl Database {
-    /// The last calls, oldest first.
+    /// Returns the last calls, oldest first.
     pub fn calls(&self, limit: u32) -> Result<Vec<Call>, LayerError> {
         if !self.rows.has("tool_calls") {
             return Ok(Vec::new());
         }
         let connection = self.connection();
-        // The specification knows no status: a call is written when it has ended.
+        // The specification has no status: a call is logged when it has ended.
         let known = columns(&connection, "tool_calls")?;
         let status = if known.contains("status") {
             "status"

@@ -1,4 +1,4 @@
-//! The layer of a database: what it holds on top of its base.
+//! Layer of a database: its changes on top of the base.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -50,7 +50,8 @@ impl Layer for Database {
 }
 
 impl Database {
-    /// The numbers of everything that is gone from its place in the base: removed, or moved.
+    /// Returns the inode numbers of all files that were removed or moved from their path in the
+    /// base.
     fn gone_numbers(&self) -> Result<&HashSet<u64>, LayerError> {
         if let Some(gone) = self.gone.get() {
             return Ok(gone);
@@ -61,7 +62,7 @@ impl Database {
             .collect();
         let mut gone = HashSet::new();
         while let Some(path) = left.pop() {
-            let Some(found) = self.base.look(&path)? else { continue };
+            let Some(found) = self.base.entry(&path)? else { continue };
             if gone.insert(found.number) && found.inode.is_dir() {
                 left.extend(self.base.list(&path)?.iter().map(|name| path.join(name)));
             }
@@ -98,7 +99,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A directory that merges with the base's at the same path: what is stored, and what is gone.
+    /// Visits a directory that merges with the base's at the same path: stored entries and
+    /// deletions.
     fn changed(
         &mut self,
         ino: i64,
@@ -113,7 +115,7 @@ impl Walk<'_> {
         self.gone(dir, Some(ino))
     }
 
-    /// A directory that the base does not have here: everything in it.
+    /// Visits all entries of a directory that the base does not have at this path.
     fn whole(&mut self, dir: &TreeEntry, left: &mut Vec<TreeEntry>) -> Result<(), LayerError> {
         for child in self.database.list(dir)? {
             self.add(child, left)?;
@@ -121,8 +123,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What is gone in a directory of the base and below those of its directories that the
-    /// database does not hold: other tools delete without taking the directory in.
+    /// Adds the deletions in a directory of the base and below those of its subdirectories that the
+    /// database does not hold: other tools delete without copying the directory up.
     fn gone(&mut self, dir: &TreeEntry, ino: Option<i64>) -> Result<(), LayerError> {
         let top = dir.path.as_path();
         let here = self.database.rows.whiteouts.range(top.to_owned()..);
@@ -143,14 +145,14 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns true when a directory between `top` and `parent`, or `parent` itself, is gone as a whole.
+    /// Returns true when `parent` or a directory between it and `top` is deleted.
     fn hidden_above(&self, top: &Path, parent: &Path) -> bool {
         let between = parent.ancestors().take_while(|at| *at != top);
         between.into_iter().any(|at| self.database.is_gone(at))
     }
 
-    /// Names that only the base has, of files that were changed under another name. They are looked
-    /// for only if there are any, because that means to walk through the base.
+    /// Adds names that only the base has, of files that were changed under another name. Finding
+    /// them means walking the base, so that happens only if such files exist.
     fn other_names(&mut self) -> Result<(), LayerError> {
         let rows = &self.database.rows;
         let mut stored: HashMap<i64, u64> = HashMap::new();
@@ -159,7 +161,7 @@ impl Walk<'_> {
         }
         let more = |ino: &&i64| {
             let names = stored.get(ino).copied().unwrap_or(0);
-            // A directory's links are those of its subdirectories.
+            // The links of a directory count its subdirectories.
             let inode = rows.inodes.get(ino);
             inode.is_some_and(|inode| !inode.is_dir() && inode.links > names)
         };
@@ -180,7 +182,7 @@ impl Walk<'_> {
     }
 
     fn lost(&mut self, path: &Path) -> Result<(), LayerError> {
-        // A whiteout of nothing hides nothing.
+        // A whiteout without a file of the base hides nothing.
         if self.database.base.stat(path)?.is_some() {
             let path = rel(path)?;
             self.entries.push(LayerEntry { path, node: Node::Gone });
@@ -199,5 +201,5 @@ impl Walk<'_> {
 }
 
 fn rel(path: &Path) -> Result<RelPath, LayerError> {
-    RelPath::new(path).ok_or_else(|| damaged(format!("`{}` is no path", path.display())))
+    RelPath::new(path).ok_or_else(|| damaged(format!("invalid path `{}`", path.display())))
 }

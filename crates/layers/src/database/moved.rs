@@ -1,4 +1,4 @@
-//! Moved directories of a database at rest, made independent of the base.
+//! Moved directories of an unmounted database, made independent of the base.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::change::LayerError;
 use crate::store::{Store, StoreError};
 use crate::tree::{Moved, Tree, open_base};
 
-/// Copies into a database what its moved directories show of the base. Returns those that still
-/// depend on it. Nothing happens where no directory was moved.
+/// Copies into a database the files of the base that its moved directories show. Returns the
+/// directories that still depend on the base.
 pub(crate) fn take_in_moved(path: &Path) -> Result<Vec<Moved>, StoreError> {
     if !has_moved(path).unwrap_or(true) {
         return Ok(Vec::new());
@@ -25,7 +25,7 @@ pub(crate) fn take_in_moved(path: &Path) -> Result<Vec<Moved>, StoreError> {
     Ok(failed?)
 }
 
-/// Returns true when a directory of the database shows a directory of the base by its path.
+/// Returns true when a directory of the database refers to a directory of the base by path.
 pub(crate) fn has_moved(path: &Path) -> Result<bool, LayerError> {
     let connection = connect(path)?;
     let sql = "SELECT EXISTS (SELECT 1 FROM sandbox_dir WHERE base NOTNULL)";
@@ -33,8 +33,8 @@ pub(crate) fn has_moved(path: &Path) -> Result<bool, LayerError> {
 }
 
 impl Database {
-    /// Refuses a moved directory whose entries the base no longer has: it would look empty, and
-    /// what it held would count as deleted.
+    /// Rejects a moved directory whose source the base no longer has: it would look empty, and its
+    /// content would count as deleted.
     pub(super) fn check_moved(&self, dir: &TreeEntry) -> Result<(), LayerError> {
         let EntrySource::Delta(ino) = dir.source else { return Ok(()) };
         match self.rows.merges.get(&ino) {

@@ -1,4 +1,4 @@
-//! A connection for reading, which trusts nothing that the file says about itself.
+//! Connections for reading, hardened against a malicious file.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,7 @@ use super::damaged;
 use crate::change::LayerError;
 use crate::store::schema::unknown_version;
 
-/// The tables that are read. A view or a virtual table in the place of one could run for ever.
+/// Tables that are read. A view or a virtual table under one of these names could run forever.
 const TABLES: &[&str] = &[
     "fs_config",
     "fs_inode",
@@ -33,15 +33,15 @@ const TABLES: &[&str] = &[
     "sandbox_orphan",
 ];
 
-/// Opens a database for reading; it may be mounted.
+/// Opens a database for reading, also while it is mounted.
 pub fn connect(path: &Path) -> Result<Connection, LayerError> {
-    // SQLite creates nothing when it only reads, but its message for a missing file says little.
+    // Check first, because SQLite's message for a missing file says little.
     let io = |source| LayerError::Io { path: path.to_owned(), source };
     if !std::fs::metadata(path).map_err(io)?.is_file() {
         return Err(io(io::Error::from(io::ErrorKind::InvalidInput)));
     }
-    // Whoever may write leaves nothing behind: only a connection for writing removes the files
-    // beside the database when it is the last one.
+    // Open for writing if permitted: only a writing connection removes the files beside the
+    // database when it is the last one to close.
     let connection = open(uri(path, ""), OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(checked);
     match connection {
         Err(LayerError::Database(error)) if cannot_share(&error) => read_only(path),
@@ -57,11 +57,11 @@ fn open(path: impl AsRef<Path>, access: OpenFlags) -> Result<Connection, LayerEr
     Ok(connection)
 }
 
-/// A database that we may not write, perhaps in a directory that we may not write.
+/// Opens a database without write permission, perhaps in a directory without write permission.
 fn read_only(path: &Path) -> Result<Connection, LayerError> {
     let shared = open(uri(path, ""), OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(checked);
     match shared {
-        // Nobody has it open, and no log beside it would have to be read too: as it stands.
+        // No process has it open and there is no log to read, so the file can be read as immutable.
         Err(LayerError::Database(error)) if cannot_share(&error) && !has_log(path) => {
             checked(open(uri(path, "?immutable=1"), OpenFlags::SQLITE_OPEN_READ_ONLY)?)
         }
@@ -78,13 +78,13 @@ fn has_log(path: &Path) -> bool {
     std::fs::symlink_metadata(beside(path, "-wal")).is_ok_and(|meta| meta.len() > 0)
 }
 
-/// Returns true when an error says that somebody else holds the database for writing.
+/// Returns true when another process has the database locked.
 pub(crate) fn is_locked(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// Where the content of large files lies while a database is mounted.
+/// Returns the directory for the content of large files while a database is mounted.
 pub(crate) fn loose_dir(path: &Path) -> PathBuf {
     beside(path, "-loose")
 }
@@ -94,7 +94,7 @@ fn cannot_share(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
 }
 
-/// A path as SQLite takes it together with options.
+/// Returns a path as a URI filename (<https://www.sqlite.org/uri.html>), with options.
 fn uri(path: &Path, options: &str) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let mut uri = b"file:".to_vec();
@@ -108,14 +108,14 @@ fn uri(path: &Path, options: &str) -> OsString {
     OsString::from_vec(uri)
 }
 
-/// A file that belongs to the database and has its name with something behind it.
+/// Returns the path of the database with a suffix appended.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// What every connection of ours needs, for reading or for writing.
+/// Configures a connection for reading or writing.
 pub(crate) fn prepare(connection: &Connection) -> Result<(), LayerError> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -126,7 +126,7 @@ pub(crate) fn prepare(connection: &Connection) -> Result<(), LayerError> {
     Ok(())
 }
 
-/// What is called like a table of ours is one, and the few that must be there are.
+/// Checks that all known names are plain tables and that the required ones exist.
 pub(crate) fn check_schema(connection: &Connection) -> Result<(), LayerError> {
     let mut found = Vec::new();
     let mut rows = connection.prepare("SELECT name, type, sql FROM sqlite_schema")?;
@@ -136,7 +136,7 @@ pub(crate) fn check_schema(connection: &Connection) -> Result<(), LayerError> {
         let known = TABLES.iter().any(|table| table.eq_ignore_ascii_case(&name));
         let sql = row.get::<_, Option<String>>(2)?.unwrap_or_default();
         if known && (kind != "table" || !sql.to_ascii_uppercase().starts_with("CREATE TABLE")) {
-            return Err(damaged(format!("`{name}` is no plain table")));
+            return Err(damaged(format!("`{name}` is not a plain table")));
         }
         found.push(name);
     }
@@ -144,9 +144,7 @@ pub(crate) fn check_schema(connection: &Connection) -> Result<(), LayerError> {
         .iter()
         .find(|table| !found.iter().any(|name| name == *table))
     {
-        Some(table) => {
-            Err(damaged(format!("this is no AgentFS database: it has no table `{table}`")))
-        }
+        Some(table) => Err(damaged(format!("not an AgentFS database: table `{table}` is missing"))),
         None => match unknown_version(connection)? {
             Some(found) => Err(LayerError::Newer { found }),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! The tables, in memory: checked, and costing by what the layer holds.
+//! Tables in memory, validated. The cost grows with the layer, not with the base.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -12,22 +12,22 @@ use super::damaged;
 use crate::RelPath;
 use crate::change::{LayerError, Meta};
 
-/// The root directory's inode.
+/// Inode number of the root directory.
 pub(crate) const ROOT: i64 = 1;
-/// No file system here holds larger files.
+/// Largest file size that any supported file system allows.
 const LARGEST: u64 = 16 << 40;
-/// The bits of a mode that say what an inode is.
+/// Mask for the type bits of a mode.
 pub(crate) const TYPE: u32 = 0o170_000;
 pub(crate) const DIR: u32 = 0o040_000;
 pub(crate) const FILE: u32 = 0o100_000;
 pub(crate) const SYMLINK: u32 = 0o120_000;
 
-/// One row of `fs_inode`.
+/// Row of `fs_inode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inode {
-    /// Type and permissions, as `st_mode` has them.
+    /// Type and permissions, as in `st_mode`.
     pub mode: u32,
-    /// How many names it is said to have.
+    /// Link count.
     pub links: u64,
     /// Owner.
     pub uid: u32,
@@ -35,9 +35,9 @@ pub struct Inode {
     pub gid: u32,
     /// Length of a regular file.
     pub size: u64,
-    /// Seconds and nanoseconds.
+    /// Time of the last write, in seconds and nanoseconds.
     pub mtime: (i64, u32),
-    /// The device that a device file stands for.
+    /// Device number of a device file.
     pub device: u64,
 }
 
@@ -57,7 +57,7 @@ impl Inode {
         self.mode & TYPE == SYMLINK
     }
 
-    /// What a layer says about it.
+    /// Returns its attributes as a layer reports them.
     pub(crate) fn meta(self) -> Meta {
         let special = !matches!(self.mode & TYPE, DIR | FILE | SYMLINK);
         let mode = if special { self.mode } else { self.mode & 0o7777 };
@@ -74,14 +74,14 @@ pub(crate) struct Rows {
     pub(crate) chunk: u64,
     pub(crate) inodes: HashMap<i64, Inode>,
     pub(crate) names: HashMap<i64, Names>,
-    /// By directory of the base, relative to it: the names in it that are gone.
+    /// Deleted names by directory of the base, relative to its root.
     pub(crate) whiteouts: BTreeMap<PathBuf, HashSet<OsString>>,
-    /// Where a directory's other entries come from, if not from the path of the same name.
+    /// Source of a directory's other entries, if it is not the path of the same name.
     pub(crate) merges: HashMap<i64, Option<PathBuf>>,
     pub(crate) loose: HashSet<i64>,
-    /// From a file of the base to the inode that it was copied up to.
+    /// Maps a file of the base to the inode of its copy.
     pub(crate) copies: HashMap<i64, i64>,
-    /// From an inode to the number that it shows.
+    /// Maps an inode to the number that programs see.
     pub(crate) shown: HashMap<i64, i64>,
     tables: HashSet<String>,
 }
@@ -107,7 +107,7 @@ impl Rows {
         rows.ours(db)?;
         match rows.inodes.get(&ROOT) {
             Some(root) if root.is_dir() => Ok(rows),
-            Some(_) => Err(damaged("the root is no directory")),
+            Some(_) => Err(damaged("the root is not a directory")),
             None => Err(damaged("there is no root directory")),
         }
     }
@@ -150,10 +150,10 @@ impl Rows {
                 let (parent, ino): (i64, i64) = (row.get(0)?, row.get(2)?);
                 let name = OsString::from_vec(text(row, 1)?);
                 if !is_name(&name) {
-                    return Err(damaged(format!("`{}` is no name", name.display())));
+                    return Err(damaged(format!("invalid name `{}`", name.display())));
                 }
                 if self.names.entry(parent).or_default().insert(name.clone(), ino).is_some() {
-                    return Err(damaged(format!("`{}` is there twice", name.display())));
+                    return Err(damaged(format!("duplicate name `{}`", name.display())));
                 }
                 Ok(())
             })?;
@@ -169,7 +169,7 @@ impl Rows {
             each(db, &format!("SELECT path FROM {table}"), |row| {
                 let path = inside(&text(row, 0)?)?;
                 let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-                    return Err(damaged("the root of the base is said to be gone"));
+                    return Err(damaged("a whiteout names the root of the base"));
                 };
                 self.whiteouts.entry(parent.to_owned()).or_default().insert(name.to_owned());
                 Ok(())
@@ -217,7 +217,7 @@ pub(crate) fn tables(db: &Connection) -> Result<HashSet<String>, LayerError> {
     Ok(names)
 }
 
-/// Which columns a table has. Older databases lack a few, and a specification differs in others.
+/// Returns the columns of a table. Older databases lack some, and the specification differs too.
 pub(crate) fn columns(db: &Connection, table: &str) -> Result<HashSet<String>, LayerError> {
     let mut statement = db.prepare("SELECT name FROM pragma_table_info(?)")?;
     let names = statement.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?;
@@ -234,7 +234,7 @@ fn inodes(db: &Connection) -> Result<HashMap<i64, Inode>, LayerError> {
     Ok(inodes)
 }
 
-/// Hands over each inode, or what is wrong with it.
+/// Passes each inode, or the reason why it is invalid, to `take`.
 pub(crate) fn read_inodes(
     db: &Connection,
     mut take: impl FnMut(i64, Result<Inode, String>) -> Result<(), LayerError>,
@@ -252,23 +252,23 @@ pub(crate) fn read_inodes(
 
 fn inode(row: &Row<'_>) -> Result<Inode, String> {
     fn number<T: TryFrom<i64>>(row: &Row<'_>, at: usize, what: &str) -> Result<T, String> {
-        let value: i64 = row.get(at).map_err(|_| format!("its {what} is no number"))?;
+        let value: i64 = row.get(at).map_err(|_| format!("its {what} is not a number"))?;
         T::try_from(value).map_err(|_| format!("its {what} is {value}"))
     }
     let mode: u32 = number(row, 1, "mode")?;
     let known =
         matches!(mode & TYPE, DIR | FILE | SYMLINK | 0o010_000 | 0o020_000 | 0o060_000 | 0o140_000);
     if mode > 0o177_777 || !known {
-        return Err(format!("its mode is {mode:o}"));
+        return Err(format!("its mode {mode:o} is invalid"));
     }
     let nanoseconds: u32 = number(row, 7, "time")?;
     let size: u64 = number(row, 4, "size")?;
     if nanoseconds >= 1_000_000_000 || size > LARGEST {
-        return Err(format!("its size is {size}, its nanoseconds are {nanoseconds}"));
+        return Err(format!("its size {size} or its nanoseconds {nanoseconds} are out of range"));
     }
     Ok(Inode {
         mode,
-        links: number(row, 6, "count of names")?,
+        links: number(row, 6, "link count")?,
         uid: number(row, 2, "owner")?,
         gid: number(row, 3, "group")?,
         size,
@@ -277,7 +277,7 @@ fn inode(row: &Row<'_>) -> Result<Inode, String> {
     })
 }
 
-/// Runs a query and looks at each row.
+/// Runs a query and passes each row to `look`.
 pub(crate) fn each(
     db: &Connection,
     query: &str,
@@ -291,21 +291,21 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// Bytes of a text or blob.
+/// Returns the bytes of a text or blob.
 pub(crate) fn text(row: &Row<'_>, at: usize) -> Result<Vec<u8>, LayerError> {
     match row.get_ref(at)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(bytes.to_vec()),
-        _ => Err(damaged("a number stands where a text should be")),
+        _ => Err(damaged("expected a text, found a number")),
     }
 }
 
 pub(crate) fn chunk_size(text: &[u8]) -> Result<u64, LayerError> {
     let size = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
     size.filter(|size| (1..=1 << 30).contains(size))
-        .ok_or_else(|| damaged(format!("chunk_size is `{}`", text.escape_ascii())))
+        .ok_or_else(|| damaged(format!("invalid chunk_size `{}`", text.escape_ascii())))
 }
 
-/// A single name that a directory can hold.
+/// Returns true for a single name that a directory can hold.
 pub(crate) fn is_name(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     !bytes.is_empty()
@@ -316,10 +316,10 @@ pub(crate) fn is_name(name: &OsStr) -> bool {
         && !bytes.contains(&0)
 }
 
-/// `/a/b` as the tables write it, as `a/b`; the root is empty.
+/// Converts a stored path `/a/b` to `a/b`; the root becomes the empty path.
 pub(crate) fn inside(stored: &[u8]) -> Result<PathBuf, LayerError> {
     let path = Path::new(OsStr::from_bytes(stored));
-    let wrong = || damaged(format!("`{}` is no path in the base", path.display()));
+    let wrong = || damaged(format!("invalid base path `{}`", path.display()));
     let below = path.strip_prefix("/").map_err(|_| wrong())?;
     if below.as_os_str().is_empty() {
         return Ok(PathBuf::new());

@@ -1,4 +1,4 @@
-//! The tree that a database shows: its own entries over those of the base.
+//! Tree of a database: its own entries merged over those of the base.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use super::{Database, damaged};
 use crate::change::{LayerError, Node};
 use crate::store::{BASE, LOWER};
 
-/// Where an entry of the tree comes from.
+/// Source of an entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntrySource {
     /// An inode of the database.
@@ -21,26 +21,27 @@ pub enum EntrySource {
     Base(PathBuf),
 }
 
-/// One entry of the tree.
+/// Entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// Its path, without a slash in front; empty for the root.
+    /// Path without a leading slash; empty for the root.
     pub path: PathBuf,
-    /// What it is.
+    /// Attributes.
     pub inode: Inode,
-    /// Where it comes from.
+    /// Source of the entry.
     pub source: EntrySource,
-    /// For a directory: where in the base its other entries are.
+    /// For a directory, the path in the base that holds its other entries.
     pub merge: Option<PathBuf>,
-    /// For a directory: where in the base they would be, whatever the base has there now.
+    /// For a directory, the path in the base that would hold them, even if the base has none there
+    /// now.
     pub behind: Option<PathBuf>,
 }
 
-/// No path is deeper than this: the kernel takes none that is longer than 4096 bytes.
+/// Maximum depth of a path, because the kernel accepts at most 4096 bytes (`PATH_MAX`).
 const DEEPEST: usize = 2048;
 
-/// The directories of a database and of its base that a walk has entered. Neither is shown twice,
-/// or a small database could make a large walk, or one without end.
+/// Directories of a database and of its base that a walk has entered. Entering one twice is an
+/// error, because a small database could otherwise cause a huge or endless walk.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     dirs: HashSet<i64>,
@@ -50,7 +51,7 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn enter(&mut self, dir: &TreeEntry) -> Result<(), LayerError> {
         if dir.path.components().count() > DEEPEST {
-            return Err(damaged("directories are nested without end"));
+            return Err(damaged("directories are nested too deeply"));
         }
         let fresh = match &dir.source {
             EntrySource::Delta(ino) => self.dirs.insert(*ino),
@@ -64,7 +65,7 @@ impl Seen {
 }
 
 impl Database {
-    /// The root directory.
+    /// Returns the root directory.
     pub fn root(&self) -> Result<TreeEntry, LayerError> {
         let inode = self.inode(ROOT)?;
         let behind = self.behind(ROOT, Some(Path::new("")));
@@ -78,7 +79,7 @@ impl Database {
         })
     }
 
-    /// What stands at a path of the tree. `/` and `.` in it mean nothing; `..` is no name.
+    /// Returns the entry at a path. Ignores `/` and `.`; a path with `..` is not found.
     pub fn find(&self, path: &Path) -> Result<Option<TreeEntry>, LayerError> {
         let mut plain = PathBuf::new();
         for part in path.components() {
@@ -102,7 +103,7 @@ impl Database {
         Ok(Some(here))
     }
 
-    /// The entries of a directory, in byte order.
+    /// Returns the entries of a directory, in byte order.
     pub fn list(&self, dir: &TreeEntry) -> Result<Vec<TreeEntry>, LayerError> {
         let mut names: BTreeSet<OsString> = BTreeSet::new();
         if let EntrySource::Delta(ino) = dir.source {
@@ -115,7 +116,7 @@ impl Database {
         found.filter_map(Result::transpose).collect()
     }
 
-    /// Everything below a directory, each directory before what is in it.
+    /// Returns everything below a directory, parents before children.
     pub fn below(&self, dir: &TreeEntry) -> Result<Vec<TreeEntry>, LayerError> {
         let mut seen = Seen::default();
         let (mut found, mut left) = (Vec::new(), vec![dir.clone()]);
@@ -129,7 +130,7 @@ impl Database {
         Ok(found)
     }
 
-    /// One entry of a directory.
+    /// Returns an entry of a directory.
     pub fn child(&self, dir: &TreeEntry, name: &OsStr) -> Result<Option<TreeEntry>, LayerError> {
         let path = dir.path.join(name);
         let stored = match dir.source {
@@ -152,8 +153,8 @@ impl Database {
         }
         let at = dir.merge.as_ref().map(|merge| merge.join(name));
         let Some(at) = at.filter(|at| !self.is_gone(at)) else { return Ok(None) };
-        let Some(found) = self.base.look(&at)? else { return Ok(None) };
-        // Another name of a file that was changed under one of its names.
+        let Some(found) = self.base.entry(&at)? else { return Ok(None) };
+        // The file has several names and was changed under another one.
         if let Some(ino) = self.copy_of(&found) {
             let inode = self.inode(ino)?;
             let (merge, behind) = (None, None);
@@ -171,11 +172,11 @@ impl Database {
         Ok(Some(TreeEntry { path, inode, source: EntrySource::Base(at), merge, behind }))
     }
 
-    /// What an entry is, in the words of a layer.
+    /// Converts an entry to the form of a layer.
     pub fn node(&self, spot: &TreeEntry) -> Result<Node, LayerError> {
         let meta = spot.inode.meta();
         Ok(match spot.inode.mode & TYPE {
-            // As the database has it: the host may have put anything there since.
+            // Compare with the recorded path, because the host may have changed since.
             DIR => Node::Dir { meta, opaque: spot.behind.as_deref() != Some(&spot.path) },
             FILE => Node::File { meta, size: spot.inode.size },
             SYMLINK => Node::Symlink { meta, target: self.link_target(spot)? },
@@ -183,7 +184,7 @@ impl Database {
         })
     }
 
-    /// Where a symbolic link of the tree points.
+    /// Returns the target of a symbolic link.
     pub fn link_target(&self, spot: &TreeEntry) -> Result<OsString, LayerError> {
         match &spot.source {
             EntrySource::Delta(ino) => self.target(*ino),
@@ -191,10 +192,10 @@ impl Database {
         }
     }
 
-    /// The content of a regular file of the tree.
+    /// Opens the content of a regular file.
     pub fn read(&self, spot: &TreeEntry) -> Result<Box<dyn Read + Send>, LayerError> {
         if spot.inode.mode & TYPE != FILE {
-            return Err(damaged(format!("`{}` is no regular file", spot.path.display())));
+            return Err(damaged(format!("`{}` is not a regular file", spot.path.display())));
         }
         match &spot.source {
             EntrySource::Delta(ino) => self.content(*ino, spot.inode.size),
@@ -202,7 +203,7 @@ impl Database {
         }
     }
 
-    /// The extended attributes of an entry of the tree, with their values.
+    /// Returns the extended attributes of an entry, with their values.
     pub fn attributes(&self, spot: &TreeEntry) -> Result<Vec<(OsString, Vec<u8>)>, LayerError> {
         match &spot.source {
             EntrySource::Delta(ino) => self.stored_xattrs(*ino),
@@ -210,13 +211,13 @@ impl Database {
         }
     }
 
-    /// The number that an entry shows, the same for all its names.
+    /// Returns the inode number that programs see, equal for all names of the file.
     pub(crate) fn number(&self, spot: &TreeEntry) -> Result<u64, LayerError> {
         Ok(match &spot.source {
-            EntrySource::Base(at) => self.base.look(at)?.map_or(0, |found| found.number),
+            EntrySource::Base(at) => self.base.entry(at)?.map_or(0, |found| found.number),
             EntrySource::Delta(ino) => {
                 match self.rows.shown.get(ino).map(|shown| shown.cast_unsigned()) {
-                    // AgentFS writes numbers that meant something to one process only.
+                    // AgentFS also stores numbers that are valid only within one of its processes.
                     Some(shown) if shown & BASE != 0 && shown & LOWER != 0 => {
                         shown & !(BASE | LOWER)
                     }
@@ -227,7 +228,7 @@ impl Database {
         })
     }
 
-    /// The inode of the database that a file of the base with several names was copied up to.
+    /// Returns the inode that a hard-linked file of the base was copied up to.
     pub(super) fn copy_of(&self, found: &BaseEntry) -> Option<i64> {
         let several = found.inode.links > 1 && !found.inode.is_dir();
         several.then(|| self.rows.copies.get(&origin_key(found.number)).copied()).flatten()
@@ -235,7 +236,7 @@ impl Database {
 
     pub(super) fn inode(&self, ino: i64) -> Result<Inode, LayerError> {
         let found = self.rows.inodes.get(&ino).copied();
-        found.ok_or_else(|| damaged(format!("a name leads to inode {ino}, which is not there")))
+        found.ok_or_else(|| damaged(format!("a name refers to missing inode {ino}")))
     }
 
     pub(super) fn names(&self, ino: i64) -> &super::rows::Names {
@@ -248,7 +249,7 @@ impl Database {
         self.rows.whiteouts.get(parent).is_some_and(|names| names.contains(name))
     }
 
-    /// The path in the base whose entries a directory of the database shows too.
+    /// Returns the path in the base that a directory of the database merges with.
     fn behind(&self, ino: i64, same: Option<&Path>) -> Option<PathBuf> {
         match self.rows.merges.get(&ino) {
             Some(moved) => moved.clone(),
@@ -256,7 +257,7 @@ impl Database {
         }
     }
 
-    /// The same, where the base has a directory there.
+    /// Returns the path if the base has a directory there.
     fn merge(&self, behind: Option<&Path>) -> Result<Option<PathBuf>, LayerError> {
         let Some(at) = behind else { return Ok(None) };
         Ok(self.base.stat(at)?.is_some_and(Inode::is_dir).then(|| at.to_owned()))

@@ -1,4 +1,4 @@
-//! A layer against its base: only what really differs, path by path.
+//! Comparison of a layer with its base, path by path.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -8,10 +8,10 @@ use super::{Change, Changes, DiffError, Odd, Side};
 use crate::host::{HostEntry, HostTree, Kind, is_out_of_reach};
 use crate::{Layer, LayerEntry, Meta, Node, RelPath};
 
-/// As many files are listed one by one when directories go.
+/// Maximum number of files listed for removed directories.
 pub(crate) const MAX_GONE: usize = 200_000;
 
-/// Compares. Costs by what the layer holds, and by what goes with the directories it removes.
+/// Compares a layer with its base. The cost grows with the layer and with the content of removed directories.
 pub fn compare(
     layer: &dyn Layer,
     host: &HostTree,
@@ -44,7 +44,7 @@ struct Comparison<'l> {
 }
 
 impl Comparison<'_> {
-    /// Returns true when the layer shows nothing of a base directory here.
+    /// Returns true when the layer hides a base directory here.
     fn hides(&self, path: &RelPath, node: &Node) -> Result<bool, DiffError> {
         if matches!(node, Node::Dir { opaque: false, .. }) {
             return Ok(false);
@@ -78,9 +78,9 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Everything below a base directory that the layer does not show again.
+    /// Adds everything below a base directory that the layer does not contain.
     fn gone_below(&mut self, dir: &RelPath) -> Result<(), DiffError> {
-        // Where the base had nothing, everything that is not on record is the host's own.
+        // Where the base had nothing, every unrecorded entry is the host's.
         let own = self.record.origin(dir)? == Origin::Absent;
         let mut todo = vec![dir.clone()];
         while let Some(dir) = todo.pop() {
@@ -117,7 +117,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Returns true when the host is not what the layer was made from.
+    /// Returns true when the host changed since the layer's change.
     fn moved(
         &self,
         path: &RelPath,
@@ -154,7 +154,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns true when the layer still has what it was made from: the host alone changed.
+    /// Returns true when the layer's version is the original, so that only the host changed.
     fn same_as_origin(
         &self,
         path: &RelPath,
@@ -195,7 +195,7 @@ impl Comparison<'_> {
         }))
     }
 
-    /// The ancestor, where its bytes are known.
+    /// Returns the ancestor, if its bytes are known.
     fn side_of_past(&self, path: &RelPath, past: &Past) -> Result<Option<Side>, DiffError> {
         let kept = self.record.ancestor(path)?;
         Ok(match past.kind {
@@ -206,7 +206,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// Returns the parts of an entry that never land.
+    /// Returns the attributes of an entry that are never applied.
     fn odd(&self, path: &RelPath, node: &Node) -> Result<Vec<Odd>, DiffError> {
         let (Node::Dir { meta, .. }
         | Node::File { meta, .. }
@@ -224,7 +224,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The permission bits of a file or a directory.
+/// Returns the permission bits of a file or a directory.
 fn mode(node: &Node) -> Option<u32> {
     match node {
         Node::Dir { meta, .. } | Node::File { meta, .. } => Some(meta.mode & 0o777),
@@ -256,7 +256,7 @@ fn side_of_layer(node: &Node) -> Option<Side> {
     }
 }
 
-/// Compares two streams without keeping them.
+/// Compares two streams without storing them.
 fn same_bytes(one: &mut dyn Read, two: &mut dyn Read) -> io::Result<bool> {
     let (mut left, mut right) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     loop {

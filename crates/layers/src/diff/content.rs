@@ -1,4 +1,4 @@
-//! The two sides of a change as bytes.
+//! Content of both sides of a change.
 
 use std::io::Read;
 
@@ -6,11 +6,11 @@ use super::{Change, DiffError, LineDiff, Origins, Side};
 use crate::Layer;
 use crate::host::{HostTree, is_out_of_reach};
 
-/// Larger files are told apart, but not line by line.
+/// Maximum size of files that are compared line by line.
 pub const MAX_TEXT: u64 = 4 << 20;
-/// Larger contents are not put into a patch.
+/// Maximum size of content in a patch.
 pub(crate) const MAX_BINARY: u64 = 256 << 20;
-/// Git's own rule: a text has no zero byte near its beginning.
+/// Length of the prefix without a zero byte that makes a file a text, as in git.
 const LOOK_FOR_ZERO: usize = 8000;
 
 /// Sources of the bytes of changes.
@@ -27,37 +27,37 @@ pub struct View<'v> {
 /// One side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A text, line by line.
+    /// A text.
     Text(Vec<u8>),
     /// Anything else.
     Binary(Vec<u8>),
-    /// More than is worth reading.
+    /// A file that is too large to read, with its size.
     Large(u64),
 }
 
 /// Size of the change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Lines that came and went.
+    /// Added and removed lines.
     Lines {
-        /// Came.
+        /// Added.
         added: usize,
-        /// Went.
+        /// Removed.
         removed: usize,
     },
-    /// Bytes, where lines make no sense.
+    /// Sizes of files that are not text.
     Bytes {
         /// Before.
         before: u64,
         /// After.
         after: u64,
     },
-    /// No content of its own: directories, links, modes.
+    /// Changes without content: directories, links, modes.
     Nothing,
 }
 
 impl Content {
-    /// The bytes, where they were read.
+    /// Returns the bytes, if they were read.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Text(bytes) | Self::Binary(bytes) => Some(bytes),
@@ -65,7 +65,7 @@ impl Content {
         }
     }
 
-    /// The length.
+    /// Returns the length.
     pub fn size(&self) -> u64 {
         match self {
             Self::Text(bytes) | Self::Binary(bytes) => bytes.len() as u64,
@@ -112,7 +112,7 @@ impl View<'_> {
         }
         let failed = |error| DiffError::host(&change.path, error);
         let (file, _) = match self.host.open_file(&change.path) {
-            // What cannot be read is told by its size, like what is too large.
+            // An unreadable file is described by its size, like one that is too large.
             Err(error) if is_out_of_reach(&error) => return Ok(Some(Content::Large(size))),
             opened => opened.map_err(failed)?,
         };

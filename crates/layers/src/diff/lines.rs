@@ -1,4 +1,4 @@
-//! Two texts, line by line: hunks to show, to choose from, and to put together again.
+//! Line differences of two texts, with hunks to show, to choose and to compose.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use similar::algorithms::{DiffHook, diff_deadline};
 use similar::{Algorithm, DiffOp, DiffTag, group_diff_ops};
 
-/// Lines that stand around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
-/// The difference of two texts. Lines keep their ends, so that nothing is lost.
+/// Difference of two texts. Lines keep their line ends, so that nothing is lost.
 #[derive(Debug)]
 pub struct LineDiff<'t> {
     old: Vec<&'t [u8]>,
@@ -18,17 +18,17 @@ pub struct LineDiff<'t> {
     ops: Vec<DiffOp>,
 }
 
-/// Changes that stand close together, with the lines around them.
+/// Adjacent changes with context lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hunk(Vec<DiffOp>);
 
-/// The lines of a text, each with its end.
+/// Splits a text into lines with their line ends.
 pub(crate) fn lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// The steps from one list of lines to another. Two texts that have nothing in common could take
-/// minutes; after a while the rest counts as one change, which is as true.
+/// Returns the edits from one list of lines to another. Two completely different texts could take minutes, so after a
+/// limit the rest counts as one change, which is equally correct.
 pub(crate) fn steps(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     let deadline = Some(Instant::now() + Duration::from_secs(2));
     let mut same = Same(Vec::new());
@@ -37,9 +37,8 @@ pub(crate) fn steps(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     same.steps(old.len(), new.len())
 }
 
-/// Lines that both have, in order: old line, new line, how many. What stands between is a change. The
-/// library's own list of changes is made for display: after it was tidied up for that, the places
-/// of its insertions are no longer exact.
+/// Common lines in order, as old line, new line and length. Lines between them are changes. The library's own list of
+/// changes is optimised for display, and the positions of its insertions are not exact.
 struct Same(Vec<(usize, usize, usize)>);
 
 impl DiffHook for Same {
@@ -80,14 +79,14 @@ fn change(old_index: usize, old_len: usize, new_index: usize, new_len: usize) ->
 }
 
 impl<'t> LineDiff<'t> {
-    /// Compares.
+    /// Compares two texts.
     pub fn new(old: &'t [u8], new: &'t [u8]) -> Self {
         let (old, new) = (lines(old), lines(new));
         let ops = steps(&old, &new);
         Self { old, new, ops }
     }
 
-    /// Lines that came and lines that went.
+    /// Returns the number of added and removed lines.
     pub fn counts(&self) -> (usize, usize) {
         let changes = self.ops.iter().filter(|op| op.tag() != DiffTag::Equal);
         changes.fold((0, 0), |(added, removed), op| {
@@ -95,19 +94,19 @@ impl<'t> LineDiff<'t> {
         })
     }
 
-    /// The hunks, in order.
+    /// Returns the hunks in order.
     pub fn hunks(&self) -> Vec<Hunk> {
         let groups = group_diff_ops(self.ops.clone(), CONTEXT);
         groups.into_iter().filter(|ops| !ops.is_empty()).map(Hunk).collect()
     }
 
-    /// The hunk as one hunk for each change in it; the same hunk when it holds only one.
+    /// Splits a hunk into one hunk for each of its changes.
     pub fn split(&self, hunk: &Hunk) -> Vec<Hunk> {
         let changes = hunk.0.iter().filter(|op| op.tag() != DiffTag::Equal);
         changes.filter_map(|op| self.around(*op)).collect()
     }
 
-    /// A single change with the equal lines beside it.
+    /// Returns a hunk of a single change with its context.
     fn around(&self, change: DiffOp) -> Option<Hunk> {
         let at = self.ops.iter().position(|op| *op == change)?;
         let equal = |at: usize| self.ops.get(at).filter(|op| op.tag() == DiffTag::Equal);
@@ -124,7 +123,7 @@ impl<'t> LineDiff<'t> {
         Some(Hunk(before.into_iter().chain([change]).chain(after).collect()))
     }
 
-    /// The old text with only the changes of these hunks.
+    /// Returns the old text with only the changes of these hunks.
     pub fn compose(&self, chosen: &[Hunk]) -> Vec<u8> {
         let is_chosen = |op: &DiffOp| chosen.iter().any(|hunk| hunk.0.contains(op));
         let mut text = Vec::new();
@@ -139,7 +138,7 @@ impl<'t> LineDiff<'t> {
         text
     }
 
-    /// Writes a hunk as a unified diff does.
+    /// Writes a hunk in unified diff format.
     pub fn write(&self, hunk: &Hunk, out: &mut dyn Write) -> io::Result<()> {
         let (Some(first), Some(last)) = (hunk.0.first(), hunk.0.last()) else { return Ok(()) };
         let old = first.old_range().start..last.old_range().end;
@@ -157,7 +156,8 @@ impl<'t> LineDiff<'t> {
     }
 }
 
-/// `start,length` as unified diffs count: from one, and an empty range stands after its line.
+/// Formats a range as `start,length` for a unified diff: counted from one, and an empty range refers to the line before
+/// it.
 fn range(range: &std::ops::Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_are_written_as_unified_diffs_are() {
+    fn hunks_are_written_in_unified_format() {
         for (old, new, expected) in [
             ("", "", ""),
             ("", "a\n", "@@ -0,0 +1 @@\n+a\n"),

@@ -1,4 +1,4 @@
-//! Changes of a filesystem outside of a session: one line for each, against the present base.
+//! List of changes of a filesystem outside a session, compared with the current base.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,14 +14,14 @@ use crate::host::HostTree;
 use crate::tree::{Base as _, Directory};
 use crate::{Layer, LayerEntry, LayerError, Node, RelPath};
 
-/// One change.
+/// Change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// `A`, `M` or `D`.
     pub sign: char,
     /// `f`, `d`, `l` or `?`.
     pub kind: char,
-    /// The path, without a slash in front.
+    /// Path without a leading slash.
     pub path: String,
 }
 
@@ -31,7 +31,7 @@ pub enum ListingError {
     /// The filesystem cannot be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// Both sides cannot be compared.
+    /// The sides cannot be compared.
     #[error(transparent)]
     Diff(#[from] DiffError),
 }
@@ -52,7 +52,7 @@ impl Hint for ListingError {
     }
 }
 
-/// A filesystem beside the directory that it stands on.
+/// Filesystem and its base.
 pub struct Listing<'l> {
     layer: &'l dyn Layer,
     host: HostTree,
@@ -68,7 +68,7 @@ impl<'l> Listing<'l> {
         Ok(Self { layer, host, changes })
     }
 
-    /// Returns the changes in the order of their paths.
+    /// Returns the changes, sorted by path.
     pub fn lines(&self) -> Result<Vec<Line>, ListingError> {
         let mut lines: BTreeMap<RelPath, Line> = top_most(&self.changes.list)
             .map(|change| (change.path.clone(), of_change(change)))
@@ -95,12 +95,12 @@ impl<'l> Listing<'l> {
     }
 }
 
-/// Returns everything that a filesystem without a directory below it holds.
+/// Returns all entries of a filesystem without a base.
 pub fn entries(layer: &dyn Layer) -> Result<Vec<Line>, LayerError> {
     Ok(layer.entries()?.iter().map(of_entry).collect())
 }
 
-/// The present base: a filesystem outside of a session keeps no record of an earlier one.
+/// Current base, because a filesystem outside a session has no record of an earlier state.
 struct Present<'h>(&'h HostTree);
 
 impl Origins for Present<'_> {
@@ -119,7 +119,7 @@ impl Origins for Present<'_> {
     }
 }
 
-/// Leaves out what goes with its directory.
+/// Leaves out entries of a directory that is removed itself.
 fn top_most(changes: &[Change]) -> impl Iterator<Item = &Change> {
     let mut gone: Option<&Path> = None;
     changes.iter().filter(move |change| {
@@ -150,7 +150,7 @@ fn of_change(change: &Change) -> Line {
     Line { sign, kind, path: change.path.as_path().to_string_lossy().into_owned() }
 }
 
-/// Returns a line for a path with the content of the base, and another mode, owner or attributes.
+/// Returns a line for a path with the base's content but another mode, owner or attributes.
 fn of_attributes(
     layer: &dyn Layer,
     host: &HostTree,
@@ -175,7 +175,7 @@ fn of_attributes(
     Ok(Some(Line { sign: 'M', kind, path: path.to_string_lossy().into_owned() }))
 }
 
-/// Keeps the names of attributes that users set.
+/// Keeps the names of user attributes.
 fn users(names: impl Iterator<Item = OsString>) -> BTreeSet<OsString> {
     names.filter(|name| name.as_encoded_bytes().starts_with(b"user.")).collect()
 }

@@ -1,4 +1,4 @@
-//! State of the host at a path when a layer first changed it: the ancestor of both.
+//! Origins: states of the host before the first change of a layer, which are the ancestors of both sides.
 
 use std::io::{self, Read};
 
@@ -8,17 +8,17 @@ use sha2::{Digest as _, Sha256};
 use crate::host::{HostEntry, HostTree, Kind, Stamp, is_out_of_reach};
 use crate::{LayerError, RelPath};
 
-/// A content's name.
+/// Hash of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Of bytes in memory.
+    /// Hashes bytes in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Of everything that can be read.
+    /// Hashes a stream.
     pub fn read(mut from: impl Read) -> io::Result<Self> {
         let mut hash = Sha256::new();
         let mut buffer = vec![0; 128 * 1024];
@@ -34,44 +34,43 @@ impl Digest {
 /// State of the host at a path when the layer first changed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// Nothing.
+    /// There was no entry.
     Absent,
-    /// Nothing when it was looked at; but its directory changed while the session ran, so that it
-    /// may have been removed.
+    /// There was no entry when it was recorded. Its directory changed while the session ran, so the entry may have been
+    /// removed.
     Perhaps,
-    /// This.
+    /// This entry.
     There(Past),
-    /// Not known: it changed while the session ran, or was never looked at.
+    /// Unknown, because the path changed while the session ran or was never recorded.
     Unknown,
 }
 
 /// Attributes of a past entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// File, directory, link.
+    /// File, directory or link.
     pub kind: Kind,
-    /// To see by that it is still the same, without reading it.
+    /// Attributes that show an unchanged file without reading it.
     pub stamp: Stamp,
     /// True when the owner could execute it.
     pub executable: bool,
-    /// The content of a file, or the target of a link.
+    /// Hash of a file's content or of a link's target.
     pub digest: Option<Digest>,
 }
 
-/// A session's memory of its base: of every path that its layer has, and of everything below a
-/// directory that the layer removed, replaced or made opaque. What is not on record is
-/// [`Origin::Unknown`], and never overwritten.
+/// Record of a session's base. It covers every path in the layer, and everything below a directory that the layer
+/// removed, replaced or made opaque. An unrecorded path is [`Origin::Unknown`] and never overwritten.
 pub trait Origins {
     /// Returns the state of a path.
     fn origin(&self, path: &RelPath) -> Result<Origin, LayerError>;
 
-    /// The bytes that were there, if they were kept.
+    /// Returns the original bytes, if they were stored.
     fn ancestor(&self, path: &RelPath) -> Result<Option<Vec<u8>>, LayerError>;
 }
 
 impl Past {
-    /// Returns true when what is there now is what was there. By its stamp; else by its content, because a
-    /// backup, a checkout to and fro or a new name changes the stamp alone.
+    /// Returns true when the current entry is the recorded one, by stamp or else by content. A backup, a checkout back
+    /// and forth or a new hard link change only the stamp.
     pub(crate) fn is(&self, now: &HostEntry, path: &RelPath, host: &HostTree) -> io::Result<bool> {
         if self.kind != now.kind {
             return Ok(false);

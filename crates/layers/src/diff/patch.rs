@@ -1,4 +1,4 @@
-//! Changes as a patch that `git apply` takes, byte for byte.
+//! Changes as a patch for `git apply`, byte for byte.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,15 +8,14 @@ use sandbox_git::patch::{blob_id, header, literal, quoted};
 use super::content::{Content, MAX_BINARY, View};
 use super::{Change, DiffError, LineDiff, Side};
 
-/// Writes the patch of one change. Directories have no form in git's patches: what is in them says
-/// that they are there.
+/// Writes the patch of one change. Git patches cannot represent directories, which follow from their files.
 pub fn write_patch(view: &View<'_>, change: &Change, out: &mut dyn Write) -> Result<(), DiffError> {
     let old = half(change.before.as_ref(), view.before(change, MAX_BINARY)?);
     let new = half(change.after.as_ref(), view.after(change, MAX_BINARY)?);
     let path = change.path.as_path();
     let written = match (&old, &new) {
         (None, None) => Ok(()),
-        // Git changes the type of a file by removing the one and making the other.
+        // In a git patch, a type change is a removal and an addition.
         (Some(old), Some(new)) if old.is_link != new.is_link => {
             write_one(path, Some(old), None, out)
                 .and_then(|()| write_one(path, None, Some(new), out))
@@ -64,7 +63,7 @@ fn write_one(
         return Ok(());
     }
     let (Some(was), Some(is)) = (before.bytes(), after.bytes()) else {
-        // No hunk: `git apply` stops here instead of leaving the file out unseen.
+        // Without a hunk, `git apply` fails instead of skipping the file silently.
         return writeln!(
             out,
             "Binary files {} and {} differ",

@@ -1,4 +1,4 @@
-//! Failures to find, make or mount a filesystem that goes by an ID.
+//! Errors of finding, creating or mounting a filesystem by ID.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::FOLDER;
 use crate::LayerError;
 use crate::store::StoreError;
 
-/// A word that means no filesystem, or an overlay that cannot be used.
+/// Error of looking up a filesystem or using an overlay.
 #[derive(Debug, Error)]
 pub enum FolderError {
     /// The word is not an ID.
-    #[error("`{}` is no ID", .0.display())]
+    #[error("invalid ID `{}`", .0.display())]
     NoId(PathBuf),
-    /// No filesystem has this ID.
-    #[error("there is no filesystem `{id}` here")]
+    /// No filesystem has the ID.
+    #[error("there is no filesystem `{id}` in this directory")]
     Missing {
         /// The ID.
         id: String,
@@ -27,22 +27,22 @@ pub enum FolderError {
     /// The database does not exist.
     #[error("there is no database `{}`", .0.display())]
     NoFile(PathBuf),
-    /// An overlay without a base.
-    #[error("an overlay needs something to lie on")]
+    /// An overlay was requested without a base.
+    #[error("the overlay engine needs a base")]
     NoBase,
-    /// The ID is taken.
-    #[error("`{}` is there already", .0.display())]
+    /// The ID is in use.
+    #[error("`{}` already exists", .0.display())]
     Exists(PathBuf),
-    /// An ordinary user cannot mount an overlay on the host.
-    #[error("the kernel lets only root mount an overlay where everybody sees it")]
+    /// Only root can mount an overlay on the host.
+    #[error("only root can mount an overlay on the host")]
     NotRoot,
-    /// The overlay engine lacks something.
-    #[error("the overlay engine does not do {0}")]
+    /// The overlay engine does not support an operation.
+    #[error("the overlay engine does not support {0}")]
     Cannot(&'static str),
-    /// The other engine keeps the filesystem.
-    #[error("`{}` is kept by the other engine", .0.display())]
+    /// The filesystem was created with another engine.
+    #[error("`{}` was created with another engine", .0.display())]
     OtherEngine(PathBuf),
-    /// The layer is mounted already.
+    /// The layer is already mounted.
     #[error("`{}` is already mounted on `{}`", dir.display(), at.display())]
     Mounted {
         /// The layer.
@@ -50,7 +50,7 @@ pub enum FolderError {
         /// Its mountpoint.
         at: PathBuf,
     },
-    /// A file operation failed.
+    /// A file system operation failed.
     #[error("cannot {verb} `{}`", path.display())]
     Io {
         /// The operation.
@@ -60,7 +60,7 @@ pub enum FolderError {
         /// The cause.
         source: io::Error,
     },
-    /// A killed mount of the database cannot be brought to rest.
+    /// A database could not be recovered from a killed mount.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The database cannot be read.
@@ -76,29 +76,36 @@ impl FolderError {
 }
 
 impl Hint for FolderError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } | Self::NoFile(_) => "not_found",
+            _ => "refused",
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoId(_) => {
-                "an ID has letters, digits, `-`, `_` and dots inside; a path of a database has a slash or ends in .db"
+                "an ID consists of letters, digits, `-`, `_` and inner dots; a database path contains a slash or ends in .db"
             }
             Self::Missing { id, known } if known.is_empty() => {
                 return Some(format!(
-                    "make it with `agent-sandbox fs init {id}`, or go where `{FOLDER}/{id}.db` is"
+                    "create it with `agent-sandbox fs init {id}`, or change to the directory that has `{FOLDER}/{id}.db`"
                 ));
             }
-            Self::Missing { known, .. } => return Some(format!("here are: {}", known.join(", "))),
-            Self::NoFile(_) => "make one with `agent-sandbox fs init`",
-            Self::NoBase => "name it with `--base DIR`",
-            Self::Exists(_) => "remove it yourself, or choose another ID",
+            Self::Missing { known, .. } => return Some(format!("existing: {}", known.join(", "))),
+            Self::NoFile(_) => "create one with `agent-sandbox fs init`",
+            Self::NoBase => "pass `--base DIR`",
+            Self::Exists(_) => "remove it first, or choose another ID",
             Self::NotRoot => {
-                "make it with `--engine agentfs`, which every user can mount; or `agent-sandbox --cow`, whose overlay is the sandbox's own"
+                "create it with `--engine agentfs`, which any user can mount, or use `agent-sandbox --cow`, which mounts inside the sandbox"
             }
-            Self::Cannot(_) => "make it with `--engine agentfs`",
-            Self::OtherEngine(_) => "leave `--engine` out: the engine is chosen by `fs init`",
+            Self::Cannot(_) => "create it with `--engine agentfs`",
+            Self::OtherEngine(_) => "omit `--engine`: `fs init` chose the engine",
             Self::Mounted { .. } => {
-                "two mounts of one layer spoil it: unmount the first, `agent-sandbox fs unmount`"
+                "two mounts would corrupt the layer; unmount the first with `agent-sandbox fs unmount`"
             }
-            Self::Io { .. } => "`agent-sandbox doctor` says what this machine offers",
+            Self::Io { .. } => "run `agent-sandbox doctor` to see what this machine supports",
             Self::Store(error) => return error.hint(),
             Self::Layer(error) => return error.hint(),
         };

@@ -1,4 +1,4 @@
-//! One method per kind of request.
+//! FUSE requests: one method per kind.
 
 use std::ffi::OsStr;
 use std::io;
@@ -89,7 +89,7 @@ impl Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        // Without a type, a regular file is meant.
+        // A mode without a type means a regular file (mknod(2)).
         let mode = if mode & libc::S_IFMT == 0 { mode | libc::S_IFREG } else { mode };
         let make = Make { mode, rdev: u64::from(rdev), target: None };
         entry(reply, self.tree.make(parent.0, name, make, caller(request)));
@@ -159,17 +159,19 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        // Truncating is left to the kernel, which first asks whether the file is being executed.
+        // `O_TRUNC` is left to the kernel, which first checks whether the file is being executed.
         let opened = match self.tree.open(ino.0) {
             Ok(opened) => opened,
             Err(error) => return reply.error(errno(error)),
         };
-        let way = self.backing.choose(&self.tree, ino.0, flags.0, register(&reply));
-        let answer = open_flags(flags.0, opened.unchanged, &way);
-        self.feed(ino.0, flags.0, answer);
-        match &way {
-            OpenMode::Past(backing) => reply.opened_passthrough(way.handle(), answer, backing),
-            _ => reply.opened(way.handle(), answer),
+        let mode = self.backing.choose(&self.tree, ino.0, flags.0, register(&reply));
+        let answer = open_flags(flags.0, opened.unchanged, &mode);
+        self.preload(ino.0, flags.0, answer);
+        match &mode {
+            OpenMode::Passthrough(backing) => {
+                reply.opened_passthrough(mode.handle(), answer, backing);
+            }
+            _ => reply.opened(mode.handle(), answer),
         }
     }
 
@@ -185,11 +187,11 @@ impl Filesystem for Adapter {
     ) {
         match self.tree.create(parent.0, name, mode, caller(request)) {
             Ok(attr) => {
-                // A new file is small: it lies in no plain file yet.
+                // A new file is small, so it has no plain file to pass through yet.
                 let none = |_: &std::fs::File| Err(io::ErrorKind::Unsupported.into());
-                let way = self.backing.choose(&self.tree, attr.id, flags, none);
-                let answer = open_flags(flags, true, &way);
-                reply.created(&TTL, &file_attr(&attr), GENERATION, way.handle(), answer);
+                let mode = self.backing.choose(&self.tree, attr.id, flags, none);
+                let answer = open_flags(flags, true, &mode);
+                reply.created(&TTL, &file_attr(&attr), GENERATION, mode.handle(), answer);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -263,10 +265,10 @@ impl Filesystem for Adapter {
         empty(reply, self.tree.sync(ino.0));
     }
 
-    /// Nothing is kept for an open directory. A kernel that hears so does not ask again, and does
-    /// by itself what the flags say.
+    /// Opens a directory, which needs no state. After `ENOSYS` the kernel sends no more `FUSE_OPENDIR` and applies these
+    /// flags without being told (`FUSE_NO_OPENDIR_SUPPORT`).
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        if self.silent.load(Ordering::Relaxed) {
+        if self.no_opendir.load(Ordering::Relaxed) {
             return reply.error(Errno::ENOSYS);
         }
         let flags = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
@@ -306,7 +308,7 @@ impl Filesystem for Adapter {
             Err(error) => return reply.error(errno(error)),
         };
         for item in behind(&items, offset) {
-            // What went away meanwhile is left out.
+            // Skip entries that were removed meanwhile.
             let Some((attr, counts)) = self.entry(ino.0, item) else { continue };
             if reply.add(attr.ino, item.at, &item.name, &TTL, &attr, GENERATION) {
                 break;

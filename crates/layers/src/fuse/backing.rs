@@ -13,15 +13,15 @@ use fuser::{BackingId, FileHandle};
 
 use crate::tree::Tree;
 
-/// The way of one opening; its number stands in the file handle.
+/// Path that the reads and writes of an open file take. The file handle holds its number.
 #[derive(Debug, Clone)]
 pub(super) enum OpenMode {
-    /// Through the kernel's cache.
+    /// Through the kernel's page cache.
     Cached,
-    /// Straight to us.
+    /// Directly to this process, without the page cache.
     Direct,
-    /// Past us.
-    Past(Arc<BackingId>),
+    /// Directly to the backing file, without this process.
+    Passthrough(Arc<BackingId>),
 }
 
 impl OpenMode {
@@ -29,17 +29,17 @@ impl OpenMode {
         FileHandle(match self {
             Self::Cached => 0,
             Self::Direct => 1,
-            Self::Past(_) => 2,
+            Self::Passthrough(_) => 2,
         })
     }
 }
 
-/// The files that are open, and their ways.
+/// Open files and their modes.
 #[derive(Debug, Default)]
 pub(super) struct Backing {
-    /// True when the kernel can do it, and lets us.
-    pub(super) past: AtomicBool,
-    /// True when what comes straight to us keeps the cache of others true: Linux 6.6.
+    /// True when the kernel supports and permits passthrough.
+    pub(super) passthrough: AtomicBool,
+    /// True when direct I/O keeps the page cache of other openings coherent (Linux 6.6).
     pub(super) direct: AtomicBool,
     open: Mutex<HashMap<u64, Open>>,
 }
@@ -47,12 +47,12 @@ pub(super) struct Backing {
 #[derive(Debug, Default)]
 struct Open {
     cached: u32,
-    past: u32,
+    passthrough: u32,
     id: Option<Arc<BackingId>>,
 }
 
 impl Backing {
-    /// Chooses the way for a new opening. `register` hands a plain file to the kernel.
+    /// Chooses the mode of a newly opened file. `register` passes a plain file to the kernel.
     pub(super) fn choose(
         &self,
         tree: &Tree,
@@ -63,23 +63,25 @@ impl Backing {
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = all.entry(id).or_default();
-        let way = if let Some(backing) = self.past(tree, id, writes, open, register) {
-            open.past += 1;
-            tree.set_past(id, true);
-            OpenMode::Past(backing)
-        } else if open.past > 0 || self.is_direct(flags) {
+        let mode = if let Some(backing) = self.backing_of(tree, id, writes, open, register) {
+            open.passthrough += 1;
+            tree.set_passthrough(id, true);
+            OpenMode::Passthrough(backing)
+        } else if open.passthrough > 0 || self.is_direct(flags) {
             OpenMode::Direct
         } else {
             open.cached += 1;
             OpenMode::Cached
         };
-        if open.cached == 0 && open.past == 0 {
+        if open.cached == 0 && open.passthrough == 0 {
             all.remove(&id);
         }
-        way
+        mode
     }
 
-    fn past(
+    /// Returns the backing file for passthrough. A file that is open through the page cache gets none, because the
+    /// kernel refuses to mix the two.
+    fn backing_of(
         &self,
         tree: &Tree,
         id: u64,
@@ -87,7 +89,7 @@ impl Backing {
         open: &mut Open,
         register: impl FnOnce(&std::fs::File) -> std::io::Result<BackingId>,
     ) -> Option<Arc<BackingId>> {
-        if open.cached > 0 || !self.past.load(Ordering::Relaxed) {
+        if open.cached > 0 || !self.passthrough.load(Ordering::Relaxed) {
             return None;
         }
         let file = tree.plain_file(id, writes)?;
@@ -96,38 +98,38 @@ impl Backing {
                 open.id = Some(Arc::new(backing));
             } else {
                 // Not root, or a file system that cannot be stacked on.
-                self.past.store(false, Ordering::Relaxed);
+                self.passthrough.store(false, Ordering::Relaxed);
                 tree.keep_copies(false);
             }
         }
         open.id.clone()
     }
 
-    /// What is only written cannot be mapped, and its cache would be of no use to its writer: going
-    /// straight saves a copy, and the question for capabilities that the kernel asks otherwise.
+    /// Returns true when a file should bypass the page cache. A write-only file cannot be mapped, and its writer has no
+    /// use for the cache. Bypassing it saves a copy and the kernel's request for `security.capability`.
     fn is_direct(&self, flags: i32) -> bool {
         self.direct.load(Ordering::Relaxed) && flags & libc::O_ACCMODE == libc::O_WRONLY
     }
 
-    /// An opening has ended.
+    /// Records that an open file was closed.
     pub(super) fn close(&self, tree: &Tree, id: u64, handle: FileHandle) {
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = all.get_mut(&id) else { return };
         match handle.0 {
             0 => open.cached = open.cached.saturating_sub(1),
-            2 => open.past = open.past.saturating_sub(1),
+            2 => open.passthrough = open.passthrough.saturating_sub(1),
             _ => {}
         }
-        if open.past == 0 && open.id.take().is_some() {
-            tree.set_past(id, false);
+        if open.passthrough == 0 && open.id.take().is_some() {
+            tree.set_passthrough(id, false);
         }
-        if open.cached == 0 && open.past == 0 {
+        if open.cached == 0 && open.passthrough == 0 {
             all.remove(&id);
         }
     }
 }
 
-/// Hands a plain file to the kernel.
+/// Returns a function that registers a plain file with the kernel.
 pub(super) fn register(
     reply: &fuser::ReplyOpen,
 ) -> impl FnOnce(&std::fs::File) -> std::io::Result<BackingId> {

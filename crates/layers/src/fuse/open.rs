@@ -1,4 +1,4 @@
-//! What the kernel is asked for, what is open, and how.
+//! Negotiation with the kernel, and the state of open files.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,26 +11,26 @@ use super::convert::file_attr;
 use crate::tree::{Item, Tree};
 
 thread_local! {
-    /// What is read, on its way out. Making it anew each time would cost more than reading.
+    /// Buffer for read data, reused because allocating it for each request would cost more than reading.
     pub(super) static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The tree, with the files that are open.
+/// Tree with its open files.
 pub(super) struct Adapter {
     pub(super) tree: Arc<Tree>,
     pub(super) backing: Backing,
-    /// True when the kernel can do without a word when a directory is opened: Linux 5.1.
-    pub(super) silent: AtomicBool,
-    /// Says things to the kernel that it did not ask for.
+    /// True when the kernel supports directories without `FUSE_OPENDIR` (Linux 5.1).
+    pub(super) no_opendir: AtomicBool,
+    /// Sends unsolicited notifications to the kernel.
     notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Adapter {
     pub(super) fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>) -> Self {
-        Self { tree, backing: Backing::default(), silent: AtomicBool::new(false), notifier }
+        Self { tree, backing: Backing::default(), no_opendir: AtomicBool::new(false), notifier }
     }
 
-    /// Asks the kernel for what it has of use to us; an older one does without.
+    /// Requests optional features from the kernel. An older kernel works without them.
     pub(super) fn negotiate(&self, config: &mut KernelConfig) {
         for wanted in [
             InitFlags::FUSE_PARALLEL_DIROPS,
@@ -41,20 +41,20 @@ impl Adapter {
         ] {
             let _ = config.add_capabilities(wanted);
         }
-        let silent = config.capabilities().contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
-        self.silent.store(silent, Ordering::Relaxed);
+        let no_opendir = config.capabilities().contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+        self.no_opendir.store(no_opendir, Ordering::Relaxed);
         let newer = config.capabilities().contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         self.backing.direct.store(newer, Ordering::Relaxed);
-        let past = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+        let passthrough = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
             && config.set_max_stack_depth(1).is_ok();
-        self.backing.past.store(past, Ordering::Relaxed);
-        self.tree.keep_copies(past);
+        self.backing.passthrough.store(passthrough, Ordering::Relaxed);
+        self.tree.keep_copies(passthrough);
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
     }
 
-    /// Gives the kernel the content of a small file that is opened to be read.
-    pub(super) fn feed(&self, id: u64, flags: i32, answer: FopenFlags) {
+    /// Stores the content of a small file that is opened for reading in the kernel's page cache.
+    pub(super) fn preload(&self, id: u64, flags: i32, answer: FopenFlags) {
         let Some(notifier) = self.notifier.get() else { return };
         if flags & libc::O_ACCMODE != libc::O_RDONLY
             || !answer.contains(FopenFlags::FOPEN_KEEP_CACHE)
@@ -62,14 +62,14 @@ impl Adapter {
             return;
         }
         BUFFER.with_borrow_mut(|buffer| {
-            let Some(length) = self.tree.feed(id, buffer) else { return };
-            // What it does not take, it will ask for.
+            let Some(length) = self.tree.preload(id, buffer) else { return };
+            // On failure, the kernel reads the content on demand.
             let _ = notifier.store(INodeNo(id), 0, &buffer[..length]);
-            self.tree.fed(id);
+            self.tree.end_preload(id);
         });
     }
 
-    /// What an entry is, and whether telling the kernel of it counts: of `.` and `..` it does not.
+    /// Returns the attributes of an entry, and true when the reply counts as a lookup. `.` and `..` do not count.
     pub(super) fn entry(&self, parent: u64, item: &Item) -> Option<(FileAttr, bool)> {
         if item.name == "." || item.name == ".." {
             let attr = self.tree.attr(parent).ok()?;
@@ -80,17 +80,17 @@ impl Adapter {
     }
 }
 
-/// The entries behind an offset.
+/// Returns the entries after an offset.
 pub(super) fn behind(items: &[Item], offset: u64) -> &[Item] {
     &items[items.partition_point(|item| item.at <= offset)..]
 }
 
-/// Closing what cannot have been written needs no word.
-pub(super) fn open_flags(flags: i32, unchanged: bool, way: &OpenMode) -> FopenFlags {
-    let mut answer = match way {
+/// Returns the reply flags of an opened file. A read-only file needs no flush when it is closed.
+pub(super) fn open_flags(flags: i32, unchanged: bool, mode: &OpenMode) -> FopenFlags {
+    let mut answer = match mode {
         OpenMode::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
-        // The kernel refuses any word about the cache where none is used.
-        OpenMode::Cached | OpenMode::Past(_) => FopenFlags::empty(),
+        // The kernel rejects cache flags together with passthrough.
+        OpenMode::Cached | OpenMode::Passthrough(_) => FopenFlags::empty(),
         OpenMode::Direct => FopenFlags::FOPEN_DIRECT_IO,
     };
     if flags & libc::O_ACCMODE == libc::O_RDONLY {

@@ -1,7 +1,7 @@
-//! One repository → steps of an apply: everything that was asked for, or nothing.
+//! Steps of an apply for one repository: all requested changes or none.
 //!
-//! The order is such that the host's repository is valid after every step: objects in one pack that
-//! git has checked, then refs and their logs, then `HEAD`, then the index.
+//! The order keeps the host's repository valid after every step: first the objects in one pack that git has checked,
+//! then refs and their logs, then `HEAD`, then the index.
 
 mod steps;
 mod symbolic;
@@ -22,8 +22,8 @@ use steps::Maker;
 const LOCKS: [&str; 3] = ["index.lock", "HEAD.lock", "packed-refs.lock"];
 
 impl Repository {
-    /// Plans to take over what changed in the repository, of what is `meant`. `names` says whether a
-    /// path was named, so that what is held there is taken too.
+    /// Plans to apply the selected changes (`meant`) of the repository. `names` returns true for a path that was named,
+    /// whose held-back changes are applied too.
     pub fn plan(
         &self,
         git: &ScratchGit,
@@ -169,7 +169,7 @@ impl<'t> Taker<'t> {
             _ => None,
         };
         if let Some(name) = branch.or(detached) {
-            let why = format!("stays as it is until `{name}` is applied");
+            let why = format!("unchanged until `{name}` is applied");
             if checkout.head.is_some() {
                 self.note(&head, why.clone());
             }
@@ -181,7 +181,7 @@ impl<'t> Taker<'t> {
         let mut takes_head = false;
         if let Some(change) = &checkout.head {
             if change.moved {
-                self.conflict(&head, "the host changed it meanwhile");
+                self.conflict(&head, "also changed on the host");
                 return (false, false);
             }
             takes_head = true;
@@ -192,12 +192,10 @@ impl<'t> Taker<'t> {
         if let Some(why) = &change.stays {
             self.note(
                 &index,
-                format!(
-                    "stays as the host has it, because {why}; `git reset` brings it up to date"
-                ),
+                format!("keeps the host's version, because {why}; update it with `git reset`"),
             );
         } else if change.staged {
-            self.note(&index, "stays as the host's git has it; `git reset` brings it up to date");
+            self.note(&index, "keeps the host's version; update it with `git reset`");
         } else if !change.held.is_empty() && !self.named(&index) && !on_branch {
             self.hold(&index, &change.held);
         } else {
@@ -206,7 +204,7 @@ impl<'t> Taker<'t> {
         (takes_head, false)
     }
 
-    /// Returns true when no git of the host is at work there.
+    /// Returns true when no git process on the host is using the repository.
     fn is_free(&mut self, taken: &Taken<'_>) -> Result<bool, ApplyError> {
         let locks = LOCKS.map(PathBuf::from).into_iter();
         let refs = taken.refs.iter().map(|change| PathBuf::from(format!("{}.lock", change.name)));
@@ -214,7 +212,7 @@ impl<'t> Taker<'t> {
             let Some(path) = self.repository.path(&lock) else { continue };
             let found = self.target.host.stat(&path);
             if found.map_err(|error| ApplyError::at(&path, error))?.is_some() {
-                self.conflict(&lock, "git is at work there on the host, or was killed");
+                self.conflict(&lock, "git is running on the host, or was killed");
                 return Ok(false);
             }
         }
@@ -258,7 +256,8 @@ impl<'t> Taker<'t> {
         Ok(())
     }
 
-    /// Removes a repository that the session removed. Without `HEAD` it is none any more, so that goes first.
+    /// Removes a repository that the session removed. Removes `HEAD` first, because a directory without it is not a
+    /// repository.
     fn remove(&mut self) -> Result<(), ApplyError> {
         if !self.named("") {
             let why = "the session removed the repository, with every commit in it";
@@ -267,7 +266,7 @@ impl<'t> Taker<'t> {
             return Ok(());
         }
         if let Some(change) = self.repository.gone.iter().find(|change| change.meanwhile) {
-            let why = "the host changed it meanwhile".to_owned();
+            let why = "also changed on the host".to_owned();
             let path = change.path.clone();
             self.plan.conflicts.push(Left { root: self.target.number, path, why });
             return Ok(());
@@ -302,11 +301,10 @@ fn clash(change: &RefChange) -> String {
         value.as_ref().map_or_else(|| "nothing".to_owned(), |value| value.short().to_owned())
     };
     let (host, session) = (shown(&change.before), shown(&change.after));
-    format!("the host changed it meanwhile: the host has {host}, the session {session}")
+    format!("also changed on the host: the host has {host}, the session {session}")
 }
 
-/// Packs the objects that the host lacks, and has git check that nothing is missing or broken. Returns
-/// the host's refs, too.
+/// Packs the objects that the host lacks. Git checks that nothing is missing or broken. Returns the host's refs too.
 fn pack(
     git: &ScratchGit,
     view: &View<'_>,
@@ -319,7 +317,7 @@ fn pack(
     Ok((pack, to.into_refs()))
 }
 
-/// Every object that is named by what is taken.
+/// Returns every object that the applied changes name.
 fn tips(taken: &Taken<'_>) -> BTreeSet<String> {
     let refs = taken.refs.iter().filter_map(|change| change.after.as_ref().and_then(RefValue::id));
     let mut tips: BTreeSet<String> = refs.map(str::to_owned).collect();

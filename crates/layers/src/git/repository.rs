@@ -1,4 +1,4 @@
-//! One repository of a session: its new commits, and the scratch repositories that git inspects them in.
+//! Repository of a session: its new commits, and the scratch repositories in which git inspects them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::RelPath;
 use crate::diff::{Change, DiffError, View};
 
-/// Larger files that cut a history off are not read.
+/// Maximum size of a `shallow` file.
 const MAX_SHALLOW: u64 = 1 << 20;
 
 /// Changes of a session in one repository.
@@ -31,7 +31,7 @@ pub struct Repository {
 /// Failure to inspect the commits of a session.
 #[derive(Debug, Error)]
 pub enum InspectError {
-    /// Git refused, or cannot run.
+    /// Git failed or cannot run.
     #[error(transparent)]
     Git(#[from] ScratchError),
     /// The session or the host cannot be read.
@@ -40,12 +40,12 @@ pub enum InspectError {
 }
 
 impl Repository {
-    /// Returns true when nothing is left that could be applied.
+    /// Returns true when there is nothing to apply.
     pub fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.changes.is_empty()
     }
 
-    /// Counts the refs that changed, and `HEAD` and index of each checkout as one.
+    /// Returns the number of changed refs and checkouts. `HEAD` and index of a checkout count as one.
     pub fn count(&self) -> usize {
         self.changes.count().max(1)
     }
@@ -55,8 +55,8 @@ impl Repository {
         RelPath::new(self.dir.join(inner))
     }
 
-    /// Finds the new commits of each ref, and the files in them that are held back. If git refuses the
-    /// repository, none of it can be applied.
+    /// Finds the new commits of each ref and the files in them that are held back. If git rejects the repository, none
+    /// of it can be applied.
     pub(crate) fn inspect(
         &mut self,
         git: &ScratchGit,
@@ -102,7 +102,7 @@ impl Repository {
         Ok(scratch.finish()?)
     }
 
-    /// Creates a scratch repository with the host's objects alone.
+    /// Creates a scratch repository with the host's objects only.
     pub(super) fn scratch_of_host<'g>(
         &self,
         git: &'g ScratchGit,
@@ -123,19 +123,18 @@ impl Repository {
         Ok(ScratchRepository::create(git, Base { objects, shallow, refs })?)
     }
 
-    /// Describes why git refused, and what to do if a shallow fetch is the cause.
+    /// Describes why git failed, with a remedy if a shallow fetch is the cause.
     pub(super) fn refusal(&self, error: &ScratchError) -> String {
         if self.changes.is_cut && matches!(error, ScratchError::Refused { .. }) {
-            return "the session fetched a history that is cut off (`.git/shallow`): run `git fetch --unshallow` \
-                    in the session, or fetch on the host"
+            return "the session has a shallow history (`.git/shallow`); run `git fetch --unshallow` in the session, \
+                    or fetch on the host"
                 .into();
         }
         error.to_string()
     }
 }
 
-/// Returns true for an answer of git about a repository, or if git is missing. Other errors say nothing
-/// about the repository.
+/// Returns true for a failure of git on a repository, or if git is missing. Other errors are not about the repository.
 pub(super) fn is_refusal(error: &ScratchError) -> bool {
     matches!(error, ScratchError::Missing | ScratchError::Refused { .. })
 }

@@ -1,4 +1,4 @@
-//! Changes of a root → files, and the repositories that the others belong to.
+//! Sorting of a root's changes into files and repositories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ pub(crate) struct Sorted {
     pub repositories: Vec<Repository>,
 }
 
-/// Separates the changes of files from those of repositories. A repository whose refs, `HEAD` and
-/// index say the same as before has no change.
+/// Separates the changes of files from those of repositories. A repository with equal refs, `HEAD` and index has no
+/// change.
 pub(crate) fn sort(view: &View<'_>, changes: &[Change]) -> Result<Sorted, DiffError> {
     if !changes.iter().any(|change| may_lie_in_git_dir(change.path.as_path())) {
         return Ok(Sorted { files: changes.to_vec(), repositories: Vec::new() });
@@ -80,7 +80,7 @@ impl From<Member> for ChangedPath {
     }
 }
 
-/// Reads the changes of one repository. Returns those that are applied file by file, too.
+/// Reads the changes of one repository. Also returns those that are applied file by file.
 fn read(
     dir: PathBuf,
     members: Vec<Member>,

@@ -1,5 +1,5 @@
-//! The states of a root that the git crate reads: the session's, which is the layer over the host's
-//! tree, the host's, and the record of the host's at the start of the session.
+//! Views of a root for the git crate: the session's files (the layer over the host), the host's files, and the record
+//! of the host's files at the start of the session.
 
 use std::collections::BTreeMap;
 use std::io::Read;

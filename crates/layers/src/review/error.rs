@@ -85,7 +85,7 @@ impl ReviewError {
             Self::Apply(
                 ApplyError::Raced { .. }
                 | ApplyError::Changed { .. }
-                | ApplyError::TakenBack { .. },
+                | ApplyError::RolledBack { .. },
             ) => "raced",
             Self::HalfDone { .. } => "half_done",
             Self::Git(_) => "git",
@@ -95,6 +95,13 @@ impl ReviewError {
 }
 
 impl Hint for ReviewError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Session(error) => Hint::code(error),
+            _ => Self::code(self),
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         match self {
             Self::Running(_) => Some("wait for its end, or end it".into()),

@@ -18,7 +18,7 @@ pub struct Review {
     /// Held when nothing runs in the session.
     pub(super) lock: Option<Lock>,
     /// Held while the processes of the session are frozen.
-    still: Option<FrozenSession>,
+    frozen: Option<FrozenSession>,
 }
 
 impl Review {
@@ -32,7 +32,7 @@ impl Review {
         if let Some(lock) = &lock {
             session.settle(lock)?;
         }
-        Ok(Self { session, lock, still: None })
+        Ok(Self { session, lock, frozen: None })
     }
 
     /// Returns the session's name.
@@ -54,8 +54,8 @@ impl Review {
     }
 
     /// Freezes the processes of the session for as long as it is open.
-    pub fn hold_still(&mut self, freeze: Freeze<'_>) -> Result<(), ReviewError> {
-        self.still = Some(self.session.hold_still(freeze)?);
+    pub fn freeze(&mut self, freeze: Freeze<'_>) -> Result<(), ReviewError> {
+        self.frozen = Some(self.session.freeze(freeze)?);
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Review {
         if let Ok(Some(journal)) = self.interrupted() {
             root.changes.list.retain(|change| !journal.is_temp(&change.path));
         }
-        if self.lock.is_none() && self.still.is_none() {
+        if self.lock.is_none() && self.frozen.is_none() {
             // The base of a running session is recorded at its end.
             root.changes.list.iter_mut().for_each(|change| change.meanwhile = false);
         }
@@ -111,8 +111,8 @@ impl Review {
             }
             let mut record = root.record.clone();
             match base {
-                Base::New => apply::remember(journal, root.number, &root.host, &mut record)?,
-                Base::Old => apply::unremember(journal, root.number, &root.host, &mut record)?,
+                Base::New => apply::record_applied(journal, root.number, &root.host, &mut record)?,
+                Base::Old => apply::record_reverted(journal, root.number, &root.host, &mut record)?,
             }
             let saved = self.session.save_base_record(root.number, &record);
             saved.map_err(|error| ApplyError::Base { source: Box::new(error) })?;

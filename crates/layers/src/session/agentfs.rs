@@ -1,7 +1,7 @@
-//! Sessions whose layers are AgentFS databases: served outside of the sandbox, and bound into it.
+//! Sessions whose layers are AgentFS databases, served outside the sandbox and bind-mounted into it.
 //!
-//! Such a session has one database for each root. A snapshot is a copy of it: the file is at rest
-//! when nothing runs.
+//! Such a session has one database for each root. A snapshot is a copy of it, because the file is complete when nothing
+//! runs.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::database;
 use crate::mount::{self, Access, Detach, Holder, MountError, Request, table};
 use crate::tree::Moved;
 
-/// Limit for a database to come to rest.
+/// Longest wait for a daemon to close its database.
 const REST: Duration = Duration::from_secs(60);
-/// Limit for the daemon to notice that its mount is gone.
+/// Longest wait for the daemon to notice that its mount is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl LayerSession {
-    /// Serves root number `root` on a directory of the session until this process ends or the run
-    /// does, and returns that directory. The caller must have a single thread.
+    /// Serves root number `root` on a directory of the session until this process or the run ends. Returns that
+    /// directory. The caller must have a single thread.
     pub fn serve(&self, root: usize) -> Result<PathBuf, SessionError> {
         let mountpoint = self.mountpoint(root);
         disk::private_dir(&mountpoint)?;
@@ -43,8 +43,8 @@ impl LayerSession {
         Ok(request.mountpoint)
     }
 
-    /// Ends what serves the session's roots, also what a killed run left, and waits until their
-    /// databases are at rest. Returns who still had them mounted elsewhere and was cut off.
+    /// Stops the daemons of the session's roots, including those that a killed run left, and waits until their
+    /// databases are closed. Returns the processes that had them mounted in other namespaces and lost them.
     pub(crate) fn stop_serving(&self) -> Result<Vec<Holder>, SessionError> {
         let mut cut_off = Vec::new();
         for (number, root) in self.record().roots.iter().enumerate() {
@@ -54,7 +54,7 @@ impl LayerSession {
             let at = self.mountpoint(number);
             let row = table::at(&at).ok().flatten();
             if row.is_some() {
-                // Processes of the sandbox may take a moment to be gone.
+                // Processes of the sandbox may take a moment to exit.
                 let idle = mount::detach(&at, Detach::Idle);
                 idle.or_else(|_| mount::detach(&at, Detach::Lazy))
                     .map_err(cannot("unmount", &at))?;
@@ -64,9 +64,9 @@ impl LayerSession {
         Ok(cut_off)
     }
 
-    /// Takes in what a killed daemon left beside a database. Then makes the layers independent of
-    /// where directories were that the session moved: an apply removes them there, and so may the
-    /// host.
+    /// Recovers files that a killed daemon left beside a database. Then makes the layers independent of the original
+    /// paths of directories that the session moved, because an apply removes these on the host, and the user may do so
+    /// too.
     pub(super) fn take_in_moved(&self) -> Result<(), SessionError> {
         for root in self.databases() {
             let database = self.top_database(root);
@@ -80,7 +80,7 @@ impl LayerSession {
         Ok(())
     }
 
-    /// Refuses to work on a running session that reads a moved directory from its place in the base.
+    /// Fails for a running session that still reads a moved directory from its original path in the base.
     pub(super) fn check_moved(&self) -> Result<(), SessionError> {
         for root in self.databases() {
             if database::has_moved(&self.top_database(root))? {
@@ -95,8 +95,8 @@ impl LayerSession {
         self.record().roots.iter().filter(move |root| agentfs && root.kind == RootKind::Dir)
     }
 
-    /// Waits until a database is at rest. What keeps its mount in another mount namespace is cut off
-    /// by the daemon, and returned.
+    /// Waits until a database is closed. Returns processes that have its mount in another mount namespace, which the
+    /// daemon cuts off.
     fn wait_for_rest(&self, root: &Root, row: Option<&table::Row>) -> Vec<Holder> {
         let (database, begun) = (self.top_database(root), Instant::now());
         let mut cut_off = None;
@@ -111,7 +111,7 @@ impl LayerSession {
         cut_off.unwrap_or_default()
     }
 
-    /// Asks the process that serves a database to end. One that takes content in goes on with it.
+    /// Terminates the daemon of a database. A daemon that is already closing its database continues.
     fn end_daemon(&self, database: &Path) {
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
         for (_, record) in mount::record::read(&self.daemons()) {
@@ -119,13 +119,13 @@ impl LayerSession {
                 && record.is_alive()
                 && let Some(pid) = rustix::process::Pid::from_raw(record.pid)
             {
-                // One that is gone is what is wanted.
+                // The daemon may have ended already.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         }
     }
 
-    /// The list of the daemons that serve the session.
+    /// Returns the directory of the records of the session's daemons.
     fn daemons(&self) -> PathBuf {
         self.dir().join("daemons")
     }
@@ -134,13 +134,13 @@ impl LayerSession {
         self.dir().join("mnt").join(root.to_string())
     }
 
-    /// The database that a root's changes go to.
+    /// Returns the database that receives a root's changes.
     pub(super) fn top_database(&self, root: &Root) -> PathBuf {
         let top = root.stack.last().map(|layer| self.layers().database(layer));
         top.unwrap_or_default()
     }
 
-    /// Copies of each root's top layer.
+    /// Copies the top layer of each root.
     pub(super) fn copies(
         &self,
         stacks: &[Vec<LayerId>],
@@ -152,8 +152,7 @@ impl LayerSession {
 }
 
 impl LayerSessions {
-    /// Takes away mounts of sessions in which nothing runs: what a killed run left, if its daemon did
-    /// not do so.
+    /// Unmounts stopped sessions whose mounts were left by a killed run and its daemon.
     pub fn clear_mounts(&self) {
         let dir = self.dir();
         for row in table::all().unwrap_or_default() {
@@ -164,7 +163,7 @@ impl LayerSessions {
             if lock::holder(&lock).is_some() {
                 continue;
             }
-            // A run that begins meanwhile has the lock.
+            // A run that has begun meanwhile holds the lock.
             if let Ok(Some(_lock)) = Lock::try_take(&lock) {
                 let _ = mount::detach(&row.mountpoint, Detach::Lazy);
             }

@@ -1,4 +1,4 @@
-//! The base's files as they were before their first change: the ancestor of a merge.
+//! Record of the base's files before their first change, which are the ancestors of merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,22 +14,22 @@ use super::disk;
 use super::error::{SessionError, cannot};
 use super::text;
 use crate::RelPath;
-use crate::apply::Remember;
+use crate::apply::RecordOrigin;
 use crate::change::{LayerError, Listing};
 use crate::diff::{Digest, MAX_GONE, Origin, Origins, Past};
 use crate::host::{HostEntry, HostTree, Kind, is_absent, is_out_of_reach};
 
-/// Text up to this size is kept, so that it can be merged.
+/// Maximum size of texts that are stored for merging.
 const KEPT: u64 = 1 << 20;
-/// A larger file is known by its inode and its times alone.
+/// Maximum size of files that are hashed. A larger one is identified by its inode and times only.
 const HASHED: u64 = 64 << 20;
 
-/// The recorded part of one root's base.
+/// Record of one root's base.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BaseRecord {
     dir: PathBuf,
     states: BTreeMap<PathBuf, Origin>,
-    /// Paths that the layer hid when the last run ended. Missing in records of earlier versions.
+    /// Paths that the layer hid at the end of the last run. Missing in records of earlier versions.
     hidden: Option<Hidden>,
 }
 
@@ -40,12 +40,12 @@ struct Written {
     hidden: Option<BTreeSet<String>>,
 }
 
-/// Paths at which a layer shows nothing of its base. None of them lies below another.
+/// Paths at which a layer hides its base. None of them is below another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Hidden(BTreeSet<PathBuf>);
 
 impl Hidden {
-    /// Those of a layer: what it removed or replaced, and directories that it made opaque.
+    /// Returns the hidden paths of a layer: removed and replaced entries, and opaque directories.
     pub(super) fn of(listing: &Listing) -> Self {
         let entries = listing.entries.iter().filter(|entry| entry.node.hides());
         let paths = entries.map(|entry| &entry.path).chain(&listing.over_nothing);
@@ -59,8 +59,8 @@ impl Hidden {
         hidden
     }
 
-    /// Returns true for one of the paths and for everything below one. In the order of paths, what
-    /// is below a path follows right after it.
+    /// Returns true for a hidden path and everything below one. In path order, descendants directly follow their
+    /// ancestor.
     pub(super) fn covers(&self, path: &Path) -> bool {
         let last = self.0.range::<Path, _>((Unbounded, Included(path))).next_back();
         last.is_some_and(|top| path.starts_with(top))
@@ -68,24 +68,23 @@ impl Hidden {
 }
 
 impl BaseRecord {
-    /// Every recorded path.
+    /// Returns every recorded path.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, &Origin)> {
         self.states.iter().map(|(path, state)| (path.as_path(), state))
     }
 
-    /// Forgets a path: what the layer has there is what the base has.
+    /// Removes a path, because layer and base are equal there.
     pub fn forget(&mut self, path: &RelPath) {
         self.states.remove(path.as_path());
     }
 
-    /// Forgets every path that is neither hidden nor `lost`: after going back to a snapshot, what it
-    /// is changed from next counts.
+    /// Keeps only hidden and `lost` paths. After a restore, the next change of any other path counts.
     pub(super) fn keep_only(&mut self, hidden: &Hidden, lost: &BTreeSet<&Path>) {
         self.states.retain(|path, _| hidden.covers(path) || lost.contains(path.as_path()));
     }
 
-    /// Takes note of what the layer hides now, and returns what it hid when the last run ended. A
-    /// record of an earlier version does not say: there, a directory counts whose content is on record.
+    /// Records the hidden paths of the layer and returns those at the end of the last run. Records of earlier versions
+    /// lack them. There, a directory counts as hidden if its content is recorded.
     pub(super) fn hide(&mut self, hidden: Hidden) -> Hidden {
         let before = self.hidden.take().unwrap_or_else(|| {
             let has_content = |dir: &&PathBuf| {
@@ -99,14 +98,14 @@ impl BaseRecord {
         before
     }
 
-    /// Forgets what is not hidden any more, after the layer was exchanged.
+    /// Removes paths that are no longer hidden after the layer was replaced.
     pub(super) fn keep_hidden(&mut self, now: &Hidden) {
         if let Some(before) = &mut self.hidden {
             *before = Hidden(now.0.iter().filter(|path| before.covers(path)).cloned().collect());
         }
     }
 
-    /// Forgets a path and everything below it.
+    /// Removes a path and everything below it.
     pub(super) fn forget_below(&mut self, path: &RelPath) {
         self.states.retain(|known, _| !known.starts_with(path.as_path()));
         if let Some(Hidden(paths)) = &mut self.hidden {
@@ -114,14 +113,14 @@ impl BaseRecord {
         }
     }
 
-    /// Records that the session never saw what the base has at a path, unless it is recorded already.
+    /// Records that the session never saw the base's entry at a path, unless the path is already recorded.
     pub(super) fn take_unseen(&mut self, host: &HostTree, path: &RelPath) {
         if matches!(host.stat(path), Ok(Some(_))) {
             self.states.entry(path.as_path().to_path_buf()).or_insert(Origin::Unknown);
         }
     }
 
-    /// Records that the base has nothing at removed paths, unless they are recorded already.
+    /// Records that the base has no entry at removed paths, unless they are already recorded.
     pub(super) fn take_absent(&mut self, host: &HostTree, paths: &[RelPath]) {
         for path in paths {
             if matches!(host.stat(path), Ok(None)) {
@@ -130,7 +129,7 @@ impl BaseRecord {
         }
     }
 
-    /// Reads the record of root number `root`; empty if there is none yet.
+    /// Reads the record of root number `root`. Returns an empty one if there is none.
     pub(super) fn read(dir: &Path, root: usize) -> Result<Self, SessionError> {
         let file = dir.join(format!("{root}.json"));
         let text = match fs::read(&file) {
@@ -163,10 +162,9 @@ impl BaseRecord {
         disk::replace(&file, &bytes, Durability::Content)
     }
 
-    /// Records what a path of the base is now, unless it is recorded already. `since` is when the
-    /// run began: what changed later is not what the command saw. Neither is anything at an `other`
-    /// place, whose directory the host put there since. `copied` tells whether the layer's entry
-    /// began as one of the base. Returns whether it changed.
+    /// Records the current state of a path of the base, unless it is already recorded. The command did not see changes
+    /// after `since`, the start of the run, nor anything at an `other` path, whose directory the host replaced since.
+    /// `copied` returns true if the layer's entry began as one of the base. Returns true if the base changed.
     pub(super) fn take(
         &mut self,
         host: &HostTree,
@@ -207,10 +205,10 @@ impl BaseRecord {
         matches!(known, Some(Origin::There(past)) if past.stamp == found.stamp)
     }
 
-    /// Records everything below a directory of the base that is not seen any more. Its files are
-    /// not read: there can be a great many, and removed files are never merged. The host may have
-    /// removed or replaced the directory since it was recorded: then nothing is below it. What is new
-    /// below one that was `hidden` before the run was never seen in the session.
+    /// Records everything below a directory of the base that the layer hides. Its files are not read, because there may
+    /// be a great many and removed files are never merged. The host may have removed or replaced the directory since it
+    /// was recorded, and then nothing is below it. New files below a directory that was `hidden` before the run were
+    /// never seen in the session.
     pub(super) fn take_below(
         &mut self,
         host: &HostTree,
@@ -245,8 +243,8 @@ impl BaseRecord {
         Ok(changed)
     }
 
-    /// Describes a path with its content. A file that this user cannot read, or that goes at this
-    /// moment, is known by its inode and its times.
+    /// Describes a path with its content. A file that this user cannot read, or that is being removed, is identified by
+    /// its inode and times.
     fn keep(
         &self,
         host: &HostTree,
@@ -277,15 +275,15 @@ impl BaseRecord {
             let file = self.file(digest);
             disk::private_dir(&self.dir.join("bytes"))?;
             if !file.try_exists().unwrap_or(false) {
-                // Without them changes can still be told apart, only not merged: a full disk must
-                // not stand in the way of the record itself.
+                // Without the text, changes are still detected but cannot be merged. A full disk must not prevent the
+                // record itself.
                 let _ = disk::replace(&file, &bytes, Durability::Content);
             }
         }
         Ok(past(found, Some(digest)))
     }
 
-    /// Returns the file that keeps bytes.
+    /// Returns the file that stores a text.
     fn file(&self, digest: Digest) -> PathBuf {
         use std::fmt::Write as _;
         let name = digest.0.iter().fold(String::new(), |mut name, byte| {
@@ -302,13 +300,13 @@ fn past(found: &HostEntry, digest: Option<Digest>) -> Origin {
     Origin::There(Past { kind, stamp, executable, digest })
 }
 
-/// The times of a directory change with its entries, which are looked at by themselves.
+/// Returns true for a change after `since`. The times of a directory do not count: they change with its entries, which
+/// are checked separately.
 fn is_newer(found: &HostEntry, since: (i64, u32)) -> bool {
     found.kind != Kind::Dir && found.stamp.ctime > since
 }
 
-/// Returns true when a name may have gone from its directory since. Where the directory is not there either,
-/// that is looked at by itself.
+/// Returns true when a name may have been removed from its directory since. A missing directory is checked separately.
 fn is_dir_newer(host: &HostTree, path: &RelPath, since: (i64, u32)) -> io::Result<bool> {
     match host.parent(path) {
         Ok((dir, _)) => Ok(HostEntry::from(rustix::fs::fstat(&dir)?).stamp.ctime > since),
@@ -337,7 +335,7 @@ impl Origins for BaseRecord {
     }
 }
 
-impl Remember for BaseRecord {
+impl RecordOrigin for BaseRecord {
     fn set(
         &mut self,
         path: &RelPath,
@@ -350,7 +348,7 @@ impl Remember for BaseRecord {
             let failed = |source| LayerError::Io { path: file.clone(), source };
             let made = disk::private_dir(&self.dir.join("bytes"));
             made.map_err(|error| failed(io::Error::other(error)))?;
-            // Not made durable one by one: a reader compares them with their name.
+            // Not synced one by one: a reader compares the content with the file name, which is its hash.
             let size = fs::metadata(&file).map_or(u64::MAX, |meta| meta.len());
             if size != bytes.len() as u64 {
                 fs::write(&file, bytes).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Throwing single paths of a session away, so that the base is seen there again.
+//! Discarding single paths of a session, which shows the base there again.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use crate::host::HostTree;
 use crate::overlay::Stack;
 
 impl LayerSession {
-    /// Throws away what the layer of root number `root` has at a path and below it.
+    /// Discards everything in the layer of root number `root` at a path and below it.
     pub fn discard(&self, _lock: &Lock, root: usize, path: &RelPath) -> Result<(), SessionError> {
         let place = self.root(root)?;
         if self.record().engine != LayerEngine::Overlay {
@@ -36,7 +36,7 @@ impl LayerSession {
         record.write(root)
     }
 
-    /// A path below a directory that hides the base cannot show the base by itself.
+    /// Fails for a path below a directory that hides the base, because the base would stay hidden.
     fn check_above(&self, root: usize, path: &RelPath) -> Result<(), SessionError> {
         for entry in self.layer(root)?.entries()? {
             let hides = matches!(entry.node, Node::Gone | Node::Dir { opaque: true, .. });
@@ -51,14 +51,14 @@ impl LayerSession {
     }
 }
 
-/// Returns true when an entry decides what is seen at a path or below it.
+/// Returns true when an entry affects a path or anything below it.
 fn concerns(entry: &RelPath, node: &Node, path: &RelPath) -> bool {
     let hides = !matches!(node, Node::Dir { opaque: false, .. });
     entry.as_path().starts_with(path.as_path())
         || (hides && path.as_path().starts_with(entry.as_path()))
 }
 
-/// Removes a path from an upper directory. It was written from inside: no link is followed.
+/// Removes a path from an upper directory. Follows no link, because the directory was written from inside the sandbox.
 fn remove(upper: &Path, path: &RelPath) -> Result<(), SessionError> {
     let full = upper.join(path.as_path());
     let tree = HostTree::open(upper).map_err(cannot("open", upper))?;
@@ -72,8 +72,8 @@ fn remove(upper: &Path, path: &RelPath) -> Result<(), SessionError> {
 const DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes an entry with everything below it. Depth is bounded by what the kernel let be made; the
-/// directories on the way are kept open, one for each level.
+/// Removes an entry with everything below it. The kernel bounded the depth when the tree was created. One descriptor
+/// per level stays open.
 fn remove_all(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     match sys::unlinkat(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -81,7 +81,7 @@ fn remove_all(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         Err(error) => return Err(error),
     }
     let inner = match sys::openat(dir, name, DIR, Mode::empty()) {
-        // Closed by its owner, who is the present user.
+        // Its owner, the current user, removed the permission.
         Err(Errno::ACCESS) => {
             sys::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
             sys::openat(dir, name, DIR, Mode::empty())?

@@ -1,4 +1,4 @@
-//! Files of our own: private, and replaced as a whole.
+//! Private files of agent-sandbox, replaced atomically.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -9,23 +9,23 @@ use sandbox_linux::replace::{DraftName, Durability, Replace};
 
 use super::error::{SessionError, cannot};
 
-/// Creates a directory that no other user can read, and those above it.
+/// Creates a directory that no other user can read, with its parents.
 pub(super) fn private_dir(path: &Path) -> Result<(), SessionError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(cannot("make", path))
+    made.map_err(cannot("create", path))
 }
 
-/// Writes a file so that a reader, and a crash, sees the old one or the new one.
+/// Replaces a file atomically. Readers, also after a crash, see the old or the new content.
 pub(super) fn replace(path: &Path, bytes: &[u8], when: Durability) -> Result<(), SessionError> {
     let way = Replace { draft: DraftName::PerProcess, ..Replace::private(when) };
     way.write(path, bytes).map_err(cannot("write", path))
 }
 
-/// So much is set aside while a command runs: it may fill the disk, and the records that follow
-/// need room.
+/// Disk space reserved while a command runs. The command may fill the disk, and the records written afterwards need
+/// space.
 const RESERVE: u64 = 256 << 10;
 
-/// Sets room aside; where there is none, there is none.
+/// Reserves the space, if possible.
 pub(super) fn reserve(path: &Path) {
     if let Ok(file) =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
@@ -35,13 +35,12 @@ pub(super) fn reserve(path: &Path) {
     }
 }
 
-/// Gives the room back.
+/// Releases the space.
 pub(super) fn release(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// Returns a unique name that sorts by the time of its creation: nine letters for the
-/// time in milliseconds, five by chance.
+/// Returns a unique name that sorts by creation time: nine characters for the time in milliseconds, five random ones.
 pub(super) fn unique() -> Result<String, SessionError> {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let letter = |value: u64| char::from(LETTERS[usize::try_from(value % 32).unwrap_or(0)]);

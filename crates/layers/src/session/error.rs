@@ -15,108 +15,110 @@ use crate::mount::MountError;
 /// Failure to work on a session.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot {what} `{}`", path.display())]
     Io {
         /// The operation.
         what: &'static str,
-        /// With what.
+        /// Path of the operation.
         path: PathBuf,
         /// Reason.
         source: io::Error,
     },
-    /// The record makes no sense.
-    #[error("the record `{}` cannot be read", path.display())]
+    /// The record is invalid.
+    #[error("cannot read the session record `{}`", path.display())]
     Record {
         /// The file.
         path: PathBuf,
         /// Position of the error.
         source: serde_json::Error,
     },
-    /// Written by another version of this program.
-    #[error("the session `{name}` was written by {} version (format {found}; this version reads {known})", if found > known { "a newer" } else { "another" })]
+    /// The session was written by another version of this program.
+    #[error("session `{name}` was written by {} version (format {found}; this version reads {known})", if found > known { "a newer" } else { "another" })]
     Version {
-        /// Its name.
+        /// Name of the session.
         name: String,
-        /// Its format.
+        /// Format of its record.
         found: u32,
-        /// Format of this version.
+        /// Format that this version reads.
         known: u32,
     },
-    /// Nothing by that name.
+    /// No session has the name.
     #[error("there is no session `{0}`")]
     Unknown(String),
-    /// Nothing at all here.
+    /// There is no session for the directory.
     #[error("there is no session of `{}`", .0.display())]
     None(PathBuf),
-    /// The name means several.
-    #[error("`{name}` can mean {}", .matches.join(", "))]
+    /// The name matches several sessions.
+    #[error("`{name}` is ambiguous: {}", .matches.join(", "))]
     Ambiguous {
-        /// The name that was given.
+        /// Requested name.
         name: String,
         /// Sessions that match: names with ids.
         matches: Vec<String>,
     },
     /// The name is in use.
-    #[error("there is a session `{0}` of this directory already")]
+    #[error("session `{0}` already exists in this directory")]
     Taken(String),
-    /// There is no such point to go back to.
-    #[error("the session `{session}` has no snapshot `{name}`")]
+    /// The snapshot does not exist.
+    #[error("session `{session}` has no snapshot `{name}`")]
     NoSnapshot {
         /// The session.
         session: String,
-        /// The name that was given.
+        /// Requested name.
         name: String,
     },
     /// The name of the snapshot is in use.
-    #[error("there is a snapshot `{0}` already")]
+    #[error("snapshot `{0}` already exists")]
     SnapshotTaken(String),
-    /// The name cannot be used.
-    #[error("`{0}` cannot be a name")]
+    /// The name is invalid.
+    #[error("invalid name `{0}`")]
     Name(String),
-    /// A process uses it.
-    #[error("the session `{name}` is in use{}", .pid.map_or_else(String::new, |pid| format!(" by process {pid}")))]
+    /// A process uses the session.
+    #[error("session `{name}` is in use{}", .pid.map_or_else(String::new, |pid| format!(" by process {pid}")))]
     Busy {
-        /// Its name.
+        /// Name of the session.
         name: String,
         /// The process, if it is known.
         pid: Option<i32>,
     },
-    /// A container works in it.
-    #[error("the session `{name}` is up, and its container works in it")]
+    /// A container uses the session.
+    #[error("session `{name}` is up and in use by its container")]
     Held {
-        /// Its name.
+        /// Name of the session.
         name: String,
     },
     /// A running session moved a directory that it still reads from the project.
-    #[error("the session `{name}` moved a directory of the project, and still reads it from there")]
+    #[error(
+        "session `{name}` moved a directory of the project and still reads it from its original path"
+    )]
     MovedLive {
-        /// Its name.
+        /// Name of the session.
         name: String,
     },
-    /// A root that the session does not have.
-    #[error("the session `{name}` has no root {root}")]
+    /// The session does not have the root.
+    #[error("session `{name}` has no root {root}")]
     Root {
-        /// Its name.
+        /// Name of the session.
         name: String,
         /// The number.
         root: usize,
     },
-    /// The base cannot be seen at a path whose directory hides it.
-    #[error("`{}` cannot be thrown away by itself: its directory `{}` was removed and made again", path.display(), dir.display())]
+    /// The path is below a directory that hides the base.
+    #[error("cannot discard only `{}`: its directory `{}` was removed and recreated", path.display(), dir.display())]
     DiscardBelow {
         /// The path.
         path: PathBuf,
         /// The directory.
         dir: PathBuf,
     },
-    /// A snapshot below holds the path, and never changes.
-    #[error("`{}` was changed before a snapshot too, which stays as it is", .0.display())]
+    /// A snapshot holds the path, and snapshots never change.
+    #[error("cannot discard `{}`: a snapshot contains it", .0.display())]
     DiscardSnapshot(PathBuf),
-    /// Only whole sessions of this engine can be thrown away.
-    #[error("single paths of the engine {0} cannot be thrown away by this version")]
+    /// The engine supports discarding all changes only.
+    #[error("cannot discard single paths of the engine {0}")]
     DiscardEngine(super::record::LayerEngine),
-    /// A database cannot be made.
+    /// A database cannot be created.
     #[error(transparent)]
     Create(#[from] CreateError),
     /// A database cannot be served.
@@ -125,35 +127,47 @@ pub enum SessionError {
     /// A layer cannot be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// An apply that was reverted cannot be taken out of the base.
+    /// A reverted apply cannot be removed from the record of the base.
     #[error(transparent)]
     Applied(Box<ApplyError>),
 }
 
 impl Hint for SessionError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) | Self::None(_) | Self::NoSnapshot { .. } => "not_found",
+            Self::Ambiguous { .. } => "ambiguous",
+            Self::Taken(_) | Self::SnapshotTaken(_) => "name_taken",
+            Self::Name(_) => "invalid_name",
+            Self::Busy { .. } | Self::Held { .. } | Self::MovedLive { .. } => "in_use",
+            Self::DiscardBelow { .. } | Self::DiscardSnapshot(_) | Self::DiscardEngine(_) => {
+                "unsupported"
+            }
+            Self::Version { .. } => "other_version",
+            _ => "storage",
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } => {
-                Some("`agent-sandbox ps` lists the sessions".into())
+                Some("list the sessions with `agent-sandbox ps`".into())
             }
-            Self::None(_) => Some("`agent-sandbox --cow COMMAND` makes one".into()),
+            Self::None(_) => Some("create one with `agent-sandbox --cow COMMAND`".into()),
             Self::Name(_) => Some(
-                "use letters, digits, `.`, `_` and `-`, at most 64, a letter or digit first".into(),
+                "use at most 64 letters, digits, `.`, `_` and `-`, starting with a letter or digit"
+                    .into(),
             ),
-            Self::DiscardBelow { dir, .. } => {
-                Some(format!("throw `{}` away as a whole", dir.display()))
-            }
+            Self::DiscardBelow { dir, .. } => Some(format!("discard all of `{}`", dir.display())),
             Self::DiscardSnapshot(_) => {
-                Some("`agent-sandbox restore` goes back to a snapshot before it".into())
+                Some("use `agent-sandbox restore` to return to an earlier snapshot".into())
             }
-            Self::DiscardEngine(_) => {
-                Some("throw all its changes away, or apply the others".into())
-            }
+            Self::DiscardEngine(_) => Some("discard all changes, or apply the others".into()),
             Self::MovedLive { .. } => Some("apply after the session has ended".into()),
             Self::Busy { .. } => Some("wait until it ends, or use another session".into()),
-            Self::Held { name } => Some(format!("take it down first: agent-sandbox down {name}")),
+            Self::Held { name } => Some(format!("stop it first: agent-sandbox down {name}")),
             Self::NoSnapshot { session, .. } => {
-                Some(format!("`agent-sandbox history -s {session}` lists them"))
+                Some(format!("list the snapshots with `agent-sandbox history -s {session}`"))
             }
             Self::Taken(_) | Self::SnapshotTaken(_) => Some("choose another name".into()),
             Self::Version { .. } => {
@@ -162,7 +176,7 @@ impl Hint for SessionError {
             Self::Record { path, .. } => {
                 let id = path.parent().and_then(Path::file_name).unwrap_or_default();
                 let id = id.to_string_lossy();
-                Some(format!("to remove a session that cannot be read: agent-sandbox prune {id}"))
+                Some(format!("remove an unreadable session with `agent-sandbox prune {id}`"))
             }
             Self::Mount(error) => error.hint(),
             Self::Layer(error @ (LayerError::Moved { .. } | LayerError::Newer { .. })) => {
@@ -180,16 +194,16 @@ impl Hint for SessionError {
     }
 }
 
-/// A session whose record this version cannot use.
+/// Session whose record this version cannot read.
 #[derive(Debug)]
 pub(super) struct Unusable {
     pub dir: PathBuf,
-    /// None where not even that can be read.
+    /// Common fields, if they can be read.
     pub head: Option<Head>,
     pub error: SessionError,
 }
 
-/// Says what was being done to a path when it failed.
+/// Returns a function that adds the operation and its path to an error.
 pub(super) fn cannot<E: Into<io::Error>>(
     what: &'static str,
     path: &Path,

@@ -10,23 +10,23 @@ use super::opened::LayerSession;
 pub struct Selector {
     /// The working directory. Sessions of this directory, or of one above it, come first.
     pub directory: PathBuf,
-    /// A name, an id, or the beginning of one; nothing means the latest one here.
+    /// Name, ID, or the beginning of one. `None` selects the latest session of the directory.
     pub name: Option<String>,
 }
 
 impl Selector {
-    /// The latest session of this directory.
+    /// Selects the latest session of a directory.
     pub fn latest(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into(), name: None }
     }
 
-    /// A session by its name, its id, or the beginning of one.
+    /// Selects a session by its name, its ID, or the beginning of one.
     pub fn named(directory: impl Into<PathBuf>, name: impl Into<String>) -> Self {
         Self { directory: directory.into(), name: Some(name.into()) }
     }
 }
 
-/// Returns true when a word can be a name: it must survive a shell, a path and a terminal.
+/// Returns true for a valid name, which is safe in a shell, a path and a terminal.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     name.len() <= 64
@@ -34,7 +34,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
 }
 
-/// `project-1`, or the first number after it that is free.
+/// Returns `project-1`, or the same with the first free number.
 pub(super) fn default_name(project: &Path, taken: &[LayerSession]) -> String {
     let base = project.file_name().unwrap_or_default().to_string_lossy();
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
@@ -75,7 +75,7 @@ pub(super) fn choose(
     let mut blocking = unusable.into_iter().find(is_it);
     for (number, step) in steps.into_iter().enumerate() {
         let found: Vec<&LayerSession> = sessions.iter().filter(|session| step(session)).collect();
-        // The beginning of another's name does not stand for it.
+        // An unreadable session of exactly this name is an error, before any session whose name only begins with it.
         if let Some(one) = blocking.take_if(|_| number > 0) {
             return Err(one.error);
         }
@@ -88,8 +88,8 @@ pub(super) fn choose(
     Err(SessionError::Unknown(name.clone()))
 }
 
-/// The nearest project first, then the latest use. A record that cannot be read may be the latest
-/// one, so that the session has to be named.
+/// Returns the latest session of the nearest project. An unreadable record may be the latest one, so the session must
+/// then be named.
 fn latest(
     sessions: Vec<LayerSession>,
     unusable: Vec<Unusable>,

@@ -1,4 +1,4 @@
-//! The directories of layers.
+//! Directories of layers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use super::lock::Lock;
 use super::record::{LayerEngine, LayerId, RootKind};
 use crate::database;
 
-/// `DATA/layers`.
+/// Directory `DATA/layers`.
 #[derive(Debug, Clone)]
 pub(super) struct Layers {
     data: PathBuf,
@@ -24,13 +24,12 @@ impl Layers {
         Self { dir: data.join("layers"), data: data.to_path_buf() }
     }
 
-    /// The directory that holds layers and sessions.
+    /// Returns the directory that contains layers and sessions.
     pub(super) fn data(&self) -> &Path {
         &self.data
     }
 
-    /// Held while sessions and layers come and go, so that no layer is swept between its making and
-    /// the record that names it.
+    /// Locks the creation and removal of sessions and layers, so that no new layer is swept before a record names it.
     pub(super) fn guard(&self) -> Result<Lock, SessionError> {
         let dir = self.data.join("sessions");
         disk::private_dir(&dir)?;
@@ -42,12 +41,12 @@ impl Layers {
         self.dir.join(&id.0)
     }
 
-    /// The tree that overlayfs writes.
+    /// Returns the upper directory of the overlay engine.
     pub(super) fn upper(&self, id: &LayerId) -> PathBuf {
         self.dir(id).join("upper")
     }
 
-    /// A new layer without any change. Its top shows the mode and the owner of the base's.
+    /// Creates an empty layer. Its root gets the mode and owner of the base.
     pub(super) fn create(
         &self,
         base: &Path,
@@ -61,21 +60,21 @@ impl Layers {
             return Ok(id);
         }
         let upper = self.upper(&id);
-        fs::create_dir(&upper).map_err(cannot("make", &upper))?;
+        fs::create_dir(&upper).map_err(cannot("create", &upper))?;
         let like_base = match kind {
             RootKind::Dir => like(&upper, base),
             RootKind::File => Ok(()),
         };
-        like_base.map_err(cannot("make", &upper))?;
+        like_base.map_err(cannot("create", &upper))?;
         Ok(id)
     }
 
-    /// The database that the engine agentfs writes.
+    /// Returns the database of the engine `agentfs`.
     pub(super) fn database(&self, id: &LayerId) -> PathBuf {
         self.dir(id).join("delta.db")
     }
 
-    /// A copy of a layer at rest.
+    /// Copies a layer that is not in use.
     pub(super) fn copy(&self, id: &LayerId) -> Result<LayerId, SessionError> {
         let copy = LayerId(disk::unique()?);
         disk::private_dir(&self.dir(&copy))?;
@@ -83,7 +82,7 @@ impl Layers {
         Ok(copy)
     }
 
-    /// Removes what no record names any more.
+    /// Removes layers that no record names.
     pub(super) fn sweep(&self, named: &BTreeSet<LayerId>) -> Result<(), SessionError> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -107,13 +106,13 @@ fn like(upper: &Path, base: &Path) -> io::Result<()> {
     fs::set_permissions(upper, fs::Permissions::from_mode(base.mode() & 0o7777))
 }
 
-/// Copies the directory of a layer: a database at rest, or a single file.
+/// Copies the directory of a layer, which holds a database that is not in use or a single file.
 fn copy_dir(from: &Path, to: &Path) -> Result<(), SessionError> {
     for entry in fs::read_dir(from).map_err(cannot("list", from))? {
         let entry = entry.map_err(cannot("list", from))?;
         let place = to.join(entry.file_name());
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::create_dir(&place).map_err(cannot("make", &place))?;
+            fs::create_dir(&place).map_err(cannot("create", &place))?;
             copy_dir(&entry.path(), &place)?;
         } else {
             fs::copy(entry.path(), &place).map_err(cannot("copy", &entry.path()))?;
@@ -122,7 +121,7 @@ fn copy_dir(from: &Path, to: &Path) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Returns the bytes that a tree takes on the disk, as far as it can be read.
+/// Returns the disk usage of the readable part of a tree, in bytes.
 pub(super) fn size(dir: &Path) -> u64 {
     let (mut todo, mut bytes) = (vec![dir.to_path_buf()], 0);
     while let Some(dir) = todo.pop() {
@@ -137,8 +136,7 @@ pub(super) fn size(dir: &Path) -> u64 {
     bytes
 }
 
-/// Removes a tree that was written from inside a sandbox: directories in it may be closed even to
-/// their owner.
+/// Removes a tree that was written from inside a sandbox, where even the owner may lack permissions.
 pub(super) fn remove(dir: &Path) -> Result<(), SessionError> {
     match fs::remove_dir_all(dir) {
         Ok(()) => Ok(()),
@@ -155,8 +153,8 @@ pub(super) fn remove(dir: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Opens every directory of a tree to its owner, from the top down. An empty one goes at once: what
-/// root's overlay leaves in its work directory cannot be opened by another user, nor need it be.
+/// Gives the owner access to every directory of a tree, from the top down. Removes empty ones directly, because another
+/// user cannot open what root's overlay leaves in its work directory.
 fn unlock(dir: &Path) -> io::Result<()> {
     let mut todo = vec![dir.to_path_buf()];
     while let Some(dir) = todo.pop() {

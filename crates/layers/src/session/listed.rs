@@ -1,4 +1,4 @@
-//! The directories of each base, listed when a run begins and read when it ends.
+//! Lists of each base's directories, written when a run begins and read when it ends.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ impl LayerSession {
         self.dir().join("dirs").join(format!("{root}.json"))
     }
 
-    /// Lists the directories of every base. Whatever cannot be listed or written counts as changed
-    /// when its times say so, and no failure here stops a run.
+    /// Lists the directories of every base. Without a list, directories count as changed if their times say so. No
+    /// failure here stops a run.
     pub(super) fn list_dirs(&self) {
         for (number, root) in self.record().roots.iter().enumerate() {
             let file = self.dirs_file(number);
-            // The list of an earlier run says nothing about this one.
+            // A list of an earlier run is not valid for this one.
             let _ = fs::remove_file(&file);
             let listed = (root.kind == RootKind::Dir).then(|| list(&root.path)).flatten();
             let Some((mut dirs, extent)) = listed else { continue };
@@ -39,7 +39,7 @@ impl LayerSession {
         }
     }
 
-    /// The directories of root number `root` when the last run began, as far as they are known.
+    /// Returns the directories of root number `root` at the start of the last run, if known.
     pub(super) fn dirs(&self, root: usize) -> Option<Dirs> {
         serde_json::from_slice(&fs::read(self.dirs_file(root)).ok()?).ok()
     }

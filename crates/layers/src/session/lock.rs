@@ -1,4 +1,4 @@
-//! Lock of a session, whose file says which process holds it.
+//! Lock of a session, whose file names the process that holds it.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -8,17 +8,17 @@ use sandbox_linux::lock::{LockFile, held};
 
 use super::error::{SessionError, cannot};
 
-/// Held until it is dropped, or its process ends.
+/// Lock that is held until it is dropped or its process ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: LockFile,
 }
 
-/// A look at the state takes the lock for an instant; a second try comes after that.
+/// Longest wait for a lock. A state query holds it for an instant.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes a lock and writes our process number into it; `None` if another process has it.
+    /// Takes a lock and writes the PID of this process into it. Returns `None` if another process has it.
     pub(super) fn try_take(path: &Path) -> Result<Option<Self>, SessionError> {
         let lock = LockFile::open(path).map_err(cannot("open", path))?;
         if !lock.exclusive_within(PATIENCE).map_err(cannot("lock", path))? {
@@ -31,7 +31,7 @@ impl Lock {
         Ok(Some(Self { _file: lock }))
     }
 
-    /// Waits for a lock that is only ever held for a moment.
+    /// Waits for a lock that is held only briefly.
     pub(super) fn take(path: &Path) -> Result<Self, SessionError> {
         let lock = LockFile::open(path).map_err(cannot("open", path))?;
         lock.exclusive().map_err(cannot("lock", path))?;
@@ -39,7 +39,7 @@ impl Lock {
     }
 }
 
-/// Returns the process that holds a lock; `None` when it is free.
+/// Returns the PID of the process that holds a lock, or `None` if it is free.
 pub(super) fn holder(path: &Path) -> Option<i32> {
     let mut text = String::new();
     let read = held(path)?.take(32).read_to_string(&mut text);

@@ -1,4 +1,4 @@
-//! A session that was opened: its record, its lock and its layers.
+//! Opened sessions, with record, lock and layers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,12 +17,12 @@ use crate::database::Database;
 use crate::mount::Holder;
 use crate::overlay::Stack;
 
-/// Use of a session at this moment.
+/// Current use of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
-    /// This process runs in it.
+    /// A process with this PID runs in it.
     Running(i32),
-    /// A container of the session with this id uses it.
+    /// The container of the session with this ID uses it.
     Held(String),
     /// Not in use.
     Stopped,
@@ -41,13 +41,13 @@ pub(super) fn read_record(path: &Path) -> Result<SessionRecord, SessionError> {
     }
     let record: SessionRecord = serde_json::from_slice(&text).map_err(damaged)?;
     if let Some(layer) = record.layers().find(|layer| !layer.is_plain()) {
-        let problem = format!("`{}` is no layer", layer.as_str());
+        let problem = format!("invalid layer `{}`", layer.as_str());
         return Err(damaged(serde::de::Error::custom(problem)));
     }
     Ok(record)
 }
 
-/// One session.
+/// Session.
 #[derive(Debug, Clone)]
 pub struct LayerSession {
     dir: PathBuf,
@@ -56,7 +56,7 @@ pub struct LayerSession {
     cut_off: Option<Box<CutOff>>,
 }
 
-/// Processes that lost the session's mount at the end of its run; mostly none.
+/// Processes that lost the session's mount at the end of its run, usually none.
 #[derive(Debug, Clone)]
 struct CutOff(Vec<Holder>);
 
@@ -65,8 +65,7 @@ impl LayerSession {
         Self { dir, layers, record, cut_off: None }
     }
 
-    /// Processes in other mount namespaces that had the session mounted when its run ended, and have
-    /// it no more.
+    /// Returns processes in other mount namespaces that had the session mounted when its run ended and lost it.
     pub fn cut_off(&self) -> &[Holder] {
         self.cut_off.as_deref().map_or(&[], |cut_off| &cut_off.0)
     }
@@ -89,7 +88,7 @@ impl LayerSession {
         &self.dir
     }
 
-    /// Returns true when something runs in it.
+    /// Returns the current use of the session.
     pub fn state(&self) -> RunState {
         match (lock::holder(&self.dir.join("lock")), &self.record.holder) {
             (_, Some(holder)) => RunState::Held(holder.clone()),
@@ -106,7 +105,7 @@ impl LayerSession {
         self.lock_for(None)
     }
 
-    /// Locks the session, which this holder may have kept in use.
+    /// Locks the session, which this holder may use.
     pub(super) fn lock_for(&self, holder: Option<&str>) -> Result<Lock, SessionError> {
         let path = self.dir.join("lock");
         let name = || self.record.name.clone();
@@ -114,7 +113,7 @@ impl LayerSession {
             name: name(),
             pid: lock::holder(&path).filter(|pid| *pid > 0),
         })?;
-        // Since this value was read, another process may have come and gone.
+        // Read the record again, because another process may have changed it since.
         match read_record(&self.dir.join("session.json"))?.holder {
             Some(other) if Some(other.as_str()) != holder => {
                 Err(SessionError::Held { name: name() })
@@ -123,7 +122,7 @@ impl LayerSession {
         }
     }
 
-    /// Changes the record. A run in the session and a command beside it may both do so.
+    /// Changes the record under a lock, because a run and another command may do so at the same time.
     pub fn update(&mut self, change: impl FnOnce(&mut SessionRecord)) -> Result<(), SessionError> {
         let _writing = Lock::take(&self.dir.join("record.lock"))?;
         self.record = read_record(&self.dir.join("session.json"))?;
@@ -155,7 +154,7 @@ impl LayerSession {
         Ok(Box::new(stack.map_err(|source| LayerError::Io { path, source })?))
     }
 
-    /// Returns true when nothing at all has ever been changed in it.
+    /// Returns true when nothing was ever changed in it.
     pub fn is_untouched(&self) -> bool {
         let is_empty = |layer: &LayerId| {
             fs::read_dir(self.layers.upper(layer)).is_ok_and(|mut entries| entries.next().is_none())
@@ -164,7 +163,7 @@ impl LayerSession {
         self.record.engine == LayerEngine::Overlay && !files && self.record.layers().all(is_empty)
     }
 
-    /// Throws all changes away: each root goes on with one empty layer. Snapshots stay.
+    /// Discards all changes. Each root continues with one empty layer, and snapshots stay.
     pub fn clear(&mut self, _lock: &Lock) -> Result<(), SessionError> {
         let _guard = self.layers.guard()?;
         let mut stacks = Vec::new();
@@ -179,18 +178,18 @@ impl LayerSession {
         layers::remove(&self.dir.join("base"))
     }
 
-    /// The directories of a root's layers, the lowest first.
+    /// Returns the directories of a root's layers, the lowest first.
     pub(super) fn uppers(&self, root: &Root) -> Vec<PathBuf> {
         root.stack.iter().map(|layer| self.layers.upper(layer)).collect()
     }
 
-    /// Returns the bytes that the layers of the session take on the disk, shared ones included.
+    /// Returns the disk usage of the session's layers in bytes, including shared ones.
     pub fn size(&self) -> u64 {
         let layers: BTreeSet<&LayerId> = self.record.layers().collect();
         layers.into_iter().map(|layer| layers::size(&self.layers.dir(layer))).sum()
     }
 
-    /// The directory on the host that the paths of root number `root` are relative to.
+    /// Returns the directory on the host that the paths of root number `root` are relative to.
     pub(crate) fn base_dir(&self, root: usize) -> Result<&Path, SessionError> {
         Ok(self.root(root)?.base())
     }
@@ -208,7 +207,7 @@ impl LayerSession {
         BaseRecord::read(&self.dir.join("base"), root)
     }
 
-    /// Keeps what is known of the base of root number `root`.
+    /// Writes the record of the base of root number `root`.
     pub(crate) fn save_base_record(
         &self,
         root: usize,

@@ -1,4 +1,4 @@
-//! The record of a session on disk.
+//! Record of a session on disk.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 /// The format that this version writes.
 pub(super) const FORMAT: u32 = 1;
 
-/// `session.json`.
+/// Content of `session.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// The format of this record.
     pub format: u32,
-    /// Short, unique, and sorted by the time of its making.
+    /// Short unique ID that sorts by creation time.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The working directory that it is about.
+    /// Working directory of the session.
     #[serde(with = "super::text")]
     pub project: PathBuf,
     /// Engine of its layers.
     pub engine: LayerEngine,
     /// Seconds since the epoch.
     pub created: u64,
-    /// The places whose changes it keeps.
+    /// Directories and files whose changes it stores.
     pub roots: Vec<Root>,
-    /// The commands that ran in it, the latest last.
+    /// Commands that ran in it, the latest last.
     pub runs: Vec<Run>,
-    /// Points to go back to, the latest last.
+    /// Snapshots, the latest last.
     pub snapshots: Vec<Snapshot>,
-    /// Holder that keeps it in use without a process that holds its lock: the id of a session whose
-    /// container has it mounted, and may be started at any time.
+    /// ID of the session whose container uses this one without holding its lock. The container has it mounted and may
+    /// be started at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// The id of the session that this one was forked from.
+    /// ID of the session that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
@@ -46,7 +46,7 @@ impl SessionRecord {
         runs.chain([self.created]).max().unwrap_or(self.created)
     }
 
-    /// Every layer that the session needs, for its present or for a snapshot.
+    /// Returns every layer of the session and its snapshots.
     pub fn layers(&self) -> impl Iterator<Item = &LayerId> {
         let present = self.roots.iter().map(|root| &root.stack);
         let kept = self.snapshots.iter().flat_map(|snapshot| &snapshot.stacks);
@@ -54,7 +54,7 @@ impl SessionRecord {
     }
 }
 
-/// The part of `session.json` that every format has.
+/// Fields of `session.json` that every format has.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Head {
     pub format: u32,
@@ -64,19 +64,19 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads it from a record that this version cannot use.
+    /// Reads these fields from a record that this version cannot use.
     pub(super) fn read(file: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(file).ok()?).ok()
     }
 }
 
-/// Engine that makes a session's layers.
+/// Engine of a session's layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerEngine {
     /// The kernel's overlayfs, mounted in the sandbox's own namespaces.
     Overlay,
-    /// An AgentFS database, served by FUSE.
+    /// An AgentFS database, served over FUSE.
     Agentfs,
 }
 
@@ -89,21 +89,21 @@ impl fmt::Display for LayerEngine {
     }
 }
 
-/// A place on the host whose changes are kept.
+/// Directory or file on the host whose changes are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
-    /// The path, absolute and free of symlinks.
+    /// Path, absolute and without symlinks.
     #[serde(with = "super::text")]
     pub path: PathBuf,
-    /// Its type.
+    /// Type.
     pub kind: RootKind,
-    /// Its layers, the lowest first; the last is written.
+    /// Layers, the lowest first. Only the last one is written.
     pub stack: Vec<LayerId>,
 }
 
 impl Root {
-    /// The directory that paths of the layer are relative to. A single file is the only entry of
-    /// its layer, relative to the directory it lies in.
+    /// Returns the directory that paths in the layer are relative to. A single file is the only entry of its layer,
+    /// relative to its parent directory.
     pub fn base(&self) -> &Path {
         match self.kind {
             RootKind::Dir => &self.path,
@@ -116,53 +116,53 @@ impl Root {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RootKind {
-    /// A directory with all below it.
+    /// A directory with everything below it.
     Dir,
-    /// One file: it is copied in, and compared at the end.
+    /// A single file, which is copied and compared at the end.
     File,
 }
 
-/// The name of a layer's directory.
+/// Name of a layer's directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerId(pub(super) String);
 
 impl LayerId {
-    /// As it stands in the record.
+    /// Returns the name as stored in the record.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns true when it is a name that this program makes: a record is never a way to somewhere else.
+    /// Returns true for names that this program creates. A modified record must not lead to another directory.
     pub(super) fn is_plain(&self) -> bool {
         !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_alphanumeric())
     }
 }
 
-/// A command that ran.
+/// Command that ran in the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The program's name, without arguments: those may hold secrets.
+    /// Name of the program, without arguments because these may contain secrets.
     pub program: String,
-    /// Time of its start, by the clock that files are stamped with: seconds and nanoseconds since the epoch.
+    /// Start time by the clock used for file times, in seconds and nanoseconds since the epoch.
     pub started: (i64, u32),
-    /// The process beside the sandbox.
+    /// PID of the supervisor outside the sandbox.
     pub pid: i32,
-    /// Time of its end, in seconds since the epoch; missing while it runs, and when it was killed.
+    /// End time in seconds since the epoch. Missing while it runs and after a kill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// Its exit code.
+    /// Exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u8>,
 }
 
-/// A point to go back to.
+/// Saved state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Seconds since the epoch.
     pub taken: u64,
-    /// The layers of each root, as they were; none is written any more.
+    /// Layers of each root at that time, which are never written again.
     pub stacks: Vec<Vec<LayerId>>,
 }

@@ -1,5 +1,5 @@
-//! A command in a session: on record before it begins, and what it changed is compared with the
-//! base when it has ended.
+//! Runs of a session. A run is recorded before its command starts, and its changes are compared with the base when it
+//! has ended.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -21,38 +21,37 @@ use crate::change::{LayerEntry, LayerError, Node};
 use crate::diff::{Digest, Origin, Origins as _, Past};
 use crate::host::{HostTree, Kind, is_absent};
 
-/// Files are stamped with a clock that moves in steps of some milliseconds. What is changed after
-/// this returns has a later stamp than `instant`.
+/// Waits until file times are later than `instant`. The clock for file times advances in steps of some milliseconds.
 pub fn wait_until_after(instant: (i64, u32)) {
     while sandbox_linux::clock::wall() <= instant {
         std::thread::sleep(Duration::from_micros(250));
     }
 }
 
-/// Arguments of the overlay mount of a root. Paths are below `data`.
+/// Arguments of a root's overlay mount. Paths are relative to `data`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverlayMount {
     /// The data directory.
     pub data: PathBuf,
-    /// Layers that are only read, the topmost first.
+    /// Read-only layers, the topmost first.
     pub lower: Vec<PathBuf>,
-    /// The layer that is written.
+    /// Writable layer.
     pub upper: PathBuf,
-    /// The work directory.
+    /// Work directory.
     pub work: PathBuf,
 }
 
-/// A running session that is frozen until this is dropped.
+/// Running session that stays frozen until this is dropped.
 pub struct FrozenSession {
     _frozen: Frozen,
     _lock: Lock,
 }
 
 impl LayerSession {
-    /// Puts a run on record. The caller holds the lock. A run before it that was killed is
-    /// brought to its end first; what had shifted under that one is returned.
+    /// Records the start of a run. The caller holds the lock. Completes an earlier run that was killed, and returns the
+    /// paths that both that run and the host changed.
     ///
-    /// `started` is an instant before anything of the base was looked at; see [`wait_until_after`].
+    /// `started` is an instant before any access to the base. See [`wait_until_after`].
     pub fn begin(
         &mut self,
         lock: &Lock,
@@ -61,7 +60,8 @@ impl LayerSession {
     ) -> Result<Vec<PathBuf>, SessionError> {
         let mut started = started;
         let shifted = match self.settle(lock) {
-            // The command may repair it. The base is compared with from when the earlier run began.
+            // The command may repair the layer. The base is then compared with its state at the start of the earlier
+            // run.
             Err(SessionError::Layer(LayerError::Moved { .. })) => {
                 started = self.give_up_settling(started)?;
                 Vec::new()
@@ -81,8 +81,8 @@ impl LayerSession {
         Ok(shifted)
     }
 
-    /// Ends the run that [`LayerSession::begin`] put on record: what its changes stand on is recorded.
-    /// Returns the host's paths that changed while it ran, of those that it changed too.
+    /// Ends the run that [`LayerSession::begin`] recorded, and records the base of its changes. Returns the host's
+    /// paths that changed during the run, among those that the run changed too.
     pub fn finish(&mut self, _lock: &Lock, code: Option<u8>) -> Result<Vec<PathBuf>, SessionError> {
         let Some(since) = self.record().runs.last().map(|run| run.started) else {
             return Ok(Vec::new());
@@ -105,18 +105,18 @@ impl LayerSession {
         Ok(shifted)
     }
 
-    /// Brings a killed run to its end.
+    /// Completes a run that was killed.
     pub fn settle(&mut self, lock: &Lock) -> Result<Vec<PathBuf>, SessionError> {
         self.recover_all(lock)?;
         match self.record().runs.last() {
             Some(run) if run.ended.is_none() => self.finish(lock, None),
-            // Sessions of an earlier version ended without.
+            // Runs of earlier versions ended without this step.
             _ => self.take_in_moved().map(|()| Vec::new()),
         }
     }
 
-    /// Ends the last run although not everything it left is on record. Returns when the next one
-    /// has to say that it began: not later than this one did.
+    /// Ends the last run although its base is not recorded completely. Returns the start time for the next run, which
+    /// is not later than the start of this one.
     fn give_up_settling(&mut self, started: (i64, u32)) -> Result<(i64, u32), SessionError> {
         let mut earliest = started;
         self.update(|record| {
@@ -128,12 +128,11 @@ impl LayerSession {
         Ok(earliest)
     }
 
-    /// Holds everything that runs in the session still, and records what its changes so far stand
-    /// on. The caller may apply them: every path of theirs is seen through the session's
-    /// own layer, so that the host's change below it is not seen inside.
-    pub fn hold_still(&self, freeze: Freeze<'_>) -> Result<FrozenSession, SessionError> {
+    /// Freezes all processes of the session and records the base of its changes so far. The caller may then apply them.
+    /// The session sees these paths through its own layer, so it does not see the change on the host below.
+    pub fn freeze(&self, freeze: Freeze<'_>) -> Result<FrozenSession, SessionError> {
         let lock = Lock::try_take(&self.dir().join("apply.lock"))?.ok_or_else(|| self.busy())?;
-        let frozen = self.freeze(freeze)?;
+        let frozen = self.freeze_processes(freeze)?;
         self.check_moved()?;
         let since = self.record().runs.last().map(|run| run.started).unwrap_or_default();
         for (number, root) in self.record().roots.iter().enumerate() {
@@ -144,7 +143,7 @@ impl LayerSession {
         Ok(FrozenSession { _frozen: frozen, _lock: lock })
     }
 
-    /// Makes the session keep these places too.
+    /// Adds roots to the session.
     pub fn add_roots(&mut self, roots: &[(PathBuf, RootKind)]) -> Result<(), SessionError> {
         if roots.iter().all(|(path, _)| self.root_at(path).is_some()) {
             return Ok(());
@@ -160,7 +159,7 @@ impl LayerSession {
         self.update(|record| record.roots.extend(new))
     }
 
-    /// The number of the root at a path of the host.
+    /// Returns the number of the root at a path on the host.
     pub fn root_at(&self, path: &Path) -> Option<usize> {
         self.record().roots.iter().position(|root| root.path == path)
     }
@@ -173,10 +172,10 @@ impl LayerSession {
         self.dir().join("work").join(root.to_string())
     }
 
-    /// Gets root number `root` ready to be mounted by the kernel.
+    /// Prepares root number `root` for an overlay mount.
     pub fn overlay_mount(&self, root: usize) -> Result<OverlayMount, SessionError> {
         let work = self.work(root);
-        // What the kernel left in it after a kill is of no use.
+        // Files that the kernel left in it after a kill are useless.
         layers::remove(&work)?;
         disk::private_dir(&work)?;
         let data = self.layers().data().to_path_buf();
@@ -187,8 +186,8 @@ impl LayerSession {
         Ok(OverlayMount { lower, upper: below(upper), work: below(work), data: data.clone() })
     }
 
-    /// The session's own copy of root number `root`, a single file. It is made from the host's file
-    /// unless an earlier run changed it.
+    /// Returns the session's copy of root number `root`, a single file. Creates it from the host's file unless an
+    /// earlier run changed it.
     pub fn file_copy(&self, root: usize) -> Result<PathBuf, SessionError> {
         let place = self.root(root)?;
         let name = RelPath::new(place.path.file_name().unwrap_or_default())
@@ -197,7 +196,7 @@ impl LayerSession {
         if upper.try_exists().unwrap_or(false) {
             return Ok(upper);
         }
-        // Also what a snapshot keeps goes on from there.
+        // A file in a snapshot's layer takes precedence over the host's.
         let below = self.uppers(place).into_iter().rev().skip(1);
         let source = below.map(|layer| layer.join(name.as_path())).find(|path| path.is_file());
         if source.is_none() {
@@ -212,7 +211,7 @@ impl LayerSession {
         Ok(upper)
     }
 
-    /// Records the base of every changed path of one root that is not on record yet.
+    /// Records the base of every changed path of a root that is not recorded yet.
     fn record_base(&self, number: usize, since: (i64, u32)) -> Result<Vec<PathBuf>, SessionError> {
         let base = self.base_dir(number)?;
         if self.root(number)?.kind == RootKind::File {
@@ -245,7 +244,7 @@ impl LayerSession {
             let other =
                 swaps.holds(&entry.path)? || (hides && swaps.is_new(entry.path.as_path())?);
             let changed = record.take(&host, &entry.path, since, other, copied)?;
-            // The files in a directory that was swapped are told one by one.
+            // Files in a replaced directory are reported one by one.
             if changed && (hides || !other) {
                 shifted.push(entry.path.clone());
             }
@@ -262,7 +261,7 @@ impl LayerSession {
         Ok(shifted.into_iter().map(|path| base.join(path.as_path())).collect())
     }
 
-    /// A single file was copied in whole: what is still the same is no change.
+    /// Compares a root that is a single file, and drops its copy if it is unchanged.
     fn compare_file(&self, number: usize, since: (i64, u32)) -> Result<Vec<PathBuf>, SessionError> {
         let place = self.root(number)?;
         let Some(name) = RelPath::new(place.path.file_name().unwrap_or_default()) else {
@@ -286,8 +285,8 @@ impl LayerSession {
     }
 }
 
-/// Directories that only hold changes and that the host has no more. Where the host has a directory,
-/// its record says nothing about what is below it, and is made again in every run.
+/// Returns directories that only contain changes and that the host no longer has. Where the host has a directory, its
+/// record says nothing about entries below it and is written again in every run.
 fn lost<'e>(host: &HostTree, entries: &'e [LayerEntry]) -> BTreeSet<&'e Path> {
     let is_dir =
         |path: &RelPath| matches!(host.stat(path), Ok(Some(found)) if found.kind == Kind::Dir);
@@ -295,10 +294,10 @@ fn lost<'e>(host: &HostTree, entries: &'e [LayerEntry]) -> BTreeSet<&'e Path> {
     through.map(|entry| &entry.path).filter(|path| !is_dir(path)).map(RelPath::as_path).collect()
 }
 
-/// Length and time of a file: as much as a file that is moved keeps.
+/// Length and mtime of a file, which a move keeps.
 type Likeness = (u64, (i64, u32));
 
-/// Files of the host that the layer has taken away: where files that it moved came from.
+/// Returns the host files that the layer removed, which are possible sources of moved files.
 fn moved_from(host: &HostTree, entries: &[LayerEntry]) -> io::Result<HashSet<Likeness>> {
     let mut moved = HashSet::new();
     for entry in entries.iter().filter(|entry| entry.node == Node::Gone) {
@@ -308,7 +307,7 @@ fn moved_from(host: &HostTree, entries: &[LayerEntry]) -> io::Result<HashSet<Lik
     Ok(moved)
 }
 
-/// Returns true when an entry cannot have come from another path.
+/// Returns true when an entry was certainly not moved from another path.
 fn stayed(node: &Node, moved: &HashSet<Likeness>) -> bool {
     match node {
         Node::Dir { opaque, .. } => !opaque,

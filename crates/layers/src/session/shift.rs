@@ -1,11 +1,11 @@
-//! Changes of the host while a command ran over it, as far as a short scan finds them.
+//! Changes of the host during a run, found by a short scan.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox_linux::tree::{Dir, Kind};
-use sandbox_linux::walk::{Budget, Enter, Guide, Place, Verdict, walk};
+use sandbox_linux::walk::{Budget, Enter, Guide, Verdict, Visited, walk};
 
 use super::base::BaseRecord;
 use super::dirs::HEAPS;
@@ -16,20 +16,20 @@ use crate::RelPath;
 use crate::diff::{Origin, Origins as _};
 use crate::host::HostEntry;
 
-/// Budget of the scan: as much as the guard's.
+/// Budget of the scan, equal to that of the scan after a run.
 const LOOK: Budget = Budget { time: Duration::from_millis(100), entries: 2_000_000 };
 
-/// Paths of the host that changed, and whether there was more than could be looked at.
+/// Result of the scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Shifted {
-    /// Files, sorted.
+    /// Changed files on the host, sorted.
     pub paths: Vec<PathBuf>,
-    /// The look ended before the tree did.
+    /// True when the scan stopped before the end of the tree.
     pub stopped_early: bool,
 }
 
 impl LayerSession {
-    /// Files of the base that changed since the last run began, whether the layer has them or not.
+    /// Returns files of the base that changed since the last run began, with or without an entry in the layer.
     pub fn shifted(&self) -> Result<Shifted, SessionError> {
         let Some(since) = self.record().runs.last().map(|run| run.started) else {
             return Ok(Shifted::default());
@@ -50,7 +50,7 @@ impl LayerSession {
     }
 }
 
-/// Files that an apply wrote while the command ran: not changes of the host's own.
+/// Files that an apply wrote during the run, which do not count as changes of the host.
 struct Ours<'r> {
     root: &'r Path,
     record: BaseRecord,
@@ -76,7 +76,7 @@ struct Newer<'r> {
 impl Guide for Newer<'_> {
     type Mark = ();
 
-    fn entry(&mut self, _: &Place<()>, name: &OsStr, kind: Kind) -> Verdict<()> {
+    fn entry(&mut self, _: &Visited<()>, name: &OsStr, kind: Kind) -> Verdict<()> {
         let enter = match kind {
             Kind::Dir if HEAPS.iter().any(|heap| name == *heap) => Enter::Last(()),
             Kind::Dir => Enter::Soon(()),
@@ -85,7 +85,7 @@ impl Guide for Newer<'_> {
         Verdict { keep: kind != Kind::Dir, enter }
     }
 
-    fn look(&mut self, dir: &Dir, place: &Place<()>, kept: &[(OsString, Kind)]) {
+    fn visit(&mut self, dir: &Dir, place: &Visited<()>, kept: &[(OsString, Kind)]) {
         for (name, _) in kept {
             if dir.stat(name).is_ok_and(|stat| stat.ctime > self.since) {
                 self.found.push(place.below(self.root).join(name));

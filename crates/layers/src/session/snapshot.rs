@@ -1,7 +1,7 @@
-//! Points to go back to, and sessions that go on from one.
+//! Snapshots and forks of sessions.
 //!
-//! A stopped session puts a new layer on top: what lies below is the snapshot, and costs nothing.
-//! The top layer of a running one is copied while its processes are held still.
+//! A stopped session gets a new layer on top. The layers below are the snapshot, at no cost. The top layer of a running
+//! session is copied while its processes are frozen.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ use super::record::{FORMAT, LayerEngine, LayerId, Root, RootKind, SessionRecord,
 use super::store::LayerSessions;
 use crate::overlay::{Stack, flatten};
 
-/// A stack that is higher than this is written down as one layer, but for its upper half.
+/// Maximum number of layers. The lower half of a higher stack is merged into one layer.
 const HIGHEST: usize = 16;
 
 impl LayerSessions {
-    /// Keeps the present state of a session under a name; a number if there is none.
+    /// Saves the current state of a session as a snapshot. The default name is a number.
     pub fn snapshot(
         &self,
         session: &mut LayerSession,
@@ -30,7 +30,7 @@ impl LayerSessions {
     ) -> Result<String, SessionError> {
         let _guard = self.guard()?;
         let name = free_snapshot(session.record(), name)?;
-        let stacks = session.still(freeze)?;
+        let stacks = session.sealed_stacks(freeze)?;
         let snapshot = Snapshot { name: name.clone(), taken: sandbox_linux::clock::now(), stacks };
         session.update(|record| record.snapshots.push(snapshot))?;
         session.keep_low()?;
@@ -38,7 +38,7 @@ impl LayerSessions {
         Ok(name)
     }
 
-    /// Goes back to a snapshot. The present state is kept as a snapshot too, whose name is returned.
+    /// Restores a snapshot. Saves the current state as a snapshot first and returns its name.
     pub fn restore(
         &self,
         session: &mut LayerSession,
@@ -70,7 +70,7 @@ impl LayerSessions {
         session.update(|record| {
             record.snapshots.push(present);
             for (number, (root, top)) in record.roots.iter_mut().zip(tops).enumerate() {
-                // A root that came later had no changes then.
+                // A root that was added later had no changes then.
                 root.stack = back.get(number).cloned().unwrap_or_default();
                 if record.engine == LayerEngine::Overlay || root.stack.is_empty() {
                     root.stack.push(top);
@@ -83,7 +83,7 @@ impl LayerSessions {
         Ok(kept)
     }
 
-    /// Makes a session that goes on from the present state of another.
+    /// Creates a session from the current state of another.
     pub fn fork(
         &self,
         session: &mut LayerSession,
@@ -93,7 +93,7 @@ impl LayerSessions {
         let _guard = self.guard()?;
         let project = session.record().project.clone();
         let name = self.free_name(Some(name.to_owned()), &project)?;
-        let stacks = session.still(freeze)?;
+        let stacks = session.sealed_stacks(freeze)?;
         let old = session.record();
         let mut roots = Vec::new();
         for (root, mut stack) in old.roots.iter().zip(stacks) {
@@ -123,7 +123,7 @@ impl LayerSessions {
 }
 
 impl LayerSession {
-    /// Forgets which paths were hidden and are not any more.
+    /// Removes paths that are no longer hidden from the record of the base.
     fn keep_hidden(&self) -> Result<(), SessionError> {
         for (number, root) in self.record().roots.iter().enumerate() {
             if root.kind == RootKind::Dir {
@@ -135,8 +135,8 @@ impl LayerSession {
         Ok(())
     }
 
-    /// The layers of each root, none of which is written any more.
-    fn still(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
+    /// Returns the layers of each root's current state, which are never written again.
+    fn sealed_stacks(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
         match self.lock() {
             Ok(lock) => {
                 self.settle(&lock)?;
@@ -171,9 +171,9 @@ impl LayerSession {
         Ok(below)
     }
 
-    /// Copies the top layer of every root while nothing in the sandbox moves.
+    /// Copies the top layer of every root while the session's processes are frozen.
     fn copy_top(&mut self, freeze: Freeze<'_>) -> Result<Vec<Vec<LayerId>>, SessionError> {
-        let frozen = self.freeze(freeze)?;
+        let frozen = self.freeze_processes(freeze)?;
         let mut stacks = Vec::new();
         for root in &self.record().roots {
             let mut stack = root.stack.clone();
@@ -190,7 +190,7 @@ impl LayerSession {
         Ok(stacks)
     }
 
-    /// Writes the lower half of a high stack down as one layer. Snapshots keep theirs.
+    /// Merges the lower half of a high stack into one layer. Snapshots keep their layers.
     fn keep_low(&mut self) -> Result<(), SessionError> {
         let mut lower = Vec::new();
         for root in &self.record().roots {
@@ -219,7 +219,7 @@ impl LayerSession {
     }
 }
 
-/// A name that no snapshot of the session has.
+/// Returns a snapshot name that is free in the session.
 fn free_snapshot(record: &SessionRecord, name: Option<&str>) -> Result<String, SessionError> {
     let taken = |name: &str| record.snapshots.iter().any(|snapshot| snapshot.name == name);
     match name {
@@ -236,7 +236,7 @@ fn free_snapshot(record: &SessionRecord, name: Option<&str>) -> Result<String, S
     }
 }
 
-/// The fork's changes stand on the same base.
+/// Copies the record of the base, because the fork's changes have the same base.
 fn copy_base(from: &LayerSession, to: &LayerSession) -> Result<(), SessionError> {
     let (from, to) = (from.dir().join("base"), to.dir().join("base"));
     if !from.try_exists().unwrap_or(false) {

@@ -1,4 +1,4 @@
-//! All sessions of a user.
+//! Store of a user's sessions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use super::lock::Lock;
 use super::opened::{LayerSession, read_record};
 use super::record::{FORMAT, Head, LayerEngine, LayerId, Root, RootKind, SessionRecord};
 
-/// The sessions of a user.
+/// Sessions of a user.
 #[derive(Debug, Clone)]
 pub struct LayerSessions {
     data: PathBuf,
@@ -25,21 +25,21 @@ pub struct LayerSessions {
 /// Settings of a new session.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// Its name; nothing for a name after the project.
+    /// Name. `None` for a name derived from the project.
     pub name: Option<String>,
-    /// The working directory, absolute and free of symlinks.
+    /// Working directory, absolute and without symlinks.
     pub project: PathBuf,
     /// Engine of its layers.
     pub engine: LayerEngine,
-    /// The places whose changes it keeps, absolute and free of symlinks.
+    /// Directories and files whose changes it stores, absolute and without symlinks.
     pub roots: Vec<(PathBuf, RootKind)>,
 }
 
-/// A session, or its directory and why it cannot be read.
+/// Session, or the directory and the error of an unreadable one.
 type Opened = Result<LayerSession, (PathBuf, SessionError)>;
 
 impl LayerSessions {
-    /// The sessions below agent-sandbox's data directory. Nothing is made until it is needed.
+    /// Opens the sessions below agent-sandbox's data directory. Creates nothing until needed.
     pub fn at(data: impl Into<PathBuf>) -> Self {
         let data = data.into();
         Self { layers: Layers::at(&data), data }
@@ -53,7 +53,7 @@ impl LayerSessions {
         self.layers.guard()
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub fn create(&self, new: NewSession) -> Result<LayerSession, SessionError> {
         let _guard = self.guard()?;
         let name = self.free_name(new.name, &new.project)?;
@@ -78,7 +78,7 @@ impl LayerSessions {
         self.add(record)
     }
 
-    /// A name that is free in its project.
+    /// Returns a name that is free in its project.
     pub(super) fn free_name(
         &self,
         name: Option<String>,
@@ -91,24 +91,24 @@ impl LayerSessions {
         if self.of(project, &name)?.is_some() { Err(SessionError::Taken(name)) } else { Ok(name) }
     }
 
-    /// Puts a new session on record.
+    /// Writes the record of a new session.
     pub(super) fn add(&self, record: SessionRecord) -> Result<LayerSession, SessionError> {
         let dir = self.dir().join(&record.id);
         disk::private_dir(&dir)?;
         let session = LayerSession::new(dir, self.layers.clone(), record);
-        // A new session means nothing before its first run is on record.
+        // A new session is worthless before its first run is recorded, so this need not be durable.
         session.write(Durability::Cached)?;
         Ok(session)
     }
 
-    /// The session that is meant.
+    /// Returns the selected session.
     pub fn find(&self, selector: &Selector) -> Result<LayerSession, SessionError> {
         let (sessions, unusable) = self.sorted()?;
         find::choose(sessions, unusable, selector)
     }
 
-    /// The session of exactly this project and name, to go on with. A record that cannot be read, and
-    /// may be the one of this name, is an error: a second session would begin on an empty layer.
+    /// Returns the session of exactly this project and name. An unreadable record that may have this name is an error,
+    /// because a second session would start with an empty layer.
     pub fn of(&self, project: &Path, name: &str) -> Result<Option<LayerSession>, SessionError> {
         let (sessions, unusable) = self.sorted()?;
         let same = |session: &LayerSession| {
@@ -122,7 +122,7 @@ impl LayerSessions {
         blocking.map_or(Ok(None), |one| Err(one.error))
     }
 
-    /// Sessions that can be used, and records that cannot.
+    /// Returns usable sessions and unusable records.
     fn sorted(&self) -> Result<(Vec<LayerSession>, Vec<Unusable>), SessionError> {
         let (mut sessions, mut unusable) = (Vec::new(), Vec::new());
         for opened in self.all()? {
@@ -130,7 +130,7 @@ impl LayerSessions {
                 Ok(session) => sessions.push(session),
                 Err((dir, error)) => {
                     let file = dir.join("session.json");
-                    // A directory without a record is what is left of a session.
+                    // A directory without a record is the rest of a removed session.
                     if file.try_exists().unwrap_or(true) {
                         unusable.push(Unusable { head: Head::read(&file), dir, error });
                     }
@@ -140,12 +140,12 @@ impl LayerSessions {
         Ok((sessions, unusable))
     }
 
-    /// Every session that can be read, the oldest first.
+    /// Returns every readable session, the oldest first.
     pub fn list(&self) -> Result<Vec<LayerSession>, SessionError> {
         Ok(self.all()?.into_iter().filter_map(Result::ok).collect())
     }
 
-    /// Directories of sessions whose record cannot be read, and why.
+    /// Returns the directories of unreadable sessions with the errors.
     pub fn broken(&self) -> Result<Vec<(PathBuf, SessionError)>, SessionError> {
         Ok(self.all()?.into_iter().filter_map(Result::err).collect())
     }
@@ -170,11 +170,11 @@ impl LayerSessions {
         Ok(LayerSession::new(dir.to_path_buf(), self.layers.clone(), record))
     }
 
-    /// Removes a session and every layer that no other session names. It must not be in use.
+    /// Removes a session, which must not be in use, and every layer that no other session names.
     pub fn remove(&self, session: &LayerSession, lock: Lock) -> Result<(), SessionError> {
         let _guard = self.guard()?;
         session.tidy()?;
-        // Without its record a session is gone; what is left after a crash is swept later.
+        // Removing the record removes the session. After a crash, a later sweep deletes the rest.
         let record = session.dir().join("session.json");
         fs::remove_file(&record).map_err(cannot("remove", &record))?;
         drop(lock);
@@ -183,14 +183,14 @@ impl LayerSessions {
         self.sweep()
     }
 
-    /// Removes the directory of a session that cannot be read, and what only it could name.
+    /// Removes the directory of an unreadable session and the layers that only it could name.
     pub fn remove_broken(&self, dir: &Path) -> Result<(), SessionError> {
         let _guard = self.guard()?;
         layers::remove(dir)?;
         self.sweep()
     }
 
-    /// Removes layers that no session names, unless a record that cannot be read may name them.
+    /// Removes layers that no session names, unless an unreadable record may name them.
     pub(super) fn sweep(&self) -> Result<(), SessionError> {
         let all = self.all()?;
         let unreadable = |entry: &Result<LayerSession, (PathBuf, SessionError)>| matches!(entry, Err((dir, _)) if dir.join("session.json").try_exists().unwrap_or(true));

@@ -57,13 +57,13 @@ fn create_makes_a_private_directory_and_a_top_like_the_base() {
 }
 
 #[test]
-fn find_prefers_what_is_near() {
+fn find_prefers_the_nearest_project() {
     let world = World::new();
     for (project, name) in
         [("one", Some("fix")), ("two", Some("fix")), ("two", None), ("two", Some("fixture"))]
     {
         world.create(project, name).unwrap();
-        // Which one is later is known by the millisecond.
+        // IDs have a resolution of one millisecond.
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     for (why, at, name, expected) in [
@@ -82,7 +82,7 @@ fn find_prefers_what_is_near() {
 }
 
 #[test]
-fn create_refuses_a_name_that_is_taken_or_none() {
+fn create_refuses_a_duplicate_or_invalid_name() {
     let world = World::new();
     world.create("one", Some("fix")).unwrap();
     assert!(matches!(world.create("one", Some("fix")), Err(SessionError::Taken(_))));
@@ -92,7 +92,7 @@ fn create_refuses_a_name_that_is_taken_or_none() {
 }
 
 #[test]
-fn lock_is_refused_while_somebody_has_it() {
+fn lock_is_refused_while_another_process_has_it() {
     let world = World::new();
     let session = world.create("one", None).unwrap();
     assert_eq!(session.state(), RunState::Stopped);
@@ -107,7 +107,7 @@ fn lock_is_refused_while_somebody_has_it() {
 }
 
 #[test]
-fn remove_takes_the_layers_that_no_other_session_names() {
+fn remove_deletes_layers_that_no_other_session_names() {
     let world = World::new();
     let (one, mut other) = (world.create("one", None).unwrap(), world.create("two", None).unwrap());
     let shared = one.record().roots[0].stack[0].clone();
@@ -118,7 +118,7 @@ fn remove_takes_the_layers_that_no_other_session_names() {
     assert!(uppers.iter().all(|upper| upper.is_dir()), "still named");
     let lock = other.lock().unwrap();
     world.sessions.remove(&other, lock).unwrap();
-    assert!(uppers.iter().all(|upper| !upper.is_dir()), "named by nobody");
+    assert!(uppers.iter().all(|upper| !upper.is_dir()), "no longer named");
     assert!(world.sessions.list().unwrap().is_empty());
 }
 
@@ -135,7 +135,7 @@ fn broken_names_a_record_that_leads_elsewhere() {
 }
 
 #[test]
-fn base_record_keeps_what_was_there_unless_it_changed_meanwhile() {
+fn base_record_keeps_the_original_unless_the_host_changed_it() {
     let world = World::new();
     let base = world.project("one").canonicalize().unwrap();
     fs::write(base.join("old"), "old").unwrap();

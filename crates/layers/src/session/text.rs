@@ -1,4 +1,4 @@
-//! Paths in JSON: as text where they are text; every other byte, and `%`, as `%XX`.
+//! Paths as JSON text. `%`, control characters and bytes that are not UTF-8 are written as `%XX`.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// The path as text from which [`decode`] makes the same path.
+/// Encodes a path as text, which [`decode`] reverses.
 pub(crate) fn encode(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -33,7 +33,7 @@ fn escape(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// The path that [`encode`] wrote; nothing if it did not.
+/// Decodes a path written by [`encode`]. Returns `None` for other text.
 pub(crate) fn decode(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -56,7 +56,7 @@ pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let text = String::deserialize(deserializer)?;
-    decode(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is no path")))
+    decode(&text).ok_or_else(|| serde::de::Error::custom(format!("invalid path `{text}`")))
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_survives_whatever_its_bytes_are() {
+    fn a_path_of_any_bytes_round_trips() {
         for (path, text) in [
             (&b"/home/me/a b:c,d\\e"[..], "/home/me/a b:c,d\\e"),
             (b"/100%", "/100%25"),

@@ -1,7 +1,7 @@
-//! Applies and undos that were killed: what they left in the base and in the project.
+//! Recovery from killed applies and undos, in the record of the base and in the project.
 //!
-//! Release 0.1.0 wrote that an undo was done before it wrote the base. A kill in between hid all of
-//! the session's work: what the layer holds looked applied, and there was nothing left to undo.
+//! Release 0.1.0 marked an undo as done before it wrote the record of the base. A kill in between hid all changes of
+//! the session: the layer looked applied, and there was nothing left to undo.
 
 use super::base::BaseRecord;
 use super::error::{SessionError, cannot};
@@ -11,8 +11,7 @@ use crate::apply::{ApplyError, Journal, Status, Target, recover_base, tidy_root}
 use crate::host::{HostTree, is_absent};
 
 impl LayerSession {
-    /// Gives the record of a root the base back that undone applies had. Returns true when it
-    /// changed.
+    /// Restores the base of undone applies in a root's record. Returns true when the record changed.
     pub(super) fn recover(
         &self,
         root: usize,
@@ -27,12 +26,12 @@ impl LayerSession {
             Err(error) if is_absent(&error) => return Ok(false),
             opened => opened.map_err(cannot("open", base))?,
         };
-        // A journal that cannot be read is reported by the commands that need it.
+        // Commands that need the journal report an unreadable one.
         let Ok(journals) = Journal::list(&applied) else { return Ok(false) };
         recover_base(&journals, root, &host, record).map_err(not_recovered)
     }
 
-    /// Removes what a killed apply or undo prepared in the project. Nothing can complete it afterwards.
+    /// Removes the files that a killed apply or undo prepared in the project. It cannot be completed afterwards.
     pub(super) fn tidy(&self) -> Result<(), SessionError> {
         let Ok(Some(journal)) = Journal::interrupted(&self.applied_dir()) else { return Ok(()) };
         for root in 0..self.record().roots.len() {
@@ -54,7 +53,7 @@ impl LayerSession {
         Ok(())
     }
 
-    /// Writes what [`Self::recover`] corrects, and records that nothing is left to correct.
+    /// Writes the corrections of [`Self::recover`] and marks them as done.
     pub(super) fn recover_all(&self, _lock: &Lock) -> Result<(), SessionError> {
         let applied = self.applied_dir();
         if !Journal::any_without_base(&applied) {

@@ -1,8 +1,8 @@
-//! Plain copies of large contents that the database holds. They are made while somebody reads such
-//! a file, cost nothing but the disk's room, and let the kernel serve the next reader without us.
-//! The first writer makes one the content itself: then nothing has to be copied any more.
+//! Plain copies of large files stored in the database. A copy is filled while a file is read, and
+//! costs only disk space. It lets the kernel serve the next reader directly (FUSE passthrough). The
+//! first writer turns the copy into the content, which saves copying it then.
 //!
-//! A copy has no name until then, so that a killed process leaves none behind.
+//! Until then a copy is an unnamed file (`O_TMPFILE`), so a killed process leaves none behind.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,11 +17,12 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::statement::Statement;
 use super::{Store, StoreError};
 
-/// Shorter files are read and taken out fast enough.
+/// Minimum size of a copied file; shorter ones are read and extracted fast enough.
 const WORTH: u64 = 1 << 20;
-/// As many copies are held.
+/// Maximum number of copies.
 const MANY: usize = 16;
-/// What was read last stays in the cache: whoever reads it may not be done with it.
+/// Length before the end of a sequential read that stays in the page cache, because readers may
+/// still want it.
 const NEAR: u64 = 4 << 20;
 
 /// All copies, by inode.
@@ -33,19 +34,19 @@ pub(super) struct Copies(HashMap<u64, Copy>);
 struct Copy {
     file: Arc<File>,
     size: u64,
-    /// Which chunks it has.
+    /// Chunks that the copy holds.
     has: Vec<bool>,
     missing: usize,
-    /// How many of the first chunks are there without a gap.
+    /// Number of leading chunks without a gap.
     front: usize,
-    /// Up to where the kernel was told to forget what it has in its cache, and will be next: whoever
-    /// is being answered from there then has his answer.
+    /// End of the range that the kernel was told to drop from its page cache, and the end of the
+    /// next such range. The delay of one round lets pending reads finish.
     forgotten: u64,
     ripe: u64,
 }
 
 impl Copy {
-    /// Writes a piece; counts the chunks that it holds whole.
+    /// Writes a piece and counts the chunks that are now complete.
     fn put(&mut self, offset: u64, data: &[u8], chunk: u64) -> io::Result<()> {
         self.file.write_all_at(data, offset)?;
         let end = offset + data.len() as u64;
@@ -59,7 +60,7 @@ impl Copy {
         Ok(())
     }
 
-    /// The range that the kernel has in its cache and need not have any more.
+    /// Returns a range that the copy holds and that the kernel can drop from its page cache.
     fn held_twice(&mut self, chunk: u64) -> Option<Range<u64>> {
         self.front += self.has[self.front..].iter().take_while(|has| **has).count();
         let end = match self.missing {
@@ -73,7 +74,7 @@ impl Copy {
 }
 
 impl Store {
-    /// The part of a copy that is there already.
+    /// Returns the copy if it holds all of `part`.
     pub(crate) fn copied_part(&self, ino: u64, part: Range<u64>) -> Option<Arc<File>> {
         let copy = self.copies.0.get(&ino)?;
         let chunk = self.chunk_size as u64;
@@ -83,17 +84,19 @@ impl Store {
         all.then(|| Arc::clone(&copy.file))
     }
 
-    /// What lies in a copy by now, and in the kernel's cache too: by inode, each range once.
+    /// Returns the ranges that copies hold and the page cache may hold too, by inode, each range
+    /// once.
     pub(crate) fn held_twice(&mut self) -> Vec<(u64, Range<u64>)> {
         let chunk = self.chunk_size as u64;
         let twice = |(ino, copy): (&u64, &mut Copy)| Some((*ino, copy.held_twice(chunk)?));
         self.copies.0.iter_mut().filter_map(twice).collect()
     }
 
-    /// What was just read of a file of the database goes into its copy. Where there is no room, or
-    /// it cannot be made, there is none.
+    /// Adds data that was just read from the database to the file's copy. A copy that fails is
+    /// dropped.
     pub(crate) fn copy_out(&mut self, ino: u64, size: u64, offset: u64, data: &[u8]) {
-        // Whoever reads it from its beginning may want all of it. The kernel asks for several pieces at once, in any order.
+        // A read of the beginning may be a read of the whole file. The kernel asks for several
+        // pieces at once, in any order.
         if size < WORTH || !self.copies.0.contains_key(&ino) && offset >= WORTH {
             return;
         }
@@ -119,7 +122,7 @@ impl Store {
 
     fn new_copy(&mut self, size: u64) -> io::Result<Copy> {
         let chunks = usize::try_from(size.div_ceil(self.chunk_size as u64)).unwrap_or(usize::MAX);
-        // Half of what is free is left to others.
+        // Leave half of the free space to others.
         let room = self.disk().is_some_and(|(free, _)| free / 2 > size);
         if !room || chunks > 1 << 20 {
             return Err(io::ErrorKind::StorageFull.into());
@@ -132,22 +135,22 @@ impl Store {
         Ok(Copy { file, size, has, missing: chunks, front: 0, forgotten: 0, ripe: 0 })
     }
 
-    /// The copy of a file, once it has everything.
+    /// Returns the complete copy of a file.
     pub(crate) fn copy(&self, ino: u64, size: u64) -> Option<Arc<File>> {
         let copy = self.copies.0.get(&ino)?;
         (copy.missing == 0 && copy.size == size).then(|| Arc::clone(&copy.file))
     }
 
-    /// The content has changed, or is gone.
+    /// Drops the copy of a file whose content changed or that was deleted.
     pub(crate) fn drop_copy(&mut self, ino: u64) {
         self.copies.0.remove(&ino);
     }
 
-    /// From now on the copy is the content.
+    /// Makes the copy the file's content.
     pub(crate) fn claim_copy(&mut self, ino: u64, copy: &Arc<File>) -> Result<(), StoreError> {
         let from = format!("/proc/self/fd/{}", copy.as_raw_fd());
         let (dir, name) = (self.loose.dir()?, ino.to_string());
-        // What a failure left there earlier counts for nothing.
+        // Remove the leftover of an earlier failure.
         let _ = rustix::fs::unlinkat(dir, &name, AtFlags::empty());
         rustix::fs::linkat(rustix::fs::CWD, from, dir, &name, AtFlags::SYMLINK_FOLLOW)
             .map_err(io::Error::from)?;
@@ -157,13 +160,13 @@ impl Store {
         Ok(())
     }
 
-    /// A loose file was cut: no chunk may lie behind its end.
+    /// Drops the chunks behind the end of a truncated loose file.
     pub(crate) fn cut_stale(&mut self, ino: u64, size: u64) -> Result<(), StoreError> {
         let from = size.div_ceil(self.chunk_size as u64);
         self.journal.run(Statement::DropChunks, &[ino.into(), from.into()])
     }
 
-    /// The chunks from `from` up to `to` hold nothing.
+    /// Drops the chunks from `from` up to, not including, `to`.
     pub(super) fn drop_chunks(&mut self, ino: u64, from: u64, to: u64) -> Result<(), StoreError> {
         if from == to {
             return Ok(());

@@ -1,6 +1,6 @@
-//! Content in the database: chunks of equal length. A missing chunk is a hole, a short one ends in
-//! zeros. We write neither but for files of many holes: AgentFS's SDKs take both for the end of what
-//! was there.
+//! File content in the database, in chunks of equal length. A missing chunk is a hole and a short
+//! chunk ends in zeros. Only very sparse files are stored that way: AgentFS's SDKs take both for
+//! the end of the file.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use super::statement::{Statement, Value};
 use super::{Store, StoreError};
 
 impl Store {
-    /// Fills `buffer` with what stands at `offset`, zeros where nothing does.
+    /// Fills `buffer` with the content at `offset`; holes read as zeros.
     pub(crate) fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         buffer.fill(0);
-        // What cannot be read in place, since somebody put other things than bytes there, is found out row by row.
+        // Values that are not blobs cannot be read in place. They are read row by row below.
         if buffer.len() >= self.chunk_size && self.read_in_place(ino, offset, buffer).is_ok() {
             return Ok(());
         }
@@ -35,8 +35,8 @@ impl Store {
         Ok(())
     }
 
-    /// The same straight from the pages of the database: a whole chunk is so long that making room
-    /// for it elsewhere first costs as much as reading it.
+    /// Reads directly from the database pages, because allocating and filling a buffer for a whole
+    /// chunk costs as much as the read.
     fn read_in_place(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> rusqlite::Result<()> {
         let conn = &self.journal.conn;
         let mut query = conn.prepare_cached(
@@ -60,7 +60,7 @@ impl Store {
         Ok(())
     }
 
-    /// The inode, and its first and last chunk in a range.
+    /// Returns the inode with the first and last chunk of a range.
     fn chunks(&self, ino: u64, offset: u64, length: usize) -> (i64, i64, i64) {
         let size = self.chunk_size as u64;
         let end = offset + length as u64;
@@ -68,13 +68,13 @@ impl Store {
         (ino.cast_signed(), (offset / size).cast_signed(), last.cast_signed())
     }
 
-    /// Where the chunk of a row begins.
+    /// Returns the file offset of a row's chunk.
     fn start(&self, row: &Row) -> rusqlite::Result<u64> {
         Ok(u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * self.chunk_size as u64)
     }
 
-    /// Which part of a range that starts at `offset` a chunk fills that starts at `start`, and from
-    /// where in the chunk on.
+    /// Returns the part of a range at `offset` that the chunk at `start` fills, and the position in
+    /// the chunk where that part begins.
     fn overlap(
         &self,
         offset: u64,
@@ -82,7 +82,7 @@ impl Store {
         start: u64,
         chunk: usize,
     ) -> Option<(Range<usize>, usize)> {
-        // A chunk longer than all others would cover the next one: cut, as AgentFS does.
+        // Cap a chunk at the chunk size, as AgentFS does: a longer one would overlap the next.
         let chunk = chunk.min(self.chunk_size) as u64;
         let (from, to) = (offset.max(start), (offset + length as u64).min(start + chunk));
         let span = |from: u64, to: u64| usize::try_from(to - from).ok();
@@ -90,7 +90,7 @@ impl Store {
         Some((span(offset, from)?..span(offset, to)?, span(start, from)?))
     }
 
-    /// Replaces the whole content.
+    /// Replaces all content.
     pub(crate) fn put_content(&mut self, ino: u64, content: &[u8]) -> Result<(), StoreError> {
         self.drop_copy(ino);
         let mut count = 0;
@@ -101,7 +101,7 @@ impl Store {
         self.journal.run(Statement::DropChunks, &[ino.into(), (count as u64).into()])
     }
 
-    /// Writes the first content of an inode that has none yet.
+    /// Writes the initial content of an inode.
     pub(crate) fn put_first_content(&mut self, ino: u64, bytes: &[u8]) -> Result<(), StoreError> {
         for (index, chunk) in bytes.chunks(self.chunk_size).enumerate() {
             self.put_chunk(ino, index as u64, chunk)?;
@@ -119,7 +119,7 @@ impl Store {
         self.journal.run(Statement::PutChunk, &[ino.into(), index.into(), Value::Blob(chunk)])
     }
 
-    /// Cuts the content to `size` bytes, so that what is put behind it later reads as zeros.
+    /// Truncates the content to `size` bytes, so that a later extension reads as zeros.
     pub(crate) fn cut(&mut self, ino: u64, size: u64) -> Result<(), StoreError> {
         self.drop_copy(ino);
         let (index, inside) = (size / self.chunk_size as u64, size % self.chunk_size as u64);
@@ -138,8 +138,8 @@ impl Store {
         self.fill_holes(ino, size)
     }
 
-    /// Writes zeros where a file of `size` bytes has no chunks, or a short last one, unless its holes
-    /// are to stay. See [`Store::copy_in`].
+    /// Writes zeros for missing chunks and a short last chunk of a file of `size` bytes, unless it
+    /// stays sparse. See [`Store::copy_in`].
     fn fill_holes(&mut self, ino: u64, size: u64) -> Result<(), StoreError> {
         let chunk_size = self.chunk_size as u64;
         let count = size.div_ceil(chunk_size);
@@ -184,7 +184,7 @@ impl Store {
             .optional()?)
     }
 
-    /// Where content begins at or behind `offset`: the start of a chunk, or `offset` inside one.
+    /// Returns the next offset with content at or after `offset`.
     pub(crate) fn next_data(&self, ino: u64, offset: u64) -> Result<Option<u64>, StoreError> {
         let size = self.chunk_size as u64;
         let mut query = self.journal.conn.prepare_cached(
@@ -195,7 +195,7 @@ impl Store {
         Ok(index.map(|index| index.cast_unsigned().saturating_mul(size).max(offset)))
     }
 
-    /// Where the next hole begins at or behind `offset`.
+    /// Returns the next hole at or after `offset`.
     pub(crate) fn next_hole(&self, ino: u64, offset: u64) -> Result<u64, StoreError> {
         let size = self.chunk_size as u64;
         let mut query = self

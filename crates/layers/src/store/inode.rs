@@ -1,4 +1,4 @@
-//! Inodes: what a file is, apart from its names and its content.
+//! Inodes: file attributes, without names and content.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use rusqlite::{OptionalExtension, Row};
 use super::statement::{Statement, Value, encode};
 use super::{Store, StoreError};
 
-/// Set in the number of a file that came from the base, also after it was copied up.
+/// Flag in the inode number of a file that came from the base, also after its copy-up.
 pub(crate) const BASE: u64 = 1 << 62;
-/// Set beside [`BASE`] where the base is a database itself: its own files keep the numbers they had
-/// in there, because a layer counts on from where the layer below it stopped.
+/// Flag beside [`BASE`] when the base is a database. Its own files keep their numbers, because a
+/// layer continues the numbering of the layer below it.
 pub(crate) const LOWER: u64 = 1 << 60;
 
-/// A point in time.
+/// Point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Time {
     /// Seconds since 1970.
@@ -23,19 +23,19 @@ pub struct Time {
 }
 
 impl Time {
-    /// Now.
+    /// Returns the current time.
     pub fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Self { sec: now.tv_sec, nsec: u32::try_from(now.tv_nsec).unwrap_or(0) }
     }
 }
 
-/// One row of `fs_inode`.
+/// Row of `fs_inode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inode {
     /// Type and permission bits.
     pub mode: u32,
-    /// Names.
+    /// Number of names.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -45,15 +45,15 @@ pub struct Inode {
     pub size: u64,
     /// Last read.
     pub atime: Time,
-    /// Last write.
+    /// Time of the last write.
     pub mtime: Time,
-    /// Last change.
+    /// Time of the last inode change.
     pub ctime: Time,
-    /// Which device, for device files.
+    /// Device number, for device files.
     pub rdev: u64,
 }
 
-/// What a file is, of seven.
+/// Type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -73,7 +73,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// From the type bits of a mode; nothing if they say nothing.
+    /// Returns the type in a mode, or `None` if its type bits are unknown.
     pub fn of(mode: u32) -> Option<Self> {
         Some(match mode & libc::S_IFMT {
             libc::S_IFREG => Self::File,
@@ -89,7 +89,7 @@ impl Kind {
 }
 
 impl Inode {
-    /// What it is. A database that says nothing known is read as a file.
+    /// Returns the type; an unknown type reads as a regular file.
     pub fn kind(&self) -> Kind {
         Kind::of(self.mode).unwrap_or(Kind::File)
     }
@@ -138,7 +138,7 @@ impl Store {
         self.journal.run(Statement::PutInode, &values(ino, inode))
     }
 
-    /// Deletes an inode with all that hangs on it. `shown` is the number that it was known by.
+    /// Deletes an inode with all its rows. `shown` is the number that programs saw.
     pub(crate) fn drop_inode(
         &mut self,
         ino: u64,
@@ -171,7 +171,7 @@ impl Store {
         self.journal.run(Statement::DropInode, &ino_value)
     }
 
-    /// The number that an inode shows: its own, or the one that it had in the base.
+    /// Returns the inode number that programs see: its own, or the one it had in the base.
     pub(crate) fn shown(&self, ino: u64) -> Result<u64, StoreError> {
         if !self.any.origins {
             return Ok(ino);
@@ -183,14 +183,14 @@ impl Store {
         let origin: Option<i64> =
             query.query_row([ino.cast_signed()], |row| row.get(0)).optional()?;
         Ok(match origin.map(i64::cast_unsigned) {
-            // AgentFS writes numbers that meant something to one process only.
+            // AgentFS also stores numbers that are valid only within one of its processes.
             Some(number) if number & BASE == 0 => ino,
             Some(number) => shown_of(number),
             None => ino,
         })
     }
 
-    /// The inode that a base's file was copied up to.
+    /// Returns the inode that a file of the base was copied up to.
     pub(crate) fn copied(&self, shown: u64) -> Result<Option<u64>, StoreError> {
         if !self.any.origins {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Store {
         Ok(ino.map(i64::cast_unsigned))
     }
 
-    /// Records where an inode came from, and what the base's file looked like then.
+    /// Records the base inode of a copied-up file and its attributes at that time.
     pub(crate) fn put_origin(
         &mut self,
         ino: u64,
@@ -228,7 +228,8 @@ impl Store {
         )
     }
 
-    /// How many names files of the base have lost, by the number that they show.
+    /// Returns how many names each file of the base has lost, keyed by the number that programs
+    /// see.
     pub(crate) fn all_unlinked(&self) -> Result<HashMap<u64, u32>, StoreError> {
         let mut query =
             self.journal.conn.prepare("SELECT base_ino, names FROM sandbox_unlinked")?;
@@ -244,18 +245,18 @@ impl Store {
         self.journal.run(Statement::PutUnlinked, &[origin_key(shown).into(), names.into()])
     }
 
-    /// Records that an inode has no name left but is still in use.
+    /// Records that an inode without a name is still open.
     pub(crate) fn put_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::PutOrphan, &[ino.into()])
     }
 
-    /// The inode is gone, or has a name again.
+    /// Records that an orphan was deleted or has a name again.
     pub(crate) fn drop_orphan(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::DropOrphan, &[ino.into()])
     }
 }
 
-/// Appends to a log what puts an inode; one without a name is an orphan too.
+/// Appends the statements that write an inode to a log. An inode without a name is also an orphan.
 pub(super) fn log(log: &mut Vec<u8>, ino: u64, inode: &Inode) {
     encode(log, Statement::PutInode, &values(ino, inode));
     if inode.nlink == 0 {
@@ -263,7 +264,7 @@ pub(super) fn log(log: &mut Vec<u8>, ino: u64, inode: &Inode) {
     }
 }
 
-/// The values of a row of `fs_inode`.
+/// Returns the values of a row of `fs_inode`.
 fn values(ino: u64, inode: &Inode) -> [Value<'static>; 13] {
     let Inode { mode, nlink, uid, gid, size, atime, mtime, ctime, rdev } = *inode;
     [
@@ -283,12 +284,12 @@ fn values(ino: u64, inode: &Inode) -> [Value<'static>; 13] {
     ]
 }
 
-/// How a base's number stands in the tables.
+/// Converts a base's inode number to its form in the tables.
 fn origin_key(shown: u64) -> u64 {
     if shown & BASE == 0 { BASE | LOWER | shown } else { shown }
 }
 
-/// The number that a base's number in the tables shows.
+/// Converts a base's inode number from its form in the tables.
 fn shown_of(key: u64) -> u64 {
     if key & LOWER == 0 { key } else { key & !(BASE | LOWER) }
 }

@@ -1,5 +1,5 @@
-//! The connection that writes: changes run at once inside an open transaction, so that whatever
-//! reads later sees them; the transaction is committed for many of them together.
+//! The writing connection. Changes run immediately inside an open transaction, so that later reads
+//! see them. One commit covers many changes.
 
 use std::fs::File;
 use std::io;
@@ -16,31 +16,32 @@ use super::run::{execute, last_ino, replay};
 use super::statement::{Statement, Value, encode};
 use super::{StoreError, beside, parent};
 
-/// Writes to the database.
+/// Writing connection with its open transaction and logs.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) conn: Connection,
-    /// The statements of the open transaction, so that it can be built again.
+    /// Statements of the open transaction, to replay them after a rollback.
     pending: Vec<u8>,
-    /// How many of them the redo log has.
+    /// Bytes of `pending` that are in the redo log.
     logged: usize,
-    /// When the transaction was begun.
+    /// Start of the open transaction.
     since: Option<Instant>,
-    /// Opened when it is first needed: most commands never do.
+    /// Opened on first use: most commands need none.
     redo: Option<Redo>,
     follows: Follows,
     wal: Option<Arc<File>>,
-    /// True when the disk knows the names of the files beside the database.
+    /// True when the directory entries of the logs are on disk.
     named: bool,
-    /// True when the logs hold the room that they should.
+    /// True when the logs have their disk space reserved.
     held: bool,
-    /// A transaction is committed when it has as many bytes.
+    /// Size in bytes at which a transaction is committed.
     enough: u64,
     path: PathBuf,
 }
 
 impl Journal {
-    /// Takes a connection that has no transaction open; `follows` is the database's present state.
+    /// Creates a journal on a connection without open transaction; `follows` is the current
+    /// database state.
     pub(crate) fn new(conn: Connection, path: PathBuf, follows: Follows, enough: u64) -> Self {
         let (pending, since, redo, wal) = (Vec::new(), None, None, None);
         let (logged, named, held) = (0, false, false);
@@ -55,7 +56,8 @@ impl Journal {
     ) -> Result<(), StoreError> {
         self.begin()?;
         if let Err(error) = execute(&self.conn, statement, values) {
-            // Some failures end the whole transaction, not only the statement.
+            // Some errors roll back the whole transaction
+            // (<https://www.sqlite.org/lang_transaction.html>).
             if self.conn.is_autocommit() {
                 self.rebuild(self.pending.len())?;
             }
@@ -73,13 +75,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Where the log stands: the argument of [`Self::take_back`].
+    /// Returns the current position, the argument of [`Self::roll_back`].
     pub(crate) fn mark(&self) -> usize {
         self.pending.len()
     }
 
-    /// Undoes everything since `mark`: half an operation is none.
-    pub(crate) fn take_back(&mut self, mark: usize) -> Result<(), StoreError> {
+    /// Rolls back everything since `mark`, so that no operation is half done.
+    pub(crate) fn roll_back(&mut self, mark: usize) -> Result<(), StoreError> {
         if self.pending.len() <= mark {
             return Ok(());
         }
@@ -87,7 +89,7 @@ impl Journal {
         self.rebuild(mark)
     }
 
-    /// Builds the transaction again from its first `length` bytes; SQLite has rolled it back.
+    /// Replays the first `length` bytes of the transaction after SQLite rolled it back.
     fn rebuild(&mut self, length: usize) -> Result<(), StoreError> {
         self.pending.truncate(length);
         self.logged = self.logged.min(length);
@@ -100,8 +102,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes everything so far outlive the death of this process, and `later` too: statements that
-    /// are only run before the next commit.
+    /// Logs all changes so far, so that they survive the death of this process. Also logs `later`:
+    /// statements that the caller runs before the next commit.
     pub(crate) fn keep(&mut self, later: &[u8]) -> io::Result<()> {
         if self.logged == self.pending.len() && later.is_empty() {
             return Ok(());
@@ -118,8 +120,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Commits, if something is open. When it fails, nothing is lost: the transaction stands again,
-    /// and the next commit tries once more.
+    /// Commits the open transaction. If that fails, the transaction is rebuilt and the next commit
+    /// retries.
     pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
         if self.since.is_none() {
             return Ok(());
@@ -156,7 +158,7 @@ impl Journal {
         self.conn.execute_batch("COMMIT")
     }
 
-    /// Commits what was rolled back in pieces; those that are done need not be built again.
+    /// Commits the rolled-back transaction in pieces. Committed pieces need no rebuild.
     fn commit_in_pieces(&mut self) -> Result<(), StoreError> {
         self.keep(&[])?;
         if let Some(redo) = &self.redo {
@@ -170,7 +172,7 @@ impl Journal {
         Ok(committed?)
     }
 
-    /// Commits; what it gives back must be synced for the disk to have it.
+    /// Commits and returns the file that must be synced to make it durable.
     pub(crate) fn commit_to_sync(&mut self) -> Result<Arc<File>, StoreError> {
         self.commit()?;
         let wal = self.wal()?;
@@ -178,7 +180,7 @@ impl Journal {
         Ok(wal)
     }
 
-    /// The write-ahead log. Its file has no locks of SQLite's on it, so that opening and closing it
+    /// Returns the write-ahead log. SQLite holds no locks on this file, so opening and closing it
     /// is safe.
     fn wal(&mut self) -> io::Result<Arc<File>> {
         if self.wal.is_none() {
@@ -188,7 +190,7 @@ impl Journal {
         self.wal.clone().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Both logs may be new: their names must be on the disk too.
+    /// Syncs the directory, because the logs may be new.
     fn sync_names(&mut self) -> io::Result<()> {
         if !self.named {
             File::open(parent(&self.path))?.sync_all()?;
@@ -197,7 +199,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes sure that the logs hold as many bytes of the disk.
+    /// Reserves disk space for the logs.
     pub(crate) fn hold(&mut self, wal: u64, redo: u64) -> io::Result<()> {
         if self.held {
             return Ok(());
@@ -208,7 +210,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The write-ahead log was cut, and with it what it held.
+    /// Records that the write-ahead log was truncated, which released its reserved space.
     pub(crate) fn was_cut(&mut self) {
         self.held = false;
     }
@@ -218,17 +220,17 @@ impl Journal {
         self.is_large() || self.since.is_some_and(|since| since.elapsed() >= age)
     }
 
-    /// Returns true when a commit is due for the size of what waits for one.
+    /// Returns true when a commit is due because of the size of the pending changes.
     pub(crate) fn is_large(&self) -> bool {
         self.pending.len() as u64 > self.enough || self.redone() > 2 * self.enough
     }
 
-    /// Bytes that the redo log has.
+    /// Returns the length of the redo log.
     fn redone(&self) -> u64 {
         self.redo.as_ref().map_or(0, Redo::length)
     }
 
-    /// Bytes in the write-ahead log.
+    /// Returns the size of the write-ahead log.
     pub(crate) fn wal_size(&self) -> u64 {
         std::fs::metadata(beside(&self.path, "-wal")).map_or(0, |meta| meta.len())
     }

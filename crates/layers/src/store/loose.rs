@@ -1,5 +1,5 @@
-//! Loose files: large contents that lie beside a mounted database, read and written at the speed of
-//! the file system below. A database at rest has none: they are taken in at unmount.
+//! Loose files: large contents kept beside a mounted database, for I/O at the speed of the
+//! underlying file system. Unmounting moves them into the database.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,8 +15,7 @@ use rustix::io::Errno;
 use super::statement::Statement;
 use super::{Store, StoreError, beside};
 
-/// Holes up to this length in a file are stored as zeros, and as long ones as the file has content
-/// beside them.
+/// Longest holes that are stored as zeros, in addition to the length of the file's content.
 const FILLED: u64 = 64 << 20;
 
 /// The directory of loose files.
@@ -25,18 +24,18 @@ pub(super) struct Loose {
     path: PathBuf,
     dir: Option<OwnedFd>,
     files: HashSet<u64>,
-    /// Files whose row is gone. They go when the disk knows that: after power loss the row may be
-    /// back, and must find its file.
+    /// Files to delete once the deletion of their row is on disk. After power loss the row may be
+    /// back and needs its file.
     doomed: Vec<u64>,
-    /// True when a file was made since the directory was last synced.
+    /// True when a file was created since the directory was last synced.
     new: bool,
-    /// Files that took the place of what the disk may have had in the database or in the base: it
-    /// must have them before any log speaks of that.
+    /// Files that replace content of the database or of the base. They must be on disk before a log
+    /// refers to them.
     unsynced: Vec<(u64, Arc<File>)>,
 }
 
 impl Loose {
-    /// The directory beside a database, made when it is first needed.
+    /// Returns the directory beside a database. It is created on first use.
     pub(super) fn beside(database: &Path) -> Self {
         let path = beside(database, "-loose");
         Self {
@@ -68,7 +67,7 @@ impl Loose {
         self.unsynced.push((ino, Arc::clone(file)));
     }
 
-    /// Before anything is logged or committed.
+    /// Syncs replacements before a log is written or committed.
     pub(super) fn sync_replacements(&mut self) -> io::Result<()> {
         if self.unsynced.is_empty() { Ok(()) } else { self.sync_new() }
     }
@@ -109,16 +108,16 @@ impl Loose {
         Ok(File::from(rustix::fs::openat(dir, ino.to_string(), flags, Mode::RUSR | Mode::WUSR)?))
     }
 
-    /// Deletes what no row names any more.
+    /// Deletes files whose row is gone.
     pub(super) fn bury(&mut self) {
         let Some(dir) = &self.dir else { return };
         for ino in self.doomed.drain(..) {
-            // What cannot be deleted now is deleted when the database is next opened.
+            // The next open retries.
             let _ = rustix::fs::unlinkat(dir, ino.to_string(), AtFlags::empty());
         }
     }
 
-    /// Deletes the directory, with what half-made files left in it. All others were taken in.
+    /// Deletes the directory with incomplete files. All others are in the database by now.
     pub(super) fn remove_dir(&mut self) {
         self.doomed = self.found().unwrap_or_default();
         self.bury();
@@ -126,7 +125,7 @@ impl Loose {
         let _ = rustix::fs::rmdir(&self.path);
     }
 
-    /// All files that lie there, whether a row names them or not.
+    /// Returns all files in the directory, with or without a row.
     pub(super) fn found(&mut self) -> io::Result<Vec<u64>> {
         match open_dir(&self.path) {
             Ok(dir) => self.dir = Some(dir),
@@ -138,7 +137,7 @@ impl Loose {
         Ok(names.collect())
     }
 
-    /// Takes over the rows as they stand in the database.
+    /// Registers files that have a row in the database.
     pub(super) fn adopt(&mut self, rows: impl IntoIterator<Item = u64>) {
         self.files.extend(rows);
     }
@@ -150,7 +149,7 @@ fn open_dir(path: &Path) -> io::Result<OwnedFd> {
 }
 
 impl Store {
-    /// Returns true when the content of an inode lies beside the database.
+    /// Returns true when an inode's content is a loose file.
     pub(crate) fn is_loose(&self, ino: u64) -> bool {
         self.loose.has(ino)
     }
@@ -160,14 +159,14 @@ impl Store {
         Ok(self.loose.open(ino, OFlags::empty())?)
     }
 
-    /// Makes an empty loose file. It counts only when [`Self::loosen`] says so.
+    /// Creates an empty loose file. It takes effect with [`Self::loosen`].
     pub(crate) fn new_loose(&mut self, ino: u64) -> Result<File, StoreError> {
         self.loose.new = true;
         Ok(self.loose.open(ino, OFlags::CREATE | OFlags::TRUNC)?)
     }
 
-    /// From now on the loose file is the content, not the chunks. They stay: dropping them costs
-    /// time now, and most of them may still be true when the file is taken in again.
+    /// Makes the loose file the content. The chunks stay: dropping them costs time now, and most
+    /// may still match when the file moves back into the database.
     pub(crate) fn loosen(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::PutLoose, &[ino.into()])?;
         self.loose.doomed.retain(|doomed| *doomed != ino);
@@ -175,12 +174,12 @@ impl Store {
         Ok(())
     }
 
-    /// A loose file takes the place of content that must not get lost.
+    /// Requires a sync of a loose file that replaces other content before the next commit.
     pub(crate) fn must_sync(&mut self, ino: u64, file: &Arc<File>) {
         self.loose.must_sync(ino, file);
     }
 
-    /// What the next commit would have to wait for.
+    /// Returns the files that the next commit would sync.
     pub(crate) fn unsynced(&self) -> Vec<Arc<File>> {
         self.loose.unsynced.iter().map(|(_, file)| Arc::clone(file)).collect()
     }
@@ -205,12 +204,12 @@ impl Store {
         Ok(file)
     }
 
-    /// The numbers of all loose files.
+    /// Returns the inode numbers of all loose files.
     pub(crate) fn all_loose(&self) -> Vec<u64> {
         self.loose.files.iter().copied().collect()
     }
 
-    /// The length of a loose file, and what it will take of the disk in the database.
+    /// Returns the length of a loose file and the disk space it needs in the database.
     pub(super) fn loose_size(&mut self, ino: u64) -> Result<(u64, u64), StoreError> {
         let sizes = self.loose.open(ino, OFlags::empty()).and_then(|file| {
             let meta = file.metadata()?;
@@ -224,7 +223,7 @@ impl Store {
         }
     }
 
-    /// Takes a loose file into the database; gives back its length.
+    /// Moves a loose file into the database and returns its length.
     pub(crate) fn take_in(&mut self, ino: u64) -> Result<u64, StoreError> {
         let file = match self.loose.open(ino, OFlags::empty()) {
             Ok(file) => file,
@@ -241,16 +240,16 @@ impl Store {
         Ok(size)
     }
 
-    /// The loose file is no content any more.
+    /// Unregisters a loose file and schedules its deletion.
     pub(super) fn forget_loose(&mut self, ino: u64) -> Result<(), StoreError> {
         self.journal.run(Statement::DropLoose, &[ino.into()])?;
         self.loose.doom(ino);
         Ok(())
     }
 
-    /// Copies a file's content into chunks. Chunks that hold it already are kept. Holes become zeros:
-    /// AgentFS's SDKs put the chunks of a file together without a look at their numbers. Only a file
-    /// of many holes keeps them.
+    /// Copies a file's content into chunks and keeps chunks that match. Holes become zeros, because
+    /// AgentFS's SDKs concatenate the chunks of a file without checking their numbers. Only very
+    /// sparse files keep their holes.
     pub(crate) fn copy_in(&mut self, ino: u64, file: &File, size: u64) -> Result<(), StoreError> {
         let chunk_size = self.chunk_size as u64;
         let sparse = is_sparse(file, size)?;
@@ -268,8 +267,8 @@ impl Store {
             file.read_exact_at(part, data)?;
             self.put_changed(ino, data / chunk_size, part)?;
             offset = data + chunk_size;
-            // A large file must not make a large transaction: the row in `sandbox_loose` still says
-            // where the truth is.
+            // Commit in between to keep the transaction small. The row in `sandbox_loose` still
+            // marks the loose file as the content.
             if self.journal.is_due(std::time::Duration::MAX) {
                 self.commit()?;
                 self.checkpoint(64 << 20)?;
@@ -286,15 +285,15 @@ impl Store {
     }
 }
 
-/// Returns true when holes of this length stay holes beside this much content.
+/// Returns true when a file with these lengths of holes and content stays sparse.
 pub(super) fn stays_sparse(holes: u64, content: u64) -> bool {
     holes > FILLED.saturating_add(content)
 }
 
-/// Returns true when a file has so many holes that the database keeps them.
+/// Returns true when a file is so sparse that the database keeps its holes.
 fn is_sparse(file: &File, size: u64) -> io::Result<bool> {
     let (mut content, mut offset) = (0, 0);
-    // Where all the rest as holes would be few, it is not looked at.
+    // Stop when the rest can no longer tip the balance, even if all of it is a hole.
     while stays_sparse(size - offset, content) {
         let Some(data) = next_data(file, offset)?.filter(|data| *data < size) else { break };
         let hole = match rustix::fs::seek(file, SeekFrom::Hole(data)) {
@@ -307,12 +306,12 @@ fn is_sparse(file: &File, size: u64) -> io::Result<bool> {
     Ok(stays_sparse(size - content, content))
 }
 
-/// Where content begins at or behind an offset; nothing where only a hole follows.
+/// Returns the next offset with content, or `None` if only a hole follows.
 fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(data) => Ok(Some(data)),
         Err(Errno::NXIO) => Ok(None),
-        // A file system that does not know says that everything is content.
+        // Without SEEK_DATA support (lseek(2)), treat everything as content.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(offset)),
         Err(error) => Err(error.into()),
     }

@@ -1,5 +1,5 @@
-//! Names of a directory that the layer itself holds, where its other names come from, and targets
-//! of links.
+//! Directory entries stored in the layer, the source of a directory's other entries, and link
+//! targets.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,7 +10,7 @@ use rusqlite::OptionalExtension;
 use super::statement::{Statement, Value};
 use super::{Kind, Store, StoreError};
 
-/// One name in a directory of the layer.
+/// Entry of a directory in the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) name: OsString,
@@ -18,19 +18,19 @@ pub(crate) struct Named {
     pub(crate) kind: Kind,
 }
 
-/// Where the rest of a directory's entries come from.
+/// Source of the remaining entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// From the base's directory of the same name below the parent's.
+    /// From the directory of this name in the base directory of its parent.
     Default,
-    /// From nowhere.
+    /// None: the directory is opaque.
     Opaque,
     /// From this directory of the base, relative to its root.
     From(PathBuf),
 }
 
 impl Store {
-    /// The inode behind a name.
+    /// Returns the inode of a name.
     pub(crate) fn find(&self, parent: u64, name: &OsStr) -> Result<Option<u64>, StoreError> {
         let conn = &self.journal.conn;
         let parent = parent.cast_signed();
@@ -48,7 +48,7 @@ impl Store {
         Ok(ino.map(i64::cast_unsigned))
     }
 
-    /// Gives an inode a name.
+    /// Adds a name for an inode.
     pub(crate) fn put_name(
         &mut self,
         parent: u64,
@@ -63,7 +63,7 @@ impl Store {
         self.journal.run(statement, &[parent.into(), name, ino.into()])
     }
 
-    /// Takes a name away.
+    /// Removes a name.
     pub(crate) fn drop_name(&mut self, parent: u64, name: &OsStr) -> Result<(), StoreError> {
         match name.to_str() {
             Some(text) => {
@@ -75,7 +75,7 @@ impl Store {
         }
     }
 
-    /// All names of a directory. Those that no program could ever use are left out.
+    /// Returns all names in a directory, without those that no program could use.
     pub(crate) fn names(&self, parent: u64) -> Result<Vec<Named>, StoreError> {
         let mut names = Vec::new();
         for sql in [
@@ -102,7 +102,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Returns true when a directory of the layer holds a name of its own.
+    /// Returns true when a directory has entries stored in the layer.
     pub(crate) fn has_names(&self, parent: u64) -> Result<bool, StoreError> {
         let mut query = self.journal.conn.prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM fs_dentry WHERE parent_ino=?1)
@@ -111,7 +111,7 @@ impl Store {
         Ok(query.query_row([parent.cast_signed()], |row| row.get(0))?)
     }
 
-    /// Where the rest of a directory comes from.
+    /// Returns the source of a directory's remaining entries.
     pub(crate) fn rest(&self, ino: u64) -> Result<Rest, StoreError> {
         let mut query =
             self.journal.conn.prepare_cached("SELECT base FROM sandbox_dir WHERE ino=?1")?;
@@ -127,7 +127,7 @@ impl Store {
         })
     }
 
-    /// Says where the rest of a directory comes from.
+    /// Sets the source of a directory's remaining entries.
     pub(crate) fn put_rest(&mut self, ino: u64, rest: &Rest) -> Result<(), StoreError> {
         match rest {
             Rest::Default => self.journal.run(Statement::DropDir, &[ino.into()]),
@@ -140,7 +140,7 @@ impl Store {
         }
     }
 
-    /// Where a link points.
+    /// Returns the target of a link.
     pub(crate) fn target(&self, ino: u64) -> Result<Option<OsString>, StoreError> {
         for sql in [
             "SELECT CAST(target AS BLOB) FROM fs_symlink WHERE ino=?1",
@@ -156,7 +156,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Says where a link points.
+    /// Sets the target of a link.
     pub(crate) fn put_target(&mut self, ino: u64, target: &OsStr) -> Result<(), StoreError> {
         let (statement, target) = match target.to_str() {
             Some(text) => (Statement::PutSymlink, Value::Text(text)),
@@ -171,7 +171,7 @@ fn is_usable(name: &[u8]) -> bool {
     !special && name.len() <= 255 && !name.contains(&b'/') && !name.contains(&0)
 }
 
-/// A path of the base as the tables have it: absolute within the base.
+/// Returns a base path in its form in the tables: absolute, with the base as root.
 pub(super) fn absolute(path: &Path) -> Vec<u8> {
     let mut bytes = vec![b'/'];
     bytes.extend_from_slice(path.as_os_str().as_bytes());

@@ -1,4 +1,4 @@
-//! Making and opening a database.
+//! Creating and opening databases.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -20,11 +20,11 @@ use super::room::Room;
 use super::run::last_ino;
 use super::{Inode, Rare, Store, StoreError, Time, beside, schema, whiteout};
 
-/// The length of chunks in new databases.
+/// Chunk size of new databases.
 const CHUNK_SIZE: usize = 65536;
 
 impl Store {
-    /// Makes a database, over a base or by itself, and opens it.
+    /// Creates a database, with or without a base, and opens it.
     pub fn create(path: &Path, base: Option<&Path>) -> Result<Self, StoreError> {
         let base = base.map(Path::canonicalize).transpose()?;
         if let Some(lower) = base.as_deref().filter(|base| base.is_file()) {
@@ -34,15 +34,15 @@ impl Store {
         Self::open(path)
     }
 
-    /// Makes a database on top of another, whose numbers it goes on with.
+    /// Creates a database on top of another and continues its inode numbers.
     fn create_over(path: &Path, lower: &Path) -> Result<Self, StoreError> {
         let lower = Self::open_below(lower)?;
         make(path, Some(&lower.path))?;
         let mut store = Self::open(path)?;
         store.next_ino = lower.next_ino.max(store.next_ino);
-        let root = lower.inode(1)?.ok_or_else(|| damaged("it has no root"))?;
+        let root = lower.inode(1)?.ok_or_else(|| damaged("there is no root directory"))?;
         store.put_inode(1, &root)?;
-        // AUTOINCREMENT goes on behind the highest number that was ever there.
+        // AUTOINCREMENT continues after the highest number that was ever used.
         store.put_inode(store.next_ino, &root)?;
         store.commit()?;
         store.drop_inode(store.next_ino, store.next_ino, &Inode { mode: 0, ..root })?;
@@ -51,7 +51,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a database, and puts right what a killed mount left behind.
+    /// Opens a database and recovers from a killed mount.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let lock = lock(path, LockFile::try_exclusive)?;
         let conn = connect(path)?;
@@ -62,13 +62,13 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a database that lies below others, only to read it: any number may at once, but nobody
-    /// writes to it meanwhile.
+    /// Opens a database that is the base of others. Several readers share it; writers are locked
+    /// out.
     pub(crate) fn open_below(path: &Path) -> Result<Self, StoreError> {
         match Self::open(path) {
-            // Now it is at rest.
+            // Closing leaves it recovered and without loose files.
             Ok(store) => store.close()?,
-            // Perhaps by others who only read.
+            // Other readers may hold it.
             Err(StoreError::InUse { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -105,14 +105,15 @@ impl Store {
         })
     }
 
-    /// Brings the database to rest: everything in one file, free space given back. On a full disk
-    /// large files stay beside it, and it stays larger than it could be.
+    /// Closes the database, with everything in one file and free space released. On a full disk
+    /// large files stay beside it and free pages are not released.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.commit()?;
-        // From here on the database has everything. First what is held is given back.
+        // All data is in the database from here on. The checkpoint first releases the reserved
+        // space.
         let cut = self.pragma("wal_checkpoint(TRUNCATE)");
         let settled = self.settle_loose();
-        let vacuumed = self.give_back();
+        let vacuumed = self.vacuum();
         let cut_again = self.pragma("wal_checkpoint(TRUNCATE)");
         let path = self.path.clone();
         let Self { journal, lock, .. } = self;
@@ -127,8 +128,8 @@ impl Store {
 }
 
 impl Store {
-    /// Gives free pages back to the disk, once they are a good part of the file: it is written anew.
-    fn give_back(&self) -> Result<(), StoreError> {
+    /// Releases free pages to the file system with VACUUM once they are a large part of the file.
+    fn vacuum(&self) -> Result<(), StoreError> {
         let count = |what: &str| {
             self.journal.conn.query_row(&format!("PRAGMA {what}"), [], |row| row.get::<_, i64>(0))
         };
@@ -140,10 +141,10 @@ impl Store {
     }
 }
 
-/// Fewer free pages than these are kept for what comes next.
+/// Maximum number of free pages that are kept for later writes.
 const WORTH: i64 = 2048;
 
-/// What the tables of settings say.
+/// Values of the settings tables.
 struct Config {
     chunk_size: usize,
     base: Option<PathBuf>,
@@ -159,12 +160,12 @@ impl Config {
         let chunk_size = get("fs_config", "chunk_size")
             .map_err(|error| StoreError::Foreign {
                 path: path.to_owned(),
-                what: format!("its settings cannot be read ({error})"),
+                what: format!("cannot read its settings ({error})"),
             })?
             .unwrap_or_else(|| "4096".into());
         let chunk_size = chunk_size.parse().ok().filter(|size| (1..=16 << 20).contains(size));
         Ok(Self {
-            chunk_size: chunk_size.ok_or_else(|| damaged("its chunk size makes no sense"))?,
+            chunk_size: chunk_size.ok_or_else(|| damaged("invalid chunk size"))?,
             base: get("fs_overlay_config", "base_path")?.map(PathBuf::from),
             epoch: get("fs_config", "sandbox_epoch")?
                 .and_then(|text| text.parse().ok())
@@ -177,7 +178,7 @@ pub(super) fn damaged(what: &str) -> StoreError {
     StoreError::Damaged { what: what.to_owned() }
 }
 
-/// One process serves a database. SQLite's own locks are of another kind, and are not disturbed.
+/// Locks a database for this process. flock(2) locks do not conflict with SQLite's fcntl(2) locks.
 fn lock(
     path: &Path,
     take: impl FnOnce(&LockFile) -> io::Result<bool>,
@@ -186,12 +187,12 @@ fn lock(
     if take(&lock)? { Ok(lock) } else { Err(StoreError::InUse { path: path.to_owned() }) }
 }
 
-/// A connection that trusts nothing the file says about code to run.
+/// Opens a connection that runs no code from the file: no triggers, views or untrusted schema.
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    // SQLite refuses a link anywhere in the path; the directory may well be one.
+    // SQLITE_OPEN_NOFOLLOW rejects links anywhere in the path, but the directory may be one.
     let path = super::parent(path).canonicalize()?.join(path.file_name().unwrap_or_default());
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(Duration::from_secs(5))?;
@@ -203,7 +204,8 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         return Err(StoreError::Newer { found });
     }
     conn.set_prepared_statement_cache_capacity(64);
-    // Without spilling, only a commit writes: a full disk cannot end a transaction half-way.
+    // Without cache spilling only a commit writes, so a full disk cannot end a transaction
+    // half-way.
     conn.execute_batch(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_spill=OFF;
          PRAGMA cache_size=-12000; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY;",
@@ -213,7 +215,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Adds what older versions of AgentFS did not have.
+/// Adds tables and columns that older versions of AgentFS lack.
 fn add_missing(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch(
         "CREATE TABLE IF NOT EXISTS fs_whiteout (path TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
@@ -246,7 +248,7 @@ fn rare(conn: &Connection) -> rusqlite::Result<Rare> {
     })
 }
 
-/// Writes a new database.
+/// Creates the file of a new database.
 fn make(path: &Path, base: Option<&Path>) -> Result<(), StoreError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made {
@@ -292,7 +294,7 @@ fn fill(path: &Path, base: Option<&Path>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Mode, owner, group, link count and time of the root: the base's, if it is a directory.
+/// Returns mode, owner, group, link count and time of the root, from the base if it is a directory.
 fn root_of(base: Option<&Path>) -> io::Result<(u32, u32, u32, u64, Time)> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let mine = (libc::S_IFDIR | 0o755, uid.as_raw(), gid.as_raw(), 2, Time::now());

@@ -1,6 +1,6 @@
-//! A commit in pieces, for a disk that has no room for a whole one: the write-ahead log is moved into
-//! the database after each. Until the last of them the redo log, which has everything, still
-//! counts: running it again on some of the pieces leads to the same end.
+//! Commits in pieces, for a disk that cannot hold the whole write-ahead log. The log is
+//! checkpointed after each piece. Until the last piece the redo log, which has all changes, stays
+//! valid: replaying it over committed pieces gives the same result.
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
@@ -8,11 +8,11 @@ use super::redo::Follows;
 use super::run::{execute, last_ino, replay};
 use super::statement::{Statement, Value, decode};
 
-/// No statement is shorter.
+/// Length of the shortest statement.
 const SHORTEST: usize = 2;
 
-/// Commits the statements of a log that the redo log has and follows `follows`. `done` says how many
-/// of its bytes are.
+/// Commits the statements of `log`, which the redo log also has, on top of state `follows`. Sets
+/// `done` to the number of bytes committed.
 pub(super) fn commit(
     conn: &Connection,
     log: &[u8],
@@ -34,7 +34,7 @@ pub(super) fn commit(
     }
 }
 
-/// The length of the statements that have about `length` bytes.
+/// Returns the length of the leading statements that make up about `length` bytes.
 fn piece(log: &[u8], length: usize) -> usize {
     let mut rest = log;
     while log.len() - rest.len() < length && decode(&mut rest).is_some() {}
@@ -64,12 +64,12 @@ fn commit_one(
     done
 }
 
-/// The next commit begins at the start of the write-ahead log, whose file stays as long as it is.
+/// Checkpoints the log, so that the next commit starts at its beginning. Keeps its file size.
 fn checkpoint(conn: &Connection) -> rusqlite::Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))
 }
 
-/// Returns the last inode number that a redo log follows, of which the database has some pieces.
+/// Returns the last inode number before a redo log that was committed only in part.
 fn last_ino_before(conn: &Connection, epoch: u64) -> rusqlite::Result<Option<u64>> {
     let sql = "SELECT value FROM fs_config WHERE key='sandbox_part'";
     let part: Option<String> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
@@ -81,7 +81,7 @@ fn last_ino_before(conn: &Connection, epoch: u64) -> rusqlite::Result<Option<u64
     })
 }
 
-/// Returns the state that a redo log would have to follow.
+/// Returns the state that a matching redo log follows.
 pub(super) fn follows(conn: &Connection, epoch: u64) -> rusqlite::Result<Follows> {
     let last_ino = match last_ino_before(conn, epoch)? {
         Some(before) => before,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_killed_between_two_pieces_is_completed() {
+    fn a_commit_killed_between_two_pieces_is_completed() {
         let dir = tempfile::tempdir().unwrap();
         for length in (1..2000).step_by(150) {
             let path = dir.path().join(length.to_string());
@@ -142,6 +142,6 @@ mod tests {
                 assert!(store.find(1, OsStr::new(name)).unwrap().is_some(), "{name} at {length}");
             }
         }
-        panic!("the log is longer than anybody thought");
+        panic!("the log is longer than every tested length");
     }
 }

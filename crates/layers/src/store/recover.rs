@@ -1,5 +1,5 @@
-//! What a killed mount left behind, put right when the database is next opened: the redo log is run,
-//! inodes without a name are deleted, loose files taken in.
+//! Recovery from a killed mount when the database is next opened. The redo log is replayed, inodes
+//! without a name are deleted and loose files are moved into the database.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::redo::{self, Follows};
 use super::{Store, StoreError, beside, pieces};
 
-/// Runs the redo log, if it follows the state that the database is in; gives back the next state.
+/// Replays the redo log if it follows the current state. Returns the next state.
 pub(super) fn redo(conn: &Connection, path: &Path, epoch: u64) -> Result<Follows, StoreError> {
     let follows = pieces::follows(conn, epoch)?;
     let log = redo::read(&beside(path, "-redo"), follows)?;
@@ -32,13 +32,13 @@ impl Store {
             self.bury_orphan(ino)?;
         }
         match self.settle_loose() {
-            // They stay where they are, and are served from there.
+            // They remain loose and stay readable.
             Err(error) if error.errno() == Errno::NOSPC => Ok(()),
             other => other,
         }
     }
 
-    /// Takes the loose files over that the database speaks of.
+    /// Registers the loose files that have a row.
     pub(super) fn adopt_loose(&mut self) -> Result<Vec<u64>, StoreError> {
         let rows = self.numbers("SELECT ino FROM sandbox_loose")?;
         self.loose.adopt(rows.iter().copied());
@@ -54,7 +54,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes all loose files in for which there is room, then deletes them.
+    /// Moves loose files that fit into the database and deletes them.
     pub(super) fn settle_loose(&mut self) -> Result<(), StoreError> {
         for ino in self.all_loose() {
             let Some(mut inode) = self.inode(ino)? else {
@@ -63,7 +63,7 @@ impl Store {
             };
             let (size, blocks) = self.loose_size(ino)?;
             if !self.fits(blocks) {
-                // It stays where it is, and is served from there.
+                // It remains loose.
                 inode.size = size;
                 self.put_inode(ino, &inode)?;
                 continue;
@@ -77,7 +77,7 @@ impl Store {
                 self.leave_loose(ino);
                 return Err(error);
             }
-            // A log that cannot be cut now is cut later.
+            // A later checkpoint truncates the log.
             let _ = self.checkpoint(32 << 20);
         }
         if self.has_doomed() {
@@ -90,9 +90,9 @@ impl Store {
         Ok(())
     }
 
-    /// Undoes what was taken in of a file; it is still there.
+    /// Rolls back an incomplete move of a loose file, which still exists.
     fn leave_loose(&mut self, ino: u64) {
-        let _ = self.take_back(0);
+        let _ = self.roll_back(0);
         let _ = self.cut_stale(ino, 0);
         self.loose.adopt([ino]);
         let _ = self.loosen(ino);

@@ -1,6 +1,6 @@
-//! The redo log beside a mounted database: what happened since the last commit. Appending to it
-//! costs one write, a commit many; so what was answered survives the death of the daemon without a
-//! commit of its own. Power loss may tear it, which its sums show: fsync commits instead.
+//! Redo log beside a mounted database, with the changes since the last commit. Appending costs one
+//! write, a commit many. So acknowledged changes survive the death of the daemon without a commit
+//! each. Power loss may tear the log, which its checksums detect; fsync(2) commits instead.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -11,26 +11,26 @@ use super::room::hold;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"asbredo1");
 const HEADER: usize = 40;
-/// Memory for a record that is kept for the next one.
+/// Maximum capacity of the record buffer between records.
 const LARGEST_KEPT: usize = 256 << 10;
 
-/// A log, open for writing.
+/// Redo log open for writing.
 #[derive(Debug)]
 pub(crate) struct Redo {
     file: File,
     epoch: u64,
     last_ino: u64,
     end: u64,
-    /// The record that is being written; made once.
+    /// Buffer of the current record, reused.
     record: Vec<u8>,
 }
 
-/// A record's place in time: which state of the database it follows.
+/// State of the database that a record follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Follows {
-    /// Counted up by each commit that makes a log obsolete.
+    /// Counter that is incremented by each commit that makes a log obsolete.
     pub(crate) epoch: u64,
-    /// The last inode number given out at that time: another tool that wrote since has changed it.
+    /// Last inode number in use. It differs if another tool has written since.
     pub(crate) last_ino: u64,
 }
 
@@ -49,27 +49,27 @@ impl Redo {
         Ok(Self { file, epoch, last_ino, end: 0, record: Vec::new() })
     }
 
-    /// How long it is: nothing since the last commit, or as much as would have to be run again.
+    /// Returns the length of the valid log, which is zero after a commit.
     pub(crate) fn length(&self) -> u64 {
         self.end
     }
 
-    /// Starts anew after a commit.
+    /// Restarts the log after a commit.
     pub(crate) fn restart(&mut self, follows: Follows) {
         (self.epoch, self.last_ino, self.end) = (follows.epoch, follows.last_ino, 0);
     }
 
-    /// Holds room for so many bytes.
+    /// Reserves disk space for `bytes` bytes.
     pub(crate) fn hold(&self, bytes: u64) -> io::Result<()> {
         hold(&self.file, 0, bytes)
     }
 
-    /// Waits until the disk has it.
+    /// Waits until the log is on disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Appends statements, then more of them: all or none are read back.
+    /// Appends one record with `statements` and `more`, which is read back whole or not at all.
     pub(crate) fn append(&mut self, statements: &[u8], more: &[u8]) -> io::Result<()> {
         let length = statements.len() + more.len();
         let record = &mut self.record;
@@ -88,7 +88,7 @@ impl Redo {
     }
 }
 
-/// All statements in the log at `path` that follow the given state, in order.
+/// Returns all statements in the log at `path` that follow the given state, in order.
 pub(crate) fn read(path: &Path, follows: Follows) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
@@ -116,7 +116,8 @@ fn record(bytes: &[u8], at: u64, follows: Follows) -> Option<&[u8]> {
     sound.then_some(statements)
 }
 
-/// A sum against torn writes, not against malice: whoever can write the log can write the database.
+/// Computes a checksum against torn writes. It need not resist malice: a process that can write the
+/// log can write the database.
 fn sum(header: &[u8], statements: &[u8]) -> u64 {
     let add = |sum: u64, word: [u8; 8]| {
         (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_another_state_is_left_alone() {
+    fn a_log_that_follows_another_state_is_ignored() {
         let (_dir, path) = log(&[b"one"]);
         assert_eq!(read(&path, Follows { epoch: 5, ..NOW }).unwrap(), b"");
         assert_eq!(read(&path, Follows { last_ino: 10, ..NOW }).unwrap(), b"");
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_round_left_behind_is_not_read_again() {
+    fn records_before_a_restart_are_not_read_again() {
         let (_dir, path) = log(&[b"an old and long record", b"more"]);
         let next = Follows { epoch: 5, last_ino: 9 };
         let mut redo = Redo::open(&path, NOW).unwrap();

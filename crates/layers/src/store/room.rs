@@ -1,8 +1,8 @@
-//! Room ahead. Loose files and other programs fill the disk without asking, and even deleting needs
-//! room: in the logs, and in the database. So both logs hold more of the disk than they use. Where
-//! the disk is short, the database has empty pages too, and what is accepted goes there: moving the
-//! write-ahead log into it never needs the disk. When there are none left and no more to be had, the
-//! disk is full: nothing that grows is accepted, and everything else goes on.
+//! Disk space reserved in advance. Loose files and other programs fill the disk at any time, and
+//! even a deletion needs space, in the logs and in the database. So both logs reserve more space
+//! than they use. On a nearly full disk the database also keeps free pages for accepted changes, so
+//! that a checkpoint needs no new blocks. Once those run out and no more can be allocated, growing
+//! operations fail with ENOSPC and all others still work.
 
 use std::fs::File;
 use std::io;
@@ -12,26 +12,26 @@ use rustix::io::Errno;
 
 use super::{Store, StoreError};
 
-/// How room is measured on a disk.
+/// Reservation sizes for a disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// What may wait for a commit, in bytes.
+    /// Maximum bytes of uncommitted changes.
     unit: u64,
-    /// Free bytes, when that was last looked at.
+    /// Free bytes at the last check.
     free: u64,
 }
 
-/// Units for the write-ahead log: what does not fit is committed in pieces.
+/// Units for the write-ahead log. A larger commit is split into pieces.
 const WAL: u64 = 2;
-/// Units for the redo log: it is full when half of it is, so that it can always be completed.
+/// Units for the redo log. It counts as full at half, so that a commit can always complete.
 const REDO: u64 = 4;
-/// Units of empty pages in the database: pages are not filled, so that what waits may need several.
+/// Units of free pages in the database, with a margin because pages are not filled completely.
 const SPARE: u64 = 4;
-/// A disk is short of room when it has fewer free units.
+/// Free units below which a disk is nearly full.
 const SHORT: u64 = 128;
 
 impl Room {
-    /// For a disk with so many free bytes, and so many in all.
+    /// Creates the sizes for a disk with these free and total bytes.
     pub(super) fn on(disk: Option<(u64, u64)>) -> Self {
         let (free, all) = disk.unwrap_or((0, u64::MAX));
         Self { unit: (all / 64).clamp(128 << 10, 1 << 20), free }
@@ -41,7 +41,7 @@ impl Room {
         self.free
     }
 
-    /// Returns true when the disk may be full soon.
+    /// Returns true when the disk is nearly full.
     pub(super) fn is_short(self) -> bool {
         self.free < SHORT * self.unit
     }
@@ -50,43 +50,43 @@ impl Room {
         self.unit
     }
 
-    /// What the write-ahead log holds.
+    /// Returns the bytes reserved for the write-ahead log.
     pub(super) fn wal(self) -> u64 {
         WAL * self.unit
     }
 }
 
 impl Store {
-    /// As many bytes may be accepted between two questions for room.
+    /// Returns how many bytes may be accepted between two calls of [`Self::has_room`].
     pub(crate) fn enough(&self) -> u64 {
         self.room.unit
     }
 
-    /// Returns true when there is room for more, apart from what was accepted so far. Nothing may be open.
+    /// Returns true when there is space for more changes. No transaction may be open.
     pub(crate) fn has_room(&mut self) -> bool {
         let logs = self.journal.hold(self.room.wal(), REDO * self.room.unit);
         logs.is_ok() && (!self.is_short() || self.make_spare().unwrap_or(false))
     }
 
-    /// Returns true when the disk may be full soon.
+    /// Returns true when the disk is nearly full.
     pub(crate) fn is_short(&mut self) -> bool {
-        self.look();
+        self.measure();
         self.room.is_short()
     }
 
-    /// Looks how much of the disk is free.
-    fn look(&mut self) -> u64 {
+    /// Updates and returns the free bytes of the disk.
+    fn measure(&mut self) -> u64 {
         self.room.free = self.disk().map_or(0, |(free, _)| free);
         self.room.free
     }
 
-    /// Makes empty pages, unless there are enough: whether there are now.
+    /// Adds free pages unless there are enough. Returns true when there are enough now.
     fn make_spare(&mut self) -> Result<bool, StoreError> {
         let least = SPARE * self.room.unit;
         if self.spare()? >= least {
             return Ok(true);
         }
-        // Full ones lead to empty ones: the more at once, the fewer are written twice.
+        // Freeing pages takes some pages as well, so larger steps write fewer of them twice.
         let free = self.room.free;
         let wanted = least + (free / 8).clamp(self.room.unit, 16 * self.room.unit);
         let mut made = 0;
@@ -105,12 +105,12 @@ impl Store {
         }
     }
 
-    /// Fills pages with nothing.
+    /// Fills new pages with zeros.
     fn fill(&mut self, bytes: u64) -> Result<(), StoreError> {
         self.pragma("wal_checkpoint(RESTART)")?;
-        // From here on it cannot fail half-way.
+        // From here on the insertion cannot run out of space.
         let end = self.lock.file().metadata()?.len();
-        if self.look() < 2 * bytes {
+        if self.measure() < 2 * bytes {
             return Err(StoreError::Io(Errno::NOSPC.into()));
         }
         hold(self.lock.file(), end, end + bytes + bytes / 4)?;
@@ -120,12 +120,12 @@ impl Store {
         self.pragma("wal_checkpoint(RESTART)")
     }
 
-    /// Makes filled pages empty ones.
+    /// Deletes the filling, which leaves free pages.
     pub(super) fn drop_filling(&self) -> Result<(), StoreError> {
         Ok(self.journal.conn.execute_batch("DELETE FROM sandbox_symlink WHERE ino < 0")?)
     }
 
-    /// Bytes of the database that hold nothing.
+    /// Returns the bytes of free pages in the database.
     fn spare(&self) -> Result<u64, StoreError> {
         let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size";
         let mut query = self.journal.conn.prepare_cached(sql)?;
@@ -133,15 +133,15 @@ impl Store {
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
-    /// Returns true when a loose file can be taken in and leave room for all else.
+    /// Returns true when a loose file fits into the database with space left for everything else.
     pub(super) fn fits(&mut self, bytes: u64) -> bool {
         let whole = bytes + bytes / 16 + (WAL + REDO + 2 * SPARE) * self.room.unit;
-        self.look() > whole
+        self.measure() > whole
     }
 }
 
-/// Lets a file hold the disk from one place to another, whatever its length is. Where that is
-/// unknown, nothing is promised.
+/// Reserves disk space for a range of a file without changing its length (fallocate(2)). Does
+/// nothing on file systems without support.
 pub(super) fn hold(file: &File, from: u64, to: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),

@@ -1,4 +1,4 @@
-//! Statements run on a connection.
+//! Execution of statements on a connection.
 
 use rusqlite::Connection;
 
@@ -14,7 +14,7 @@ pub(super) fn execute(
     prepared.execute(rusqlite::params_from_iter(values)).map(drop)
 }
 
-/// Returns the last inode number that was given out.
+/// Returns the highest inode number ever used.
 pub(super) fn last_ino(conn: &Connection) -> rusqlite::Result<u64> {
     let sql = "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name='fs_inode'), 0),
         coalesce((SELECT max(ino) FROM fs_inode), 0))";

@@ -1,13 +1,13 @@
-//! The tables. What AgentFS 0.4 knows has its names and shapes; what it cannot hold is ours,
-//! under the prefix `sandbox_`, and other tools may ignore it.
+//! Schema. Tables of AgentFS 0.4 keep its names and shapes. Data that they cannot hold is in our
+//! own tables with the prefix `sandbox_`, which other tools may ignore.
 
 use rusqlite::{Connection, OptionalExtension};
 
-/// The version of the tables that this program knows, as `fs_config` has it.
+/// Schema version that this program supports, as stored in `fs_config`.
 pub const VERSION: &str = "0.4";
 
-/// The version of a database's tables, if it is not known here. Nothing may be written to such a
-/// database, and what is read from it may mean something else.
+/// Returns the schema version of a database if it is newer than supported. Such a database must not
+/// be written, and data read from it may mean something else.
 pub(crate) fn unknown_version(conn: &Connection) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type='table' AND name='fs_config'";
     if !conn.prepare(sql)?.exists([])? {
@@ -18,27 +18,27 @@ pub(crate) fn unknown_version(conn: &Connection) -> rusqlite::Result<Option<Stri
     Ok(found.map(Option::unwrap_or_default).filter(|found| parts(found) > parts(VERSION)))
 }
 
-/// Major and minor number; what is neither counts as the highest.
+/// Returns the major and minor number; an invalid major number sorts highest.
 fn parts(version: &str) -> (u32, u32) {
     let mut parts = version.trim().split('.').map(|part| part.parse().unwrap_or(u32::MAX));
     (parts.next().unwrap_or(u32::MAX), parts.next().unwrap_or(0))
 }
 
-/// How a new file is set up, before its first table.
+/// Settings of a new file, set before its first table.
 ///
-/// Pages of 1024 bytes: a row a little longer than half a page stands alone in it, and takes twice
-/// its length. In pages of 8192 bytes those are the files of 4096 bytes, which are many.
+/// Pages have 1024 bytes: a row slightly longer than half a page fills a page alone and takes twice
+/// its length. With pages of 8192 bytes that would hit the many files of 4096 bytes.
 ///
 /// `auto_vacuum` stays off: AgentFS's own engine opens a database that has it, reports every write
-/// as done, and keeps none of them. Space is given back by `VACUUM`, at unmount and by `fs gc`.
+/// as done, and persists none of them. Unmount and `fs gc` release space with `VACUUM`.
 pub const SETTINGS: &str = "
 PRAGMA page_size = 1024;
 PRAGMA auto_vacuum = NONE;
 PRAGMA journal_mode = WAL;
 ";
 
-/// Ours to write into a new database: the shape that the tool itself writes, which differs from
-/// its specification (two columns in `fs_whiteout`, `fs_overlay_config`, `schema_version`).
+/// AgentFS's tables in the shape that the tool itself writes, which differs from its specification
+/// (two columns in `fs_whiteout`, `fs_overlay_config`, `schema_version`).
 pub(crate) const THEIRS: &str = "
 CREATE TABLE fs_config (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE fs_inode (
@@ -95,22 +95,22 @@ CREATE INDEX idx_tool_calls_name ON tool_calls(name);
 CREATE INDEX idx_tool_calls_started_at ON tool_calls(started_at);
 ";
 
-/// What theirs cannot hold.
+/// Our tables, for data that AgentFS's tables cannot hold.
 ///
-/// - `sandbox_dentry`: names that are not UTF-8, which `fs_dentry` would refuse.
+/// - `sandbox_dentry`: names that are not UTF-8, which `fs_dentry` rejects.
 /// - `sandbox_whiteout`: whiteouts whose path is not UTF-8. Paths of whiteouts are paths in the base.
 /// - `sandbox_symlink`: targets that are not UTF-8.
 /// - `sandbox_xattr`: extended attributes.
-/// - `sandbox_dir`: where in the base a directory's other entries come from, if not from the
-///   directory of its name below where its parent's come from: NULL for an opaque directory, else
-///   the path it had in the base before it was moved.
-/// - `sandbox_origin`: from the base's inode to ours, so that all names of a hard link stay one
-///   file; and what the base's file looked like when it was copied up.
-/// - `sandbox_loose`: files whose content lies beside the database, in `ID.db-loose/INO`, while it
-///   is mounted; they are taken in at unmount.
-/// - `sandbox_unlinked`: how many names a file of the base with several has lost while it was not
-///   copied up; only their count is kept, the names themselves are whiteouts.
-/// - `sandbox_orphan`: inodes without a name that were open; deleted at the next mount.
+/// - `sandbox_dir`: source of a directory's other entries, if not the directory of its name below
+///   the source of its parent. NULL for an opaque directory, else the path it had in the base
+///   before it was moved.
+/// - `sandbox_origin`: maps the base's inode to ours, so that all names of a hard link stay one
+///   file, with the attributes of the base's file at copy-up.
+/// - `sandbox_loose`: files whose content is in `ID.db-loose/INO` while the database is mounted;
+///   unmounting moves them into the database.
+/// - `sandbox_unlinked`: how many of its names a hard-linked file of the base has lost before its
+///   copy-up. The names themselves are whiteouts.
+/// - `sandbox_orphan`: open inodes without a name, deleted at the next mount.
 pub const OURS: &str = "
 CREATE TABLE IF NOT EXISTS sandbox_dentry (
   parent_ino INTEGER NOT NULL, name BLOB NOT NULL, ino INTEGER NOT NULL,

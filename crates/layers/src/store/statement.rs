@@ -1,9 +1,9 @@
-//! Every change of a database, as one of a fixed set of statements. That makes a change a value:
-//! it can be run, kept, written to the redo log and run again.
+//! Every change of a database, as one of a fixed set of statements. A change is therefore a value
+//! that can be run, kept, written to the redo log and replayed.
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 
-/// One value of a statement.
+/// Parameter of a statement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
@@ -43,17 +43,17 @@ impl ToSql for Value<'_> {
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $number:literal $sql:literal)*) => {
-        /// A statement. Its number stands in redo logs: never give an old number a new meaning.
+        /// Statement. Its number is stored in redo logs: never give an old number a new meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Statement { $($(#[$doc])* $name = $number),* }
 
         impl Statement {
-            /// Its text.
+            /// Returns the SQL text.
             pub(crate) fn sql(self) -> &'static str {
                 match self { $(Self::$name => $sql),* }
             }
 
-            /// The statement of a number in a redo log.
+            /// Returns the statement with a number from a redo log.
             pub(crate) fn numbered(number: u8) -> Option<Self> {
                 match number { $($number => Some(Self::$name),)* _ => None }
             }
@@ -78,7 +78,7 @@ statements! {
     DropSymlink = 11 "DELETE FROM fs_symlink WHERE ino=?1"
     DropRawSymlink = 12 "DELETE FROM sandbox_symlink WHERE ino=?1"
     PutWhiteout = 13 "INSERT OR REPLACE INTO fs_whiteout (path, created_at) VALUES (?1,?2)"
-    /// For a table made by AgentFS's specification instead of its code.
+    /// For a table created by AgentFS's specification instead of its code.
     PutSpecWhiteout = 14 "INSERT OR REPLACE INTO fs_whiteout (path, created_at, parent_path) VALUES (?1,?2,?3)"
     PutRawWhiteout = 15 "INSERT OR REPLACE INTO sandbox_whiteout (path) VALUES (?1)"
     DropWhiteout = 16 "DELETE FROM fs_whiteout WHERE path=?1"
@@ -97,15 +97,15 @@ statements! {
     DropLoose = 28 "DELETE FROM sandbox_loose WHERE ino=?1"
     PutOrphan = 29 "INSERT OR REPLACE INTO sandbox_orphan (ino) VALUES (?1)"
     DropOrphan = 30 "DELETE FROM sandbox_orphan WHERE ino=?1"
-    /// Which redo log belongs to this state of the database.
+    /// Identifies the redo log that belongs to this state.
     PutEpoch = 31 "INSERT OR REPLACE INTO fs_config (key, value) VALUES ('sandbox_epoch', ?1)"
-    /// Which pieces of a redo log the database has.
+    /// Identifies the pieces of a redo log that are committed.
     PutPart = 41 "INSERT OR REPLACE INTO fs_config (key, value) VALUES ('sandbox_part', ?1)"
     DropSomeChunks = 40 "DELETE FROM fs_data WHERE ino=?1 AND chunk_index>=?2 AND chunk_index<?3"
     PutUnlinked = 32 "INSERT OR REPLACE INTO sandbox_unlinked (base_ino, names) VALUES (?1,?2)"
 }
 
-/// Appends a statement with its values to a log.
+/// Appends a statement with its parameters to a log.
 pub(crate) fn encode(log: &mut Vec<u8>, statement: Statement, values: &[Value<'_>]) {
     log.push(statement as u8);
     log.push(u8::try_from(values.len()).unwrap_or(u8::MAX));
@@ -128,7 +128,7 @@ fn bytes(log: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     log.extend_from_slice(bytes);
 }
 
-/// Takes the next statement from a log; nothing at its end, or where it makes no sense.
+/// Removes the next statement from a log; `None` at its end or at invalid bytes.
 pub(crate) fn decode<'a>(log: &mut &'a [u8]) -> Option<(Statement, Vec<Value<'a>>)> {
     let [statement, count] = *take(log, 2)? else { return None };
     let statement = Statement::numbered(statement)?;
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_gives_back_what_was_put_in() {
+    fn a_log_decodes_to_the_encoded_statements() {
         let mut log = Vec::new();
         let values = [Value::Int(-3), Value::Text("ä"), Value::Blob(&[0, 255]), Value::Null];
         encode(&mut log, Statement::PutChunk, &values);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_log_ends_early_instead_of_inventing() {
+    fn a_truncated_log_decodes_to_nothing() {
         let mut log = Vec::new();
         encode(&mut log, Statement::PutName, &[Value::Int(1), Value::Text("name"), Value::Int(2)]);
         for cut in 0..log.len() {

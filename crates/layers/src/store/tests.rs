@@ -7,11 +7,11 @@ use rusqlite::Connection;
 
 use super::*;
 
-struct Place {
+struct Fixture {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -52,9 +52,9 @@ fn file(size: u64, nlink: u32) -> Inode {
 }
 
 #[test]
-fn an_inode_comes_back_as_it_was_put() {
-    let place = Place::new();
-    let mut store = place.create();
+fn an_inode_reads_back_unchanged() {
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     let ino = store.new_ino();
     store.put_inode(ino, &file(u64::MAX >> 1, 3)).unwrap();
     assert_eq!(store.inode(ino).unwrap(), Some(file(u64::MAX >> 1, 3)));
@@ -63,39 +63,39 @@ fn an_inode_comes_back_as_it_was_put() {
 
 #[test]
 fn a_database_is_served_once_at_a_time() {
-    let place = Place::new();
-    let store = place.create();
-    assert!(matches!(Store::open(&place.path()), Err(StoreError::InUse { .. })));
-    assert!(matches!(Store::open_below(&place.path()), Err(StoreError::InUse { .. })));
+    let fixture = Fixture::new();
+    let store = fixture.create();
+    assert!(matches!(Store::open(&fixture.path()), Err(StoreError::InUse { .. })));
+    assert!(matches!(Store::open_below(&fixture.path()), Err(StoreError::InUse { .. })));
     drop(store);
-    let one = Store::open_below(&place.path()).unwrap();
-    let _other = Store::open_below(&place.path()).unwrap();
-    assert!(matches!(Store::open(&place.path()), Err(StoreError::InUse { .. })));
+    let one = Store::open_below(&fixture.path()).unwrap();
+    let _other = Store::open_below(&fixture.path()).unwrap();
+    assert!(matches!(Store::open(&fixture.path()), Err(StoreError::InUse { .. })));
     drop(one);
 }
 
 #[test]
-fn create_leaves_what_is_there_alone() {
-    let place = Place::new();
-    std::fs::write(place.path(), "mine").unwrap();
-    assert!(matches!(Store::create(&place.path(), None), Err(StoreError::Exists { .. })));
-    assert_eq!(std::fs::read_to_string(place.path()).unwrap(), "mine");
+fn create_refuses_an_existing_file() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path(), "mine").unwrap();
+    assert!(matches!(Store::create(&fixture.path(), None), Err(StoreError::Exists { .. })));
+    assert_eq!(std::fs::read_to_string(fixture.path()).unwrap(), "mine");
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused() {
-    let place = Place::new();
-    std::fs::write(place.path(), "a".repeat(5000)).unwrap();
-    assert!(Store::open(&place.path()).is_err());
-    std::fs::remove_file(place.path()).unwrap();
-    place.sql().execute_batch("CREATE TABLE other (x)").unwrap();
-    assert!(matches!(Store::open(&place.path()), Err(StoreError::Foreign { .. })));
+fn a_file_that_is_not_a_database_is_refused() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path(), "a".repeat(5000)).unwrap();
+    assert!(Store::open(&fixture.path()).is_err());
+    std::fs::remove_file(fixture.path()).unwrap();
+    fixture.sql().execute_batch("CREATE TABLE other (x)").unwrap();
+    assert!(matches!(Store::open(&fixture.path()), Err(StoreError::Foreign { .. })));
 }
 
 #[test]
-fn what_was_kept_outlives_a_kill_and_what_was_not_is_gone() {
-    let place = Place::new();
-    let mut store = place.create();
+fn logged_changes_survive_a_kill_and_others_are_lost() {
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     for name in ["kept", "also"] {
         let ino = store.new_ino();
         store.put_inode(ino, &file(3, 1)).unwrap();
@@ -104,10 +104,10 @@ fn what_was_kept_outlives_a_kill_and_what_was_not_is_gone() {
         store.keep(&[]).unwrap();
     }
     store.put_name(1, OsStr::new("lost"), 9).unwrap();
-    // As a kill would: nothing is committed, the redo log stays.
+    // Like a kill: nothing is committed and the redo log remains.
     drop(store);
-    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 0);
-    let store = place.open();
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_dentry"), 0);
+    let store = fixture.open();
     let ino = store.find(1, OsStr::new("also")).unwrap().unwrap();
     let mut content = [0; 4];
     store.read(ino, 0, &mut content).unwrap();
@@ -118,80 +118,80 @@ fn what_was_kept_outlives_a_kill_and_what_was_not_is_gone() {
 
 #[test]
 fn a_redo_log_is_not_run_on_a_database_that_another_tool_wrote_to() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     store.put_name(1, OsStr::new("kept"), 5).unwrap();
     store.keep(&[]).unwrap();
     drop(store);
     let sql = "INSERT INTO fs_inode (mode, atime, mtime, ctime) VALUES (33188, 0, 0, 0)";
-    place.sql().execute_batch(sql).unwrap();
-    assert_eq!(place.open().find(1, OsStr::new("kept")).unwrap(), None);
+    fixture.sql().execute_batch(sql).unwrap();
+    assert_eq!(fixture.open().find(1, OsStr::new("kept")).unwrap(), None);
 }
 
 #[test]
-fn a_change_that_is_taken_back_leaves_what_came_before() {
-    let place = Place::new();
-    let mut store = place.create();
+fn rollback_to_a_mark_keeps_earlier_changes() {
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     store.put_name(1, OsStr::new("first"), 5).unwrap();
     let mark = store.mark();
     store.put_name(1, OsStr::new("second"), 6).unwrap();
     store.drop_name(1, OsStr::new("first")).unwrap();
-    store.take_back(mark).unwrap();
+    store.roll_back(mark).unwrap();
     assert_eq!(store.find(1, OsStr::new("first")).unwrap(), Some(5));
     assert_eq!(store.find(1, OsStr::new("second")).unwrap(), None);
     store.commit().unwrap();
-    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_dentry"), 1);
 }
 
 #[test]
 fn others_read_every_commit_while_the_store_is_open() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     store.put_name(1, OsStr::new("a"), 5).unwrap();
-    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 0);
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_dentry"), 0);
     store.commit().unwrap();
-    assert_eq!(place.number("SELECT count(*) FROM fs_dentry"), 1);
-    place.sql().execute_batch("INSERT INTO kv_store (key, value) VALUES ('k', '1')").unwrap();
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_dentry"), 1);
+    fixture.sql().execute_batch("INSERT INTO kv_store (key, value) VALUES ('k', '1')").unwrap();
     store.put_name(1, OsStr::new("b"), 6).unwrap();
     store.commit().unwrap();
-    assert_eq!(place.number("SELECT count(*) FROM kv_store"), 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM kv_store"), 1);
 }
 
 #[test]
 fn loose_files_are_taken_in_after_a_kill_and_at_the_end() {
     for killed in [true, false] {
-        let place = Place::new();
-        let mut store = place.create();
+        let fixture = Fixture::new();
+        let mut store = fixture.create();
         let ino = store.new_ino();
         store.put_inode(ino, &file(0, 1)).unwrap();
         let loose = store.new_loose(ino).unwrap();
         store.loosen(ino).unwrap();
         loose.write_all_at(b"end", 200_000).unwrap();
-        // One that no row names.
+        // A file without a row.
         store.new_loose(77).unwrap();
         store.keep(&[]).unwrap();
         if killed {
             drop(store);
         } else {
             store.close().unwrap();
-            assert_eq!(place.files(), ["one.db"], "one file holds all");
+            assert_eq!(fixture.files(), ["one.db"], "one file holds all");
         }
-        let store = place.open();
+        let store = fixture.open();
         assert_eq!(store.inode(ino).unwrap().unwrap().size, 200_003);
         let mut content = [1; 5];
         store.read(ino, 199_998, &mut content).unwrap();
         assert_eq!(&content, b"\0\0end");
-        assert_eq!(place.number("SELECT count(*) FROM fs_data"), 4, "every chunk, for the SDKs");
-        assert_eq!(place.number("SELECT sum(length(data)) FROM fs_data"), 200_003);
+        assert_eq!(fixture.number("SELECT count(*) FROM fs_data"), 4, "every chunk, for the SDKs");
+        assert_eq!(fixture.number("SELECT sum(length(data)) FROM fs_data"), 200_003);
         store.close().unwrap();
-        assert_eq!(place.files(), ["one.db"]);
+        assert_eq!(fixture.files(), ["one.db"]);
     }
 }
 
 #[test]
 fn a_file_of_many_holes_keeps_them_until_it_is_cut() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     let ino = store.new_ino();
     store.put_inode(ino, &file(0, 1)).unwrap();
     let loose = store.new_loose(ino).unwrap();
@@ -200,23 +200,23 @@ fn a_file_of_many_holes_keeps_them_until_it_is_cut() {
     loose.write_all_at(b"start", 0).unwrap();
     store.keep(&[]).unwrap();
     store.close().unwrap();
-    let mut store = place.open();
-    assert_eq!(place.number("SELECT count(*) FROM fs_data"), 2, "the holes are not stored");
+    let mut store = fixture.open();
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_data"), 2, "the holes are not stored");
     let mut content = [1; 5];
     store.read(ino, (1 << 40) - 2, &mut content).unwrap();
     assert_eq!(&content, b"\0\0end");
-    // Short enough, it has no holes any more.
+    // Short enough to be stored without holes.
     store.cut(ino, 200_000).unwrap();
     store.commit().unwrap();
-    assert_eq!(place.number("SELECT sum(length(data)) FROM fs_data"), 200_000);
+    assert_eq!(fixture.number("SELECT sum(length(data)) FROM fs_data"), 200_000);
     store.close().unwrap();
 }
 
 #[test]
-fn a_copy_is_made_from_pieces_in_any_order_and_of_nothing_that_begins_late() {
+fn a_copy_takes_pieces_in_any_order_but_not_a_late_start() {
     const PIECE: u64 = 128 << 10;
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     let (ino, size) = (store.new_ino(), 16 * PIECE);
     let bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at / PIECE).unwrap()).collect();
     let piece = |index: u64| {
@@ -234,10 +234,10 @@ fn a_copy_is_made_from_pieces_in_any_order_and_of_nothing_that_begins_late() {
 }
 
 #[test]
-fn what_a_copy_has_need_not_be_held_twice_and_is_said_once() {
+fn ranges_held_twice_are_reported_once() {
     const PIECE: u64 = 1 << 20;
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     let (ino, size) = (store.new_ino(), 10 * PIECE + 7);
     let put = |store: &mut Store, index: u64| {
         let length = (size - index * PIECE).min(PIECE);
@@ -246,47 +246,47 @@ fn what_a_copy_has_need_not_be_held_twice_and_is_said_once() {
     };
     let said: Vec<_> = [0, 1, 2, 3, 4, 6, 7, 5].map(|index| put(&mut store, index)).into();
     let range = |start: u64, end: u64| vec![(ino, start * PIECE..end * PIECE)];
-    // What was read last stays: four pieces before the first that is missing, and what came since
-    // the time before.
+    // The most recent part stays: four pieces before the first missing one, and the pieces since
+    // the previous report.
     assert!(said[..5].iter().all(Vec::is_empty), "{said:?}");
     assert_eq!(said[5..], [range(0, 1), vec![], vec![]]);
     assert_eq!(store.held_twice(), range(1, 4));
     assert_eq!(store.held_twice(), []);
     assert!(store.copied_part(ino, PIECE..3 * PIECE).is_some());
-    assert!(store.copied_part(ino, PIECE..9 * PIECE).is_none(), "the rest is not there yet");
+    assert!(store.copied_part(ino, PIECE..9 * PIECE).is_none(), "the rest is missing");
     for index in 8..11 {
         put(&mut store, index);
     }
     assert!(store.copied_part(ino, 9 * PIECE + 5..size).is_some());
     store.cut(ino, PIECE).unwrap();
-    assert!(store.copied_part(ino, 0..5).is_none(), "it is another content now");
+    assert!(store.copied_part(ino, 0..5).is_none(), "the content changed");
 }
 
 #[test]
 fn orphans_are_deleted_when_the_database_is_next_opened() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     let ino = store.new_ino();
     store.put_inode(ino, &file(3, 0)).unwrap();
     store.put_content(ino, b"abc").unwrap();
     store.put_orphan(ino).unwrap();
     store.commit().unwrap();
     drop(store);
-    let store = place.open();
+    let store = fixture.open();
     assert_eq!(store.inode(ino).unwrap(), None);
     store.close().unwrap();
-    assert_eq!(place.number("SELECT count(*) FROM fs_data"), 0);
-    assert_eq!(place.number("SELECT count(*) FROM sandbox_orphan"), 0);
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_data"), 0);
+    assert_eq!(fixture.number("SELECT count(*) FROM sandbox_orphan"), 0);
 }
 
 #[test]
 fn content_is_cut_and_read_at_any_chunk_size() {
-    let place = Place::new();
-    place.create().close().unwrap();
+    let fixture = Fixture::new();
+    fixture.create().close().unwrap();
     for size in [1, 3, 4096] {
         let sql = format!("UPDATE fs_config SET value='{size}' WHERE key='chunk_size'");
-        place.sql().execute_batch(&sql).unwrap();
-        let mut store = place.open();
+        fixture.sql().execute_batch(&sql).unwrap();
+        let mut store = fixture.open();
         let ino = store.new_ino();
         store.put_content(ino, b"0123456789").unwrap();
         store.cut(ino, 7).unwrap();
@@ -299,17 +299,17 @@ fn content_is_cut_and_read_at_any_chunk_size() {
 }
 
 #[test]
-fn whatever_stands_in_a_chunk_reads_the_same_in_one_piece_and_in_many() {
+fn odd_chunk_values_read_the_same_in_one_piece_and_in_many() {
     let odd = ["7", "'text'", "x'0102030405060708'", "''", "1.5"];
     for value in odd {
-        let place = Place::new();
-        place.create().close().unwrap();
+        let fixture = Fixture::new();
+        fixture.create().close().unwrap();
         let sql = format!(
             "UPDATE fs_config SET value='4' WHERE key='chunk_size';
              INSERT INTO fs_data VALUES (7, 0, x'61626364'), (7, 1, {value}), (7, 3, x'6566')"
         );
-        place.sql().execute_batch(&sql).unwrap();
-        let store = place.open();
+        fixture.sql().execute_batch(&sql).unwrap();
+        let store = fixture.open();
         let mut whole = [9; 18];
         store.read(7, 1, &mut whole).unwrap();
         let mut pieces = [9; 18];
@@ -322,20 +322,20 @@ fn whatever_stands_in_a_chunk_reads_the_same_in_one_piece_and_in_many() {
 }
 
 #[test]
-fn a_chunk_size_of_nonsense_is_refused() {
+fn an_invalid_chunk_size_is_refused() {
     for size in ["0", "-1", "x", "99999999999"] {
-        let place = Place::new();
-        place.create().close().unwrap();
+        let fixture = Fixture::new();
+        fixture.create().close().unwrap();
         let sql = format!("UPDATE fs_config SET value='{size}' WHERE key='chunk_size'");
-        place.sql().execute_batch(&sql).unwrap();
-        assert!(matches!(Store::open(&place.path()), Err(StoreError::Damaged { .. })), "{size}");
+        fixture.sql().execute_batch(&sql).unwrap();
+        assert!(matches!(Store::open(&fixture.path()), Err(StoreError::Damaged { .. })), "{size}");
     }
 }
 
 #[test]
 fn names_and_paths_of_any_bytes_are_kept() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     for name in [OsStr::new("ä b"), OsStr::from_bytes(b"\xff\xfe")] {
         store.put_name(1, name, 5).unwrap();
         assert_eq!(store.find(1, name).unwrap(), Some(5));
@@ -350,8 +350,8 @@ fn names_and_paths_of_any_bytes_are_kept() {
 
 #[test]
 fn names_that_no_program_could_use_are_not_listed() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     store.put_inode(5, &file(0, 1)).unwrap();
     for name in ["good", "..", ".", "a/b", ""] {
         store.put_name(1, OsStr::new(name), 5).unwrap();
@@ -362,38 +362,38 @@ fn names_that_no_program_could_use_are_not_listed() {
 
 #[test]
 fn whiteouts_fit_a_table_made_by_the_specification() {
-    let place = Place::new();
-    place.create().close().unwrap();
-    place
+    let fixture = Fixture::new();
+    fixture.create().close().unwrap();
+    fixture
         .sql()
         .execute_batch(
             "DROP TABLE fs_whiteout; CREATE TABLE fs_whiteout (path TEXT PRIMARY KEY,
              parent_path TEXT NOT NULL, created_at INTEGER NOT NULL)",
         )
         .unwrap();
-    let mut store = place.open();
+    let mut store = fixture.open();
     store.put_whiteout(Path::new("a/b")).unwrap();
     store.put_whiteout(Path::new("c")).unwrap();
     store.commit().unwrap();
-    assert_eq!(place.number("SELECT count(*) FROM fs_whiteout WHERE parent_path='/a'"), 1);
-    assert_eq!(place.number("SELECT count(*) FROM fs_whiteout WHERE parent_path='/'"), 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_whiteout WHERE parent_path='/a'"), 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM fs_whiteout WHERE parent_path='/'"), 1);
 }
 
 #[test]
 fn columns_that_older_databases_lack_are_added() {
-    let place = Place::new();
-    place.create().close().unwrap();
+    let fixture = Fixture::new();
+    fixture.create().close().unwrap();
     for column in ["rdev", "atime_nsec", "mtime_nsec", "ctime_nsec"] {
         let sql = format!("ALTER TABLE fs_inode DROP COLUMN {column}");
-        place.sql().execute_batch(&sql).unwrap();
+        fixture.sql().execute_batch(&sql).unwrap();
     }
-    assert_eq!(place.open().inode(1).unwrap().unwrap().mtime.nsec, 0);
+    assert_eq!(fixture.open().inode(1).unwrap().unwrap().mtime.nsec, 0);
 }
 
 #[test]
 fn a_whiteout_below_a_moved_directory_stays_for_that_directory() {
-    let place = Place::new();
-    let mut store = place.create();
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     store.put_whiteout(Path::new("d/f")).unwrap();
     store.put_whiteout(Path::new("e/f")).unwrap();
     store.put_rest(5, &Rest::From("d".into())).unwrap();
@@ -404,16 +404,16 @@ fn a_whiteout_below_a_moved_directory_stays_for_that_directory() {
 }
 
 #[test]
-fn free_space_is_given_back_at_the_end() {
-    let place = Place::new();
-    let mut store = place.create();
+fn closing_releases_free_space() {
+    let fixture = Fixture::new();
+    let mut store = fixture.create();
     let ino = store.new_ino();
     store.put_inode(ino, &file(4 << 20, 1)).unwrap();
     store.put_content(ino, &vec![1; 4 << 20]).unwrap();
     store.close().unwrap();
-    assert!(std::fs::metadata(place.path()).unwrap().len() > 4 << 20);
-    let mut store = place.open();
+    assert!(std::fs::metadata(fixture.path()).unwrap().len() > 4 << 20);
+    let mut store = fixture.open();
     store.drop_inode(ino, ino, &file(4 << 20, 1)).unwrap();
     store.close().unwrap();
-    assert!(std::fs::metadata(place.path()).unwrap().len() < 1 << 20);
+    assert!(std::fs::metadata(fixture.path()).unwrap().len() < 1 << 20);
 }

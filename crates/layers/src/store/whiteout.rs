@@ -1,4 +1,4 @@
-//! Whiteouts: paths of the base that are gone.
+//! Whiteouts: deleted paths of the base.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,17 +9,17 @@ use super::names::absolute;
 use super::statement::{Statement, Value};
 use super::{Store, StoreError, Time};
 
-/// How the table of whiteouts looks.
+/// Shape and state of the whiteout table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
-    /// It was made by AgentFS's specification, which has one more column than its code.
+    /// True for AgentFS's specification, which has one more column than its code.
     spec: bool,
-    /// Nothing is whited out: no need to ask.
+    /// True when there are no whiteouts, so no query is needed.
     empty: bool,
 }
 
 impl Form {
-    /// Looks at the table.
+    /// Inspects the table.
     pub(super) fn of(conn: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('fs_whiteout') WHERE name='parent_path'),
             NOT EXISTS (SELECT 1 FROM fs_whiteout) AND NOT EXISTS (SELECT 1 FROM sandbox_whiteout)";
@@ -28,7 +28,7 @@ impl Form {
 }
 
 impl Store {
-    /// Returns true when a path of the base is gone.
+    /// Returns true when a path of the base is deleted.
     pub(crate) fn is_gone(&self, path: &Path) -> Result<bool, StoreError> {
         if self.whiteouts.empty {
             return Ok(false);
@@ -65,8 +65,8 @@ impl Store {
         }
     }
 
-    /// Something new stands at a path: AgentFS asks for whiteouts first, so it must go. It stays if
-    /// a directory that was moved away still needs it to hide its own old entry.
+    /// Removes the whiteout of a path that has a new entry, because AgentFS checks whiteouts first.
+    /// Keeps it if a directory that was moved away still needs it to hide its old entry.
     pub(crate) fn drop_whiteout(&mut self, path: &Path) -> Result<(), StoreError> {
         if self.whiteouts.empty || !self.is_gone(path)? || self.is_below_moved(path)? {
             return Ok(());

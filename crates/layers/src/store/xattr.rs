@@ -9,7 +9,7 @@ use super::statement::{Statement, Value};
 use super::{Store, StoreError};
 
 impl Store {
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(crate) fn xattr(&self, ino: u64, name: &OsStr) -> Result<Option<Vec<u8>>, StoreError> {
         if !self.any.xattrs {
             return Ok(None);
@@ -21,7 +21,7 @@ impl Store {
         Ok(query.query_row((ino.cast_signed(), name.as_bytes()), |row| row.get(0)).optional()?)
     }
 
-    /// The names of all attributes.
+    /// Returns the names of all attributes.
     pub(crate) fn xattrs(&self, ino: u64) -> Result<Vec<OsString>, StoreError> {
         if !self.any.xattrs {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What a file is, and changing that.
+//! File attributes and their changes.
 
 use std::ffi::OsString;
 
@@ -8,27 +8,27 @@ use super::node::Body;
 use super::{Caller, OrErrno, Result, State, Tree};
 use crate::store::{Inode, Kind, Time};
 
-/// What a program is told of a file.
+/// Attributes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// The number that it is known by.
+    /// Inode number that programs see.
     pub id: u64,
-    /// The rest.
+    /// Inode.
     pub inode: Inode,
-    /// Blocks of 512 bytes that it takes.
+    /// Allocated blocks of 512 bytes.
     pub blocks: u64,
 }
 
-/// A time to set.
+/// Time to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// The present.
+    /// The current time.
     Now,
-    /// Another.
+    /// A given time.
     At(Time),
 }
 
-/// What to change of a file.
+/// Changes of file attributes, as in setattr.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
     /// Permission bits.
@@ -39,21 +39,21 @@ pub struct Change {
     pub gid: Option<u32>,
     /// Length.
     pub size: Option<u64>,
-    /// Last read.
+    /// Time of the last read.
     pub atime: Option<Stamp>,
-    /// Last write.
+    /// Time of the last write.
     pub mtime: Option<Stamp>,
 }
 
 impl Tree {
-    /// What a file is.
+    /// Returns the attributes of a file.
     pub fn attr(&self, id: u64) -> Result<Attr> {
         let mut state = self.lock();
         state.catch_up(id)?;
         state.attr(id)
     }
 
-    /// Where a link points.
+    /// Returns the target of a link.
     pub fn target(&self, id: u64) -> Result<OsString> {
         let state = self.lock();
         let node = state.node(id)?;
@@ -65,9 +65,9 @@ impl Tree {
         }
     }
 
-    /// Changes what a file is.
+    /// Changes attributes of a file.
     pub fn set_attr(&self, id: u64, change: &Change, who: Caller) -> Result<Attr> {
-        Self::change_locked(self.lock_fed(id), |state| {
+        Self::change_locked(self.lock_after_preload(id), |state| {
             let result = state.set_attr(id, change, who);
             state.trim(id);
             result
@@ -100,8 +100,8 @@ impl State {
         if let Some(size) = change.size {
             self.resize(id, ino, size)?;
         }
-        if self.node(id)?.past.is_some() {
-            self.look(id);
+        if self.node(id)?.passthrough.is_some() {
+            self.refresh(id);
         }
         if change.size.is_some() || change.uid.is_some() || change.gid.is_some() {
             self.drop_capability(ino)?;
@@ -129,7 +129,8 @@ impl State {
         self.attr(id)
     }
 
-    /// A file's capabilities end when it changes hands or content.
+    /// Removes a file's capabilities, as the kernel does on a change of owner or content
+    /// (capabilities(7)).
     pub(super) fn drop_capability(&mut self, ino: u64) -> Result<()> {
         let name = std::ffi::OsStr::new("security.capability");
         match self.store.xattr(ino, name).or_errno()? {
@@ -139,8 +140,8 @@ impl State {
     }
 }
 
-/// Takes the set-id bits away, as the kernel does when a file is written or given away: a
-/// set-group-id bit without the right to execute meant locking once, and stays.
+/// Clears the set-id bits, as the kernel does on a write or a change of owner. Keeps a set-group-ID
+/// bit without group execute permission, which marks mandatory locking (chown(2)).
 pub(super) fn drop_set_ids(inode: &mut Inode) {
     if inode.kind() == Kind::Dir {
         return;
@@ -151,7 +152,7 @@ pub(super) fn drop_set_ids(inode: &mut Inode) {
     }
 }
 
-/// The largest file: what the kernel can address.
+/// Rejects sizes beyond the kernel's maximum offset.
 pub(super) fn check_size(size: u64) -> Result<()> {
     if size > i64::MAX as u64 { Err(Errno::FBIG) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! What lies below a layer: read, never written.
+//! Base of a layer, which is only read.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -9,52 +9,52 @@ use std::sync::Arc;
 
 use crate::store::{Inode, Kind};
 
-/// The lower side of a layer. Paths are relative to its root; the root's own path is empty.
+/// Base of a layer. Paths are relative to its root, whose own path is empty.
 pub trait Base: Send + Sync + Debug {
-    /// What stands at a path, links not followed.
+    /// Returns the entry at a path without following links.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
 
-    /// The entries of a directory, without `.` and `..`, in any order.
+    /// Returns the entries of a directory, without `.` and `..`, in any order.
     fn list(&self, path: &Path) -> io::Result<Vec<Listed>>;
 
-    /// Where a link points.
+    /// Returns the target of a link.
     fn target(&self, path: &Path) -> io::Result<OsString>;
 
     /// Opens a regular file.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Content>>;
 
-    /// The extended attributes of a file, with their values.
+    /// Returns the extended attributes of a file, with their values.
     fn xattrs(&self, path: &Path) -> io::Result<Vec<(OsString, Vec<u8>)>>;
 }
 
-/// What a base says about a file.
+/// Attributes of a file of the base.
 #[derive(Debug, Clone, Copy)]
 pub struct Stat {
-    /// The number that the file shows in the layer.
+    /// Inode number shown in the layer.
     pub ino: u64,
-    /// The rest.
+    /// Inode.
     pub inode: Inode,
 }
 
-/// An entry of a base's directory.
+/// Entry of a directory of the base.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// Its name.
+    /// Name.
     pub name: OsString,
-    /// The number that it shows.
+    /// Inode number shown in the layer.
     pub ino: u64,
-    /// What it is.
+    /// Type.
     pub kind: Kind,
 }
 
-/// The content of a base's file.
+/// Content of a file of the base.
 pub trait Content: Send + Sync + Debug {
-    /// Reads at an offset; short only at the end.
+    /// Reads at an offset; a short read means the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// The file itself, where there is one.
+    /// Returns the underlying file, if there is one.
     fn file(&self) -> Option<&File>;
 
-    /// Its length when it was opened.
+    /// Returns the length at the time of opening.
     fn size(&self) -> u64;
 }

@@ -1,5 +1,5 @@
-//! Where the content of a file of the layer is, and how it moves: small files are held while they
-//! are open and written to the database when they are closed; a file that grows becomes loose.
+//! Storage of file content and its transitions. Small files are buffered while open and written to
+//! the database on close; a file that grows becomes loose.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,11 +12,11 @@ use super::node::Body;
 use super::{OrErrno, Result, State};
 use crate::store::Kind;
 
-/// Files up to this length are held in memory while they are written.
+/// Maximum length of files that are buffered in memory while they are written.
 pub(super) const SMALL: u64 = 128 << 10;
 
 impl State {
-    /// Brings the content of an open file where it can be written up to `end`.
+    /// Makes the content of an open file writable up to `end`.
     pub(super) fn prepare(&mut self, id: u64, ino: u64, end: u64) -> Result<()> {
         check_size(end)?;
         let node = self.node(id)?;
@@ -50,7 +50,7 @@ impl State {
         Ok(())
     }
 
-    /// The copy of an open file becomes its content.
+    /// Makes the copy of an open file its content.
     pub(super) fn claim_copy(&mut self, id: u64) -> Result<()> {
         let node = self.node(id)?;
         let (Body::Copy(file), Some(ino)) = (&node.body, node.delta) else { return Ok(()) };
@@ -61,7 +61,7 @@ impl State {
         Ok(())
     }
 
-    /// What was held in memory becomes a loose file.
+    /// Moves buffered content to a loose file.
     fn loosen(&mut self, id: u64, ino: u64) -> Result<()> {
         let file = self.store.new_loose(ino).or_errno()?;
         if let Body::Buffer { bytes, .. } = &self.node(id)?.body {
@@ -78,7 +78,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a file of the layer another length.
+    /// Sets the length of a file of the layer.
     pub(super) fn resize(&mut self, id: u64, ino: u64, size: u64) -> Result<()> {
         check_size(size)?;
         let node = self.node(id)?;
@@ -121,7 +121,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes to the database what is held in memory.
+    /// Writes buffered content to the database.
     pub(super) fn store_body(&mut self, id: u64) -> Result<()> {
         let Some(node) = self.nodes.get_mut(&id) else { return Ok(()) };
         let (Some(ino), Body::Buffer { bytes, dirty: dirty @ true }) = (node.delta, &mut node.body)
@@ -138,7 +138,7 @@ impl State {
         Ok(())
     }
 
-    /// The plain file that an open file's content is, if there is one.
+    /// Returns the plain file that holds an open file's content, if there is one.
     pub(super) fn plain(&self, id: u64) -> Result<Option<Arc<File>>> {
         Ok(match &self.node(id)?.body {
             Body::Loose(file) => Some(Arc::clone(file)),

@@ -1,4 +1,4 @@
-//! Copy-up: a file of the base becomes one of the layer, with its directories, before it changes.
+//! Copy-up: before a file of the base changes, it is copied to the layer with its directories.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,26 +19,26 @@ use super::{OrErrno, Result, State};
 use crate::store::Kind;
 
 impl State {
-    /// The inode of a node in the layer; the file is copied up if it has none yet.
+    /// Returns the inode of a node in the layer and copies the file up if it has none yet.
     pub(super) fn own(&mut self, id: u64) -> Result<u64> {
         self.own_up_to(id, u64::MAX)
     }
 
-    /// The same, but only the first `wanted` bytes of content are needed.
+    /// Copies up like [`Self::own`], but only the first `wanted` bytes of content.
     pub(super) fn own_up_to(&mut self, id: u64, wanted: u64) -> Result<u64> {
         if let Some(ino) = self.node(id)?.delta {
             return Ok(ino);
         }
-        let mut way = vec![id];
-        while let Some(place) = &self.node(way[way.len() - 1])?.place {
-            // A parent that is gone leaves a file without a name, as it should be.
+        let mut chain = vec![id];
+        while let Some(place) = &self.node(chain[chain.len() - 1])?.place {
+            // A deleted parent leaves the file without a name, as intended.
             match self.nodes.get(&place.parent) {
-                Some(node) if node.delta.is_none() => way.push(place.parent),
+                Some(node) if node.delta.is_none() => chain.push(place.parent),
                 _ => break,
             }
         }
         let mut ino = 0;
-        for id in way.into_iter().rev() {
+        for id in chain.into_iter().rev() {
             ino = self.copy_up(id, wanted)?;
         }
         Ok(ino)
@@ -121,14 +121,14 @@ impl State {
     }
 }
 
-/// Attributes that a copy keeps. Access lists are refused everywhere in the view: the mode stands
-/// for them.
+/// Returns true for attributes that a copy keeps. ACLs (`system.`) are not supported in the view;
+/// the mode alone applies.
 fn is_kept(name: &OsStr) -> bool {
     !name.as_bytes().starts_with(b"system.")
 }
 
-/// Copies content into an empty file: shares its blocks where the file system can, else lets the
-/// kernel copy, else copies by hand. Holes stay holes.
+/// Copies content into an empty file by reflink (ioctl_ficlone(2)) if possible, else with
+/// copy_file_range(2), else through a buffer. Keeps holes.
 fn copy(content: &dyn Content, file: &File, size: u64) -> io::Result<()> {
     let Some(source) = content.file() else {
         copy_by_hand(content, file, 0..size)?;
@@ -155,7 +155,7 @@ fn copy(content: &dyn Content, file: &File, size: u64) -> io::Result<()> {
     file.set_len(size)
 }
 
-/// Lets the kernel copy a range; says how far it came.
+/// Copies a range with copy_file_range(2) and returns the offset it reached.
 fn copy_by_kernel(source: &File, file: &File, range: Range<u64>) -> io::Result<u64> {
     let mut done = range.start;
     while done < range.end {

@@ -1,5 +1,5 @@
-//! A directory of the host as a base. Every file is reached from the root's descriptor, without
-//! following links: what the base holds cannot lead out of it.
+//! Host directory as a base. Every file is opened relative to the root's descriptor without
+//! following links, so no path in the base leads out of it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,22 +15,22 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use super::base::{Base, Content, Listed, Stat};
 use crate::store::{BASE, Inode, Kind, LOWER, Time};
 
-/// As many directories are held open between calls.
+/// Maximum number of directories held open between calls.
 const KEPT: usize = 32;
-/// Set beside [`BASE`] in a number that had to be made up.
+/// Flag beside [`BASE`] in a number that is a hash.
 const HASHED: u64 = 1 << 61;
 
-/// A directory as a base.
+/// Host directory as a base.
 #[derive(Debug)]
 pub struct Directory {
     root: OwnedFd,
     device: u64,
-    /// Directories used last, the latest at the end.
+    /// Recently used directories, the latest at the end.
     kept: Mutex<Vec<(PathBuf, Arc<OwnedFd>)>>,
 }
 
 impl Directory {
-    /// The directory at `path`, which may be a link.
+    /// Opens the directory at `path`, which may be a link.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())?;
@@ -62,7 +62,7 @@ impl Directory {
         Ok(rustix::fs::openat2(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
     }
 
-    /// The open parent of a path, and its last name.
+    /// Returns the open parent of a path and its last name.
     fn at<'a>(&self, path: &'a Path) -> io::Result<(Arc<OwnedFd>, &'a OsStr)> {
         match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => Ok((self.dir(parent)?, name)),
@@ -70,12 +70,12 @@ impl Directory {
         }
     }
 
-    /// The number that a file of this base shows.
+    /// Returns the inode number that programs see for a file of this base.
     fn number(&self, device: u64, ino: u64) -> u64 {
         if device == self.device && ino < LOWER {
             return BASE | ino;
         }
-        // Another file system inside the base, or one with very large numbers: mixed into one.
+        // Hash numbers of another file system mounted inside the base, or too large ones.
         let mixed = [device, ino].iter().fold(0x243f_6a88_85a3_08d3_u64, |all, word| {
             (all ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31)
         });
@@ -116,7 +116,7 @@ impl Base for Directory {
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Content>> {
         let (dir, name) = self.at(path)?;
-        // Without blocking: a FIFO put there meanwhile must not hold us.
+        // A FIFO put there meanwhile must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&*dir, name, flags, Mode::empty())?);
         let meta = file.metadata()?;
@@ -133,7 +133,7 @@ impl Base for Directory {
         if Kind::of(rustix::fs::fstat(&file)?.st_mode) == Some(Kind::Symlink) {
             return Ok(Vec::new());
         }
-        // A descriptor that only names a file is read through its link in /proc.
+        // fgetxattr(2) rejects an `O_PATH` descriptor, so go through its link in /proc.
         let link = format!("/proc/self/fd/{}", file.as_raw_fd());
         let names = grown(|buffer| rustix::fs::listxattr(&link, buffer))?;
         let mut found = Vec::new();
@@ -148,7 +148,7 @@ impl Base for Directory {
     }
 }
 
-/// Calls with a buffer that is large enough: 64 KiB is the most that the kernel hands out.
+/// Calls with a larger buffer if needed: 64 KiB is the kernel's limit (xattr(7)).
 fn grown(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];
     let length = match call(&mut buffer) {
@@ -156,7 +156,7 @@ fn grown(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
             buffer.resize(65536, 0);
             call(&mut buffer)
         }
-        // A file system without attributes has none.
+        // The file system does not support attributes.
         Err(rustix::io::Errno::OPNOTSUPP) => Ok(0),
         other => other,
     }?;
@@ -164,11 +164,11 @@ fn grown(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
     Ok(buffer)
 }
 
-/// A file of the host.
+/// Open file of the host.
 #[derive(Debug)]
 struct Plain {
     file: File,
-    /// Its length when it was opened.
+    /// Length at the time of opening.
     size: u64,
 }
 

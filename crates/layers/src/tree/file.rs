@@ -10,42 +10,42 @@ use rustix::io::Errno;
 use super::attr::drop_set_ids;
 use super::base::Content;
 use super::directory::read_full;
-use super::later::Later;
+use super::lazy::Lazy;
 use super::node::Body;
 use super::{Attr, Caller, Make, OrErrno, Result, State, Tree};
 use crate::store::{Kind, Time};
 
-/// An open file.
+/// Result of opening a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
-    /// True when what the kernel has of the content is still true.
+    /// True when the kernel's cached content is still valid.
     pub unchanged: bool,
 }
 
 impl Tree {
     /// Opens a file.
     pub fn open(&self, id: u64) -> Result<Opened> {
-        // The disk is asked without the lock.
+        // Access the disk without holding the lock.
         let below = {
             let state = self.lock();
             let node = state.node(id)?;
             match (&node.body, node.delta, &node.base) {
                 (Body::Closed, None, Some(path)) if node.kind() == Kind::File => {
-                    Some((state.base()?, path.clone(), node.fed))
+                    Some((state.base()?, path.clone(), node.preloaded))
                 }
                 _ => None,
             }
         };
         let content = below.map(
-            |(base, path, fed)| {
-                if fed { Later::open(base, path) } else { base.open(&path) }
+            |(base, path, preloaded)| {
+                if preloaded { Lazy::open(base, path) } else { base.open(&path) }
             },
         );
         let content = content.transpose().or_errno()?;
-        self.lock_fed(id).open(id, content)
+        self.lock_after_preload(id).open(id, content)
     }
 
-    /// Makes a file and opens it; counted as known to the kernel.
+    /// Creates a file and opens it; counts as a lookup.
     pub fn create(&self, parent: u64, name: &OsStr, mode: u32, who: Caller) -> Result<Attr> {
         let make = Make { mode: mode & 0o7777 | libc::S_IFREG, rdev: 0, target: None };
         self.change(|state| {
@@ -55,7 +55,7 @@ impl Tree {
         })
     }
 
-    /// Reads from an open file into `buffer`; short only at its end.
+    /// Reads from an open file into `buffer`; a short read means the end of the file.
     pub fn read(&self, id: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut state = self.lock();
         let node = state.node(id)?;
@@ -97,13 +97,13 @@ impl Tree {
         }
     }
 
-    /// Writes to an open file. `kill` says that set-id bits do not survive it.
+    /// Writes to an open file. Clears the set-id bits if `kill` is true.
     pub fn write(&self, id: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let plain = self.change_content(|state| state.write(id, offset, data, kill))?;
         let Some(file) = plain else { return Ok(()) };
         let written = file.write_all_at(data, offset).or_errno();
         if written.is_err() {
-            // What is not there must not be shown.
+            // A size beyond the written data must not stay visible.
             let mut state = self.lock();
             if let (Ok(meta), Ok(node)) = (file.metadata(), state.touch_content(id)) {
                 node.inode.size = meta.len();
@@ -112,7 +112,7 @@ impl Tree {
         written
     }
 
-    /// A descriptor was closed: what was written through it outlives this process.
+    /// Logs what was written through a descriptor that was closed.
     pub fn flush(&self, id: u64) -> Result<()> {
         let mut state = self.lock();
         state.catch_up(id)?;
@@ -122,7 +122,7 @@ impl Tree {
         state.keep()
     }
 
-    /// Waits until the disk has a file, and everything that happened before.
+    /// Waits until a file and all earlier changes are on disk.
     pub fn sync(&self, id: u64) -> Result<()> {
         let plain = self.lock().plain(id)?;
         if let Some(file) = plain {
@@ -137,7 +137,7 @@ impl Tree {
         log.sync_data().or_errno()
     }
 
-    /// The last descriptor of one opening is closed.
+    /// Handles the last close of one open file description.
     pub fn release(&self, id: u64) {
         let mut state = self.lock();
         let Ok(node) = state.node_mut(id) else { return };
@@ -145,8 +145,8 @@ impl Tree {
         if node.opens > 0 {
             return;
         }
-        // Without a name nobody will read it again. What cannot be stored now stays here, and the
-        // next commit tries again.
+        // An unlinked file is never read again. Content that cannot be stored stays in memory until
+        // the next commit.
         let done = node.inode.nlink == 0 || state.store_body(id).is_ok();
         if let Ok(node) = state.node_mut(id)
             && done
@@ -165,7 +165,7 @@ impl State {
             Kind::Dir => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        let mut opened = Opened { unchanged: !node.passed };
+        let mut opened = Opened { unchanged: !node.ever_passthrough };
         if matches!(node.body, Body::Closed) {
             let body = match (node.delta, &node.base) {
                 (Some(ino), _) if self.store.is_loose(ino) => {
@@ -191,7 +191,7 @@ impl State {
         Ok(opened)
     }
 
-    /// Writes, or says to which plain file to write.
+    /// Writes to the buffer, or returns the plain file to write to.
     fn write(
         &mut self,
         id: u64,
@@ -210,7 +210,7 @@ impl State {
         let node = self.touch_content(id)?;
         (node.inode.mtime, node.inode.ctime) = (now, now);
         node.inode.size = node.inode.size.max(end);
-        node.fed = false;
+        node.preloaded = false;
         if kill {
             drop_set_ids(&mut node.inode);
         }

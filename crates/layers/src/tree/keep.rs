@@ -1,4 +1,4 @@
-//! Keeping what happened: writing changed inodes, commits in the background, the end of a mount.
+//! Persistence: writing changed inodes, background commits, closing.
 
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
@@ -9,38 +9,38 @@ use super::node::Body;
 use super::{OrErrno, Result, State, Tree};
 use crate::store::StoreError;
 
-/// A change waits at most this long for a commit.
+/// Maximum age of a change before its commit.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
-/// What was deleted beside the database waits as long for the disk to know.
+/// Maximum age of a deletion beside the database before it is synced.
 const DELETED: Duration = Duration::from_secs(1);
-/// The write-ahead log is cut when it is longer, or this long after as many idle rounds.
+/// Length at which the write-ahead log is truncated, and the same after `RESTED` idle rounds.
 const LOG: u64 = 128 << 20;
 const LOG_AT_REST: u64 = 4 << 20;
 const RESTED: u32 = 50;
-/// What a change may need in the database, names and attributes.
+/// Bytes that a change may need in the database for names and attributes.
 const CHANGE: u64 = 4096;
 
-/// Room on the disk, as far as known.
+/// Known state of the disk space.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    /// Nothing that grows is accepted.
+    /// True when growing operations are refused.
     full: bool,
-    /// The last commit failed: nothing is accepted at all.
+    /// True when the last commit failed: all changes are refused.
     stuck: bool,
-    /// True when the disk was ever asked: nobody asks before the first change.
+    /// True when the disk space was checked, which happens at the first change.
     asked: bool,
     /// Bytes accepted since then.
     used: u64,
     buried: Option<Instant>,
-    /// How often in a row there was nothing to do.
+    /// Number of consecutive idle rounds.
     rested: u32,
 }
 
 impl Tree {
-    /// What is to be done every `PATIENCE`: commits, now and then more. A full disk is no news to
-    /// anybody here: whoever writes next is told, and the next commit tries again.
+    /// Runs every `PATIENCE`: commits, and occasionally does more. Errors of a full disk are
+    /// ignored here, because the next write reports them and the next commit retries.
     pub fn tick(&self) {
-        // Here nobody waits for it; the commit has little left to wait for.
+        // Sync without the lock, so that the commit has little left to wait for.
         let unsynced = self.lock().store.unsynced();
         for file in unsynced {
             drop(file.sync_data());
@@ -61,7 +61,7 @@ impl Tree {
         let _ = state.store.checkpoint(limit);
     }
 
-    /// Ends the view: everything is committed, and the database brought to rest.
+    /// Closes the view: commits everything and closes the database.
     pub fn close(self) -> std::result::Result<(), StoreError> {
         let mut state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.settle().map_err(std::io::Error::from)?;
@@ -77,7 +77,7 @@ impl Tree {
         store.close()
     }
 
-    /// How the file system below is filled.
+    /// Returns the usage of the file system that holds the database.
     pub fn disk(&self) -> Result<rustix::fs::StatVfs> {
         let path = self.lock().store.path().to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -86,13 +86,13 @@ impl Tree {
 }
 
 impl State {
-    /// Nothing has happened for a while: a good time to cut the log, which holds everybody up.
+    /// Truncates the log while idle, because that blocks all requests.
     fn rest(&mut self) {
         self.room.rested = self.room.rested.saturating_add(1);
         if self.room.rested == RESTED {
             let _ = self.store.checkpoint(LOG_AT_REST);
         } else if self.room.asked && self.store.is_short() {
-            // Whoever fills the disk does not wait.
+            // Another program that fills the disk does not wait for us.
             let _ = self.store.checkpoint(0);
             self.room.full = !self.store.has_room();
         }
@@ -103,12 +103,12 @@ impl State {
         nothing && !self.store.is_due(Duration::ZERO) && !self.store.has_doomed()
     }
 
-    /// Writes changed inodes, and notes those without a name. Nodes that nobody holds any more go.
+    /// Writes changed inodes and records orphans. Drops nodes without users.
     pub(super) fn settle(&mut self) -> Result<()> {
         while let Some(id) = self.dirty.pop() {
             if let Err(error) = self.save(id) {
                 self.dirty.push(id);
-                // A commit makes the log obsolete that speaks of them.
+                // The commit discards the log records of these inodes.
                 self.unlogged.clone_from(&self.dirty);
                 return Err(error);
             }
@@ -128,9 +128,9 @@ impl State {
         Ok(())
     }
 
-    /// Makes everything that was answered outlive this process, by one write to the redo log. What
-    /// was written to a file that is still open waits for its close, unless the change was about
-    /// that file: its length must not speak of content that is not there.
+    /// Persists all acknowledged changes with one write to the redo log. Writes to an open file
+    /// wait for its close, unless the change concerns that file: a logged length must not cover
+    /// missing content.
     pub(super) fn keep(&mut self) -> Result<()> {
         if self.store.is_large() || self.log().is_err() {
             return self.commit();
@@ -139,7 +139,7 @@ impl State {
         Ok(())
     }
 
-    /// Commits, and asks whether there is room for more.
+    /// Commits and checks whether there is space for more.
     fn commit(&mut self) -> Result<()> {
         let done = self.settle().and_then(|()| self.store.commit().or_errno());
         self.room.stuck = done.is_err();
@@ -148,7 +148,7 @@ impl State {
         done
     }
 
-    /// What is accepted must have a place: no more than there is room for waits for a commit.
+    /// Limits uncommitted changes to the reserved space.
     pub(super) fn make_room(&mut self) -> Result<()> {
         if !self.room.asked || self.room.stuck || self.room.used > self.store.enough() {
             self.commit()?;
@@ -170,7 +170,7 @@ impl State {
         self.store.keep(&inodes).or_errno()
     }
 
-    /// Writes an inode, and with it the content that its length speaks of.
+    /// Writes an inode together with the content that its length covers.
     fn save(&mut self, id: u64) -> Result<()> {
         if !self.nodes.contains_key(&id) {
             return Ok(());
@@ -184,7 +184,7 @@ impl State {
         Ok(())
     }
 
-    /// Stores the content that a node's length speaks of. Without a name nobody will look for it.
+    /// Stores the content that a node's length covers. Skips files without a name.
     fn complete(&mut self, id: u64) -> Result<()> {
         if self.node(id)?.inode.nlink > 0 {
             self.store_body(id)?;
@@ -192,7 +192,7 @@ impl State {
         self.catch_up(id)
     }
 
-    /// Refuses what would need room that the disk does not have.
+    /// Fails with ENOSPC when a growing operation has no disk space.
     pub(super) fn need_room(&mut self) -> Result<()> {
         self.need_room_for(CHANGE)
     }
@@ -202,7 +202,7 @@ impl State {
         if self.room.full { Err(Errno::NOSPC) } else { Ok(()) }
     }
 
-    /// The same for taking a name away, which needs room only where the base has it too.
+    /// Checks the space for removing a name, which needs some only if the base has the name too.
     pub(super) fn need_room_to_hide(&mut self, parent: u64, name: &OsStr) -> Result<()> {
         if self.room.full && self.below(parent, name)?.is_some() {
             return Err(Errno::NOSPC);

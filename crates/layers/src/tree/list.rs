@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Directory listings.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -9,36 +9,36 @@ use super::lookup::found;
 use super::{Attr, OrErrno, ROOT, Result, Tree};
 use crate::store::Kind;
 
-/// One entry.
+/// Directory entry.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Its name.
+    /// Name.
     pub name: OsString,
-    /// The number that it shows.
+    /// Inode number that programs see.
     pub id: u64,
-    /// What it is.
+    /// Type.
     pub kind: Kind,
-    /// Where in the directory it stands.
+    /// Offset in the directory.
     pub at: u64,
 }
 
-/// Directories that are being read. Where a name stands follows from the name alone: who reads on
-/// finds the place again whatever happened to the directory, so that nothing must be kept for an
-/// open one. The lists here only save making them anew for each piece.
+/// Cached directory listings. The offset of an entry depends on its name alone, so a reader can
+/// continue after any change of the directory and an open directory needs no state. The cache only
+/// avoids rebuilding the list for each part.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
-    /// A key of this mount's own: nobody can make up names that stand at the same place.
+    /// Random key per mount, so that no one can craft names with equal offsets.
     key: RandomState,
-    /// Those read last, the latest at the end.
+    /// Recent listings, the latest at the end.
     kept: Mutex<Vec<(u64, Arc<Vec<Item>>)>>,
 }
 
-/// As many lists are kept.
+/// Maximum number of cached listings.
 const KEPT: usize = 8;
 
 impl Listings {
-    /// Where a name stands. The first places are those of the directory itself and its parent.
-    fn place(&self, name: &OsStr) -> u64 {
+    /// Returns the offset of a name. The lowest ones are reserved for `.` and `..`.
+    fn offset(&self, name: &OsStr) -> u64 {
         (self.key.hash_one(name) >> 2) + 3
     }
 
@@ -55,7 +55,7 @@ impl Listings {
         kept.push((id, Arc::clone(items)));
     }
 
-    /// The list of a directory; let go when its end is reached.
+    /// Returns the cached listing of a directory and drops it at its end.
     fn take(&self, id: u64, offset: u64) -> Option<Arc<Vec<Item>>> {
         let mut kept = self.kept();
         let at = kept.iter().position(|(kept, _)| *kept == id)?;
@@ -65,7 +65,7 @@ impl Listings {
 }
 
 impl Tree {
-    /// The entries of a directory in the order of their places. From the start they are taken anew.
+    /// Returns the entries of a directory, sorted by offset. Offset 0 reads the directory again.
     pub fn items(&self, id: u64, offset: u64) -> Result<Arc<Vec<Item>>> {
         if offset > 0
             && let Some(items) = self.listings.take(id, offset)
@@ -79,9 +79,9 @@ impl Tree {
         Ok(items)
     }
 
-    /// What an entry is, not counted as known to the kernel yet.
+    /// Returns the attributes of an entry without counting a lookup.
     pub fn peek(&self, parent: u64, item: &Item) -> Result<Option<Attr>> {
-        // Of a file that is known under this very name, the disk has no news.
+        // A node with this very name is current; no disk access is needed.
         let mut state = self.lock();
         if state.nodes.get(&item.id).is_some_and(|node| node.is_at(parent, &item.name)) {
             return state.meet(item.id, 0).map(Some);
@@ -90,7 +90,7 @@ impl Tree {
         self.find(parent, &item.name, 0)
     }
 
-    /// The kernel has been told of an entry.
+    /// Counts a lookup of an entry returned by readdirplus.
     pub fn met(&self, id: u64) {
         if let Ok(node) = self.lock().node_mut(id) {
             node.lookups += 1;
@@ -99,7 +99,7 @@ impl Tree {
 
     fn list(&self, id: u64) -> Result<Vec<Item>> {
         let mut state = self.lock();
-        // Kinds are read from the database.
+        // Pending inodes must be in the database, because their types are read from there.
         state.settle()?;
         let node = state.node(id)?;
         let parent = node.place.as_ref().map_or(ROOT, |place| place.parent);
@@ -108,7 +108,7 @@ impl Tree {
         if let Some(ino) = node.delta {
             for name in state.store.names(ino).or_errno()? {
                 let id = state.shown_as(name.ino)?;
-                let at = self.listings.place(&name.name);
+                let at = self.listings.offset(&name.name);
                 items.push(Item { name: name.name, id, kind: name.kind, at });
             }
         }
@@ -121,7 +121,7 @@ impl Tree {
             if !own.contains(&entry.name)
                 && !state.store.is_gone(&path.join(&entry.name)).or_errno()?
             {
-                let at = self.listings.place(&entry.name);
+                let at = self.listings.offset(&entry.name);
                 items.push(Item { name: entry.name, id: entry.ino, kind: entry.kind, at });
             }
         }

@@ -1,4 +1,4 @@
-//! From names to nodes, and forgetting them again.
+//! Lookup of names, and dropping of nodes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use super::{Attr, OrErrno, ROOT, Result, State, Tree};
 use crate::store::Rest;
 
 impl Tree {
-    /// What a name in a directory stands for; counted as known to the kernel.
+    /// Returns the attributes of an entry; counts as a lookup.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Option<Attr>> {
         self.find(parent, name, 1)
     }
 
-    /// The same, counted as often as said.
+    /// Returns the attributes of an entry and counts `count` lookups.
     pub(super) fn find(&self, parent: u64, name: &OsStr, count: u64) -> Result<Option<Attr>> {
         if name.len() > 255 {
             return Err(Errno::NAMETOOLONG);
@@ -31,14 +31,15 @@ impl Tree {
                 _ => return Ok(None),
             }
         };
-        // The disk is asked without the lock; the kernel lets nobody change this name meanwhile.
+        // Access the disk without the lock; the kernel locks the directory, so the name cannot
+        // change.
         let Some(stat) = found(base.stat(&path))? else { return Ok(None) };
         let mut state = self.lock();
         let id = state.adopt(NodeName::new(parent, name), &path, &stat)?;
         state.meet(id, count).map(Some)
     }
 
-    /// The kernel has dropped a file as often as said.
+    /// Drops `count` lookups of a file.
     pub fn forget(&self, id: u64, count: u64) {
         let mut state = self.lock();
         if let Some(node) = state.nodes.get_mut(&id) {
@@ -48,7 +49,7 @@ impl Tree {
     }
 }
 
-/// Nothing there is an answer, not an error.
+/// Turns a missing path into `None`.
 pub(super) fn found<T>(result: std::io::Result<T>) -> Result<Option<T>> {
     match result.or_errno() {
         Ok(found) => Ok(Some(found)),
@@ -73,7 +74,7 @@ impl State {
         Ok(())
     }
 
-    /// A name, wherever it comes from.
+    /// Finds a name in the layer or in the base.
     pub(super) fn find(&mut self, parent: u64, name: &OsStr) -> Result<Option<u64>> {
         if let Some(id) = self.find_own(parent, name)? {
             return Ok(Some(id));
@@ -85,7 +86,7 @@ impl State {
         }
     }
 
-    /// A name that the layer holds.
+    /// Finds a name in the layer.
     pub(super) fn find_own(&mut self, parent: u64, name: &OsStr) -> Result<Option<u64>> {
         let Some(dir) = self.node(parent)?.delta else { return Ok(None) };
         match self.store.find(dir, name).or_errno()? {
@@ -94,14 +95,14 @@ impl State {
         }
     }
 
-    /// Where in the base a name of a directory would be, unless it is gone there.
+    /// Returns the path of a name in the base, unless it is whited out.
     pub(super) fn path_below(&self, parent: u64, name: &OsStr) -> Result<Option<PathBuf>> {
         let Some(dir) = &self.node(parent)?.base else { return Ok(None) };
         let path = dir.join(name);
         Ok((!self.store.is_gone(&path).or_errno()?).then_some(path))
     }
 
-    /// The node of an inode of the layer.
+    /// Returns the node of an inode of the layer, loading it if needed.
     fn load(&mut self, ino: u64, place: NodeName) -> Result<u64> {
         let id = match self.shown.get(&ino) {
             Some(id) => *id,
@@ -123,8 +124,8 @@ impl State {
         Ok(id)
     }
 
-    /// Where the other entries of a directory of the layer come from: what its row says, else the
-    /// directory of the same name below where the parent's come from.
+    /// Returns the source of a directory's other entries: its stored row, else the directory of the
+    /// same name below its parent's source.
     fn rest_of(&self, ino: u64, place: &NodeName) -> Result<Option<PathBuf>> {
         if self.base.is_none() {
             return Ok(None);
@@ -144,7 +145,7 @@ impl State {
         matches!(stat, Some(Ok(stat)) if stat.inode.is_dir())
     }
 
-    /// The node of a file of the base, or of what it was copied up to.
+    /// Returns the node of a file of the base, or of its copy in the layer.
     fn adopt(&mut self, place: NodeName, path: &Path, stat: &Stat) -> Result<u64> {
         if let Some(node) = self.nodes.get_mut(&stat.ino) {
             node.place = Some(place);
@@ -166,20 +167,20 @@ impl State {
         Ok(stat.ino)
     }
 
-    /// Counts a node as known, and says what it is.
+    /// Counts lookups of a node and returns its attributes.
     pub(super) fn meet(&mut self, id: u64, count: u64) -> Result<Attr> {
         self.node_mut(id)?.lookups += count;
         self.catch_up(id)?;
         self.attr(id)
     }
 
-    /// Drops a node that nobody holds; deletes the file if it has no name either.
+    /// Drops a node without users, and deletes its file if it has no name.
     pub(super) fn trim(&mut self, id: u64) {
         let Some(node) = self.nodes.get(&id).filter(|node| node.is_idle() && id != ROOT) else {
             return;
         };
         if node.inode.nlink == 0 {
-            // A failure leaves an orphan, which the next opening of the database deletes.
+            // After a failure the file stays an orphan, deleted when the database is next opened.
             let _ = self.bury(id);
         } else if node.dirty {
             return;

@@ -1,4 +1,4 @@
-//! A database as a base: a layer under a layer. It is the same view as a mounted one, read by path.
+//! Database as a base. It is the same view as a mounted one, read by path.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,12 +13,12 @@ use super::node::Body;
 use super::{Attr, Directory, ROOT, Result, Tree};
 use crate::store::{Store, StoreError};
 
-/// Opens what a layer lies over: a directory, or another database with what that lies over.
+/// Opens the base of a layer: a directory, or another database with its own base.
 pub fn open_base(path: &Path) -> std::result::Result<Arc<dyn Base>, StoreError> {
     open_below(path, 0)
 }
 
-/// As many databases may lie over each other: one may have been made to lie over itself.
+/// Maximum number of stacked databases, because one can name itself as its base.
 const DEEPEST: usize = 64;
 
 fn open_below(path: &Path, depth: usize) -> std::result::Result<Arc<dyn Base>, StoreError> {
@@ -27,7 +27,7 @@ fn open_below(path: &Path, depth: usize) -> std::result::Result<Arc<dyn Base>, S
     }
     if depth >= DEEPEST {
         return Err(StoreError::Damaged {
-            what: "databases lie over each other without end".into(),
+            what: "more than 64 databases are stacked on each other".into(),
         });
     }
     let store = Store::open_below(path)?;
@@ -36,13 +36,13 @@ fn open_below(path: &Path, depth: usize) -> std::result::Result<Arc<dyn Base>, S
     Ok(Arc::new(Lower { tree: Arc::new(tree) }))
 }
 
-/// A database as a base.
+/// Database as a base.
 #[derive(Debug)]
 struct Lower {
     tree: Arc<Tree>,
 }
 
-/// A file that is held as the kernel would hold it.
+/// File that is held with one lookup, as by the kernel.
 #[derive(Debug)]
 struct Held {
     tree: Arc<Tree>,
@@ -58,7 +58,7 @@ impl Drop for Held {
 }
 
 impl Lower {
-    /// Walks down a path, holding each directory until the next is found.
+    /// Walks down a path and holds each directory until the next is found.
     fn walk(&self, path: &Path) -> Result<Held> {
         let attr = self.tree.attr(ROOT)?;
         let mut at = Held { tree: Arc::clone(&self.tree), attr };
@@ -79,7 +79,7 @@ impl Base for Lower {
     fn list(&self, path: &Path) -> io::Result<Vec<Listed>> {
         let held = self.walk(path)?;
         let items = self.tree.items(held.attr.id, 0)?;
-        // The first two are the directory itself and its parent.
+        // Skip `.` and `..`.
         let listed = items.iter().skip(2);
         Ok(listed
             .map(|item| Listed { name: item.name.clone(), ino: item.id, kind: item.kind })
@@ -108,11 +108,11 @@ impl Base for Lower {
     }
 }
 
-/// An open file of a database below.
+/// Open file of the lower database.
 #[derive(Debug)]
 struct Opened {
     held: Held,
-    /// The content further below that it still is.
+    /// Its content, if it is still in a base further below.
     below: Option<Arc<dyn Content>>,
 }
 

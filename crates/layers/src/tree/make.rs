@@ -1,4 +1,4 @@
-//! New files, directories, links and names.
+//! Creation of files, directories, links and names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,22 +10,22 @@ use super::node::{Node, NodeName};
 use super::{Attr, Caller, OrErrno, ROOT, Result, State, Tree};
 use crate::store::{Inode, Kind, Rest, Time};
 
-/// As many names can a file have, as on ext4.
+/// Maximum number of links of a file, as on ext4.
 const MANY: u32 = 65_000;
 
-/// What to make.
+/// Attributes of a new file.
 #[derive(Debug, Clone, Copy)]
 pub struct Make<'a> {
     /// Type and permission bits.
     pub mode: u32,
-    /// Which device.
+    /// Device number.
     pub rdev: u64,
-    /// Where a link points.
+    /// Target of a link.
     pub target: Option<&'a OsStr>,
 }
 
 impl Tree {
-    /// Makes something new; counted as known to the kernel.
+    /// Creates a file; counts as a lookup.
     pub fn make(&self, parent: u64, name: &OsStr, make: Make<'_>, who: Caller) -> Result<Attr> {
         self.change(|state| {
             let id = state.make(parent, name, make, who)?;
@@ -33,7 +33,7 @@ impl Tree {
         })
     }
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> Result<Attr> {
         self.change(|state| {
             state.link(id, parent, name)?;
@@ -89,7 +89,7 @@ impl State {
         self.touch_dir(parent, 0)
     }
 
-    /// The kernel has looked; this is for whoever asks without one.
+    /// Checks that a name is free. The kernel does so too; internal callers rely on this check.
     fn check_new(&mut self, parent: u64, name: &OsStr) -> Result<()> {
         if name.len() > 255 {
             return Err(Errno::NAMETOOLONG);
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// Enters a name into a directory of the layer.
+    /// Adds a name to a directory of the layer.
     pub(super) fn attach(&mut self, parent: u64, dir: u64, name: &OsStr, ino: u64) -> Result<()> {
         self.store.put_name(dir, name, ino).or_errno()?;
         if let Some(path) = self.view_path(parent, name) {
@@ -110,7 +110,7 @@ impl State {
         Ok(())
     }
 
-    /// Where a name stands in the view; nothing if its directory stands nowhere.
+    /// Returns the path of a name in the view, or `None` if its directory has none.
     pub(super) fn view_path(&self, parent: u64, name: &OsStr) -> Option<PathBuf> {
         let mut names = vec![name];
         let mut at = parent;
@@ -129,7 +129,7 @@ impl State {
 
 fn new_inode(parent: &Inode, make: Make<'_>, who: Caller) -> Result<Inode> {
     let kind = Kind::of(make.mode).ok_or(Errno::INVAL)?;
-    // A set-group-id directory hands its group down, and to directories that bit too.
+    // A set-group-ID directory passes its group on, and to directories also the bit (inode(7)).
     let inherits = parent.mode & libc::S_ISGID != 0;
     let bit = if inherits && kind == Kind::Dir { libc::S_ISGID } else { 0 };
     let now = Time::now();

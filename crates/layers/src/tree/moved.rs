@@ -1,5 +1,5 @@
-//! Moved directories take in what they still read from elsewhere in the base. Afterwards the layer
-//! does not depend on what the base has there, and the base may lose it.
+//! Copying of the base's entries that moved directories still show. Afterwards the layer does not
+//! depend on them, and the base may lose them.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,30 +13,30 @@ use crate::store::{Kind, Rest};
 /// A moved directory that still depends on the base.
 #[derive(Debug)]
 pub struct Moved {
-    /// Where it is now.
+    /// Current path.
     pub path: PathBuf,
-    /// Where its other entries are in the base.
+    /// Path in the base of its other entries.
     pub from: PathBuf,
-    /// Why it could not take them in.
+    /// Error of the copy.
     pub source: io::Error,
 }
 
-/// A directory on the way down.
+/// Directory during the walk.
 #[derive(Debug)]
 struct Dir {
     id: u64,
     path: PathBuf,
-    /// It and all above it show the base's directory of the same path.
+    /// True when it and all its parents show the base's directory of the same path.
     in_place: bool,
 }
 
 impl Tree {
     /// Copies into the layer what moved directories show of the base. Returns those that could not
-    /// take everything in. They stay as they were. A killed call is completed by the next one.
+    /// be copied completely, which stay unchanged. The next call completes a killed one.
     pub(crate) fn take_in_moved(&self) -> Result<Vec<Moved>> {
         let mut failed = Vec::new();
         let mut left = vec![Dir { id: ROOT, path: PathBuf::new(), in_place: true }];
-        // The way up from a node must be known until the end.
+        // Nodes must stay in memory until the end, because paths are built from their parents.
         let mut held = Vec::new();
         while let Some(dir) = left.pop() {
             let from = self.moved_from(&dir)?;
@@ -57,14 +57,15 @@ impl Tree {
         Ok(failed)
     }
 
-    /// Where in the base a directory reads its other entries, if that is not its own place.
+    /// Returns the path in the base of a directory's other entries, if it differs from its own
+    /// path.
     fn moved_from(&self, dir: &Dir) -> Result<Option<PathBuf>> {
         let state = self.lock();
         let from = state.node(dir.id)?.base.as_deref();
         Ok(from.filter(|from| !dir.in_place || *from != dir.path).map(Path::to_owned))
     }
 
-    /// The directories that the layer holds in a directory.
+    /// Returns the subdirectories that the layer holds in a directory.
     fn stored_dirs(&self, dir: &Dir) -> Result<Vec<Dir>> {
         let (names, in_place) = {
             let mut state = self.lock();
@@ -83,9 +84,9 @@ impl Tree {
         Ok(dirs)
     }
 
-    /// Copies every entry of a moved directory up, and cuts it off from the base. Directories in it
-    /// are returned. They say themselves where they read from, so that each step leaves the same
-    /// view.
+    /// Copies up every entry of a moved directory and detaches it from the base. Returns its
+    /// subdirectories, whose own rows now name their source. So the view is unchanged after each
+    /// step.
     fn take_in(&self, dir: &Dir, from: &Path) -> Result<Vec<Dir>> {
         if !self.lock().is_base_dir(from) {
             return Err(Errno::NOENT);
@@ -114,7 +115,7 @@ impl Tree {
 }
 
 impl State {
-    /// Copies a node up. A directory remembers where its entries come from.
+    /// Copies a node up. A directory records the source of its entries.
     fn own_as_found(&mut self, attr: &Attr) -> Result<()> {
         let ino = self.own(attr.id)?;
         match self.node(attr.id)?.base.clone() {
@@ -125,7 +126,7 @@ impl State {
         }
     }
 
-    /// A directory shows nothing of the base from now on.
+    /// Detaches a directory from the base.
     fn cut_off(&mut self, id: u64) -> Result<()> {
         let ino = self.own(id)?;
         let place = self.node(id)?.place.clone();

@@ -1,4 +1,4 @@
-//! What is known of one file while the kernel knows it.
+//! Nodes: in-memory state of the files that the kernel knows.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,72 +8,73 @@ use std::sync::Arc;
 use super::base::Content;
 use crate::store::{Inode, Kind, Time};
 
-/// A file of the view.
+/// File of the view.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Node {
-    /// Its inode in the layer; nothing while it is the base's alone.
+    /// Inode in the layer, if the file was copied up or created.
     pub(super) delta: Option<u64>,
-    /// What it is; newer than the database while `dirty`.
+    /// Attributes; newer than the database while `dirty`.
     pub(super) inode: Inode,
-    /// How often the kernel was told of it.
+    /// Number of lookups by the kernel (see FUSE_FORGET).
     pub(super) lookups: u64,
-    /// How often it is open.
+    /// Number of times it is open.
     pub(super) opens: u32,
-    /// A name that it has. The kernel holds the parents of what it knows, so that the way up is there.
+    /// One of its names. The kernel also holds the parents of its nodes, so paths can be built
+    /// upwards.
     pub(super) place: Option<NodeName>,
-    /// In the base: its own path, or for a directory of the layer where its other entries come from.
+    /// Path in the base: its own, or the source of a directory's other entries.
     pub(super) base: Option<Box<Path>>,
-    /// Its content, while it is open.
+    /// Content, while it is open.
     pub(super) body: Body,
     /// True when the inode must be written.
     pub(super) dirty: bool,
-    /// True when the database knows that it has no name left.
+    /// True when the database records it as an orphan.
     pub(super) orphan: bool,
-    /// True when the database has no content of it yet.
+    /// True when the database has no content for it yet.
     pub(super) fresh: bool,
-    /// While programs write past us to the plain file: what that looked like last.
-    pub(super) past: Option<Past>,
-    /// True when the kernel was given its content, and is being given it right now.
-    pub(super) fed: bool,
-    pub(super) feeding: bool,
-    /// True when anybody ever did: what the kernel has in its cache may be old.
-    pub(super) passed: bool,
+    /// Last known state of the plain file during passthrough.
+    pub(super) passthrough: Option<FileState>,
+    /// True when its content was preloaded into the kernel; `preloading` while that runs.
+    pub(super) preloaded: bool,
+    pub(super) preloading: bool,
+    /// True after any passthrough: the kernel's page cache of the FUSE file may be stale.
+    pub(super) ever_passthrough: bool,
 }
 
 /// Length and time of a plain file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Past {
+pub(super) struct FileState {
     pub(super) size: u64,
     pub(super) mtime: Time,
 }
 
-/// A name in a directory.
+/// Name in a directory.
 #[derive(Debug, Clone)]
 pub(super) struct NodeName {
     pub(super) parent: u64,
     pub(super) name: Box<OsStr>,
 }
 
-/// Where the content of an open file is.
+/// Location of an open file's content.
 #[derive(Debug, Clone)]
 pub(super) enum Body {
-    /// Nobody has it open.
+    /// Not open.
     Closed,
     /// In the base.
     Base(Arc<dyn Content>),
     /// In the database.
     Stored,
-    /// In the database; this is a copy of it.
+    /// In the database, with a complete copy.
     Copy(Arc<File>),
-    /// Here, to be written to the database.
+    /// In memory, to be written to the database.
     Buffer {
-        /// All of it.
+        /// Complete content.
         bytes: Vec<u8>,
         /// True when the database does not have it yet.
         dirty: bool,
     },
-    /// Beside the database.
+    /// In a loose file beside the database.
     Loose(Arc<File>),
 }
 
@@ -90,10 +91,10 @@ impl Node {
             dirty: false,
             orphan: false,
             fresh: false,
-            past: None,
-            fed: false,
-            feeding: false,
-            passed: false,
+            passthrough: None,
+            preloaded: false,
+            preloading: false,
+            ever_passthrough: false,
         }
     }
 
@@ -101,12 +102,12 @@ impl Node {
         self.inode.kind()
     }
 
-    /// Returns true when it is known under a name.
+    /// Returns true when this is its recorded name.
     pub(super) fn is_at(&self, parent: u64, name: &OsStr) -> bool {
         self.place.as_ref().is_some_and(|at| at.parent == parent && *at.name == *name)
     }
 
-    /// Returns true when nobody holds it.
+    /// Returns true when it has no lookups and is not open.
     pub(super) fn is_idle(&self) -> bool {
         self.lookups == 0 && self.opens == 0
     }

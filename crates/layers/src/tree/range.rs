@@ -1,4 +1,4 @@
-//! Ranges of a file: holes, room ahead, copies.
+//! Ranges of a file: holes, allocation, copies.
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -9,11 +9,11 @@ use super::node::Body;
 use super::{Caller, OrErrno, Result, State, Tree};
 use crate::store::Time;
 
-/// What is copied at a time.
+/// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
 
 impl Tree {
-    /// Gives room to a range, or takes its content away.
+    /// Allocates or clears a range (fallocate(2)).
     pub fn allocate(
         &self,
         id: u64,
@@ -25,7 +25,7 @@ impl Tree {
         self.change_content(|state| state.allocate(id, offset, length, mode, who))
     }
 
-    /// Where content, or a hole, begins at or behind an offset.
+    /// Returns the next content, or the next hole, at or after an offset (lseek(2)).
     pub fn seek(&self, id: u64, offset: u64, hole: bool) -> Result<u64> {
         let mut state = self.lock();
         state.catch_up(id)?;
@@ -52,7 +52,7 @@ impl Tree {
         }
     }
 
-    /// Copies a range from one open file to another; says how much.
+    /// Copies a range from one open file to another and returns its length.
     pub(crate) fn copy_range(
         &self,
         (from, from_offset): (u64, u64),

@@ -1,4 +1,4 @@
-//! Taking names away.
+//! Removal of names.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -61,14 +61,14 @@ impl State {
         Ok(())
     }
 
-    /// What the base has under a name of a directory, unless it is gone there.
+    /// Returns the path of a name in the base, even if it is whited out.
     pub(super) fn below(&self, parent: u64, name: &OsStr) -> Result<Option<PathBuf>> {
         let Some(dir) = &self.node(parent)?.base else { return Ok(None) };
         let path = dir.join(name);
         Ok(found(self.base()?.stat(&path))?.map(|_| path))
     }
 
-    /// Takes a name out of a directory of the layer, and hides what the base has there.
+    /// Removes a name from a directory of the layer and whites it out in the base.
     pub(super) fn detach(&mut self, parent: u64, dir: u64, name: &OsStr) -> Result<()> {
         self.store.drop_name(dir, name).or_errno()?;
         if let Some(path) = self.below(parent, name)?
@@ -79,7 +79,7 @@ impl State {
         Ok(())
     }
 
-    /// A node has lost a name; without any, it lives on until nobody holds it.
+    /// Drops a name of a node. Without names, it lives until it has no users.
     pub(super) fn lose_name(&mut self, parent: u64, name: &OsStr, id: u64) -> Result<()> {
         let node = self.touch(id)?;
         if node.is_at(parent, name) {

@@ -1,4 +1,4 @@
-//! Renaming. A directory of the base moves as one: it remembers where its entries come from.
+//! Renaming. A moved directory of the base keeps its entries and records their source.
 
 use std::ffi::OsStr;
 
@@ -8,18 +8,18 @@ use super::node::NodeName;
 use super::{OrErrno, Result, State, Tree};
 use crate::store::{Rest, Time};
 
-/// What may happen to what stands at the new name.
+/// Handling of an existing entry at the new name, as in renameat2(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rename {
-    /// It is replaced.
+    /// Replace it.
     Replace,
-    /// It is in the way.
+    /// Fail.
     NoReplace,
-    /// It gets the old name.
+    /// Exchange the two entries.
     Exchange,
 }
 
-/// A name in a directory.
+/// Name in a directory.
 #[derive(Debug, Clone, Copy)]
 struct At<'a> {
     parent: u64,
@@ -97,7 +97,7 @@ impl State {
         self.touch_dir(to.parent, subdirs)
     }
 
-    /// A node stands at a new name: a directory keeps showing what it showed.
+    /// Updates a renamed node. A directory keeps showing the same entries.
     fn settle_in(&mut self, id: u64, ino: u64, at: At<'_>) -> Result<()> {
         let node = self.touch(id)?;
         node.inode.ctime = Time::now();
@@ -110,8 +110,8 @@ impl State {
             None if self.below(at.parent, at.name)?.is_some() => Rest::Opaque,
             None => Rest::Default,
         };
-        // A directory that has come home to where its entries are needs no row, unless the name is
-        // hidden there: then the row alone says that it is this directory that shows them.
+        // A directory back at its source path needs no row, unless that path is whited out: then
+        // only the row keeps its entries visible.
         self.store.put_rest(ino, &rest).or_errno()
     }
 }

@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use super::{OrErrno, Result, State, Tree};
 use crate::store::Time;
 
-/// The longest value, as on most file systems.
+/// Maximum length of a value, as on most file systems.
 const LONGEST: usize = 65536;
 
 impl Tree {
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(crate) fn xattr(&self, id: u64, name: &OsStr) -> Result<Vec<u8>> {
         check_name(name)?;
         let state = self.lock();
@@ -26,7 +26,7 @@ impl Tree {
         value.ok_or(Errno::NODATA)
     }
 
-    /// The names of all attributes.
+    /// Returns the names of all attributes.
     pub fn xattrs(&self, id: u64) -> Result<Vec<OsString>> {
         let state = self.lock();
         match state.node(id)?.delta {
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// Access lists are refused: the kernel does not look at them here, so they would protect nothing.
+/// Rejects ACLs (`system.`): the kernel does not enforce them on this mount.
 fn check_name(name: &OsStr) -> Result<()> {
     match name.as_bytes() {
         name if name.starts_with(b"system.") => Err(Errno::OPNOTSUPP),

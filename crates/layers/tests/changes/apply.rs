@@ -26,7 +26,7 @@ fn apply_writes_what_changed_and_undo_restores_it() {
     world.layer.link("link", "file-to-dir");
     world.layer.dir("new", false);
     world.layer.file("new/prog", "#!/bin/sh\n", 0o755);
-    world.remember();
+    world.record_base();
     let before = world.tree();
     let plan = world.apply(&Wish::default()).unwrap();
     assert_eq!(plan.deletions(), 2);
@@ -50,7 +50,7 @@ fn undo_refuses_when_a_file_changed_since() {
     world.write("a", "1", 0o644);
     world.layer.file("a", "2", 0o644);
     world.layer.file("b", "2", 0o644);
-    world.remember();
+    world.record_base();
     world.apply(&Wish::default()).unwrap();
     world.write("a", "3", 0o644);
     assert_eq!(world.undo(), Undone::Refused(vec![(0, at("a"))]));
@@ -70,7 +70,7 @@ fn w3_what_the_host_changed_is_merged_or_stops() {
     world.layer.file("binary", b"\0two", 0o644);
     world.layer.gone("goes");
     world.layer.file("new", "layer", 0o644);
-    world.remember();
+    world.record_base();
     world.write("apart", "host\n2\n3\n4\n5\n", 0o644);
     world.write("same", "1\nhost\n3\n", 0o644);
     world.write("binary", b"\0six", 0o644);
@@ -105,7 +105,7 @@ fn what_runs_later_waits_until_it_is_named() {
     world.layer.link("up", "../x");
     world.layer.link("in", "plain");
     world.layer.file("plain", "x", 0o644);
-    world.remember();
+    world.record_base();
     let held = |paths: &[&str]| {
         let paths = paths.iter().map(|path| at(path)).collect();
         let plan = world.plan(&Wish { paths, ..Wish::default() });
@@ -124,7 +124,7 @@ fn w1_w2_a_link_in_the_way_is_never_followed() {
     world.layer.dir("dir", false);
     world.layer.file("dir/a", "2", 0o644);
     world.layer.file("dir/new", "2", 0o644);
-    world.remember();
+    world.record_base();
     let plan = world.plan(&Wish::default());
     assert_eq!(plan.steps.len(), 2);
     // The directory becomes a link after the plan was made.
@@ -153,7 +153,7 @@ fn w7_what_changed_since_it_was_shown_is_not_applied() {
     world.write("a", "1", 0o644);
     world.layer.file("a", "2", 0o644);
     world.layer.file("b", "2", 0o644);
-    world.remember();
+    world.record_base();
     let plan = world.plan(&Wish::default());
     world.layer.file("b", "3", 0o644);
     let failed = world.target(|target| {
@@ -162,7 +162,7 @@ fn w7_what_changed_since_it_was_shown_is_not_applied() {
             sandbox_layers::apply::Journal::begin(&world.journal(), &plan, None, targets).unwrap();
         sandbox_layers::apply::perform(&mut journal, targets, &mut |_, _| (), &mut |_, _| Ok(()))
     });
-    assert!(matches!(failed, Err(ApplyError::TakenBack { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(ApplyError::RolledBack { .. })), "{failed:?}");
     assert_eq!(read(&world, "a"), "1");
     assert!(!world.path("b").try_exists().unwrap());
     assert_eq!(world.tree().len(), 1, "nothing is left behind");
@@ -174,7 +174,7 @@ fn a_directory_stays_when_something_in_it_stays() {
     world.write("dir/.hooks/x", "x", 0o644);
     world.write("dir/a", "x", 0o644);
     world.layer.gone("dir");
-    world.remember();
+    world.record_base();
     world.apply(&Wish::default()).unwrap();
     assert!(world.path("dir/.hooks/x").try_exists().unwrap());
     assert!(!world.path("dir/a").try_exists().unwrap());
@@ -187,7 +187,7 @@ fn one_file_brings_its_new_directories_along() {
     world.layer.dir("a/b", false);
     world.layer.file("a/b/c", "c", 0o644);
     world.layer.file("a/d", "d", 0o644);
-    world.remember();
+    world.record_base();
     world.apply(&Wish { paths: vec![at("a/b/c")], ..Wish::default() }).unwrap();
     assert_eq!(read(&world, "a/b/c"), "c");
     assert_eq!(world.names(), ["a/d"]);
@@ -199,7 +199,7 @@ fn special_files_and_foreign_bits_never_land() {
     world.layer.special("fifo", 0o010_644);
     world.layer.special("dev", 0o020_644);
     world.layer.file("suid", "x", 0o6755);
-    world.remember();
+    world.record_base();
     let plan = world.apply(&Wish::default()).unwrap();
     assert_eq!(plan.refused.len(), 2);
     assert_eq!(plan.notes.len(), 1);
@@ -212,7 +212,7 @@ fn special_files_and_foreign_bits_never_land() {
 fn w6_a_file_of_holes_is_refused_or_stays_one() {
     let mut world = World::new();
     world.layer.file("holes", vec![0; 4 << 20], 0o644);
-    world.remember();
+    world.record_base();
     world.apply(&Wish::default()).unwrap();
     let meta = world.path("holes").metadata().unwrap();
     assert_eq!(meta.len(), 4 << 20);

@@ -15,7 +15,7 @@ fn what_was_only_touched_is_no_change() {
     world.layer.file("other-mode", "text", 0o664);
     world.layer.dir("new", false);
     world.layer.gone("never-there");
-    world.remember();
+    world.record_base();
     assert_eq!(world.names(), ["mode", "new"]);
 }
 
@@ -30,7 +30,7 @@ fn every_file_of_a_directory_that_goes_is_listed() {
     world.layer.file("over/kept", "text", 0o644);
     world.layer.dir("merged", false);
     world.layer.file("file", "now a file", 0o644);
-    world.remember();
+    world.record_base();
     let expected = ["file", "file/x", "gone", "gone/a", "gone/deep", "gone/deep/b", "over/a"];
     assert_eq!(world.names(), expected);
 }
@@ -41,7 +41,7 @@ fn a_directory_that_is_opaque_within_an_opaque_one_is_listed_once() {
     world.write("a/b/c", "text", 0o644);
     world.layer.dir("a", true);
     world.layer.dir("a/b", true);
-    world.remember();
+    world.record_base();
     assert_eq!(world.names(), ["a/b/c"]);
 }
 
@@ -52,7 +52,7 @@ fn the_hosts_own_change_is_not_told_as_the_layers() {
     world.write("both", "1\n2\n3\n", 0o644);
     world.layer.file("touched", "old", 0o644);
     world.layer.file("both", "1\n2\nlayer\n", 0o644);
-    world.remember();
+    world.record_base();
     world.write("touched", "new on the host", 0o644);
     world.write("both", "host\n2\n3\n", 0o644);
     let changes = world.changes();
@@ -72,7 +72,7 @@ fn what_never_lands_is_said() {
     world.layer.special("fifo", 0o010_644);
     world.layer.file("attr", "x", 0o644);
     world.layer.xattrs.insert(at("attr"), vec!["security.capability".into()]);
-    world.remember();
+    world.record_base();
     let changes = world.changes().list;
     assert_eq!(changes[0].odd, [Odd::Xattrs(vec!["security.capability".into()])]);
     assert_eq!(changes[1].after, Some(Side::Special));
@@ -87,7 +87,7 @@ fn a_link_in_the_host_leads_nowhere() {
     // The layer has a directory where the host has a link: what lies behind the link is not its base.
     world.layer.dir("link", false);
     world.layer.file("link/file", "text", 0o644);
-    world.remember();
+    world.record_base();
     let changes = world.changes().list;
     assert_eq!(changes[0].before, Some(Side::Symlink { target: "real".into() }));
     assert_eq!(changes[1].before, None);

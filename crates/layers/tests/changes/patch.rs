@@ -89,7 +89,7 @@ fn git_takes_the_patch_whatever_the_files_are() {
     layer.file("\u{1b}[31mred", "\u{1b}[31m\n", 0o644);
     layer.dir("sub", false);
     layer.file("sub/new", "\n\n\n", 0o644);
-    world.remember();
+    world.record_base();
     let result = applied(&world);
     let names = &result;
     let has = |part: &str| names.iter().any(|line| line.starts_with(part));
@@ -110,7 +110,7 @@ fn a_large_text_is_patched_as_a_whole() {
     let line = "0123456789abcdef\n".repeat(400_000);
     world.write("large", &line, 0o644);
     world.layer.file("large", format!("{line}end\n"), 0o644);
-    world.remember();
+    world.record_base();
     assert!(world.patch().windows(7).any(|part| part == b"literal"));
     assert_eq!(applied(&world).len(), 1);
 }

@@ -113,7 +113,7 @@ proptest! {
         let mut world = World::new();
         fill(&world, &things);
         edit(&mut world, &edits);
-        world.remember();
+        world.record_base();
         let before = world.tree();
         let by_git = applied(&world);
         let plan = world.apply(&Wish::default()).unwrap();

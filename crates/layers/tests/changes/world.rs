@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use sandbox_layers::apply::{
-    self, ApplyError, Base, Changed, Journal, Plan, Remember, Target, Undone, Wish,
+    self, ApplyError, Base, Changed, Journal, Plan, RecordOrigin, Target, Undone, Wish,
 };
 use sandbox_layers::diff::{self, Changes, Digest, Origin, Origins, Past, View};
 use sandbox_layers::host::{HostTree, Kind};
@@ -97,7 +97,7 @@ impl Origins for Remembered {
     }
 }
 
-impl Remember for Remembered {
+impl RecordOrigin for Remembered {
     fn set(
         &mut self,
         path: &RelPath,
@@ -187,7 +187,7 @@ impl World {
     }
 
     /// Remembers the base as it is now, as the end of a run does.
-    pub(crate) fn remember(&mut self) {
+    pub(crate) fn record_base(&mut self) {
         let host = self.host();
         let mut paths: Vec<RelPath> = self.layer.nodes.keys().cloned().collect();
         let mut todo = paths.clone();
@@ -251,8 +251,8 @@ pub(crate) fn keep(
     record: &mut Remembered,
 ) -> Result<(), ApplyError> {
     match base {
-        Base::New => apply::remember(journal, 0, host, record),
-        Base::Old => apply::unremember(journal, 0, host, record),
+        Base::New => apply::record_applied(journal, 0, host, record),
+        Base::Old => apply::record_reverted(journal, 0, host, record),
     }
 }
 

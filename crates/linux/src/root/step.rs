@@ -153,7 +153,7 @@ pub enum Taken {
 }
 
 /// What a failure begins with that came from [`Step::Overlay`].
-pub const APART: &str = "keep changes apart in ";
+pub const OVERLAY_FAILURE: &str = "keep changes apart in ";
 
 impl Step {
     /// What it does, for a message of failure.
@@ -167,7 +167,7 @@ impl Step {
             }
             Step::HidingOverlay { dir, .. } => format!("mount an overlay on {}", dir.display()),
             Step::Overlay { target, .. } | Step::Within { target, .. } => {
-                format!("{APART}{}", target.display())
+                format!("{OVERLAY_FAILURE}{}", target.display())
             }
             Step::Tmpfs { target, .. }
             | Step::Dir { target, .. }

@@ -1,11 +1,11 @@
-//! Agents: the state, settings and logins of each, and how the proxy is named to it.
+//! Table of agents: their state, settings and logins, and how they learn the proxy's address.
 
 mod types;
 
 pub use types::{
-    Agent, AgentFile, Guide, Initial, Login, LoginFormat, LoginUse, Moved, Obeyed, OnFirstRun,
-    Preset, ProxyNaming, Renewal, Runs, Scope, SettingsFile, State, Tool, Unattended,
-    created_on_first_run, logins, obeyed, running_settings, settings, writable,
+    Agent, AgentFile, Guide, Initial, Login, LoginFormat, LoginUse, Moved, OnFirstRun, Preset,
+    ProjectConfig, ProxyNaming, Renewal, Runs, Scope, SettingsFile, State, Tool, Unattended,
+    created_on_first_run, logins, project_config, running_settings, settings, writable,
 };
 
 use super::provider::ANTHROPIC_KEYS;
@@ -30,7 +30,7 @@ pub const AGENTS: &[Agent] = &[
             provider: "anthropic-subscription",
             file: CLAUDE_LOGIN,
             format: LoginFormat::ClaudeCode,
-            remedy: "start `claude` on the host once, outside the sandbox; or `claude setup-token`",
+            remedy: "run `claude` once on the host, outside the sandbox, or use `claude setup-token`",
             renewal: Renewal {
                 server: "https://platform.claude.com",
                 path: "/v1/oauth/token",
@@ -49,7 +49,7 @@ pub const AGENTS: &[Agent] = &[
                 runs: Runs::Nothing,
                 keys: ANTHROPIC_KEYS,
             },
-            // It changes with every run, so that a report of changes would say nothing.
+            // It changes with every run, so a report of changes would be noise.
             SettingsFile {
                 file: file(Moved::Never, "", ".claude.json"),
                 runs: Runs::Nothing,
@@ -61,15 +61,15 @@ pub const AGENTS: &[Agent] = &[
                 keys: &["primaryApiKey"],
             },
         ],
-        obeys: &[
-            Obeyed::File(".mcp.json", STARTS_SERVERS),
-            Obeyed::File("CLAUDE.local.md", INSTRUCTIONS),
-            Obeyed::File("CLAUDE.md", INSTRUCTIONS),
-            Obeyed::Dir(".claude", "agents run its hooks and commands"),
+        project_config: &[
+            ProjectConfig::File(".mcp.json", STARTS_SERVERS),
+            ProjectConfig::File("CLAUDE.local.md", INSTRUCTIONS),
+            ProjectConfig::File("CLAUDE.md", INSTRUCTIONS),
+            ProjectConfig::Dir(".claude", "agents run its hooks and commands"),
         ],
         proxy: ProxyNaming::Variables,
         guide: Guide::Row(
-            "`env_var = \"ANTHROPIC_API_KEY\"`; for a subscription run `claude setup-token` on the host, store what it prints, and use `env_var = \"CLAUDE_CODE_OAUTH_TOKEN\"`",
+            "`env_var = \"ANTHROPIC_API_KEY\"`. For a subscription, run `claude setup-token` on the host, store the token, and set `env_var = \"CLAUDE_CODE_OAUTH_TOKEN\"`",
         ),
     },
     Agent {
@@ -106,10 +106,13 @@ pub const AGENTS: &[Agent] = &[
                 keys: &[],
             },
         ],
-        obeys: &[Obeyed::File("AGENTS.md", INSTRUCTIONS), Obeyed::Dir(".codex", CONFIGURED)],
+        project_config: &[
+            ProjectConfig::File("AGENTS.md", INSTRUCTIONS),
+            ProjectConfig::Dir(".codex", CONFIGURED),
+        ],
         proxy: ProxyNaming::FlagsOrToml(CODEX_SETTINGS),
         guide: Guide::Row(
-            "`env_var = \"OPENAI_API_KEY\"`; started as `agent-sandbox codex …` it is told its provider by flags, in a session or below another command by `~/.codex/config.toml` (`CODEX_HOME`): inside, the file is read-only and names the provider `agent-sandbox`, your own file stays as it is. A profile that names another provider wins",
+            "`env_var = \"OPENAI_API_KEY\"`. `agent-sandbox codex …` sets the provider by flags. In a session, or if another command starts Codex, `~/.codex/config.toml` (`CODEX_HOME`) sets it: inside, the file is read-only and names the provider `agent-sandbox`. Your own file is not changed. A profile that names another provider wins",
         ),
     },
     Agent {
@@ -142,14 +145,14 @@ pub const AGENTS: &[Agent] = &[
                 keys: &["apiKey"],
             },
         ],
-        obeys: &[
-            Obeyed::File("opencode.json", STARTS_SERVERS),
-            Obeyed::File("opencode.jsonc", STARTS_SERVERS),
-            Obeyed::Dir(".opencode", CONFIGURED),
+        project_config: &[
+            ProjectConfig::File("opencode.json", STARTS_SERVERS),
+            ProjectConfig::File("opencode.jsonc", STARTS_SERVERS),
+            ProjectConfig::Dir(".opencode", CONFIGURED),
         ],
         proxy: ProxyNaming::JsonVariable("OPENCODE_CONFIG_CONTENT"),
         guide: Guide::Row(
-            "the variable of the provider: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`; it is told the address in `OPENCODE_CONFIG_CONTENT`, beside what you have there",
+            "the provider's variable: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`. The address is added to `OPENCODE_CONFIG_CONTENT`",
         ),
     },
     Agent {
@@ -170,10 +173,13 @@ pub const AGENTS: &[Agent] = &[
             runs: Runs::Programs,
             keys: &["apiKey"],
         }],
-        obeys: &[Obeyed::File("GEMINI.md", INSTRUCTIONS), Obeyed::Dir(".gemini", CONFIGURED)],
+        project_config: &[
+            ProjectConfig::File("GEMINI.md", INSTRUCTIONS),
+            ProjectConfig::Dir(".gemini", CONFIGURED),
+        ],
         proxy: ProxyNaming::JsonKeyKind(GEMINI_SETTINGS),
         guide: Guide::Row(
-            "`env_var = \"GEMINI_API_KEY\"`; inside, `~/.gemini/settings.json` (`GEMINI_CLI_HOME`) is read-only and selects the key, your own file stays as it is",
+            "`env_var = \"GEMINI_API_KEY\"`. Inside, `~/.gemini/settings.json` (`GEMINI_CLI_HOME`) is read-only and selects the API key. Your own file is not changed",
         ),
     },
     Agent {
@@ -190,13 +196,13 @@ pub const AGENTS: &[Agent] = &[
         )],
         login: LoginUse::None,
         settings: &[],
-        obeys: &[Obeyed::Dir(".pi", CONFIGURED)],
+        project_config: &[ProjectConfig::Dir(".pi", CONFIGURED)],
         proxy: ProxyNaming::Variables,
         guide: Guide::Nothing,
     },
 ];
 
-/// Other programs that stand beside agents: only their files matter to a sandbox.
+/// Other programs with files that matter to a sandbox: editors with an agent, and programs that store keys.
 pub const TOOLS: &[Tool] = &[
     Tool {
         title: "goose",
@@ -206,7 +212,7 @@ pub const TOOLS: &[Tool] = &[
             ".config/goose",
             "secrets.yaml",
         )],
-        obeys: &[],
+        project_config: &[],
     },
     Tool {
         title: "llm",
@@ -216,50 +222,53 @@ pub const TOOLS: &[Tool] = &[
             ".config/io.datasette.llm",
             "keys.json",
         )],
-        obeys: &[],
+        project_config: &[],
     },
     Tool {
         title: "Cursor",
         providers: &[],
         logins: &[],
-        obeys: &[Obeyed::File(".cursorrules", INSTRUCTIONS), Obeyed::Dir(".cursor", CONFIGURED)],
+        project_config: &[
+            ProjectConfig::File(".cursorrules", INSTRUCTIONS),
+            ProjectConfig::Dir(".cursor", CONFIGURED),
+        ],
     },
     Tool {
         title: "Windsurf",
         providers: &[],
         logins: &[],
-        obeys: &[
-            Obeyed::File(".windsurfrules", INSTRUCTIONS),
-            Obeyed::Dir(".windsurf", CONFIGURED),
+        project_config: &[
+            ProjectConfig::File(".windsurfrules", INSTRUCTIONS),
+            ProjectConfig::Dir(".windsurf", CONFIGURED),
         ],
     },
     Tool {
         title: "GitHub Copilot",
         providers: &[],
         logins: &[],
-        obeys: &[Obeyed::File("copilot-instructions.md", INSTRUCTIONS)],
+        project_config: &[ProjectConfig::File("copilot-instructions.md", INSTRUCTIONS)],
     },
     Tool {
         title: "Continue",
         providers: &[],
         logins: &[],
-        obeys: &[Obeyed::Dir(".continue", CONFIGURED)],
+        project_config: &[ProjectConfig::Dir(".continue", CONFIGURED)],
     },
     Tool {
         title: "Roo Code",
         providers: &[],
         logins: &[],
-        obeys: &[Obeyed::Dir(".roo", CONFIGURED)],
+        project_config: &[ProjectConfig::Dir(".roo", CONFIGURED)],
     },
 ];
 
-/// Providers whose keys a program for many of them keeps.
+/// Providers whose keys a multi-provider program can store.
 const ALL_PROVIDERS: &[&str] =
     &["anthropic", "anthropic-subscription", "openai", "openai-subscription", "gemini"];
 
-const INSTRUCTIONS: &str = "agents take instructions from it";
-const STARTS_SERVERS: &str = "agents start the servers it names";
-const CONFIGURED: &str = "agents run what it configures";
+const INSTRUCTIONS: &str = "agents follow its instructions";
+const STARTS_SERVERS: &str = "agents start the servers it lists";
+const CONFIGURED: &str = "agents run programs that it configures";
 
 const CLAUDE: Moved = Moved::By { variable: "CLAUDE_CONFIG_DIR", below: "" };
 const CODEX: Moved = Moved::By { variable: "CODEX_HOME", below: "" };

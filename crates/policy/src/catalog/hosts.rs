@@ -1,65 +1,65 @@
-//! Hosts that are used together. Each is on port 443 unless the tool needs another.
+//! Host presets: named groups of hosts that a tool needs together, on port 443 unless it uses another.
 
-/// Hosts with one name.
+/// A named group of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostPreset {
     /// The name, with its `@`.
     pub name: &'static str,
-    /// Its purpose.
+    /// Description of the hosts.
     pub about: &'static str,
     /// The patterns.
     pub hosts: &'static [&'static str],
-    /// True for hosts that are only read from, such as those of packages.
+    /// True for hosts that are only for downloads, such as package registries.
     pub read_only: bool,
 }
 
-/// Hosts of packages, forges and images. Hosts that accept uploads from every account, such as gists, are in none.
+/// Presets of packages, forges and images. None contains a host where any account can upload, such as gists.
 pub(super) const TOOLS: &[HostPreset] = &[
     HostPreset {
         name: "@npm",
-        about: "packages of npm",
+        about: "npm packages",
         hosts: &["registry.npmjs.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@pypi",
-        about: "packages of Python",
+        about: "Python packages",
         hosts: &["pypi.org:443", "files.pythonhosted.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@crates",
-        about: "crates of Rust",
+        about: "Rust crates",
         hosts: &["crates.io:443", "index.crates.io:443", "static.crates.io:443"],
         read_only: true,
     },
     HostPreset {
         name: "@rust",
-        about: "toolchains of Rust",
+        about: "Rust toolchains",
         hosts: &["static.rust-lang.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@go",
-        about: "modules of Go",
+        about: "Go modules",
         hosts: &["proxy.golang.org:443", "sum.golang.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@maven",
-        about: "artifacts of Maven Central",
+        about: "Maven Central artifacts",
         hosts: &["repo.maven.apache.org:443", "repo1.maven.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@rubygems",
-        about: "gems of Ruby",
+        about: "Ruby gems",
         hosts: &["rubygems.org:443", "index.rubygems.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@github",
-        about: "repositories, releases and the API of GitHub",
+        about: "GitHub repositories, releases and API",
         hosts: &[
             "github.com:443",
             "api.github.com:443",
@@ -72,13 +72,13 @@ pub(super) const TOOLS: &[HostPreset] = &[
     },
     HostPreset {
         name: "@gitlab",
-        about: "repositories of gitlab.com",
+        about: "gitlab.com repositories",
         hosts: &["gitlab.com:443", "registry.gitlab.com:443"],
         read_only: false,
     },
     HostPreset {
         name: "@debian",
-        about: "packages of Debian",
+        about: "Debian packages",
         hosts: &[
             "deb.debian.org:80",
             "deb.debian.org:443",
@@ -89,7 +89,7 @@ pub(super) const TOOLS: &[HostPreset] = &[
     },
     HostPreset {
         name: "@ubuntu",
-        about: "packages of Ubuntu",
+        about: "Ubuntu packages",
         hosts: &[
             "archive.ubuntu.com:80",
             "archive.ubuntu.com:443",
@@ -102,13 +102,13 @@ pub(super) const TOOLS: &[HostPreset] = &[
     },
     HostPreset {
         name: "@alpine",
-        about: "packages of Alpine",
+        about: "Alpine packages",
         hosts: &["dl-cdn.alpinelinux.org:80", "dl-cdn.alpinelinux.org:443"],
         read_only: true,
     },
     HostPreset {
         name: "@docker",
-        about: "images of Docker Hub",
+        about: "Docker Hub images",
         hosts: &[
             "registry-1.docker.io:443",
             "auth.docker.io:443",

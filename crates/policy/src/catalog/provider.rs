@@ -1,4 +1,4 @@
-//! Providers: their servers, how they receive a key, and which requests an agent may send them.
+//! Table of providers: their servers, how they receive a key, and the requests that an agent may send.
 
 mod types;
 
@@ -26,7 +26,7 @@ pub const PROVIDERS: &[Provider] = &[
         test: ANTHROPIC_TEST,
         hosts: Hosts::Preset(HostPreset {
             name: "@anthropic",
-            about: "the API of Anthropic",
+            about: "the Anthropic API",
             hosts: &["api.anthropic.com:443"],
             read_only: false,
         }),
@@ -38,7 +38,7 @@ pub const PROVIDERS: &[Provider] = &[
         upstream: Upstream::Public("https://api.anthropic.com"),
         key: BEARER,
         login_keys: LoginKeys::None,
-        // The feature that makes the API accept the token of a subscription.
+        // The API accepts the token of a subscription only with this feature.
         headers: &[Header {
             name: "anthropic-beta",
             value: "oauth-2025-04-20",
@@ -73,7 +73,7 @@ pub const PROVIDERS: &[Provider] = &[
         test: TestRequest { path: "/v1/models", headers: &[] },
         hosts: Hosts::Preset(HostPreset {
             name: "@openai",
-            about: "the API of OpenAI, and the login of Codex",
+            about: "the OpenAI API and the Codex login",
             hosts: &["api.openai.com:443", "auth.openai.com:443", "chatgpt.com:443"],
             read_only: false,
         }),
@@ -175,7 +175,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
 ];
 
-/// Variables of model providers that the proxy has no row for. They reach the command.
+/// Variables of model providers without a row. They reach the command.
 pub(crate) const OTHER_VARIABLES: &[&str] = &[
     "AWS_BEARER_TOKEN_BEDROCK",
     "OPENROUTER_*",
@@ -215,7 +215,7 @@ const ANTHROPIC_AGENTS: &[AgentAddress] =
     &[AgentAddress { agent: "opencode", name: "anthropic", path: "/v1" }];
 const ANTHROPIC_TEST: TestRequest =
     TestRequest { path: "/v1/models", headers: &[("anthropic-version", "2023-06-01")] };
-/// Requests to models. Files, batches, fine-tuning and the administration of the account are not among them.
+/// Requests to models. Files, batches, fine-tuning and account administration are not included.
 const ANTHROPIC_ROUTES: &[&str] = &[
     "POST /v1/messages",
     "POST /v1/messages/count_tokens",
@@ -295,7 +295,7 @@ const OPENAI_TOOLS: Tools = Tools {
     fields: &["code_execution", "file_search", "retrieval"],
 };
 
-/// Requests to models that exist. Pulling, pushing, copying and deleting them are not among them.
+/// Requests to existing models. Pulling, pushing, copying and deleting models are not included.
 const OLLAMA_ROUTES: &[&str] = &[
     "POST /api/chat",
     "POST /api/generate",

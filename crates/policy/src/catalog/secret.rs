@@ -1,13 +1,13 @@
-//! Secrets: paths and variables that `@secrets` hides, one row for each kind.
+//! Table of secrets: paths and variables that `@secrets` hides, one row for each kind.
 
 /// Secrets of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretGroup {
-    /// The kind.
+    /// Description of the kind.
     pub about: &'static str,
     /// Files, directories and sockets.
     pub paths: &'static [&'static str],
-    /// Variables; `*` stands for any text at the start or the end of a name.
+    /// Variables. `*` at the start or the end of a name matches any text.
     pub variables: &'static [&'static str],
 }
 
@@ -312,7 +312,7 @@ pub const USER: &[SecretGroup] = &[
         variables: &[],
     },
     SecretGroup {
-        about: "Every variable with the name of a secret",
+        about: "Every variable whose name looks like a secret",
         paths: &[],
         variables: &[
             "*_TOKEN",
@@ -387,7 +387,7 @@ pub const SYSTEM: &[&str] = &[
     "/var/log/journal",
 ];
 
-/// Sockets of daemons that act for every process that connects, apart from those in `/run`, which is empty.
+/// Sockets of daemons that act on behalf of any client. Those in `/run` are not listed, because `/run` is empty inside.
 pub const SOCKETS: &[&str] = &[
     "/var/snap/docker/common/run",
     "/var/lib/lxd/unix.socket",

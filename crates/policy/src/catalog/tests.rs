@@ -2,13 +2,13 @@ use std::path::Path;
 
 use sandbox_protocol::Hint;
 
-use super::agent::{self, Moved, Obeyed, OnFirstRun, ProxyNaming, TOOLS};
+use super::agent::{self, Moved, OnFirstRun, ProjectConfig, ProxyNaming, TOOLS};
 use super::*;
 use crate::config::Access;
 use crate::preset;
 
 #[test]
-fn rows_name_each_other_by_names_that_exist() {
+fn rows_refer_to_existing_names() {
     let providers = |names: &[&str], row: &str| {
         for name in names {
             assert!(Provider::named(name).is_ok(), "{row}: {name}");
@@ -36,15 +36,15 @@ fn rows_name_each_other_by_names_that_exist() {
 }
 
 #[test]
-fn names_are_in_one_row_each() {
+fn names_are_unique() {
     let mut names: Vec<&str> = PROVIDERS.iter().map(|row| row.name).collect();
     names.extend(AGENTS.iter().flat_map(|row| row.programs).map(|name| match *name {
         "gemini" => "the agent gemini",
         name => name,
     }));
     names.extend(host_presets().map(|preset| preset.name));
-    names.extend(agent::obeyed().map(|obeyed| match obeyed {
-        Obeyed::File(name, _) | Obeyed::Dir(name, _) => *name,
+    names.extend(agent::project_config().map(|config| match config {
+        ProjectConfig::File(name, _) | ProjectConfig::Dir(name, _) => *name,
     }));
     names.sort_unstable();
     let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
@@ -62,7 +62,7 @@ fn state_that_is_created_is_writable_by_a_preset() {
 }
 
 #[test]
-fn files_of_agents_lie_in_the_home_directory_or_where_a_variable_says() {
+fn files_of_agents_are_in_the_home_directory_or_where_a_variable_points() {
     for (file, home, moved) in [
         (
             agent::logins("anthropic").next().unwrap(),
@@ -84,12 +84,12 @@ fn files_of_agents_lie_in_the_home_directory_or_where_a_variable_says() {
 }
 
 #[test]
-fn a_misspelled_provider_gets_the_nearest_name() {
+fn a_misspelled_provider_gets_a_suggestion() {
     for (name, hint) in [
         ("antropic", "did you mean `anthropic`?"),
         (
             "zzz",
-            "the providers are anthropic, anthropic-subscription, openai, openai-subscription, ollama, gemini, custom",
+            "providers: anthropic, anthropic-subscription, openai, openai-subscription, ollama, gemini, custom",
         ),
     ] {
         assert_eq!(Provider::named(name).unwrap_err().hint().as_deref(), Some(hint));
@@ -97,7 +97,7 @@ fn a_misspelled_provider_gets_the_nearest_name() {
 }
 
 #[test]
-fn a_token_of_a_login_is_sent_as_one() {
+fn a_login_token_belongs_to_the_subscription() {
     for (name, key, expected) in [
         ("anthropic", "sk-ant-api03-x", "anthropic"),
         ("anthropic", "sk-ant-oat01-x", "anthropic-subscription"),

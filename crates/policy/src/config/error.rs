@@ -81,6 +81,13 @@ pub enum ConfigError {
 }
 
 impl Hint for ConfigError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Untrusted { .. } => "untrusted",
+            _ => "refused",
+        }
+    }
+
     fn hint(&self) -> Option<String> {
         match self {
             Self::File(error) => error.hint(),

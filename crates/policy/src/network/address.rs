@@ -1,26 +1,26 @@
-//! What an address leads to. A name that somebody else owns may lead anywhere: to this machine, to
-//! the network it stands in, to the place where a cloud hands out credentials.
+//! Classes of IP addresses. The owner of a name decides which address it resolves to: that of this machine, of its local
+//! network, or of a cloud's metadata service, which hands out credentials.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of place an address is.
+/// Class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddressClass {
-    /// Anywhere on the internet.
+    /// A public address on the internet.
     Public,
-    /// A private network.
+    /// An address of a private network.
     Private,
-    /// This machine.
+    /// An address of this machine.
     Loopback,
-    /// The same wire.
+    /// An address of the local link.
     LinkLocal,
-    /// Where a cloud hands out credentials.
+    /// An address of a cloud's metadata service, which hands out credentials.
     Metadata,
-    /// Nothing that can be talked to: multicast, documentation, the future.
+    /// An address that no host has: multicast, documentation, reserved.
     Special,
 }
 
@@ -28,16 +28,16 @@ impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Public => "a public address",
-            Self::Private => "an address of a private network",
-            Self::Loopback => "an address of this machine",
-            Self::LinkLocal => "an address of the local link",
-            Self::Metadata => "the address of a cloud's metadata",
-            Self::Special => "a special address",
+            Self::Private => "a private network address",
+            Self::Loopback => "a loopback address",
+            Self::LinkLocal => "a link-local address",
+            Self::Metadata => "a cloud metadata address",
+            Self::Special => "a reserved address",
         })
     }
 }
 
-/// Clouds hand out credentials at these: AWS, Azure, Google and others share the first.
+/// Addresses of cloud metadata services. AWS, Azure, Google and others share the first.
 const METADATA_V4: [Ipv4Addr; 5] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(192, 0, 0, 192),
@@ -50,7 +50,7 @@ const METADATA_V6: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254),
 ];
 
-/// The class of an address. One of IPv4 inside one of IPv6 counts as what it leads to.
+/// Returns the class of an address. An IPv6 address with an embedded IPv4 address has the class of the IPv4 address.
 pub fn class(address: IpAddr) -> AddressClass {
     match address.to_canonical() {
         IpAddr::V4(address) => v4(address),
@@ -65,7 +65,7 @@ fn v4(address: Ipv4Addr) -> AddressClass {
         (127, _) => AddressClass::Loopback,
         (10, _) | (192, 168) | (172, 16..=31) | (100, 64..=127) => AddressClass::Private,
         (169, 254) => AddressClass::LinkLocal,
-        // `0.0.0.0` is this machine to `connect(2)`, and nobody's address.
+        // `connect(2)` to `0.0.0.0` reaches this machine, although no host has the address.
         (0 | 224..=255, _) | (198, 18 | 19) => AddressClass::Special,
         (192, 0) if c == 0 || c == 2 => AddressClass::Special,
         (198, 51) if c == 100 => AddressClass::Special,
@@ -81,14 +81,14 @@ fn v6(address: Ipv6Addr) -> AddressClass {
         _ if address.is_loopback() => AddressClass::Loopback,
         0xfc00..=0xfdff | 0xfec0..=0xfeff => AddressClass::Private,
         0xfe80..=0xfebf => AddressClass::LinkLocal,
-        // Documentation, and tunnels whose end nobody knows.
+        // Documentation, and Teredo tunnels, whose end is unknown.
         0x2001 if matches!(address.segments()[1], 0 | 0x0db8) => AddressClass::Special,
         0x2000..=0x3fff => AddressClass::Public,
         _ => AddressClass::Special,
     }
 }
 
-/// The IPv4 address that a gateway would go on to: NAT64 and 6to4.
+/// Returns the IPv4 address that a gateway would forward to: NAT64, 6to4 and IPv4-compatible addresses.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let part = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {

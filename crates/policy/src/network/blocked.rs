@@ -1,4 +1,4 @@
-//! What was refused in a run: a file for each run, written by whoever refuses, read by `blocked`.
+//! Journal of refused hosts: one file per run, written by the proxy and read by `blocked`.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -10,34 +10,34 @@ use serde::{Deserialize, Serialize};
 use super::policy::Refusal;
 use crate::host::Host;
 
-/// Runs that are remembered.
+/// Number of runs whose journals are kept.
 const KEPT: usize = 50;
 
-/// One refusal.
+/// A refused connection or name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
-    /// When, in seconds since 1970; the first time.
+    /// Time of the first refusal, in seconds since 1970.
     pub at: u64,
-    /// The program that asked, where that could be told.
+    /// The program that asked, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What was refused, and why.
+    /// The host and the reason.
     #[serde(flatten)]
     pub refusal: Refusal,
 }
 
-/// A run that refusals belong to.
+/// The run of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// When it began, in seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     pub started: u64,
-    /// Where it ran.
+    /// Working directory of the run.
     pub cwd: PathBuf,
     /// The program, without its arguments, which may hold secrets.
     pub program: String,
 }
 
-/// The file of one run.
+/// Journal of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     path: PathBuf,
@@ -48,35 +48,34 @@ fn dir(host: &Host) -> Option<PathBuf> {
 }
 
 impl Journal {
-    /// Begins the file of a run, that many nanoseconds after the second in which it started; the
-    /// oldest ones go.
+    /// Creates the journal of a run that started at `run.started` plus `nanoseconds`. Removes the oldest journals.
     pub fn begin(host: &Host, id: &str, run: &Run, nanoseconds: u32) -> io::Result<Self> {
         let dir = dir(host).ok_or(io::ErrorKind::NotFound)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         for old in files(&dir)?.into_iter().rev().skip(KEPT - 1) {
-            // Another run may have been faster.
+            // Another run may have removed it already.
             let _ = fs::remove_file(old);
         }
-        // In the order of their beginning.
+        // Sorted by name, journals are in the order of their start.
         let path = dir.join(format!("{:012}.{nanoseconds:09}-{id}.jsonl", run.started));
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
         file.write_all(format!("{}\n", serde_json::to_string(run)?).as_bytes())?;
         Ok(Self { path })
     }
 
-    /// Where refusals are to be added, a line each.
+    /// Returns the file to which refusals are appended, one per line.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The last run in a directory.
+    /// Returns the journal of the last run in a directory.
     pub fn last(host: &Host, cwd: &Path) -> io::Result<Option<Self>> {
         let Some(dir) = dir(host) else { return Ok(None) };
         let journals = files(&dir)?.into_iter().rev().map(|path| Self { path });
         Ok(journals.into_iter().find(|journal| journal.read().is_ok_and(|(run, _)| run.cwd == cwd)))
     }
 
-    /// The run, and what was refused in it. A line that was cut short is left out.
+    /// Reads the run and its refusals. Skips an incomplete last line.
     pub fn read(&self) -> io::Result<(Run, Vec<Blocked>)> {
         let text = fs::read_to_string(&self.path)?;
         let mut lines = text.lines();
@@ -85,7 +84,7 @@ impl Journal {
     }
 }
 
-/// The files of all runs, the oldest first.
+/// Returns the files of all runs, oldest first.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn journal_is_read_by_directory_and_the_oldest_go() {
+    fn journal_is_read_by_directory_and_the_oldest_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let host = Host { home: Some(home.path().into()), env: [].into(), ..Host::read() };
         let run = |started, cwd: &str| Run { started, cwd: cwd.into(), program: "npm".into() };

@@ -1,41 +1,41 @@
-//! Questions to the sandbox's own name server, and its answers.
+//! DNS messages of the sandbox's name server.
 //!
-//! It says of the names that are allowed that they are here, on loopback, where the way out is. It
-//! asks nobody: what stands in a question never leaves the sandbox.
+//! The server resolves allowed names to loopback, where the proxy listens. It forwards no query: the content of a
+//! question never leaves the sandbox, so a process cannot use DNS to send data out.
 
 use std::net::Ipv4Addr;
 
 use super::host::{HostError, HostName};
 
-/// Seconds for which an answer holds; it never changes during a run.
+/// Time to live of an answer, in seconds. Answers never change during a run.
 const LIFETIME: u32 = 60;
-/// The kind of question that asks for an address of IPv4.
+/// Query type `A`, for an IPv4 address.
 const ADDRESS: u16 = 1;
-/// Where the name of the question stands in every message, as a pointer: RFC 1035, 4.1.4.
+/// Compression pointer to the name in the question, which always has this offset: RFC 1035, 4.1.4.
 const NAME_POINTER: [u8; 2] = [0xc0, 12];
 
-/// A question.
+/// A query with one question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question<'p> {
     id: [u8; 2],
     wants_recursion: bool,
-    /// Name, kind and class, as they were sent.
+    /// Name, type and class, as sent.
     bytes: &'p [u8],
     kind: u16,
-    /// The name that it is about.
+    /// The name in question.
     pub name: Result<HostName, HostError>,
 }
 
-/// What there is to say.
+/// Result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The name is here.
+    /// The name resolves to loopback.
     Here,
-    /// There is no such name.
+    /// The name does not exist.
     Unknown,
 }
 
-/// Reads a question; `None` for what is none, or not one that anybody asks.
+/// Parses a query. Returns `None` for malformed messages, and for messages that resolvers do not send.
 pub fn read(packet: &[u8]) -> Option<Question<'_>> {
     let [id0, id1, flags, _, 0, 1, 0, 0, 0, 0, 0, _, rest @ ..] = packet else { return None };
     // A response, or an operation other than a standard query.
@@ -49,12 +49,12 @@ pub fn read(packet: &[u8]) -> Option<Question<'_>> {
     Some(Question { id: [*id0, *id1], wants_recursion: flags & 1 != 0, bytes, kind, name })
 }
 
-/// The name with dots, and how many bytes it takes in the message.
+/// Returns the name with dots, and its length in the message.
 fn labels(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut name = Vec::new();
     let mut at = 0;
     loop {
-        // A longer length would be a pointer, which a question has no use for.
+        // A greater length would be a compression pointer, which a question never contains.
         let length = usize::from(*bytes.get(at).filter(|length| **length < 64)?);
         at += 1;
         if length == 0 {
@@ -64,7 +64,7 @@ fn labels(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
             name.push(b'.');
         }
         let label = bytes.get(at..at + length)?;
-        // A dot inside of a part would look like a border between two.
+        // A dot inside a label would look like a separator.
         if label.contains(&b'.') || name.len() > 255 {
             return None;
         }
@@ -74,7 +74,7 @@ fn labels(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
 }
 
 impl Question<'_> {
-    /// The message that answers it.
+    /// Builds the response.
     pub fn answer(&self, answer: Answer) -> Vec<u8> {
         let has_address = answer == Answer::Here && self.kind == ADDRESS;
         let code = if answer == Answer::Unknown { 3 } else { 0 };

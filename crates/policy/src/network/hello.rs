@@ -1,30 +1,30 @@
-//! The first thing that a TLS client says, and the name of the server in it.
+//! Parser for the TLS ClientHello and the server name in it.
 //!
-//! Only the name is looked for; everything else passes as it is. A message that cannot be read
-//! names nothing, and what names nothing goes nowhere.
+//! Only the name is extracted; all other fields are ignored. A message that cannot be parsed has no name, and a connection
+//! without a name is refused.
 
 use super::host::HostName;
 
-/// More than any client says before it has heard anything.
+/// Longest ClientHello that is accepted. Real ones are much shorter.
 const LONGEST: usize = 64 * 1024;
 
-/// What the bytes so far are.
+/// State of the parser after the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
-    /// The beginning of a greeting.
+    /// The beginning of a ClientHello.
     Incomplete,
     /// Not TLS.
     Other,
-    /// A greeting to the server of this name, or to whoever answers.
+    /// A ClientHello, with the name of the server if it has one.
     Greeting(Option<HostName>),
-    /// It begins like TLS and is not.
+    /// Malformed: it begins like TLS.
     Broken,
 }
 
-/// Looks at the first bytes that a client sent.
+/// Parses the first bytes that a client sent.
 pub fn read(bytes: &[u8]) -> Hello {
     match bytes {
-        // The greeting of SSL 2, which some servers still take, and which has no name in it.
+        // The ClientHello of SSL 2, which some servers still accept. It cannot carry a name.
         [0x80..=0xff, _, 1, 0 | 3, ..] => Hello::Broken,
         [] | [0x80..=0xff] | [0x80..=0xff, _] | [0x80..=0xff, _, 1] => Hello::Incomplete,
         [0x16, ..] => match message(bytes) {
@@ -36,7 +36,7 @@ pub fn read(bytes: &[u8]) -> Hello {
     }
 }
 
-/// The greeting, put together from its records; `None` while some of it is missing.
+/// Assembles the ClientHello from its records. Returns `None` while it is incomplete.
 fn message(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, ()> {
     let mut message = Vec::new();
     loop {
@@ -60,7 +60,7 @@ fn message(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, ()> {
     }
 }
 
-/// What is left of a message, taken piece by piece.
+/// The rest of a message that is being parsed.
 struct Pieces<'b>(&'b [u8]);
 
 impl<'b> Pieces<'b> {
@@ -74,17 +74,17 @@ impl<'b> Pieces<'b> {
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// A piece that begins with its own length, of so many bytes.
+    /// Takes a vector whose length is encoded in this number of bytes.
     fn vector(&mut self, bytes: usize) -> Option<Pieces<'b>> {
         let length = self.number(bytes)?;
         self.take(length).map(Pieces)
     }
 }
 
-/// The greeting and the name in it; `None` when it cannot be read.
+/// Parses the body of a ClientHello. Returns `None` when it is malformed.
 fn name(message: &[u8]) -> Option<Hello> {
     let mut message = Pieces(message);
-    // Version and random bytes, then session, ciphers and compressions: RFC 8446, 4.1.2.
+    // Version and random bytes, then session id, cipher suites and compression methods: RFC 8446, 4.1.2.
     message.take(34)?;
     message.vector(1)?;
     message.vector(2)?;
@@ -97,7 +97,7 @@ fn name(message: &[u8]) -> Option<Hello> {
     while !extensions.0.is_empty() {
         let (kind, content) = (extensions.number(2)?, extensions.vector(2)?);
         if kind == 0 {
-            // Two of them are two answers to one question.
+            // With two names, the proxy and the server could each pick a different one.
             let name = server_name(content)?;
             if found.replace(name).is_some() {
                 return None;
@@ -107,7 +107,7 @@ fn name(message: &[u8]) -> Option<Hello> {
     Some(Hello::Greeting(found))
 }
 
-/// RFC 6066, 3: a list that has one entry in practice.
+/// Parses the `server_name` extension (RFC 6066, 3): a list that has one entry in practice.
 fn server_name(mut content: Pieces<'_>) -> Option<HostName> {
     let mut list = content.vector(2)?;
     let kind = list.number(1)?;

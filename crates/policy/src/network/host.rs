@@ -1,5 +1,5 @@
-//! The one parser of host names. What it takes has one meaning for everybody: for the list of
-//! allowed hosts, for the resolver and for the server that is reached in the end.
+//! The only parser of host names. It accepts a name only if every program reads it in the same way: the allow list, the
+//! resolver and the server.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,22 +9,22 @@ use sandbox_protocol::Hint;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The longest name of the DNS, without the dot at its end.
+/// Longest DNS name, without the trailing dot.
 const LONGEST_NAME: usize = 253;
-/// The longest part of one.
+/// Longest label of a DNS name.
 const LONGEST_LABEL: usize = 63;
 
-/// A host, by its name in lower case or by its address.
+/// A host name in lower case, or an IP address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HostName {
-    /// A name of the DNS, without a dot at its end.
+    /// A DNS name, without a trailing dot.
     Dns(String),
-    /// An address. One of IPv4 that is written as IPv6 is the one of IPv4.
+    /// An address. An IPv4-mapped IPv6 address is stored as IPv4.
     Ip(IpAddr),
 }
 
-/// A host and a port on it.
+/// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     /// The host.
@@ -33,37 +33,37 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// Why a text names no host. Nothing is repaired: what one program repairs, another reads differently.
+/// Reason why a text is not a valid host. Invalid names are never corrected, because programs correct them differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HostError {
-    /// Nothing is there.
+    /// The name is empty.
     #[error("is empty")]
     Empty,
-    /// Longer than a name can be.
-    #[error("is longer than any host's name")]
+    /// The name is too long.
+    #[error("is longer than {LONGEST_NAME} characters")]
     TooLong,
-    /// `user@host`.
-    #[error("has a user in it")]
+    /// There is a user name, as in `user@host`.
+    #[error("contains a user name")]
     UserInfo,
-    /// `example.com.`
+    /// There is a trailing dot, as in `example.com.`.
     #[error("ends with a dot")]
     TrailingDot,
-    /// Not ASCII: what it looks like and what it is are two things.
-    #[error("has letters beyond ASCII; write its `xn--` form")]
+    /// The name is not ASCII, and could look like another name.
+    #[error("contains non-ASCII characters; write its `xn--` form")]
     NotAscii,
-    /// NUL, line ends, blanks, slashes and the like.
-    #[error("holds a character that no host's name can have")]
+    /// There is a character that host names cannot contain, such as a NUL, line break, space or slash.
+    #[error("contains a character that host names cannot have")]
     Character,
-    /// Two dots, a hyphen at an end, or a part that is too long.
-    #[error("has a part that no host's name can have")]
+    /// A label is empty, too long, or starts or ends with a hyphen.
+    #[error("has an invalid label")]
     Label,
-    /// `127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`: spellings that programs read differently.
-    #[error("is an address in an unusual spelling; write it as four decimal numbers")]
+    /// The address has a notation that programs read differently, such as `127.1`, `0x7f000001` or `0177.0.0.1`.
+    #[error("is an IP address in an ambiguous notation; write it as four decimal numbers")]
     OddAddress,
-    /// Something in brackets that is no address of IPv6, or one with a zone.
-    #[error("is no address of IPv6")]
+    /// The text in brackets is not an IPv6 address, or has a zone.
+    #[error("is not a valid IPv6 address")]
     Ipv6,
-    /// No port, or none that there is.
+    /// The port is missing or invalid.
     #[error("has no valid port")]
     Port,
 }
@@ -71,8 +71,9 @@ pub enum HostError {
 impl Hint for HostError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::UserInfo => "leave out what stands before `@`",
-            Self::TrailingDot => "leave out the dot at the end",
+            Self::UserInfo => "remove everything up to the `@`",
+            Self::TrailingDot => "remove the trailing dot",
+            Self::Label => "labels have 1 to 63 characters and do not begin or end with `-`",
             Self::Port => "a port is a number from 1 to 65535",
             _ => return None,
         };
@@ -99,7 +100,7 @@ fn ipv6(address: Ipv6Addr) -> HostName {
     HostName::Ip(IpAddr::V6(address).to_canonical())
 }
 
-/// A colon stands in addresses, before ports and in user names.
+/// Returns the error for a text with a colon that is not an IPv6 address: it has a user name, or a port.
 fn odd_colon(text: &str) -> HostError {
     if text.contains('@') { HostError::UserInfo } else { HostError::Character }
 }
@@ -115,7 +116,7 @@ fn name(text: &str) -> Result<HostName, HostError> {
     if !text.split('.').all(is_label) {
         return Err(HostError::Label);
     }
-    // Where the last part is a number, programs take the whole for an address, each in its own way.
+    // If the last label is a number, programs take the name for an address, and differ in how they read it.
     let last = text.rsplit('.').next().unwrap_or(text);
     if is_number(last) {
         let address = text.parse::<Ipv4Addr>().map_err(|_| HostError::OddAddress)?;
@@ -143,7 +144,7 @@ fn is_label(label: &str) -> bool {
     (1..=LONGEST_LABEL).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Decimal, octal or hexadecimal, as in `inet_aton(3)`.
+/// Returns true for decimal, octal and hexadecimal numbers, which `inet_aton(3)` accepts.
 fn is_number(label: &str) -> bool {
     let hex = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     label.bytes().all(|byte| byte.is_ascii_digit())
@@ -151,7 +152,7 @@ fn is_number(label: &str) -> bool {
 }
 
 impl HostName {
-    /// The parts of a name, the last one first; nothing for an address.
+    /// Returns the labels of a name, last one first. Returns none for an address.
     pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
         let name = if let Self::Dns(name) = self { name.as_str() } else { "" };
         name.rsplit('.').filter(|label| !label.is_empty())
@@ -182,13 +183,13 @@ impl From<HostName> for String {
     }
 }
 
-/// A port as it is written after a colon: digits, no sign, no blank, no zero in front.
+/// Parses a port: digits only, without sign, space or leading zero.
 pub(super) fn port(text: &str) -> Result<u16, HostError> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| plain).ok_or(HostError::Port)
 }
 
-/// The host, and what stands behind its colon. An address of IPv6 has to stand in brackets.
+/// Splits a text into host and port. An IPv6 address must be in brackets.
 pub(super) fn split(text: &str) -> (&str, Option<&str>) {
     let after = text.rfind(']').map_or(0, |bracket| bracket + 1);
     match text[after..].rfind(':') {
@@ -198,7 +199,7 @@ pub(super) fn split(text: &str) -> (&str, Option<&str>) {
 }
 
 impl HostPort {
-    /// `HOST:PORT`, or `HOST` with the port that its scheme has.
+    /// Parses `HOST:PORT`, or `HOST` with the default port of its scheme.
     pub fn with_default(text: &str, default: u16) -> Result<Self, HostError> {
         match split(text) {
             (host, Some(digits)) => Self::of(host, port(digits)?),
@@ -207,7 +208,7 @@ impl HostPort {
     }
 
     fn of(host: &str, port: u16) -> Result<Self, HostError> {
-        // `::1` alone would be read as the host `:` and a port by somebody else.
+        // Another parser would read `::1` as the host `:` and port 1.
         if host.contains(':') && !host.starts_with('[') {
             return Err(odd_colon(host));
         }

@@ -1,5 +1,4 @@
-//! What a line of `allowed_hosts` or `denied_hosts` means: `NAME`, `*.NAME`, an address; each with
-//! a port if only that one is meant.
+//! Patterns of `allowed_hosts` and `denied_hosts`: `NAME`, `*.NAME` or an address, each with an optional port.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,46 +9,59 @@ use thiserror::Error;
 
 use super::host::{self, HostError, HostName, HostPort};
 
-/// A pattern of hosts.
+/// A pattern that matches hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostPattern {
-    /// Whether it means the hosts below the name, at any depth, and not the name itself.
+    /// True if the pattern matches all subdomains, at any depth, but not the name itself.
     below: bool,
     host: HostName,
     port: Option<u16>,
 }
 
-/// Why a text is no pattern.
+/// Reason why a text is not a valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatternError {
-    /// The host is none.
+    /// The host is invalid.
     #[error("the host `{}` {problem}", text.escape_debug())]
     Host {
-        /// What was written.
+        /// Text of the pattern.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: HostError,
     },
-    /// A `*` that does not stand alone at the front.
-    #[error("`{}` has a `*` in a place where it means nothing", .0.escape_debug())]
+    /// The text is a URL.
+    #[error("expected a host name, got the URL `{}`", .0.escape_debug())]
+    Url(String),
+    /// A `*` is not the first label.
+    #[error("invalid pattern `{}`: `*` can only replace the first label", .0.escape_debug())]
     Star(String),
-    /// `*`, `*.com`, `*.github.io`: names that belong to everybody.
-    #[error("`{}` is too wide: everybody can have a name below it", .0.escape_debug())]
-    TooWide(String),
+    /// The pattern matches names of unrelated owners, such as `*`, `*.com` or `*.github.io`.
+    #[error("`{}` is too broad: it matches domains anyone can register", .0.escape_debug())]
+    TooBroad(String),
 }
 
 impl Hint for PatternError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Host { problem, .. } => problem.hint(),
-            Self::Star(_) => Some("write `*.NAME` for all hosts below NAME".to_owned()),
-            Self::TooWide(text) if text == "*" => {
-                Some("`network = true` lets everything through".to_owned())
+            Self::Url(url) => Some(match host_of_url(url) {
+                Some(host) => format!("write the host alone: `{host}`"),
+                None => "write the host alone, such as `api.example.com`".to_owned(),
+            }),
+            Self::Star(_) => Some("`*.NAME` matches all subdomains of NAME".to_owned()),
+            Self::TooBroad(text) if text == "*" => {
+                Some("to allow everything, use `network = true` or `--network`".to_owned())
             }
-            Self::TooWide(_) => Some("name the hosts that are meant".to_owned()),
+            Self::TooBroad(_) => Some("list the hosts that the command needs".to_owned()),
         }
     }
+}
+
+/// Returns the host and port of a URL if they are a valid pattern.
+fn host_of_url(url: &str) -> Option<HostPattern> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split(['/', '?', '#']).next()?.parse().ok()
 }
 
 impl FromStr for HostPattern {
@@ -57,9 +69,12 @@ impl FromStr for HostPattern {
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
         let wrong = |problem| PatternError::Host { text: text.to_owned(), problem };
+        if text.contains("://") {
+            return Err(PatternError::Url(text.to_owned()));
+        }
         let (host, port) = split(text).map_err(wrong)?;
         if host == "*" {
-            return Err(PatternError::TooWide("*".to_owned()));
+            return Err(PatternError::TooBroad("*".to_owned()));
         }
         let (below, name) = match host.strip_prefix("*.") {
             Some(name) => (true, name),
@@ -72,14 +87,14 @@ impl FromStr for HostPattern {
         match &name {
             HostName::Ip(_) if below => Err(PatternError::Star(text.to_owned())),
             HostName::Dns(name) if below && is_public(name) => {
-                Err(PatternError::TooWide(text.to_owned()))
+                Err(PatternError::TooBroad(text.to_owned()))
             }
             _ => Ok(Self { below, host: name, port }),
         }
     }
 }
 
-/// Host and port. An address of IPv6 may stand without brackets where no port follows.
+/// Splits a pattern into host and port. An IPv6 address needs no brackets if no port follows.
 fn split(text: &str) -> Result<(&str, Option<u16>), HostError> {
     if text.matches(':').count() > 1 && !text.starts_with('[') {
         return Ok((text, None));
@@ -90,19 +105,19 @@ fn split(text: &str) -> Result<(&str, Option<u16>), HostError> {
     }
 }
 
-/// Whether unrelated people have names directly below this one: the public suffix list. A name of
-/// one part that nobody registered, such as `internal`, counts too.
+/// Returns true when subdomains of a name have unrelated owners, by the public suffix list. A single label that is not on
+/// the list, such as `internal`, counts too.
 fn is_public(name: &str) -> bool {
     psl::suffix_str(name).is_none_or(|suffix| suffix == name)
 }
 
 impl HostPattern {
-    /// Exactly one host, on every port.
+    /// Creates a pattern that matches one host on every port.
     pub fn exact(host: HostName) -> Self {
         Self { below: false, host, port: None }
     }
 
-    /// Whether it means this host, on whatever port.
+    /// Returns true when the pattern matches this host on at least one port.
     pub fn matches_host(&self, host: &HostName) -> bool {
         if !self.below {
             return *host == self.host;
@@ -111,12 +126,12 @@ impl HostPattern {
         self.host.labels().all(|own| labels.next() == Some(own)) && labels.next().is_some()
     }
 
-    /// Whether it means this host and port.
+    /// Returns true when the pattern matches this host and port.
     pub fn matches(&self, asked: &HostPort) -> bool {
         self.port.is_none_or(|port| port == asked.port) && self.matches_host(&asked.host)
     }
 
-    /// Whether everything that `other` means is meant by this one, too.
+    /// Returns true when the pattern matches everything that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         let ports = self.port.is_none() || self.port == other.port;
         let hosts = match (self.below, other.below) {
@@ -127,7 +142,7 @@ impl HostPattern {
         ports && hosts
     }
 
-    /// The host, when it means only one.
+    /// Returns the host if the pattern matches only one.
     pub fn single(&self) -> Option<&HostName> {
         (!self.below).then_some(&self.host)
     }

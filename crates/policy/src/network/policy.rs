@@ -1,4 +1,4 @@
-//! The decision about one host: what is denied is denied, what is not allowed is not allowed.
+//! The decision about one host. A deny rule wins over an allow rule, and a host without a rule is refused.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,47 +9,47 @@ use super::address::{AddressClass, class};
 use super::host::{HostName, HostPort};
 use super::pattern::HostPattern;
 
-/// Which hosts a sandbox reaches. The order of the rules means nothing, and no rule allows nothing.
+/// The hosts that a sandbox can reach. The order of the rules does not matter. Without rules, no host can be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EgressPolicy {
-    /// What can be reached.
+    /// Rules for hosts that can be reached.
     pub allowed: Vec<HostRule>,
-    /// What cannot, whatever is allowed.
+    /// Rules for hosts that cannot be reached, even if another rule allows them.
     pub denied: Vec<HostRule>,
-    /// How much may be sent to the hosts of each rule that allows some.
+    /// Most bytes that a run may send to the hosts of each allow rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload_limit: Option<UploadLimit>,
 }
 
-/// How much may be sent, and who says so.
+/// Limit on the bytes that a run may send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UploadLimit {
-    /// In a run, with what TLS adds to it.
+    /// Bytes per run, including the overhead of TLS.
     pub bytes: u64,
-    /// Where it stands.
+    /// File and line, or flag, of the limit.
     pub origin: String,
 }
 
-/// One rule, and where it was written.
+/// A rule about hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRule {
-    /// Which hosts it means.
+    /// The hosts.
     pub pattern: HostPattern,
-    /// Where it stands.
+    /// File and line, or flag, of the rule.
     pub origin: String,
-    /// The preset that it belongs to.
+    /// The preset that contains the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// Whether the hosts may have addresses of a private network or of this machine.
+    /// True if the hosts may resolve to addresses of a private network or of this machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
-    /// Whether the hosts are there to be read: nothing is sent to them that can be seen to be more.
+    /// True if the hosts are only for downloads: visible requests that could send data are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
 impl HostRule {
-    /// A rule that was written by itself.
+    /// Creates a rule that does not belong to a preset.
     pub fn new(pattern: HostPattern, origin: impl Into<String>) -> Self {
         Self { pattern, origin: origin.into(), preset: None, private: false, read_only: false }
     }
@@ -62,7 +62,7 @@ impl fmt::Display for HostRule {
     }
 }
 
-/// What becomes of a connection.
+/// Decision about a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'p> {
     /// This rule allows it.
@@ -73,17 +73,17 @@ pub enum Verdict<'p> {
     Unlisted,
 }
 
-/// Why something was refused, in words for programs and for people.
+/// A refused connection or name, for programs and for messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The host, as it was asked for.
+    /// The host, as requested.
     pub host: String,
-    /// The port; none for a question about a name.
+    /// The port. `None` for a DNS lookup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// What decided.
+    /// The reason.
     pub rule: String,
-    /// The command that would allow it; none where nothing should.
+    /// The command that would allow it. `None` if a rule denies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_with: Option<String>,
 }
@@ -96,17 +96,17 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What is typed to allow a host.
+/// Returns the command line that allows a host.
 pub fn allow_command(host: &HostName, port: Option<u16>) -> String {
     let port = port.filter(|port| !matches!(port, 80 | 443));
     let text = port.map_or_else(|| host.to_string(), |port| format!("{host}:{port}"));
-    // Brackets mean something to a shell.
+    // Brackets are special characters in a shell.
     let text = if text.starts_with('[') { format!("'{text}'") } else { text };
     format!("agent-sandbox --allow-host {text} …")
 }
 
 impl EgressPolicy {
-    /// What becomes of a connection to a host.
+    /// Decides about a connection to a host.
     pub fn judge(&self, asked: &HostPort) -> Verdict<'_> {
         let find =
             |rules: &'_ [HostRule]| rules.iter().position(|rule| rule.pattern.matches(asked));
@@ -117,7 +117,7 @@ impl EgressPolicy {
         }
     }
 
-    /// The same on whatever port: denied is what is denied on all of them.
+    /// Decides about a host on any port. A host counts as denied only if it is denied on every port.
     pub fn judge_host(&self, host: &HostName) -> Verdict<'_> {
         let all = HostPattern::exact(host.clone());
         let denied = self.denied.iter().find(|rule| rule.pattern.covers(&all));
@@ -129,70 +129,70 @@ impl EgressPolicy {
         }
     }
 
-    /// Whether a host can be reached on some port: then its name is answered for.
+    /// Returns true when a host can be reached on some port. The name server resolves only such hosts.
     pub fn knows(&self, host: &HostName) -> bool {
         matches!(self.judge_host(host), Verdict::Allowed(_))
     }
 
-    /// A connection to a host: nothing when it is allowed, else why it is not.
+    /// Checks a connection to a host.
     pub fn check(&self, asked: &HostPort) -> Result<(), Refusal> {
         let (rule, allow_with) = match self.judge(asked) {
             Verdict::Allowed(_) => return Ok(()),
-            Verdict::Denied(rule) => (format!("{rule} denies it"), None),
+            Verdict::Denied(rule) => (format!("denied by {rule}"), None),
             Verdict::Unlisted => {
                 let command = allow_command(&asked.host, Some(asked.port));
-                ("no rule of `allowed_hosts` allows it".to_owned(), Some(command))
+                ("not in `allowed_hosts`".to_owned(), Some(command))
             }
         };
         Err(refusal(asked, rule, allow_with))
     }
 
-    /// The rule that allows a host, by its place in the list.
+    /// Returns the index of the rule that allows a host.
     pub fn allowing(&self, asked: &HostPort) -> Option<usize> {
         self.allowed.iter().position(|rule| rule.pattern.matches(asked))
     }
 
-    /// The rule by which a host is only read: there is none once any other allows it.
+    /// Returns the rule that makes a host read-only. Any other rule that allows the host makes it writable.
     fn read_only(&self, asked: &HostPort) -> Option<&HostRule> {
         let mut rules = self.allowed.iter().filter(|rule| rule.pattern.matches(asked));
         let first = rules.next()?;
         (first.read_only && rules.all(|rule| rule.read_only)).then_some(first)
     }
 
-    /// A request that can be seen: nothing when it only reads, or may do more.
+    /// Checks a visible request: a read-only host accepts only requests that read.
     pub fn check_request(&self, asked: &HostPort, reads: bool) -> Result<(), Refusal> {
         match self.read_only(asked) {
-            Some(rule) if !reads => Err(only_read(asked, rule, "this request sends something")),
+            Some(rule) if !reads => Err(only_read(asked, rule, "this request can send data")),
             _ => Ok(()),
         }
     }
 
-    /// A connection that is not TLS: whoever is only read has to be asked so that it can be seen.
+    /// Checks a tunnel without TLS. A read-only host is refused, because the proxy cannot see whether data is sent.
     pub fn check_tunnel(&self, asked: &HostPort) -> Result<(), Refusal> {
         self.read_only(asked).map_or(Ok(()), |rule| {
-            Err(only_read(asked, rule, "nobody can see that in a tunnel without TLS"))
+            Err(only_read(asked, rule, "a tunnel without TLS can send data"))
         })
     }
 
-    /// What is said when no more may be sent to a host.
+    /// Returns the refusal for a host whose upload limit is used up.
     pub fn used_up(&self, asked: &HostPort) -> Refusal {
         let limit = self.upload_limit.as_ref();
         let (bytes, origin) = limit.map_or((0, ""), |limit| (limit.bytes, limit.origin.as_str()));
         let rule = match self.allowing(asked).map(|index| &self.allowed[index]) {
-            Some(rule) => format!("the hosts of `{}`", rule.pattern),
-            None => "it".to_owned(),
+            Some(rule) => format!(" for `{}`", rule.pattern),
+            None => String::new(),
         };
         let rule = format!(
-            "{rule} were sent the {bytes} bytes of `upload_limit` ({origin}); raise it there"
+            "the upload limit of {bytes} bytes{rule} is used up; raise `upload_limit` ({origin})"
         );
         refusal(asked, rule, None)
     }
 
-    /// One address that the host was found to have: nothing when it may be dialled.
+    /// Checks an address that the host resolves to.
     pub fn check_address(&self, asked: &HostPort, address: IpAddr) -> Result<(), Refusal> {
         let itself = HostPort { host: HostName::Ip(address.to_canonical()), port: asked.port };
         if let Some(rule) = self.denied.iter().find(|rule| rule.pattern.matches(&itself)) {
-            return Err(refusal(asked, format!("{rule} denies its address {address}"), None));
+            return Err(refusal(asked, format!("its address {address} is denied by {rule}"), None));
         }
         if self.allowed.iter().any(|rule| rule.pattern.matches(&itself)) {
             return Ok(());
@@ -203,12 +203,12 @@ impl EgressPolicy {
         if class == AddressClass::Public || by_name {
             return Ok(());
         }
-        let rule = format!("it leads to {address}, {class}, which must be named itself");
+        let rule = format!("it resolves to {address}, {class}, and no rule allows that address");
         Err(refusal(asked, rule, Some(allow_command(&itself.host, Some(asked.port)))))
     }
 }
 
-/// `localhost` cannot mean anything but this machine: naming it says so.
+/// Returns true when a rule allows private addresses. A rule for `localhost` always does: no other machine has the name.
 fn allows_private(rule: &HostRule) -> bool {
     let is_this_machine = |host: &HostName| host.labels().next() == Some("localhost");
     rule.private || rule.pattern.single().is_some_and(is_this_machine)
@@ -216,7 +216,7 @@ fn allows_private(rule: &HostRule) -> bool {
 
 fn only_read(asked: &HostPort, rule: &HostRule, why: &str) -> Refusal {
     let command = allow_command(&asked.host, Some(asked.port));
-    refusal(asked, format!("{rule} is there to be read, and {why}"), Some(command))
+    refusal(asked, format!("{rule} is read-only, and {why}"), Some(command))
 }
 
 fn refusal(asked: &HostPort, rule: String, allow_with: Option<String>) -> Refusal {

@@ -21,7 +21,7 @@ fn allows(policy: &EgressPolicy, asked: &str) -> bool {
 }
 
 #[test]
-fn host_is_refused_when_programs_could_read_it_differently() {
+fn host_is_rejected_when_programs_could_read_it_differently() {
     use HostError::{
         Character, Empty, Ipv6, Label, NotAscii, OddAddress, TooLong, TrailingDot, UserInfo,
     };
@@ -129,7 +129,7 @@ fn pattern_matches_label_by_label() {
 }
 
 #[test]
-fn n13_pattern_is_refused_when_it_is_too_wide() {
+fn n13_pattern_is_refused_when_it_is_too_broad() {
     for text in [
         "*",
         "*:443",
@@ -140,7 +140,7 @@ fn n13_pattern_is_refused_when_it_is_too_wide() {
         "*.com:443",
         "*.s3.amazonaws.com",
     ] {
-        assert!(matches!(text.parse::<HostPattern>(), Err(PatternError::TooWide(_))), "{text}");
+        assert!(matches!(text.parse::<HostPattern>(), Err(PatternError::TooBroad(_))), "{text}");
     }
     for text in ["a*.com", "*a.com", "a.*.com", "**.a.com", "*.*.a.com", "*.127.0.0.1", "*.[::1]"] {
         assert!(text.parse::<HostPattern>().is_err(), "{text}");
@@ -151,7 +151,7 @@ fn n13_pattern_is_refused_when_it_is_too_wide() {
 }
 
 #[test]
-fn pattern_covers_what_it_means() {
+fn pattern_covers_every_host_that_it_matches() {
     for (wide, narrow, expected) in [
         ("a.com", "a.com", true),
         ("a.com", "a.com:443", true),
@@ -168,7 +168,7 @@ fn pattern_covers_what_it_means() {
 }
 
 #[test]
-fn address_has_the_class_of_where_it_leads() {
+fn address_has_the_class_of_its_destination() {
     use AddressClass::{LinkLocal, Loopback, Metadata, Private, Public, Special};
     for (text, expected) in [
         ("93.184.216.34", Public),
@@ -208,7 +208,7 @@ fn address_has_the_class_of_where_it_leads() {
 }
 
 #[test]
-fn check_address_passes_what_is_public_or_named() {
+fn check_address_allows_public_and_listed_addresses() {
     let named = policy(&["a.com", "10.0.0.9:5432", "169.254.169.254", "localhost"], &["1.1.1.1"]);
     let mut private = policy(&["db.corp.example"], &[]);
     private.allowed[0].private = true;
@@ -239,7 +239,7 @@ fn refusal_names_host_rule_and_remedy() {
     let said = |asked: &str| policy.check(&asked.parse().unwrap()).unwrap_err().to_string();
     assert_eq!(
         said("c.com:443"),
-        "agent-sandbox refuses c.com:443: no rule of `allowed_hosts` allows it; \
+        "agent-sandbox refuses c.com:443: not in `allowed_hosts`; \
          to allow it: agent-sandbox --allow-host c.com …"
     );
     assert_eq!(
@@ -248,12 +248,12 @@ fn refusal_names_host_rule_and_remedy() {
     );
     assert_eq!(
         said("x.b.com:443"),
-        "agent-sandbox refuses x.b.com:443: `*.b.com` (here) denies it"
+        "agent-sandbox refuses x.b.com:443: denied by `*.b.com` (here)"
     );
 }
 
 #[test]
-fn presets_are_patterns_and_name_no_public_place() {
+fn presets_name_single_hosts() {
     for preset in host_presets() {
         assert!(preset.name.starts_with('@') && !preset.hosts.is_empty(), "{}", preset.name);
         for host in preset.hosts {
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn order_means_nothing(
+    fn order_does_not_matter(
         host in a_host(), allowed in patterns(), denied in patterns(),
     ) {
         let asked = format!("{host}:443");
@@ -327,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn parser_takes_what_it_shows(text in "\\PC{0,40}") {
+    fn parser_accepts_what_it_displays(text in "\\PC{0,40}") {
         if let Ok(host) = text.parse::<HostName>() {
             prop_assert_eq!(host.to_string().parse::<HostName>(), Ok(host));
         }

@@ -1,16 +1,16 @@
-//! The variables by which programs find a proxy, as data. There is no standard; this is what the
-//! programs that agents use look at. Loopback is the sandbox's own and needs no proxy.
+//! Table of the variables by which programs find a proxy. There is no standard: these are the variables that the programs
+//! used by agents read. Loopback is private to the sandbox and needs no proxy.
 
-/// What a variable is set to.
+/// Value of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// `http://127.0.0.1:3128`.
     Url,
     /// `127.0.0.1:3128`.
     Address,
-    /// What needs no proxy.
+    /// The hosts that need no proxy.
     Direct,
-    /// The text itself.
+    /// This text.
     Text(&'static str),
 }
 
@@ -19,8 +19,8 @@ const DIRECT: &str = "localhost,127.0.0.1,::1";
 const JAVA: &str = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 \
     -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128 -Dhttp.nonProxyHosts=localhost|127.*|[::1]";
 
-/// `ALL_PROXY` is no SOCKS address, although the port speaks it: some HTTP libraries refuse to
-/// start when they are told of one and lack a package.
+/// Proxy variables and their values. `ALL_PROXY` is not a SOCKS address, although the port speaks SOCKS too: some HTTP
+/// libraries refuse to start with one if an optional package is missing.
 const VARIABLES: &[(&str, Value)] = &[
     ("HTTP_PROXY", Value::Url),
     ("http_proxy", Value::Url),
@@ -38,7 +38,7 @@ const VARIABLES: &[(&str, Value)] = &[
     ("GRPC_PROXY", Value::Url),
     ("grpc_proxy", Value::Url),
     ("no_grpc_proxy", Value::Direct),
-    // Node: `fetch` and `http` look at the variables only when told to (22.21 and 24).
+    // Node: `fetch` and `http` read the variables only with this one (since 22.21 and 24).
     ("NODE_USE_ENV_PROXY", Value::Text("1")),
     ("npm_config_proxy", Value::Url),
     ("npm_config_https_proxy", Value::Url),
@@ -55,7 +55,7 @@ const VARIABLES: &[(&str, Value)] = &[
     ("CLOUDSDK_PROXY_PORT", Value::Text("3128")),
 ];
 
-/// Names and values.
+/// Returns the names and values.
 pub fn proxy_variables() -> impl Iterator<Item = (&'static str, &'static str)> {
     VARIABLES.iter().map(|(name, value)| {
         let value = match value {
@@ -74,7 +74,7 @@ mod tests {
     use crate::network::PROXY_PORT;
 
     #[test]
-    fn variables_name_the_port_that_is_listened_on() {
+    fn variables_contain_the_port_of_the_proxy() {
         for (name, value) in proxy_variables() {
             let names_a_port = value.contains("31") || value.contains(':');
             let right = value.contains(&PROXY_PORT.to_string()) || value == DIRECT;

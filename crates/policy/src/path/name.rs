@@ -1,12 +1,12 @@
-//! Matching one name of a path against one segment of a glob.
+//! Matching of one path component against one segment of a glob.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Segment of a glob. One whose only special character is `*` needs no regular expression: to compile one takes
-/// longer than to resolve a hundred rules.
+/// Segment of a glob. A segment whose only special character is `*` is matched without a regular expression, because
+/// compiling one takes longer than resolving a hundred rules.
 #[derive(Debug, Clone)]
 pub struct NameMatcher(Form);
 
@@ -18,7 +18,7 @@ enum Form {
 }
 
 impl NameMatcher {
-    /// Reads a segment, in which `{` and `}` are ordinary characters.
+    /// Parses a segment, in which `{` and `}` are ordinary characters.
     pub(super) fn parse(segment: &str) -> Result<Self, globset::Error> {
         if !segment.contains(['?', '[', '\\', '{', '}']) {
             let parts = segment.split('*').map(|part| part.as_bytes().to_vec());
@@ -40,7 +40,7 @@ impl NameMatcher {
     }
 }
 
-/// Returns true when a name begins with the first part, ends with the last and has the others in between, in order.
+/// Returns true when a name starts with the first part, ends with the last and contains the others in between, in order.
 fn fits(parts: &[Vec<u8>], name: &[u8]) -> bool {
     let [first, middle @ .., last] = parts else {
         return parts.first().is_some_and(|only| only == name);
@@ -56,7 +56,7 @@ fn fits(parts: &[Vec<u8>], name: &[u8]) -> bool {
     })
 }
 
-/// Braces are ordinary characters here; `globset` would read them as alternatives, but not within `[…]`.
+/// Escapes braces, which `globset` would read as alternatives, except within `[…]`.
 fn plain_braces(segment: &str) -> String {
     let mut plain = String::new();
     let mut rest = segment;
@@ -76,7 +76,7 @@ fn plain_braces(segment: &str) -> String {
     plain
 }
 
-/// How long `[…]` is; a bracket at its start is a member of it.
+/// Returns the length of `[…]`. A bracket right after the opening one is a member of the class.
 fn class_length(text: &str) -> usize {
     let inner = text.strip_prefix('[').unwrap_or(text);
     let inner = inner.strip_prefix(['!', '^']).unwrap_or(inner);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_match_what_globset_matches() {
+    fn stars_match_like_globset() {
         let segments =
             ["*", "a*", "*a", "a*a", "*a*", "a*b*a", "**", "a**b", "ab", "*.a", "a*ab*b", "*a*a*"];
         let letters = ["", "a", "b", ".", "é", "\n"];
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_match_names_that_are_no_text() {
+    fn stars_match_names_that_are_not_utf8() {
         let matcher = NameMatcher::parse("a*z").unwrap();
         assert!(matcher.is_match(OsStr::from_bytes(b"a\xff\xfez")));
         assert!(!matcher.is_match(OsStr::from_bytes(b"a\xff")));

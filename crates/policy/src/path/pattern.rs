@@ -1,4 +1,4 @@
-//! Text to [`Pattern`]: `~`, relative paths, and globs of `*`, `?`, `[…]` and `**`.
+//! Parsing of path rules: `~`, relative paths, and globs with `*`, `?`, `[…]` and `**`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,15 +6,15 @@ use thiserror::Error;
 
 use super::name::NameMatcher;
 
-/// The longest path the kernel takes.
+/// Longest path that the kernel accepts, including the final NUL: `PATH_MAX`.
 const PATH_MAX: usize = 4096;
 
-/// A path as a rule means it, absolute but not yet resolved.
+/// The path or glob of a rule, absolute but not yet resolved.
 #[derive(Debug, Clone)]
 pub enum Pattern {
     /// One path.
     Exact(PathBuf),
-    /// Everything below `base` that the segments match.
+    /// Paths below `base` that the segments match.
     Glob {
         /// The part without special characters.
         base: PathBuf,
@@ -23,34 +23,34 @@ pub enum Pattern {
     },
 }
 
-/// A rule's text that means nothing.
+/// Text of a rule that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatternError {
-    /// Nothing was written.
-    #[error("an empty path")]
+    /// The path is empty.
+    #[error("the path is empty")]
     Empty,
-    /// A NUL byte.
-    #[error("the path `{}` holds a NUL byte", .0.escape_debug())]
+    /// The path contains a NUL byte.
+    #[error("the path `{}` contains a NUL byte", .0.escape_debug())]
     Nul(String),
-    /// Longer than the kernel takes.
-    #[error("a path of {0} bytes: the longest is 4095")]
+    /// The path is longer than the kernel accepts.
+    #[error("the path is too long: {0} bytes, the maximum is 4095")]
     TooLong(usize),
-    /// `~` without a home.
+    /// The path starts with `~`, and there is no home directory.
     #[error("`{}` needs a home directory, and `HOME` is not set to an absolute path", .0.escape_debug())]
     NoHome(String),
-    /// A glob that does not parse.
-    #[error("bad pattern `{}`: {}", pattern.escape_debug(), reason.escape_debug())]
+    /// The glob is invalid.
+    #[error("invalid pattern `{}`: {}", pattern.escape_debug(), reason.escape_debug())]
     Glob {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Pattern {
-    /// Reads a rule's text. `~` and `~/x` mean the home directory, a relative path starts at `cwd`.
-    /// Text with special characters that names an existing file as it stands is that file.
+    /// Parses the text of a rule. `~` and `~/x` are based on the home directory, relative paths on `cwd`.
+    /// If a file with exactly this name exists, special characters in it are literal.
     pub fn parse(text: &str, cwd: &Path, home: Option<&Path>) -> Result<Self, PatternError> {
         if text.is_empty() {
             return Err(PatternError::Empty);
@@ -75,7 +75,7 @@ impl Pattern {
         for segment in rest.split('/').filter(|segment| !segment.is_empty() && *segment != ".") {
             match segment {
                 ".." if segments.is_empty() => base = clean(&base.join("..")),
-                ".." => return Err(bad(text, "`..` after a special character")),
+                ".." => return Err(bad(text, "`..` is not supported after a wildcard")),
                 "**" => segments.push(None),
                 _ if segments.is_empty() && !is_glob(segment) => base.push(unescape(segment)),
                 _ => segments.push(Some(matcher(segment, text)?)),
@@ -85,7 +85,7 @@ impl Pattern {
     }
 }
 
-/// Splits the text into a literal start and the part in which special characters count.
+/// Splits the text into a literal base and the rest, in which special characters have a meaning.
 fn anchor<'t>(
     text: &'t str,
     cwd: &Path,
@@ -105,7 +105,7 @@ fn anchor<'t>(
     }
 }
 
-/// Whether the text holds a character that a glob reads.
+/// Returns true when the text contains a wildcard.
 pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
@@ -128,7 +128,7 @@ fn unescape(segment: &str) -> String {
     segment.chars().filter(keep).collect()
 }
 
-/// Removes `.`, `..` and doubled slashes by the text alone.
+/// Removes `.`, `..` and doubled slashes lexically, without looking at the file system.
 pub fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for component in path.components() {
@@ -165,13 +165,15 @@ mod tests {
             ("~root/x", "/srv/p/~root/x"),
             ("a{b,c}", "/srv/p/a{b,c}"),
         ] {
-            let Ok(Pattern::Exact(path)) = parse(text) else { panic!("{text} is no path") };
+            let Ok(Pattern::Exact(path)) = parse(text) else {
+                panic!("{text} is not a single path")
+            };
             assert_eq!(path, Path::new(expected), "{text}");
         }
     }
 
     #[test]
-    fn parse_splits_a_glob_where_the_first_special_character_stands() {
+    fn parse_splits_a_glob_at_the_first_wildcard() {
         for (text, expected, rest) in [
             ("*.rs", "/srv/p", &["x.rs"][..]),
             ("a/**/b", "/srv/p/a", &["**", "b"]),
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_takes_special_characters_as_they_stand_when_that_file_exists() {
+    fn parse_treats_wildcards_literally_when_that_file_exists() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a[1].txt"), "").unwrap();
         let parse = |text| Pattern::parse(text, dir.path(), None);
@@ -227,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn parse_refuses_what_means_nothing() {
+    fn parse_rejects_invalid_text() {
         let long = "x".repeat(PATH_MAX);
         for (text, message) in [
-            ("", "an empty path"),
-            ("a\0b", "the path `a\\0b` holds a NUL byte"),
-            (long.as_str(), "a path of 4096 bytes: the longest is 4095"),
-            ("*/..", "bad pattern `*/..`: `..` after a special character"),
-            ("a[", "bad pattern `a[`: unclosed character class; missing ']'"),
+            ("", "the path is empty"),
+            ("a\0b", "the path `a\\0b` contains a NUL byte"),
+            (long.as_str(), "the path is too long: 4096 bytes, the maximum is 4095"),
+            ("*/..", "invalid pattern `*/..`: `..` is not supported after a wildcard"),
+            ("a[", "invalid pattern `a[`: unclosed character class; missing ']'"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert_eq!(error.replace("\\'", "'"), message);

@@ -1,4 +1,4 @@
-//! Patterns to real paths: every symlink followed, and remembered.
+//! Resolution of patterns to real paths. Every symlink is followed and recorded.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -13,44 +13,44 @@ use super::name::NameMatcher;
 use super::pattern::{Pattern, PatternError, clean};
 use crate::config::{Access, Origin, PathRule, Sourced};
 
-/// How a rule came to a path. The order is the strength.
+/// Way in which a rule matched a path. A greater value is stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matched {
-    /// By a pattern.
+    /// The rule is a glob that matches the path.
     Glob,
-    /// By name.
+    /// The rule names the path.
     Exact,
 }
 
-/// What lies at a resolved path.
+/// Type of the file at a resolved path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A directory.
     Dir,
-    /// A file, or a socket, pipe or device.
+    /// A regular file, socket, pipe or device.
     File,
-    /// Nothing, yet.
+    /// Nothing: the path does not exist.
     Missing,
 }
 
-/// A rule at a real path.
+/// A rule, applied to a real path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resolved {
-    /// The path, free of symlinks as far as it exists.
+    /// The path. The part that exists contains no symlinks.
     pub path: PathBuf,
-    /// What lies there.
+    /// Type of the file.
     pub kind: Kind,
-    /// What the rule asks for.
+    /// Access that the rule gives.
     pub access: Access,
-    /// How it matched.
+    /// Way in which the rule matched.
     pub matched: Matched,
-    /// Where the rule was written.
+    /// File and line, preset or flag of the rule.
     pub origin: Origin,
-    /// The rule as it was written.
+    /// Text of the rule.
     pub pattern: String,
-    /// The directories in which symlinks lie that were followed on the way.
+    /// Directories that contain the symlinks that were followed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PathBuf>,
 }
@@ -59,36 +59,36 @@ pub struct Resolved {
 #[derive(Debug, Error)]
 #[error("{origin}: {error}")]
 pub struct ResolveError {
-    /// Where it was written.
+    /// File and line, preset or flag of the rule.
     pub origin: Origin,
-    /// What is wrong with it.
+    /// The cause.
     pub error: PatternError,
 }
 
-/// Where a path leads.
+/// Resolved location of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The real path as far as it exists, the rest as written.
+    /// The real path of the part that exists, followed by the rest as written.
     pub path: PathBuf,
-    /// What lies there.
+    /// Type of the file.
     pub kind: Kind,
-    /// Directories of the symlinks followed.
+    /// Directories that contain the symlinks that were followed.
     pub links: Vec<PathBuf>,
 }
 
-/// Resolves paths and remembers directories, so that a hundred rules below home cost a hundred
-/// look-ups and not a thousand.
+/// Resolver of paths. It caches directories, so that a hundred rules below the home directory cost a hundred lookups and
+/// not a thousand.
 #[derive(Debug, Default)]
 pub struct Resolver {
     dirs: HashMap<OsString, Place>,
 }
 
-/// More than any sane chain of symlinks; the kernel stops at the same number.
+/// Most symlinks that one path may lead through. The kernel has the same limit: `path_resolution(7)`.
 const MAX_LINKS: usize = 40;
 
 impl Resolver {
-    /// Follows every symlink of an absolute path. A path that ends in nothing, below a file or in
-    /// a closed directory is `Missing`: nobody inside can get further than we did.
+    /// Follows every symlink of an absolute path. A path that does not exist, or leads below a file or into an
+    /// inaccessible directory, is `Missing`: a process inside cannot get any further either.
     pub fn place(&mut self, path: &Path) -> Place {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Place { path: PathBuf::from("/"), kind: Kind::Dir, links: Vec::new() };
@@ -104,8 +104,7 @@ impl Resolver {
         enter(parent, name)
     }
 
-    /// Whether a path is a directory under its own name (`true`) or nothing at all (`false`), if
-    /// that is known by now.
+    /// Looks a path up in the cache: `true` for a directory without symlinks, `false` for a path that does not exist.
     pub fn is_dir(&self, path: &OsStr) -> Option<bool> {
         let place = self.dirs.get(path).filter(|place| place.path.as_os_str() == path)?;
         match place.kind {
@@ -123,7 +122,7 @@ impl Resolver {
         &self.dirs[path.as_os_str()]
     }
 
-    /// Every real path that a rule means. A glob that matches nothing is no rule at all.
+    /// Returns every real path that a rule applies to: none for a glob without matches.
     pub fn resolve(
         &mut self,
         rule: &Sourced<PathRule>,
@@ -146,7 +145,7 @@ impl Resolver {
     }
 }
 
-/// Goes one name further, through as many symlinks as that takes.
+/// Resolves one more name, through all symlinks.
 fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
     let (path, mut links) = (dir.join(name), links.clone());
     let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -157,12 +156,12 @@ fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
         return Place { path, kind, links };
     }
     links.push(dir.clone());
-    // All links on the way count together: a chain of chains must not take for ever.
+    // All links of the path count together: nested chains must not take forever.
     let target = fs::read_link(&path).ok().filter(|_| links.len() <= MAX_LINKS);
     let Some(target) = target else {
         return Place { path, kind: Kind::Missing, links };
     };
-    // `..` in a link is resolved against the real directory, component by component.
+    // The kernel resolves `..` in a link against the real directory, component by component.
     let start = if target.is_absolute() { PathBuf::from("/") } else { dir.clone() };
     let mut at = Place { path: start, kind: Kind::Dir, links };
     for component in target.components() {
@@ -172,8 +171,7 @@ fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
                 Place { path: at.path.join(name), kind: Kind::Missing, ..at }
             }
             (Component::ParentDir, Kind::Dir) => Place { path: clean(&at.path.join("..")), ..at },
-            // There is no way back from nothing: `missing/../key` is not `key`, and a rule about
-            // it must not stand where the rules about `key` stand.
+            // The kernel finds nothing at `missing/../key`, so a rule about it must not apply to `key`.
             (Component::ParentDir, Kind::Missing) => return at,
             (Component::ParentDir, Kind::File) => {
                 return Place { path, kind: Kind::Missing, ..at };
@@ -184,7 +182,7 @@ fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
     at
 }
 
-/// The existing paths below `base` that the segments match, each once.
+/// Returns the existing paths below `base` that the segments match, without duplicates.
 pub fn expand(base: &Path, segments: &[Option<NameMatcher>]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(base, segments, &mut found);
@@ -199,10 +197,10 @@ fn walk(dir: &Path, segments: &[Option<NameMatcher>], found: &mut Vec<PathBuf>) 
         return;
     };
     if first.is_none() && !rest.is_empty() {
-        // `**` also stands for no directory at all.
+        // `**` also matches zero directories.
         walk(dir, rest, found);
     }
-    // What cannot be listed holds nothing that a command of the same user could list.
+    // A command of the same user cannot list an unreadable directory either.
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.filter_map(Result::ok) {
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -226,7 +224,7 @@ fn walk(dir: &Path, segments: &[Option<NameMatcher>], found: &mut Vec<PathBuf>) 
     }
 }
 
-/// Whether an error means "there is nothing" rather than "something is wrong".
+/// Returns true when an error means that the path does not exist, or cannot be reached by this user.
 pub fn means_missing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

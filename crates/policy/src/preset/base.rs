@@ -1,16 +1,16 @@
-//! `@base`: the working directory is writable, home is readable, the classic key stores are gone.
+//! `@base`: the working directory is writable, the home directory is readable, the classic key stores are hidden.
 
 use super::Line;
 use crate::config::Access::{Exclude, Ro, Rw};
 
-/// The working directory and the home directory themselves.
+/// Rules of `@base`.
 pub(super) const BASE: &[Line] = &[
     (Rw, "."),
     (Ro, "~"),
     (Exclude, "~/.ssh"),
     (Exclude, "~/.gnupg"),
     (Exclude, "~/.aws"),
-    // What NixOS keeps in `/run`, which is otherwise new and empty.
+    // NixOS needs these in `/run`, which is otherwise new and empty.
     (Ro, "/run/current-system"),
     (Ro, "/run/booted-system"),
     (Ro, "/run/opengl-driver"),

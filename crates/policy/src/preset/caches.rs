@@ -1,16 +1,16 @@
-//! `@caches`: package caches are writable, the programs that lie in them are not.
+//! `@caches`: package caches are writable, the programs in them are not.
 
 use super::Line;
 use crate::config::Access::{Ro, Rw};
 
-/// Caches, and what in them a shell or `$PATH` of the host would run later.
+/// Caches, and the files in them that the host would run later.
 pub(super) const CACHES: &[Line] = &[
     (Rw, "~/.cache"),
     (Rw, "~/.bun"),
     (Rw, "~/go"),
     (Rw, "~/.npm"),
     (Rw, "~/.cargo"),
-    // On `$PATH` of most users.
+    // On the `$PATH` of most users.
     (Ro, "~/.cargo/bin"),
     (Ro, "~/go/bin"),
     (Ro, "~/.bun/bin"),
@@ -20,7 +20,7 @@ pub(super) const CACHES: &[Line] = &[
     (Ro, "~/.cargo/env.nu"),
     (Ro, "~/.cargo/env.tcsh"),
     (Ro, "~/.cargo/env.xsh"),
-    // Can name a compiler wrapper, a linker or a runner that the next build on the host starts.
+    // Can configure a compiler wrapper, linker or runner for the next build on the host.
     (Ro, "~/.cargo/config"),
     (Ro, "~/.cargo/config.toml"),
     (Ro, "~/.bun/_bun"),

@@ -1,4 +1,4 @@
-//! `@lint/*`: the rules that code is checked by are not the agent's to change.
+//! `@lint/*`: an agent cannot change the rules that its code is checked against.
 
 use super::Line;
 use crate::config::Access::Ro;
@@ -43,5 +43,5 @@ pub(super) const PYTHON: &[Line] = &[
     EDITORCONFIG,
 ];
 
-/// Comes with any of them.
+/// Part of every lint preset.
 const EDITORCONFIG: Line = (Ro, ".editorconfig");

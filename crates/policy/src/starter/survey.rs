@@ -1,4 +1,4 @@
-//! Survey of a project, which reads no more than names.
+//! Survey of a project. Reads only the names of its files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::preset::lint_files;
 
-/// Languages, tools and files of a project that a configuration can speak of.
+/// Languages, tools and files of a project that matter to a configuration.
 #[derive(Debug, Default, Serialize)]
 pub struct Survey {
     /// `repository` or `worktree`.
@@ -18,20 +18,20 @@ pub struct Survey {
     pub tools: Vec<&'static str>,
     /// Files that hold secrets, relative to the project.
     pub secrets: Vec<String>,
-    /// Files that a container is made from.
+    /// Files that define container images.
     pub containers: Vec<String>,
-    /// Settings of linters, by the preset that protects them.
+    /// Linter configuration, by the preset that protects it.
     pub lint: BTreeMap<&'static str, Vec<&'static str>>,
-    /// Directories that tools fill.
+    /// Directories with generated files.
     pub made: Vec<&'static str>,
-    /// True when the survey ended before it had seen every directory.
+    /// True if the survey stopped before it had read every directory.
     pub stopped_early: bool,
-    /// Secrets whose names are not UTF-8.
+    /// Secrets whose names are not UTF-8, and cannot be written to a configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwritable: Vec<String>,
 }
 
-/// A file that tells of a tool.
+/// Files that indicate a language or tool.
 const TOOLS: &[(&str, &str)] = &[
     ("package.json", "Node"),
     ("deno.json", "Deno"),
@@ -58,13 +58,13 @@ const CONTAINERS: &[&str] = &[
     "docker-compose.yml",
 ];
 
-/// Directories that tools fill, where no secrets are expected.
+/// Directories with generated files, which are not searched for secrets.
 const MADE: &[&str] =
     &["node_modules", "target", "vendor", ".venv", "venv", "dist", "build", ".terraform"];
 
 const LINT: &[&str] = &["@lint/ts", "@lint/go", "@lint/python"];
 
-/// How deep and how far secrets are looked for.
+/// Limits of the search for secrets: depth, and number of directory entries.
 const DEPTH: usize = 3;
 const ENTRIES: usize = 20_000;
 
@@ -81,20 +81,20 @@ impl Survey {
         survey.made = MADE.iter().copied().filter(|dir| project.join(dir).is_dir()).collect();
         for preset in LINT {
             let files: Vec<_> = lint_files(preset).filter(|file| has(file)).collect();
-            // Every editor reads this one; it tells of no language.
+            // Every editor reads this one, so it does not indicate a language.
             if files.iter().any(|file| *file != ".editorconfig") {
                 survey.lint.insert(preset, files);
             }
         }
         let mut left = ENTRIES;
-        survey.look(project, Path::new(""), DEPTH, &mut left);
+        survey.scan(project, Path::new(""), DEPTH, &mut left);
         survey.stopped_early = left == 0;
         survey.secrets.sort();
         survey
     }
 
-    fn look(&mut self, project: &Path, below: &Path, depth: usize, left: &mut usize) {
-        // A directory that cannot be listed holds nothing that an agent could read.
+    fn scan(&mut self, project: &Path, below: &Path, depth: usize, left: &mut usize) {
+        // An agent cannot list an unreadable directory either.
         let Ok(entries) = fs::read_dir(project.join(below)) else { return };
         for entry in entries.flatten() {
             if *left == 0 {
@@ -104,7 +104,7 @@ impl Survey {
             let (name, path) = (entry.file_name(), below.join(entry.file_name()));
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_dir && depth > 1 && !is_skipped(&name) {
-                self.look(project, &path, depth - 1, left);
+                self.scan(project, &path, depth - 1, left);
             } else if !is_dir {
                 self.file(&name, &path);
             }
@@ -139,7 +139,7 @@ fn has_extension(name: &str, wanted: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == wanted)
 }
 
-/// Returns true when files of this name usually hold secrets.
+/// Returns true when files with this name usually contain secrets.
 pub(super) fn is_secret(name: &str) -> bool {
     const SAMPLES: &[&str] =
         &["example", "sample", "template", "tmpl", "dist", "defaults", "schema", "d.ts"];

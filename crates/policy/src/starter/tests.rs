@@ -3,7 +3,7 @@ use super::*;
 use crate::config::file::{Syntax, parse};
 
 #[test]
-fn is_secret_tells_secrets_from_samples() {
+fn is_secret_excludes_samples() {
     for (name, expected) in [
         (".env", true),
         (".env.local", true),
@@ -24,7 +24,7 @@ fn is_secret_tells_secrets_from_samples() {
 }
 
 #[test]
-fn render_makes_a_file_that_parses_when_names_are_odd() {
+fn render_returns_a_valid_file_when_names_are_unusual() {
     let secrets = [".env", "!x/.env", "~/.env", "a\"b\\c/.env", "new\nline/.env"];
     for (why, survey) in [
         ("nothing", Survey::default()),

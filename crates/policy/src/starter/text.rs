@@ -1,4 +1,4 @@
-//! Text of the configuration. Its active lines only close; lines that would open something are comments.
+//! Text of the configuration. Its active lines only restrict. Lines that would open something are commented out.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use sandbox_linux::escape::visible;
 use super::survey::Survey;
 
 const HEAD: &str = "\
-// What agents may see, change and run in this project.
+// Files, commands and network that agents can use in this project.
 //
-// The active lines only close, so this file needs nobody's trust. A line that opens something
-// (marked below) asks for it once, on a terminal or by `agent-sandbox trust`.
+// The active lines only restrict, so the file works without trust. A line that opens something
+// (marked \"opens\" below) must be trusted once: at the prompt, or with `agent-sandbox trust`.
 //
-//   agent-sandbox config show     what holds here, and which line says so
-//   agent-sandbox why PATH        who decides about a path, and what would change it
-//   agent-sandbox config schema   every key
+//   agent-sandbox config show     show the effective configuration and where each value is set
+//   agent-sandbox why PATH        show which rule applies to a path, and how to change it
+//   agent-sandbox config schema   print the JSON schema with all keys
 ";
 
 /// Returns the whole file.
@@ -32,7 +32,7 @@ pub(super) fn render(survey: &Survey) -> String {
     text.push_str(&lint(survey));
     text.push_str("  },\n\n");
     text.push_str(&commands(survey));
-    text.push_str("\n  // Without the network, or only these hosts:\n  // \"network\": false,\n");
+    text.push_str("\n  // No network, or only these hosts:\n  // \"network\": false,\n");
     text.push_str(
         "  // \"network\": { \"allowed_hosts\": [\"api.anthropic.com\", \"@npm\", \"@github\"] },\n",
     );
@@ -47,9 +47,9 @@ fn found(survey: &Survey) -> String {
         .iter()
         .map(|kind| match *kind {
             "worktree" => {
-                "a git worktree, whose repository's hooks and configuration are protected too"
+                "a git worktree (hooks and configuration of its repository are read-only)"
             }
-            _ => "a git repository, whose hooks and configuration are protected",
+            _ => "a git repository (its hooks and configuration are read-only)",
         })
         .collect();
     found.extend(&survey.tools);
@@ -61,14 +61,14 @@ fn found(survey: &Survey) -> String {
         let made = survey.made.join(", ");
         let _ = writeln!(
             text,
-            "// Writable like the rest of the project: {made}. Caches in the home directory are, too."
+            "// Writable, like the rest of the project: {made}. Caches in the home directory are writable too."
         );
     }
     text
 }
 
 fn exclude(survey: &Survey) -> String {
-    let mut text = String::from("    // Hidden: these look empty to an agent.\n");
+    let mut text = String::from("    // Hidden: these read as empty.\n");
     if survey.secrets.is_empty() {
         text.push_str("    // \"exclude\": [\".env\"],\n");
         return text;
@@ -81,7 +81,7 @@ fn exclude(survey: &Survey) -> String {
     text
 }
 
-/// A path as a rule writes it: nothing in it may look like a mark.
+/// Quotes a path for a rule. A leading `!`, `~` or `@` would have a meaning there.
 fn quoted(path: &str) -> String {
     let marked = path.starts_with(['!', '~', '@']);
     let path = if marked { format!("./{path}") } else { path.to_owned() };
@@ -92,7 +92,7 @@ fn lint(survey: &Survey) -> String {
     if survey.lint.is_empty() {
         return String::new();
     }
-    let mut text = String::from("\n    // Settings of linters are read-only by preset:\n");
+    let mut text = String::from("\n    // Linter configuration is read-only by default:\n");
     for (preset, files) in &survey.lint {
         let _ = writeln!(text, "    //   {preset}: {}", files.join(", "));
     }
@@ -107,7 +107,7 @@ fn lint(survey: &Survey) -> String {
 
 fn commands(survey: &Survey) -> String {
     let mut text = String::from(
-        "  \"commands\": {\n    // `false` blocks a command, a script takes its place. `git` is \"@git\" unless said otherwise.\n",
+        "  \"commands\": {\n    // `false` blocks a command, a path replaces it with a script. The default for `git` is \"@git\".\n",
     );
     if survey.tools.contains(&"Terraform") {
         text.push_str("    // \"terraform\": false,\n");
@@ -125,7 +125,7 @@ fn docker(survey: &Survey) -> String {
         let file = visible(file);
         let _ = writeln!(
             text,
-            "  // {file} was found, but the daemon's socket is as good as root on this machine."
+            "  // Found {file}. Access to the Docker daemon's socket amounts to root on this machine."
         );
     }
     text.push_str("  // The Docker daemon's socket (opens):\n  // \"docker\": true,\n");

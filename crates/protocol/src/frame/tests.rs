@@ -1,11 +1,11 @@
-//! Frames and requests, whole and broken.
+//! Tests with valid and malformed frames and requests.
 
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
-fn frames_that_no_peer_of_ours_sends_are_refused() {
+fn malformed_frames_are_refused() {
     for (bytes, expected) in [
         (*b"Z\0\0\0\0", Err(FrameError::Kind)),
         (*b"S\x02\0\0\0", Err(FrameError::Length)),
@@ -28,7 +28,7 @@ fn frames_that_no_peer_of_ours_sends_are_refused() {
 
 proptest! {
     #[test]
-    fn requests_come_back_when_they_are_encoded(words in prop::collection::vec("[^\0]{0,8}", 1..6)) {
+    fn requests_round_trip(words in prop::collection::vec("[^\0]{0,8}", 1..6)) {
         prop_assume!(!words[0].is_empty());
         let argv = words.into_iter().map(OsString::from).collect();
         let request = Request { cwd: "/work space".into(), argv };

@@ -1,5 +1,5 @@
-//! Workers: each has a thread, a runtime of that one thread, and connections of its own, so that an
-//! exchange never changes threads and never waits for another's lock.
+//! Worker threads for connections. Each worker has a single-threaded runtime and its own connections, so an exchange
+//! never changes threads and never contends for a lock.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,23 +21,23 @@ use tokio::sync::mpsc;
 use super::endpoint::{Admission, Endpoint};
 use crate::Proxy;
 use crate::data::{self, Body, Shared};
-use crate::egress::{SOCKS, is_for_exit};
+use crate::egress::{SOCKS, is_for_egress};
 use crate::limits;
 use crate::upstream::Pool;
 
-/// A connection that was let in.
+/// An admitted connection.
 pub(crate) struct Accepted {
     pub stream: Socket,
     pub admission: Admission,
 }
 
-/// Its socket, not yet on any worker.
+/// Socket of an admitted connection, not yet registered with a runtime.
 pub(crate) enum Socket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// The threads that serve connections.
+/// Threads that serve connections.
 #[derive(Debug)]
 pub(crate) struct Workers {
     each: Vec<Worker>,
@@ -49,13 +49,13 @@ struct Worker {
     load: Arc<AtomicUsize>,
 }
 
-/// More do not help: a proxy waits for others most of the time.
+/// Upper limit of workers. The proxy mostly waits for I/O, so more threads do not help.
 const MOST: usize = 4;
-/// How often idle connections to servers are looked at.
+/// Interval between checks for expired idle connections to servers.
 const SWEEP: Duration = Duration::from_secs(10);
 
 impl Workers {
-    /// Starts them.
+    /// Starts the worker threads.
     pub(crate) fn start(proxy: &Arc<Proxy>) -> io::Result<Self> {
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST);
         let each =
@@ -63,7 +63,7 @@ impl Workers {
         Ok(Self { each })
     }
 
-    /// Gives a connection to the worker that has the fewest.
+    /// Gives a connection to the least loaded worker.
     pub(crate) fn serve(&self, accepted: Accepted) {
         let idlest = self.each.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed));
         if let Some(worker) = idlest {
@@ -83,7 +83,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let of_worker = load.clone();
         std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
-            sandbox_linux::memory::stay();
+            sandbox_linux::memory::cache_per_thread();
             runtime.block_on(run(accepted, shared, of_worker));
         })?;
         Ok(Self { queue, load })
@@ -105,28 +105,28 @@ async fn run(
     while let Some(Accepted { stream, admission }) = accepted.recv().await {
         let (shared, load) = (shared.clone(), load.clone());
         tokio::spawn(async move {
-            // A client that goes away in the middle is its own business.
+            // A client may disconnect at any time.
             let _ = serve(stream, admission, shared).await;
             load.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
 
-/// Serves one connection, by what the client begins with.
+/// Serves one connection in the protocol that its first bytes indicate.
 async fn serve(stream: Socket, admission: Admission, shared: Arc<Shared>) -> io::Result<()> {
-    let spoken = match stream {
+    let served = match stream {
         Socket::Tcp(stream) => {
             stream.set_nodelay(true)?;
             let stream = TcpStream::from_std(stream)?;
             let peer = stream.peer_addr().ok().map(|peer| peer.port());
             let ends = Ends { here: stream.local_addr().ok(), peer };
             match tokio::time::timeout(limits::HEAD_TIMEOUT, first_bytes(&stream)).await?? {
-                First::Http2 => speak(Version::HTTP_2, stream, admission, shared, ends),
-                First::Socks if admission.endpoint().exit().is_some() => {
+                First::Http2 => serve_http(Version::HTTP_2, stream, admission, shared, ends),
+                First::Socks if admission.endpoint().egress().is_some() => {
                     return Box::pin(socks(stream, &admission)).await;
                 }
                 First::Socks | First::Other => {
-                    speak(Version::HTTP_11, stream, admission, shared, ends)
+                    serve_http(Version::HTTP_11, stream, admission, shared, ends)
                 }
                 First::Nothing => return Ok(()),
             }
@@ -134,43 +134,43 @@ async fn serve(stream: Socket, admission: Admission, shared: Arc<Shared>) -> io:
         Socket::Unix(stream) => {
             let stream = UnixStream::from_std(stream)?;
             tokio::time::timeout(limits::HEAD_TIMEOUT, stream.readable()).await??;
-            speak(Version::HTTP_11, stream, admission, shared, Ends::default())
+            serve_http(Version::HTTP_11, stream, admission, shared, Ends::default())
         }
     };
-    spoken.await.map_err(io::Error::other)
+    served.await.map_err(io::Error::other)
 }
 
-/// A client that speaks SOCKS wants out, whatever it is.
+/// Serves a SOCKS client. SOCKS is only used for egress.
 async fn socks(stream: TcpStream, admission: &Admission) -> io::Result<()> {
-    match admission.endpoint().exit() {
-        Some(exit) => exit.socks(stream).await,
+    match admission.endpoint().egress() {
+        Some(egress) => egress.socks(stream).await,
         None => Ok(()),
     }
 }
 
-/// Both ends of a client's connection, where it is one of TCP.
+/// Both ends of a client's TCP connection. Empty for Unix sockets.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ends {
-    /// The address that the client connected to.
+    /// Address that the client connected to.
     here: Option<SocketAddr>,
-    /// The port that the client has.
+    /// Port that the client connected from.
     peer: Option<u16>,
 }
 
-/// Answers a request, whatever happens: as egress where it is for another server, else as a request to a provider.
+/// Answers a request. One for another server goes to the egress, all others to a provider.
 async fn answer(
     shared: Arc<Shared>,
     endpoint: Arc<Endpoint>,
     ends: Ends,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
-    if let Some(exit) = endpoint.exit().filter(|_| is_for_exit(&request, ends.here)) {
-        return Ok(exit.http(request, ends.peer).await);
+    if let Some(egress) = endpoint.egress().filter(|_| is_for_egress(&request, ends.here)) {
+        return Ok(egress.http(request, ends.peer).await);
     }
     Ok(data::answer(&shared, endpoint.scope(), request).await)
 }
 
-/// What a client begins with.
+/// Protocol that a client's first bytes indicate.
 enum First {
     Http2,
     Socks,
@@ -178,13 +178,12 @@ enum First {
     Nothing,
 }
 
-/// How HTTP/2 begins when both sides know that they speak it.
+/// Connection preface of HTTP/2 with prior knowledge (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Looks at the first bytes and leaves them where they are. Until there are some, a connection costs
-/// next to nothing.
+/// Peeks at the first bytes. Until they arrive, a connection uses almost no memory.
 async fn first_bytes(stream: &TcpStream) -> io::Result<First> {
-    /// The rest of a preface that came in pieces is on its way.
+    /// Wait for the rest of a preface that arrived in pieces.
     const PATIENCE: Duration = Duration::from_millis(5);
     let mut seen = [0; PREFACE.len()];
     loop {
@@ -199,8 +198,8 @@ async fn first_bytes(stream: &TcpStream) -> io::Result<First> {
     }
 }
 
-/// Speaks one version of HTTP on a connection. Each has a box, so that a connection holds only what its version needs.
-fn speak(
+/// Serves a connection in one version of HTTP. Each future is boxed, so a connection holds only what its version needs.
+fn serve_http(
     version: Version,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     admission: Admission,
@@ -209,7 +208,7 @@ fn speak(
 ) -> Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>> {
     let stream = TokioIo::new(stream);
     let service = service_fn(move |request: Request<Incoming>| {
-        // In a box, which is gone when the answer begins; hyper keeps room for what is not.
+        // Boxed and freed when the answer begins. Otherwise hyper reserves its size for the whole connection.
         Box::pin(answer(shared.clone(), admission.endpoint().clone(), ends, request))
     });
     if version == Version::HTTP_2 {

@@ -1,4 +1,4 @@
-//! Whose request this is: the token is looked for wherever SDKs put a key.
+//! Authentication of requests by session token. SDKs put keys in different places, and all of them are searched.
 
 use std::sync::Arc;
 
@@ -6,24 +6,23 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, SEC_WEBSOCKET_PROTOCOL};
 use zeroize::Zeroizing;
 
+use crate::base64_secret;
 use crate::error::Refusal;
 use crate::headers;
-use crate::letters;
 use crate::query;
 use crate::session::{Registry, Session};
 
 /// Owner of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Every client with a token that is not bound to a sandbox.
+    /// Every client whose token is not bound to a sandbox.
     Open,
     /// One sandbox.
     Sandbox(String),
 }
 
 impl Scope {
-    /// Returns true when a session may be used here. One that came with a sandbox works only there, and no sandbox can
-    /// use another's.
+    /// Returns true when a session is valid here. A session that came with a sandbox works only in that sandbox.
     fn admits(&self, session: &Session) -> bool {
         match self {
             Self::Open => !session.bound,
@@ -32,16 +31,16 @@ impl Scope {
     }
 }
 
-/// A session, and the token it was named by.
+/// An authenticated session and the token that identified it.
 pub(super) struct Known {
     pub session: Arc<Session>,
     pub token: Zeroizing<String>,
 }
 
-/// How OpenAI's SDK in a browser hides a key in the name of a protocol.
+/// Prefix with which OpenAI's browser SDK sends a key as a WebSocket subprotocol.
 const IN_PROTOCOL: &str = "openai-insecure-api-key.";
 
-/// Finds the session of a request.
+/// Returns the session of a request.
 pub(super) fn authenticate(
     registry: &Registry,
     scope: &Scope,
@@ -59,7 +58,7 @@ pub(super) fn authenticate(
     Err(if any { unknown(scope) } else { missing() })
 }
 
-/// Everything that may be a token, the usual places first.
+/// Returns all values that may be a token, the most common places first.
 fn candidates<'h>(
     headers: &'h HeaderMap,
     sent: Option<&'h str>,
@@ -90,8 +89,8 @@ fn candidates<'h>(
     usual.chain(others).flat_map(credential).chain(protocols.map(owned)).chain(parameters)
 }
 
-/// Returns whether a parameter is there for a key, which makes it one that is never forwarded. `own` is the
-/// parameter that the session's own key is sent in.
+/// Returns true for a query parameter that carries a key. It is never forwarded. `own` is the parameter in which the
+/// session's real key is sent.
 pub(super) fn is_key_parameter(pair: &str, own: Option<&str>) -> bool {
     query::is_credential(pair, own)
         || query::values(pair).any(|value| value.starts_with("session-"))
@@ -101,11 +100,12 @@ fn owned(text: &str) -> Zeroizing<String> {
     Zeroizing::new(text.to_owned())
 }
 
-/// The token in a header: alone, after a scheme, or as user or password of basic authentication.
+/// Returns the possible tokens in a header: a bare value, after a scheme, or the user or password of basic
+/// authentication.
 fn credential(value: &str) -> Vec<Zeroizing<String>> {
     match value.trim().split_once(' ') {
         Some((scheme, encoded)) if scheme.eq_ignore_ascii_case("basic") => {
-            let decoded = letters::decode(encoded.trim());
+            let decoded = base64_secret::decode(encoded.trim());
             let Some(text) = decoded.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok())
             else {
                 return Vec::new();
@@ -123,25 +123,20 @@ fn missing() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,
         "token_missing",
-        "the request has no session token",
+        "the request contains no session token",
         hint,
     )
 }
 
-/// The same words for a token that never was, that is over, and that belongs to somebody else.
+/// Returns one message for unknown, expired and foreign tokens, so that a client cannot distinguish them.
 fn unknown(scope: &Scope) -> Refusal {
     let hint = match scope {
-        Scope::Sandbox(_) => "use the token that this sandbox was given in its environment",
+        Scope::Sandbox(_) => "use the token from this sandbox's environment",
         Scope::Open => {
-            "register the session first; one that came with a sandbox works only inside it"
+            "register the session first (a sandbox's session works only inside that sandbox)"
         }
     };
-    Refusal::new(
-        StatusCode::UNAUTHORIZED,
-        "token_unknown",
-        "the session token is not known here",
-        hint,
-    )
+    Refusal::new(StatusCode::UNAUTHORIZED, "token_unknown", "unknown session token", hint)
 }
 
 #[cfg(test)]

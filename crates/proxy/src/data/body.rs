@@ -1,5 +1,5 @@
-//! What is looked at in a body before it is forwarded: how long it is, which model it asks, and what it
-//! asks the provider to do. It is read as a whole only where a rule looks into it.
+//! Checks of a request's body before it is forwarded: size, model, and server-side tools. The body is buffered only
+//! when a rule needs its content.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::server_tools::{Judged, ServerTools, unreadable};
 use crate::session::Session;
 use crate::upload::{Upload, UploadError};
 
-/// Holds the body to its limits.
+/// Applies the session's limits to the body.
 pub(super) async fn checked(
     session: &Session,
     head: &mut Parts,
@@ -30,7 +30,7 @@ pub(super) async fn checked(
     let asks = head.method != Method::GET && head.method != Method::HEAD;
     let models = asks && session.limits.models.is_some();
     let tools = match &session.server_tools {
-        Some(tools) if !body.is_end_stream() => looked_through(tools, head)?,
+        Some(tools) if !body.is_end_stream() => tools_to_check(tools, head)?,
         _ => None,
     };
     if !models && tools.is_none() {
@@ -55,20 +55,20 @@ pub(super) async fn checked(
     Ok(Upload::memory(read, exchange.upload.clone()))
 }
 
-/// The rule for a body that has to be looked through; none for the one kind that says nothing to a
-/// provider but what it is. Nobody is asked to guess what else a body could be.
-fn looked_through<'s>(
+/// Returns the rule that has to inspect the body, if any. Forms only carry files and speech. All other types are
+/// refused, because a provider may interpret them in unknown ways.
+fn tools_to_check<'s>(
     tools: &'s ServerTools,
     head: &Parts,
 ) -> Result<Option<&'s ServerTools>, Refusal> {
     let plain =
         |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     if !head.headers.get_all(CONTENT_ENCODING).iter().all(plain) {
-        return Err(unreadable("it is packed"));
+        return Err(unreadable("it is compressed"));
     }
     match kind(&head.headers) {
         Some(Kind::Json) => Ok(Some(tools)),
-        // Speech, and files where they are allowed.
+        // Audio uploads, and files if they are allowed.
         Some(Kind::Form) if head.uri.path().starts_with("/v1/audio/") || tools.allow("files") => {
             Ok(None)
         }
@@ -81,7 +81,7 @@ enum Kind {
     Form,
 }
 
-/// What a body says that it is, if it is one of these, in the one alphabet that JSON has.
+/// Returns the declared content type of a body, if it is form data or UTF-8 JSON.
 fn kind(headers: &HeaderMap) -> Option<Kind> {
     let mut said = headers.get_all(CONTENT_TYPE).iter();
     let (Some(kind), None) = (said.next(), said.next()) else { return None };
@@ -117,7 +117,7 @@ async fn read_all(mut body: Upload, most: u64) -> Result<Bytes, Refusal> {
     Ok(read.freeze())
 }
 
-/// The model that a request asks: in its body, or in its path as Gemini has it.
+/// Returns the requested model, from the body or from a Gemini-style path.
 fn model(path: &str, body: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Asked {
@@ -126,7 +126,7 @@ fn model(path: &str, body: &[u8]) -> Option<String> {
     if let Some((_, rest)) = path.split_once("/models/") {
         return rest.split(':').next().map(str::to_owned);
     }
-    // A name that stands twice is an error here, so nobody can read the other one.
+    // serde rejects duplicate keys, so the provider cannot read a different model than the proxy.
     serde_json::from_slice::<Asked>(body).ok().map(|asked| asked.model)
 }
 
@@ -136,7 +136,7 @@ fn too_large(most: u64) -> Refusal {
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
         message,
-        "send less, or raise `max_body` of the secret",
+        "send a smaller body, or raise `max_body` of the secret",
     )
 }
 
@@ -153,11 +153,11 @@ pub(super) fn upload_failed(why: UploadError, most: u64) -> Refusal {
 }
 
 fn no_model() -> Refusal {
-    let hint = "send JSON with one `model`, or drop `models` of the secret";
+    let hint = "send JSON with one `model`, or remove `models` from the secret";
     Refusal::new(
         StatusCode::FORBIDDEN,
         "model_unknown",
-        "this session has a list of models, and the request names none",
+        "the session allows only listed models, and the request names none",
         hint,
     )
 }

@@ -1,4 +1,4 @@
-//! What is looked at before a request is forwarded: its form and its path.
+//! Checks of a request's form and path before it is forwarded.
 
 use hyper::header::{HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
@@ -8,7 +8,7 @@ use super::authenticate::Known;
 use crate::error::Refusal;
 use crate::session::Session;
 
-/// The form of a request to a server. The others are for proxies that are told where to go.
+/// Refuses forward-proxy requests and unknown transfer encodings. Clients must treat the listener as an origin server.
 pub(super) fn form(head: &Parts) -> Result<(), Refusal> {
     let misplaced = head.version < Version::HTTP_2
         && (head.uri.authority().is_some() || head.uri.scheme().is_some());
@@ -16,25 +16,25 @@ pub(super) fn form(head: &Parts) -> Result<(), Refusal> {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "not_a_proxy",
-            "this is the server of one provider, and forwards to no other",
-            "ask for a path, such as `/v1/messages`, not for a whole URL",
+            "this listener forwards to one provider only",
+            "send a path such as `/v1/messages` instead of a full URL",
         ));
     }
     let chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
     let codings: Vec<_> = head.headers.get_all(TRANSFER_ENCODING).iter().collect();
     if codings.len() > 1 || !codings.into_iter().all(chunked) {
-        let hint = "send the body with a length, or chunked";
+        let hint = "send the body with `content-length` or chunked";
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "transfer_encoding",
-            "the body has an unknown coding",
+            "unsupported transfer encoding",
             hint,
         ));
     }
     Ok(())
 }
 
-/// Returns true when text holds a token, in any layer of percent-encoding. `path::check` has bounded the layers.
+/// Returns true when text contains a token in any layer of percent-encoding. `path::check` has limited the layers.
 fn holds(text: &str, token: &str) -> bool {
     text.contains(token) || crate::path::decode_text(text).is_some_and(|plain| holds(&plain, token))
 }
@@ -46,7 +46,7 @@ pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(),
             StatusCode::BAD_REQUEST,
             "path",
             error.to_string(),
-            "ask for the path as the provider documents it",
+            "use the path from the provider's documentation",
         )
     };
     crate::path::check(raw).map_err(wrong)?;
@@ -55,7 +55,7 @@ pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(),
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "token_in_path",
-            "the path has the session token in it",
+            "the path contains the session token",
             hint,
         ));
     }
@@ -66,7 +66,7 @@ pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(),
     if session.routes.allow(&head.method, &plain) {
         return Ok(());
     }
-    let message = format!("this session may not `{} {plain}`", head.method);
+    let message = format!("`{} {plain}` is not allowed in this session", head.method);
     let hint =
         format!("add `{} {plain}` to `routes` of the secret, outside the sandbox", head.method);
     Err(Refusal::new(StatusCode::FORBIDDEN, "route_denied", message, hint))

@@ -1,4 +1,4 @@
-//! An answer's body on its way to the client: every byte as it arrives, without the key.
+//! Body of a response on its way to the client. Bytes are forwarded as they arrive, with the key scrubbed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use crate::limits;
 use crate::scrub::Scrubber;
 use crate::upstream::{CallError, Pool, Reply, Target};
 
-/// Why an answer ends in the middle. The connection ends with it, so that it never looks whole.
+/// Failure in the middle of a response. It closes the client's connection, so that the response never looks complete.
 #[derive(Debug, Error)]
 pub(crate) enum DownloadError {
-    #[error("the server broke the answer off")]
+    #[error("the server closed the connection in the middle of the response")]
     Server(#[source] CallError),
-    #[error("the server sends nothing any more")]
+    #[error("the server stopped sending")]
     Idle,
 }
 
-/// What clients are answered with.
+/// Body of a response to a client.
 pub(crate) enum Body {
-    /// Our own words.
+    /// Text of the proxy.
     Whole(Option<Bytes>),
-    /// A server's.
+    /// Response of the session's server.
     Download(Box<Download>),
-    /// That of a server which a sandbox reaches by name.
+    /// Response of a server that a sandbox reaches by name.
     Passed(Incoming),
 }
 
-/// A server's answer.
+/// Response of the session's server.
 pub(crate) struct Download {
-    /// Taken when the answer is complete, for the connection in it.
+    /// Taken when the response is complete, to reuse its connection.
     body: Option<Reply>,
     scrubber: Scrubber,
-    secrets: Arc<crate::credential::Shown>,
+    secrets: Arc<crate::credential::PlacedKey>,
     idle: Idle,
     exchange: Exchange,
     back: Option<Back>,
-    /// Trailers, kept until the last of the body has left.
+    /// Trailers that follow the rest of the body.
     trailers: Option<HeaderMap>,
-    /// Why it ends in the middle, kept until what came before it has left.
+    /// Failure to report after the bytes before it were flushed.
     failed: Option<DownloadError>,
     ended: bool,
 }
 
-/// Where the connection goes when the answer is complete.
+/// Pool that gets the connection when the response is complete.
 pub(super) struct Back {
     pub pool: Arc<Pool>,
     pub target: Arc<Target>,
@@ -59,7 +59,7 @@ pub(super) struct Back {
 impl Download {
     pub(super) fn new(
         body: Reply,
-        secrets: Arc<crate::credential::Shown>,
+        secrets: Arc<crate::credential::PlacedKey>,
         exchange: Exchange,
         back: Option<Back>,
     ) -> Self {
@@ -79,7 +79,7 @@ impl Download {
         }
     }
 
-    /// A piece as it may be seen.
+    /// Counts a piece and scrubs it.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         self.idle.moved();
         self.exchange.bytes_out += piece.len() as u64;
@@ -87,13 +87,13 @@ impl Download {
         self.scrubber.pass(piece)
     }
 
-    /// Whether nothing comes any more.
+    /// Returns true when nothing more follows.
     fn is_end(&self) -> bool {
         let empty = self.scrubber.held() == 0 && self.trailers.is_none();
         self.ended || (self.body.as_ref().is_none_or(Reply::is_end_stream) && empty)
     }
 
-    /// Trailers end a body: what was held back of it goes before them.
+    /// Ends the body with trailers. Bytes that the scrubber holds go first.
     fn last(&mut self, trailers: HeaderMap) -> Frame<Bytes> {
         let rest = self.scrubber.rest();
         if rest.is_empty() {
@@ -112,7 +112,7 @@ impl Download {
         }
     }
 
-    /// Breaks off at the next turn: an error takes with it what hyper has not written yet.
+    /// Fails at the next poll. An error makes hyper drop what it has not written yet.
     fn broken(
         &mut self,
         why: DownloadError,
@@ -169,7 +169,7 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        // An answer without a body, or whose length was announced, may never be asked for its end.
+        // A response without a body or with a known length may never be polled to its end.
         if !self.ended && self.failed.is_none() && self.is_end() {
             self.complete();
         }
@@ -206,7 +206,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            // Scrubbing changes no length, and nothing is held before the first piece.
+            // Scrubbing preserves lengths, and nothing is held back before the first piece.
             Self::Download(download) => {
                 download.body.as_ref().map_or_else(SizeHint::new, Reply::size_hint)
             }

@@ -1,4 +1,4 @@
-//! One request and its answer, from the moment it is let in to the last byte. Dropping it writes it down.
+//! Record of one request and its response, from admission to the last byte. Dropping it writes the audit line.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use crate::telemetry::Parent;
 use crate::upload::Progress;
 use crate::usage::{Counter, Counting, Tokens};
 
-/// How an exchange ended.
+/// End of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every byte went through.
+    /// All bytes were forwarded.
     Complete,
-    /// The client did not want the rest.
+    /// The client disconnected.
     ClientGone,
-    /// The server broke off, or was silent for too long.
+    /// The server closed the connection or was silent for too long.
     Broken,
-    /// Nothing was forwarded, or no answer came; the code says why.
+    /// Nothing was forwarded, or the server did not respond. The code gives the reason.
     Refused(&'static str),
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// What is known about it so far.
+/// State of an exchange.
 pub(crate) struct Exchange {
     pub proxy: Arc<Proxy>,
     pub session: Option<Arc<Session>>,
@@ -49,18 +49,18 @@ pub(crate) struct Exchange {
     pub upload: Arc<Progress>,
     pub bytes_out: u64,
     pub counter: Counter,
-    /// Whether the answer is written by a model, so that one without counts is estimated.
+    /// True when a model generates the response, so that missing token counts are estimated.
     pub generates: bool,
     pub streams: bool,
-    /// Tools that it does not have any more.
+    /// Server-side tools that were removed from the request.
     pub taken_out: Vec<String>,
-    /// The client's own span, when spans are wanted.
+    /// Trace context of the client, if tracing is on.
     parent: Option<Parent>,
     started: Instant,
     first: Option<Instant>,
 }
 
-/// What paths end with when a model is asked.
+/// Path suffixes of requests that a model answers.
 const GENERATING: [&str; 9] = [
     "/messages",
     "/completions",
@@ -96,23 +96,23 @@ impl Exchange {
         }
     }
 
-    /// Looks for the client's own span, if anybody wants to know.
+    /// Reads the client's trace context, if tracing is on.
     pub(super) fn follow(&mut self, headers: &HeaderMap) {
         self.parent = self.proxy.telemetry.as_ref().and_then(|_| Parent::of(headers));
     }
 
-    /// The answer begins.
+    /// Records the head of the response.
     pub(super) fn begins(&mut self, status: u16) {
         self.status = status;
         self.first = Some(Instant::now());
     }
 
-    /// The tokens that are charged, and whether they had to be guessed: an answer that was cut off before
-    /// its counts came must not be free.
+    /// Returns the tokens to charge, and whether they are an estimate. A response that was cut off before its token
+    /// counts must not be free.
     fn tokens(&self) -> (Tokens, bool) {
         let found = self.counter.tokens();
         let answered = (200..300).contains(&self.status) && self.generates;
-        // Asking how many tokens a text has uses none.
+        // Counting the tokens of a text uses none.
         if self.path.ends_with("/count_tokens") || (found.is_none() && !answered) {
             return (Tokens::default(), false);
         }
@@ -130,9 +130,9 @@ impl Exchange {
     }
 }
 
-/// Of plain text.
+/// Average in plain text.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Of a stream that wraps each piece of text into an event.
+/// Average in an event stream, which wraps each piece of text into an event.
 const BYTES_PER_EVENT: u64 = 40;
 
 impl Drop for Exchange {

@@ -1,4 +1,4 @@
-//! One request: checked, given the real key, sent to the session's server, and its answer handed back.
+//! Forwarding of a request: checks it, swaps the credential, sends it to the session's server and returns the response.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::authenticate::{self, Scope};
 use super::download::{Back, Body, Download};
 use super::exchange::{Exchange, Outcome};
 use super::{Shared, body, check, rewrite, send, tunnel};
-use crate::credential::Shown;
+use crate::credential::PlacedKey;
 use crate::error::Refusal;
 use crate::session::Session;
 use crate::upstream::Reply;
 
-/// Answers a request, whatever happens.
+/// Answers a request, with an error response if it cannot be forwarded.
 pub(crate) async fn answer(
     shared: &Shared,
     scope: &Scope,
@@ -38,15 +38,15 @@ pub(crate) async fn answer(
     }
 }
 
-/// An answer that streams.
+/// A streaming response.
 struct Answer {
     head: hyper::http::response::Parts,
     body: Reply,
-    secrets: Arc<Shown>,
+    secrets: Arc<PlacedKey>,
     back: Option<Back>,
 }
 
-/// What else can come of a request.
+/// Outcome of a request without a streaming response.
 enum Ended {
     Refused(Refusal),
     Tunnelled(Box<tunnel::Accepted>),
@@ -73,7 +73,7 @@ async fn forward(
     check::path(&session, &known, &head)?;
     exchange.permit = Some(session.admit()?);
     let body = body::checked(&session, &mut head, body, exchange).await?;
-    let secrets = session.shown().await?;
+    let secrets = session.placed().await?;
     let upgrade = tunnel::wanted(&mut head)?;
     if upgrade.is_some() {
         check_upgrade(&session)?;
@@ -91,7 +91,7 @@ fn receive(
     shared: &Shared,
     session: &Session,
     mut answer: Response<Reply>,
-    secrets: Arc<Shown>,
+    secrets: Arc<PlacedKey>,
     upgrade: Option<tunnel::Client>,
     exchange: &mut Exchange,
 ) -> Result<Answer, Ended> {
@@ -102,7 +102,7 @@ fn receive(
     }
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let client = upgrade
-            .ok_or_else(|| send::unreachable("it changes the protocol without being asked"))?;
+            .ok_or_else(|| send::unreachable("it switched protocols without a request to do so"))?;
         return Err(Ended::Tunnelled(Box::new(tunnel::Accepted { client, answer, secrets })));
     }
     let headers = answer.headers_mut();
@@ -120,32 +120,33 @@ fn receive(
     Ok(Answer { head, body, secrets, back })
 }
 
-/// What is packed cannot be looked through, and nobody asked for it.
+/// Refuses a compressed response, because it cannot be scrubbed. The request did not allow compression.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let plain =
         |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     if headers.get_all(CONTENT_ENCODING).iter().all(plain) {
         return Ok(());
     }
-    let hint = "ask the provider for plain answers; the key cannot be looked for in packed ones";
+    let hint = "the provider ignored `accept-encoding: identity`; the proxy cannot scrub compressed responses";
     Err(Refusal::new(
         StatusCode::BAD_GATEWAY,
         "answer_encoded",
-        "the server sent a packed answer",
+        "the server sent a compressed response",
         hint,
     ))
 }
 
-/// Nobody looks into what is said on a WebSocket.
+/// Refuses a WebSocket when a rule would have to inspect its messages.
 fn check_upgrade(session: &Session) -> Result<(), Refusal> {
     let (why, key) = if session.limits.models.is_some() {
-        ("a list of models", "drop `models`")
+        ("the list of models", "remove `models`")
     } else if session.server_tools.is_some() {
-        ("what the provider may do on its own", "set `server_tools = [\"*\"]`")
+        ("the list of server-side tools", "set `server_tools = [\"*\"]`")
     } else {
         return Ok(());
     };
-    let message = format!("{why} cannot be held to in a WebSocket");
-    let hint = format!("use plain requests, or {key} of the secret, outside the sandbox");
+    let message = format!("cannot enforce {why} on a WebSocket");
+    let hint =
+        format!("use plain requests, or {key} in the secret's configuration, outside the sandbox");
     Err(Refusal::new(StatusCode::FORBIDDEN, "upgrade_denied", message, hint))
 }

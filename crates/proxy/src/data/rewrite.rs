@@ -1,4 +1,4 @@
-//! The head of a request as the server sees it.
+//! Rewriting of a request's head for the server.
 
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use hyper::http::request::Parts;
@@ -9,16 +9,16 @@ use sandbox_policy::catalog::provider::Merge;
 
 use super::authenticate::{self, Known};
 use super::tunnel;
-use crate::credential::Shown;
+use crate::credential::PlacedKey;
 use crate::error::Refusal;
 use crate::query;
 use crate::session::Session;
 
-/// One credential, and nothing that belongs to this side.
+/// Replaces the session token by the real key, and removes headers that must not reach the server.
 pub(super) fn rewrite(
     head: &mut Parts,
     known: &Known,
-    secrets: &Shown,
+    secrets: &PlacedKey,
     upgrade: bool,
 ) -> Result<(), Refusal> {
     let session = &known.session;
@@ -42,7 +42,7 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// Sets a header; a list that the client sent keeps what it has.
+/// Sets a header. List headers are merged with the client's value.
 fn set(headers: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
     let mut rows = PROVIDERS.iter().flat_map(|provider| provider.headers);
     if !rows.any(|row| row.name == name.as_str() && row.merge == Merge::AddToList) {
@@ -64,8 +64,13 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
     }
 }
 
-/// The raw path behind the server's own, and the query without what was meant for us.
-fn target(asked: &Uri, session: &Session, known: &Known, secrets: &Shown) -> Result<Uri, Refusal> {
+/// Returns the path below the server's base path, and the query without the parameters that are for the proxy.
+fn target(
+    asked: &Uri,
+    session: &Session,
+    known: &Known,
+    secrets: &PlacedKey,
+) -> Result<Uri, Refusal> {
     let own = secrets.query.as_ref().and_then(|pair| pair.split_once('=')).map(|(name, _)| name);
     let ours = |pair: &&str| {
         authenticate::is_key_parameter(pair, own) || query::carries(pair, known.token.as_str())
@@ -87,8 +92,8 @@ fn target(asked: &Uri, session: &Session, known: &Known, secrets: &Shown) -> Res
         Refusal::new(
             StatusCode::BAD_REQUEST,
             "path",
-            "the path cannot be forwarded",
-            "ask for a shorter one",
+            "cannot forward the path",
+            "use a shorter path",
         )
     })
 }

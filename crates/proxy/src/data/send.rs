@@ -1,4 +1,4 @@
-//! Sending a request to the session's server, on a connection that is there or on a new one.
+//! Sending of requests to the session's server, over pooled or new connections.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::upload::{Progress, Upload};
 use crate::upstream::{DialError, Dialer, Lease, NotSent, Reply};
 use sandbox_linux::error::chain;
 
-/// Sends on a connection that is there, or else on a new one.
+/// Sends a request over a pooled connection, or else over a new one.
 pub(super) async fn send(
     shared: &Shared,
     session: &Session,
@@ -25,7 +25,7 @@ pub(super) async fn send(
     while let Some(lease) = shared.pool.reuse(&session.target) {
         match attempt(lease, request, session, exchange).await? {
             Attempt::Sent(sent) => return Ok(sent),
-            // The server had closed it meanwhile, and has seen nothing of the request.
+            // The server closed the idle connection before it read anything.
             Attempt::Unused(unused) => request = *unused,
         }
     }
@@ -34,11 +34,11 @@ pub(super) async fn send(
         shared.pool.open(&session.target, dialer).await.map_err(|error| not_dialled(&error))?;
     match attempt(lease, request, session, exchange).await? {
         Attempt::Sent(sent) => Ok(sent),
-        Attempt::Unused(_) => Err(unreachable("it closes new connections at once")),
+        Attempt::Unused(_) => Err(unreachable("it closed a new connection immediately")),
     }
 }
 
-/// Sends on a connection of its own, which may be taken over.
+/// Sends a request over a new connection that a protocol upgrade may take over.
 pub(super) async fn send_alone(
     shared: &Shared,
     session: &Session,
@@ -53,7 +53,7 @@ pub(super) async fn send_alone(
         .map_err(|error| not_dialled(&error))?;
     match attempt(lease, request, session, exchange).await? {
         Attempt::Sent(sent) => Ok(sent),
-        Attempt::Unused(_) => Err(unreachable("it closes new connections at once")),
+        Attempt::Unused(_) => Err(unreachable("it closed a new connection immediately")),
     }
 }
 
@@ -82,13 +82,13 @@ async fn attempt(
         None => Err(Refusal::new(
             StatusCode::GATEWAY_TIMEOUT,
             "first_byte_timeout",
-            format!("the server did not begin to answer within {} seconds", wait.as_secs()),
-            "try again, or ask for a stream",
+            format!("the server did not respond within {} seconds", wait.as_secs()),
+            "retry, or request a streaming response",
         )),
     }
 }
 
-/// HTTP/2 names the server in the request's line, not in a header.
+/// Moves the server's name from the `host` header to the request target, as HTTP/2 requires (RFC 9113, 8.3.1).
 fn for_http2(request: &mut Request<Upload>, session: &Session) -> Result<(), Refusal> {
     request.headers_mut().remove(HOST);
     let uri = Uri::builder()
@@ -96,13 +96,13 @@ fn for_http2(request: &mut Request<Upload>, session: &Session) -> Result<(), Ref
         .authority(session.target.authority())
         .path_and_query(request.uri().path_and_query().map_or("/", PathAndQuery::as_str))
         .build()
-        .map_err(|_| unreachable("its name cannot be written as HTTP/2 wants it"))?;
+        .map_err(|_| unreachable("its name is not a valid HTTP/2 authority"))?;
     *request.uri_mut() = uri;
     *request.version_mut() = Version::HTTP_2;
     Ok(())
 }
 
-/// Waits for the head of an answer. Time in which the body still moves does not count.
+/// Waits for the head of a response. Does not time out while the request body makes progress.
 async fn first_byte<T>(
     answer: impl Future<Output = T>,
     wait: Duration,
@@ -122,11 +122,11 @@ async fn first_byte<T>(
 }
 
 pub(super) fn unreachable(why: &str) -> Refusal {
-    let hint = "look whether the provider works; the proxy's audit log has the details";
+    let hint = "check the provider's status; see the proxy's audit log for details";
     Refusal::new(
         StatusCode::BAD_GATEWAY,
         "upstream_failed",
-        format!("no answer from the server: {why}"),
+        format!("no response from the server: {why}"),
         hint,
     )
     .retry(1)
@@ -134,16 +134,18 @@ pub(super) fn unreachable(why: &str) -> Refusal {
 
 fn not_dialled(error: &DialError) -> Refusal {
     let (code, hint) = match error {
-        DialError::Forbidden(..) => {
-            ("address_denied", "name the address in `upstream_url` of the secret, if it is meant")
-        }
-        DialError::Tls(..) => {
-            ("upstream_tls", "for an authority of your own, start the proxy with `SSL_CERT_FILE`")
-        }
+        DialError::Forbidden(..) => (
+            "address_denied",
+            "if this is intended, set `upstream_url` of the secret to the address",
+        ),
+        DialError::Tls(..) => (
+            "upstream_tls",
+            "for a private certificate authority, start the proxy with `SSL_CERT_FILE`",
+        ),
         DialError::Timeout(_) => {
-            ("connect_timeout", "look whether this machine reaches the provider")
+            ("connect_timeout", "check that this machine can reach the provider")
         }
-        _ => ("upstream_unreachable", "look whether this machine reaches the provider"),
+        _ => ("upstream_unreachable", "check that this machine can reach the provider"),
     };
     let refusal = Refusal::new(StatusCode::BAD_GATEWAY, code, chain(error), hint);
     if matches!(error, DialError::Forbidden(..)) { refusal } else { refusal.retry(1) }

@@ -1,5 +1,5 @@
-//! WebSockets: the request that asks for one is checked and swapped like any other; after that, bytes
-//! go both ways, and the server's still without the key.
+//! WebSockets. The handshake is checked and rewritten like any request. After it, bytes are forwarded both ways and the
+//! server's are scrubbed.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::download::Body;
 use super::exchange::{Exchange, Outcome};
-use crate::credential::Shown;
+use crate::credential::PlacedKey;
 use crate::error::Refusal;
 use crate::scrub::Scrubber;
 use crate::upstream::Reply;
 use crate::usage::{Counter, Counting};
 
-/// The client's side of a connection that is about to change.
+/// The client's side of a connection that is being upgraded.
 pub(super) struct Client(OnUpgrade);
 
-/// A change that the server agreed to.
+/// An upgrade that the server accepted.
 pub(super) struct Accepted {
     pub client: Client,
     pub answer: Response<Reply>,
-    pub secrets: Arc<Shown>,
+    pub secrets: Arc<PlacedKey>,
 }
 
-/// Returns the client if it asks for a WebSocket. Other protocols are refused. A client that offers HTTP/2 is
-/// answered in HTTP/1.1, as RFC 9110, 7.8, allows: curl and Java offer it with every request in the clear.
+/// Returns the client if it requests a WebSocket. Other protocols are refused, but an offer of HTTP/2 is ignored as RFC
+/// 9110, 7.8, allows: curl and Java send it with every plain HTTP request.
 pub(super) fn wanted(head: &mut Parts) -> Result<Option<Client>, Refusal> {
     let Some(protocol) = head.headers.get(UPGRADE) else { return Ok(None) };
     let asked = head.headers.get_all(CONNECTION).iter().any(|value| {
@@ -48,18 +48,18 @@ pub(super) fn wanted(head: &mut Parts) -> Result<Option<Client>, Refusal> {
         return Ok(None);
     }
     if !protocol.as_bytes().eq_ignore_ascii_case(b"websocket") {
-        let hint = "ask for a WebSocket, or for no upgrade";
+        let hint = "request a WebSocket, or remove the `upgrade` header";
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "upgrade",
-            "this protocol cannot be changed to",
+            "unsupported upgrade protocol",
             hint,
         ));
     }
     Ok(head.extensions.remove::<OnUpgrade>().map(Client))
 }
 
-/// The headers of a handshake that pass. Extensions do not: what is packed cannot be looked through.
+/// Returns the headers of the handshake to forward. Extensions are dropped, because compressed data cannot be scrubbed.
 pub(super) fn keep(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     let mut kept = vec![
         (CONNECTION, HeaderValue::from_static("Upgrade")),
@@ -84,7 +84,7 @@ pub(super) fn keep(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     kept
 }
 
-/// Answers the client, and joins both sides when it has read the answer.
+/// Accepts the client's upgrade, and connects both sides once they have switched protocols.
 pub(super) fn begin(accepted: Accepted, mut exchange: Exchange) -> Response<Body> {
     let Accepted { client, mut answer, secrets } = accepted;
     let accept = answer.headers().get(SEC_WEBSOCKET_ACCEPT).cloned();
@@ -92,7 +92,7 @@ pub(super) fn begin(accepted: Accepted, mut exchange: Exchange) -> Response<Body
     let server = hyper::upgrade::on(&mut answer);
     exchange.counter = Counter::new(Counting::Conversation);
     tokio::spawn(async move {
-        // Until both sides have changed over, the client counts as gone.
+        // The exchange's outcome is `ClientGone` until both sides have switched.
         if let Ok((client, server)) = tokio::try_join!(client.0, server) {
             join(client, server, &secrets, exchange).await;
         }
@@ -108,8 +108,8 @@ pub(super) fn begin(accepted: Accepted, mut exchange: Exchange) -> Response<Body
     response
 }
 
-/// Until one side ends: then the other does too.
-async fn join(client: Upgraded, server: Upgraded, secrets: &Shown, mut exchange: Exchange) {
+/// Forwards both ways until either side ends.
+async fn join(client: Upgraded, server: Upgraded, secrets: &PlacedKey, mut exchange: Exchange) {
     let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
     let (from_server, to_server) = tokio::io::split(TokioIo::new(server));
     exchange.outcome = Outcome::Complete;
@@ -139,7 +139,7 @@ async fn upwards(mut from: ReadHalf<TokioIo<Upgraded>>, mut to: WriteHalf<TokioI
             Ok(_) => {}
         }
     }
-    // What the client said last is delivered before the connection ends.
+    // Flush the client's last bytes before the connection closes.
     let _ = to.shutdown().await;
 }
 

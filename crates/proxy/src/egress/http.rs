@@ -1,5 +1,5 @@
-//! HTTP: `CONNECT` for everything, absolute requests for plain HTTP, and plain requests on port 80 of
-//! a name that the name server said is here.
+//! HTTP egress: `CONNECT`, absolute-form requests, and plain requests to port 80 of a name that the sandbox's DNS
+//! server resolved to the proxy.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,13 +17,13 @@ use sandbox_policy::network::{HostError, HostPort, Refusal};
 use tokio::net::TcpStream;
 
 use super::meter::Metered;
-use super::{Exit, Stop};
+use super::{EgressError, EgressProxy};
 use crate::data::Body;
 use crate::error::ERROR_HEADER;
 use crate::headers::wants_trailers;
 use crate::limits;
 
-/// Headers that are between two neighbours only: RFC 9110, 7.6.1, and what proxies have among them.
+/// Hop-by-hop headers (RFC 9110, 7.6.1) and headers for proxies.
 const HOP: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -35,32 +35,32 @@ const HOP: [&str; 8] = [
     "upgrade",
 ];
 
-/// Returns whether a request asks for a way out, and not for a provider of ours. `here` is the address that
-/// the client connected to.
-pub(crate) fn is_for_exit<B>(request: &Request<B>, here: Option<SocketAddr>) -> bool {
+/// Returns true when a request is for another host, not for a provider of the proxy. `here` is the address that the
+/// client connected to.
+pub(crate) fn is_for_egress<B>(request: &Request<B>, here: Option<SocketAddr>) -> bool {
     if request.method() == Method::CONNECT {
         return true;
     }
     match (request.uri().authority(), here) {
-        // HTTP/2 always has a scheme and an authority: who is asked decides (RFC 9113, 8.3.1).
-        (asked, Some(here)) if request.version() >= Version::HTTP_2 => {
-            asked.is_some_and(|asked| !is_here(asked, here))
+        // HTTP/2 requests always have a scheme and an authority (RFC 9113, 8.3.1), so the host decides.
+        (target, Some(here)) if request.version() >= Version::HTTP_2 => {
+            target.is_some_and(|target| !is_here(target, here))
         }
         _ => request.uri().scheme().is_some(),
     }
 }
 
-fn is_here(asked: &Authority, here: SocketAddr) -> bool {
-    let name = asked.host().trim_start_matches('[').trim_end_matches(']');
+fn is_here(target: &Authority, here: SocketAddr) -> bool {
+    let name = target.host().trim_start_matches('[').trim_end_matches(']');
     let host = match name.parse::<IpAddr>() {
         Ok(address) => address.to_canonical() == here.ip().to_canonical() || address.is_loopback(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     };
-    host && asked.port_u16().unwrap_or(80) == here.port()
+    host && target.port_u16().unwrap_or(80) == here.port()
 }
 
-impl Exit {
-    /// Answers a request that asks for a way out. `peer` is the port that the program has.
+impl EgressProxy {
+    /// Answers a request for another host. `peer` is the client's port.
     pub(crate) async fn http(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -71,15 +71,15 @@ impl Exit {
         } else {
             self.forward(request, peer).await
         };
-        done.unwrap_or_else(|stop| stopped(&stop))
+        done.unwrap_or_else(|error| error_response(&error))
     }
 
-    /// A program that connected to port 80 of a name that the name server said is here.
+    /// Serves a connection to port 80 of a name that the sandbox's DNS server resolved to the proxy.
     pub(super) async fn plain(self: Arc<Self>, client: TcpStream) -> io::Result<()> {
         let peer = client.peer_addr().ok().map(|peer| peer.port());
         let service = service_fn(move |request: Request<Incoming>| {
-            let exit = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(exit.direct(request, peer).await) }
+            let egress = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(egress.direct(request, peer).await) }
         });
         hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -91,7 +91,7 @@ impl Exit {
             .map_err(io::Error::other)
     }
 
-    /// A request to a server that this one is taken for.
+    /// Answers a request in origin form, from its `Host` header.
     async fn direct(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -102,48 +102,49 @@ impl Exit {
                 *request.uri_mut() = uri;
                 self.forward(request, peer).await
             }
-            Err(stop) => Err(stop),
+            Err(error) => Err(error),
         };
-        done.unwrap_or_else(|stop| stopped(&stop))
+        done.unwrap_or_else(|error| error_response(&error))
     }
 
     async fn connect(
         self: &Arc<Self>,
         request: Request<Incoming>,
         peer: Option<u16>,
-    ) -> Result<Response<Body>, Stop> {
+    ) -> Result<Response<Body>, EgressError> {
         let authority = request.uri().authority().map_or("", |authority| authority.as_str());
-        let asked: HostPort = authority.parse().map_err(|error| malformed(authority, error))?;
-        let server = self.reach(&asked, peer).await?;
-        let exit = Arc::clone(self);
+        let target: HostPort = authority.parse().map_err(|error| malformed(authority, error))?;
+        let server = self.reach(&target, peer).await?;
+        let egress = Arc::clone(self);
         tokio::spawn(async move {
             if let Ok(client) = hyper::upgrade::on(request).await {
-                // Either side may end it as it likes.
-                let _ = exit.relay(TokioIo::new(client), server, &asked, peer).await;
+                // Either side may close the tunnel at any time.
+                let _ = egress.relay(TokioIo::new(client), server, &target, peer).await;
             }
         });
         Ok(Response::new(Body::from(Bytes::new())))
     }
 
-    /// Plain HTTP: written anew, so that the server reads what was judged.
+    /// Forwards a plain HTTP request. It is rebuilt, so that the server reads what the policy checked.
     async fn forward(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
         peer: Option<u16>,
-    ) -> Result<Response<Body>, Stop> {
+    ) -> Result<Response<Body>, EgressError> {
         if request.uri().scheme_str() != Some("http") {
-            return Err(Stop::Malformed("a proxy is asked for https by `CONNECT`".to_owned()));
+            return Err(EgressError::Malformed("use `CONNECT` for https".to_owned()));
         }
         let authority = request.uri().authority().map_or("", |authority| authority.as_str());
-        let asked =
+        let target =
             HostPort::with_default(authority, 80).map_err(|error| malformed(authority, error))?;
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
             && request.body().is_end_stream();
-        self.policy.check_request(&asked, reads).map_err(|refusal| self.refuse(refusal, peer))?;
-        let server = self.reach(&asked, peer).await?;
+        self.policy.check_request(&target, reads).map_err(|refusal| self.refuse(refusal, peer))?;
+        let server = self.reach(&target, peer).await?;
         let over = server.over();
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let origin = path.parse::<Uri>().map_err(|_| Stop::Malformed("no path".to_owned()))?;
+        let origin =
+            path.parse::<Uri>().map_err(|_| EgressError::Malformed("invalid path".to_owned()))?;
         *request.uri_mut() = origin;
         let trailers = wants_trailers(request.headers(), request.version());
         without_hops(request.headers_mut());
@@ -151,13 +152,13 @@ impl Exit {
             request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("te"));
         }
-        request.headers_mut().insert(HOST, host_header(&asked)?);
+        request.headers_mut().insert(HOST, host_header(&target)?);
         *request.version_mut() = hyper::Version::HTTP_11;
         send(server, request).await.map_err(|error| {
-            if over.is_so() {
-                return self.used_up(&asked, peer);
+            if over.is_set() {
+                return self.used_up(&target, peer);
             }
-            Stop::Unreachable(asked, io::Error::other(sandbox_linux::error::chain(&error)))
+            EgressError::Unreachable(target, io::Error::other(sandbox_linux::error::chain(&error)))
         })
     }
 }
@@ -171,29 +172,33 @@ async fn send(server: Metered, request: Request<Incoming>) -> Result<Response<Bo
     Ok(Response::from_parts(head, Body::Passed(body)))
 }
 
-/// The URI that a request to a server means. Exactly one `Host` says which server.
-fn absolute<B>(request: &Request<B>) -> Result<Uri, Stop> {
+/// Returns the absolute URI of a request in origin form, which needs exactly one `Host`.
+fn absolute<B>(request: &Request<B>) -> Result<Uri, EgressError> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(Stop::Malformed("one `Host` is needed".to_owned()));
+        return Err(EgressError::Malformed(
+            "the request needs exactly one `Host` header".to_owned(),
+        ));
     };
-    let host = host.to_str().map_err(|_| Stop::Malformed("the `Host` is no text".to_owned()))?;
-    let asked = HostPort::with_default(host, 80).map_err(|error| malformed(host, error))?;
+    let host = host
+        .to_str()
+        .map_err(|_| EgressError::Malformed("the `Host` header is not valid text".to_owned()))?;
+    let target = HostPort::with_default(host, 80).map_err(|error| malformed(host, error))?;
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    let uri = Uri::builder().scheme("http").authority(asked.to_string()).path_and_query(path);
-    uri.build().map_err(|error| Stop::Malformed(error.to_string()))
+    let uri = Uri::builder().scheme("http").authority(target.to_string()).path_and_query(path);
+    uri.build().map_err(|error| EgressError::Malformed(error.to_string()))
 }
 
-fn host_header(asked: &HostPort) -> Result<HeaderValue, Stop> {
-    let text = if asked.port == 80 { asked.host.to_string() } else { asked.to_string() };
-    HeaderValue::from_str(&text).map_err(|error| Stop::Malformed(error.to_string()))
+fn host_header(target: &HostPort) -> Result<HeaderValue, EgressError> {
+    let text = if target.port == 80 { target.host.to_string() } else { target.to_string() };
+    HeaderValue::from_str(&text).map_err(|error| EgressError::Malformed(error.to_string()))
 }
 
-fn malformed(text: &str, error: HostError) -> Stop {
-    Stop::Malformed(format!("the host `{}` {error}", text.escape_debug()))
+fn malformed(text: &str, error: HostError) -> EgressError {
+    EgressError::Malformed(format!("the host `{}` {error}", text.escape_debug()))
 }
 
-/// Takes out what is between two neighbours, also what `Connection` names as such.
+/// Removes hop-by-hop headers, including those that `Connection` lists.
 fn without_hops(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all("connection")
@@ -210,20 +215,20 @@ fn without_hops(headers: &mut HeaderMap) {
     }
 }
 
-/// The answer to a request that does not pass.
-fn stopped(stop: &Stop) -> Response<Body> {
-    let (status, code) = match stop {
-        Stop::Refused(_) => (StatusCode::FORBIDDEN, "host-not-allowed"),
-        Stop::Unreachable(..) => (StatusCode::BAD_GATEWAY, "host-unreachable"),
-        Stop::Malformed(_) => (StatusCode::BAD_REQUEST, "bad-request"),
+/// Returns the error response for a request that was not forwarded.
+fn error_response(error: &EgressError) -> Response<Body> {
+    let (status, code) = match error {
+        EgressError::Refused(_) => (StatusCode::FORBIDDEN, "host-not-allowed"),
+        EgressError::Unreachable(..) => (StatusCode::BAD_GATEWAY, "host-unreachable"),
+        EgressError::Malformed(_) => (StatusCode::BAD_REQUEST, "bad-request"),
     };
-    let refusal = if let Stop::Refused(refusal) = stop { Some(refusal) } else { None };
-    let mut response = Response::new(Body::from(Bytes::from(text(stop, code, refusal))));
+    let refusal = if let EgressError::Refused(refusal) = error { Some(refusal) } else { None };
+    let mut response = Response::new(Body::from(Bytes::from(text(error, code, refusal))));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ERROR_HEADER, HeaderValue::from_static(code));
-    // On one line, for programs that show no body; the ellipsis of the command is no ASCII.
+    // For programs that show headers but no body. The ellipsis in the command is not ASCII.
     let reason = refusal.map(|refusal| refusal.to_string().replace('…', "..."));
     if let Some(reason) = reason.and_then(|reason| HeaderValue::from_str(&reason).ok()) {
         headers.insert("x-agent-sandbox-reason", reason);
@@ -231,9 +236,9 @@ fn stopped(stop: &Stop) -> Response<Body> {
     response
 }
 
-fn text(stop: &Stop, code: &str, refusal: Option<&Refusal>) -> String {
+fn text(error: &EgressError, code: &str, refusal: Option<&Refusal>) -> String {
     let mut error = serde_json::json!({
-        "type": "agent_sandbox", "code": code, "message": stop.to_string(),
+        "type": "agent_sandbox", "code": code, "message": error.to_string(),
     });
     if let Some(Refusal { host, port, rule, allow_with }) = refusal {
         error["host"] = serde_json::json!(host);
@@ -249,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_leads_out_unless_it_names_this_listener() {
+    fn request_is_for_egress_unless_it_names_this_listener() {
         let here: SocketAddr = "127.0.0.1:8080".parse().unwrap();
         let (old, new) = (Version::HTTP_11, Version::HTTP_2);
         for (method, uri, version, expected) in [
@@ -272,7 +277,7 @@ mod tests {
         ] {
             let request = Request::builder().method(method).uri(uri).version(version);
             let request = request.body(()).unwrap();
-            assert_eq!(is_for_exit(&request, Some(here)), expected, "{method} {uri}");
+            assert_eq!(is_for_egress(&request, Some(here)), expected, "{method} {uri}");
         }
     }
 }

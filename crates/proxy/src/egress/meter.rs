@@ -1,5 +1,5 @@
-//! How much may still be sent. A host that takes things from everybody is a way out for everything; a
-//! limit makes it a narrow one.
+//! Upload limits. An allowed host that accepts uploads from any account could be used to exfiltrate data, and a limit
+//! bounds the amount.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What all hosts of one line may still be sent in a run.
+/// Bytes that may still be sent to the hosts of one entry in this run.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicU64);
 
@@ -23,7 +23,7 @@ impl Budget {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes as much as is wanted, or as there is.
+    /// Reserves up to `wanted` bytes. Returns the number reserved.
     fn take(&self, wanted: usize) -> usize {
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
         let rest = |left: u64| Some(left.saturating_sub(wanted));
@@ -36,7 +36,7 @@ impl Budget {
     }
 }
 
-/// A connection to a server. What is sent on it counts.
+/// Connection to a server that charges writes to a budget.
 #[derive(Debug)]
 pub(super) struct Metered {
     stream: TcpStream,
@@ -44,12 +44,12 @@ pub(super) struct Metered {
     over: Over,
 }
 
-/// Whether a connection ended because its budget did. It is known after the connection is gone.
+/// Flag that outlives a connection: set when it ended because its budget was used up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Over(Arc<AtomicBool>);
 
 impl Over {
-    pub(super) fn is_so(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_given_than_there_is() {
+    fn take_grants_at_most_what_is_left() {
         let budget = Budget::new(10);
         assert_eq!((budget.take(6), budget.take(6), budget.take(6)), (6, 4, 0));
         assert!(budget.is_used_up());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_get_no_more_together() {
+    fn concurrent_takes_share_the_budget() {
         let budget = Budget::new(1000);
         let taken: usize = std::thread::scope(|scope| {
             let each = || (0..200).map(|_| budget.take(7)).sum::<usize>();

@@ -1,4 +1,4 @@
-//! What a sandbox hands over so that it can get out, and who serves which of its sockets.
+//! Egress sockets of a sandbox, and the tasks that serve them.
 
 use std::io;
 use std::net::{TcpListener as StdListener, UdpSocket as StdSocket};
@@ -12,63 +12,63 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
-use super::{Exit, Record};
+use super::{EgressProxy, Record};
 
-/// Where a sandbox may go, as it says itself when it attaches.
+/// Egress of a sandbox, as its attach request describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Egress {
-    /// Which hosts.
+    /// Allowed hosts.
     pub policy: EgressPolicy,
-    /// The first process inside, to tell who asked.
+    /// First process of the sandbox, to find the process behind a refused connection.
     pub first: i32,
-    /// The file that refusals are written to.
+    /// File for refusals.
     pub record: Option<PathBuf>,
 }
 
 impl Egress {
-    pub(crate) fn exit(self) -> io::Result<Arc<Exit>> {
+    pub(crate) fn open(self) -> io::Result<Arc<EgressProxy>> {
         let record = Record::open(self.record.as_deref(), self.first)?;
-        Ok(Exit::new(self.policy, record))
+        Ok(EgressProxy::new(self.policy, record))
     }
 }
 
-/// The sockets beside the one of the proxy.
+/// Egress sockets that a sandbox passes along with its proxy listener.
 pub(crate) struct Sockets {
-    names_by_stream: TcpListener,
-    names_by_packet: UdpSocket,
+    dns_over_tcp: TcpListener,
+    dns_over_udp: UdpSocket,
     tls: TcpListener,
     plain: TcpListener,
 }
 
 impl Sockets {
-    /// In the order in which they are sent: the name server's, then those of HTTPS and HTTP.
+    /// Adopts the sockets in the order in which they are sent: DNS over TCP and UDP, HTTPS, HTTP.
     pub(crate) fn adopt(sockets: [OwnedFd; 4]) -> io::Result<Self> {
-        let [names_by_stream, names_by_packet, tls, plain] = sockets;
-        let packets = StdSocket::from(names_by_packet);
+        let [dns_over_tcp, dns_over_udp, tls, plain] = sockets;
+        let packets = StdSocket::from(dns_over_udp);
         packets.set_nonblocking(true)?;
         Ok(Self {
-            names_by_stream: listener(names_by_stream)?,
-            names_by_packet: UdpSocket::from_std(packets)?,
+            dns_over_tcp: listener(dns_over_tcp)?,
+            dns_over_udp: UdpSocket::from_std(packets)?,
             tls: listener(tls)?,
             plain: listener(plain)?,
         })
     }
 
-    /// Serves all of them for as long as the tasks last.
-    pub(crate) fn serve(self, exit: &Arc<Exit>, tasks: &mut JoinSet<()>) {
-        let names = Arc::clone(exit);
+    /// Spawns tasks that serve all sockets.
+    pub(crate) fn serve(self, egress: &Arc<EgressProxy>, tasks: &mut JoinSet<()>) {
+        let dns = Arc::clone(egress);
         tasks.spawn(async move {
-            // Ends only with the socket.
-            let _ = names.names_by_packet(self.names_by_packet).await;
+            // Returns only when the socket fails.
+            let _ = dns.dns_over_udp(self.dns_over_udp).await;
         });
-        tasks.spawn(accept(self.names_by_stream, Arc::clone(exit), |exit, stream| async move {
-            exit.names_by_stream(stream).await
+        tasks.spawn(accept(self.dns_over_tcp, Arc::clone(egress), |egress, stream| async move {
+            egress.dns_over_tcp(stream).await
         }));
-        tasks.spawn(accept(self.tls, Arc::clone(exit), |exit, stream| async move {
-            exit.tls(stream).await
+        tasks.spawn(accept(self.tls, Arc::clone(egress), |egress, stream| async move {
+            egress.tls(stream).await
         }));
-        tasks.spawn(accept(self.plain, Arc::clone(exit), Exit::plain));
+        tasks.spawn(accept(self.plain, Arc::clone(egress), EgressProxy::plain));
     }
 }
 
@@ -78,19 +78,22 @@ fn listener(fd: OwnedFd) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Lets connections in; each ends by itself, and all of them with this.
-async fn accept<F>(listener: TcpListener, exit: Arc<Exit>, serve: fn(Arc<Exit>, TcpStream) -> F)
-where
+/// Accepts and serves connections. Aborting the task closes them all.
+async fn accept<F>(
+    listener: TcpListener,
+    egress: Arc<EgressProxy>,
+    serve: fn(Arc<EgressProxy>, TcpStream) -> F,
+) where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
-    /// Out of descriptors: waiting is all that helps.
+    /// Wait when out of descriptors. Other connections have to close first.
     const PAUSE: Duration = Duration::from_millis(50);
     let mut open = JoinSet::new();
     loop {
         while open.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) if open.len() < crate::limits::CONNECTIONS => {
-                open.spawn(serve(Arc::clone(&exit), stream));
+                open.spawn(serve(Arc::clone(&egress), stream));
             }
             Ok(_) => {}
             Err(_) => tokio::time::sleep(PAUSE).await,

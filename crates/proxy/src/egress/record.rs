@@ -1,4 +1,4 @@
-//! What was refused, for `agent-sandbox blocked`: once for each host and rule, and by whom.
+//! Log of refused connections for `agent-sandbox blocked`: one line for each host and rule, with the program.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -10,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use sandbox_policy::network::Refusal;
 use sandbox_policy::network::blocked::Blocked;
 
-/// As many as anybody reads; a program that asks for names at random fills no disk.
+/// Limit of lines, so that a program that looks up random names cannot fill the disk.
 const MOST: usize = 1000;
 
-/// Where refusals are written to.
+/// Log of refusals.
 #[derive(Debug)]
 pub(super) struct Record {
     first: i32,
@@ -27,21 +27,21 @@ struct State {
 }
 
 impl Record {
-    /// A record in a file, or in none. `first` is the first process of the sandbox.
+    /// Opens a log, optionally backed by a file. `first` is the first process of the sandbox.
     pub(super) fn open(path: Option<&Path>, first: i32) -> io::Result<Self> {
         let open = |path| OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         let file = path.map(open).transpose()?;
         Ok(Self { first, state: Mutex::new(State { file, seen: HashSet::new() }) })
     }
 
-    /// Puts a refusal down, before whoever asked hears of it. `port` is the one that it asked from.
+    /// Writes a refusal before the client sees it. `port` is the client's port.
     pub(super) fn write(&self, refusal: &Refusal, port: Option<u16>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (refusal.host.clone(), refusal.port, refusal.rule.clone());
         if state.seen.len() >= MOST || !state.seen.insert(key) {
             return;
         }
-        let by = port.and_then(|port| asker(self.first, port));
+        let by = port.and_then(|port| client_program(self.first, port));
         let blocked = Blocked {
             at: u64::try_from(sandbox_linux::clock::wall().0).unwrap_or(0),
             by,
@@ -51,14 +51,14 @@ impl Record {
             && let Ok(mut line) = serde_json::to_string(&blocked)
         {
             line.push('\n');
-            // A full disk must not open what was refused.
+            // A full disk must not turn a refusal into an error that allows the connection.
             let _ = file.write_all(line.as_bytes());
         }
     }
 }
 
-/// The program that has a port of the sandbox's loopback, by its own name; nothing if that cannot be told.
-fn asker(first: i32, port: u16) -> Option<String> {
+/// Returns the name of the program with this port on the sandbox's loopback, if it can be found.
+fn client_program(first: i32, port: u16) -> Option<String> {
     let socket = ["tcp", "tcp6"].iter().find_map(|table| {
         let text = fs::read_to_string(format!("/proc/{first}/net/{table}")).ok()?;
         text.lines().skip(1).find_map(|line| inode(line, port)).map(str::to_owned)
@@ -74,7 +74,7 @@ fn asker(first: i32, port: u16) -> Option<String> {
     Some(fs::read_to_string(process.join("comm")).ok()?.trim_end().to_owned())
 }
 
-/// The number of the socket that has a port, from a line of `proc_net_tcp(5)`.
+/// Returns the inode of the socket with a port, from a line of `/proc/net/tcp` (`proc_net_tcp(5)`).
 fn inode(line: &str, port: u16) -> Option<&str> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (_, own) = fields.get(1)?.rsplit_once(':')?;
@@ -93,7 +93,7 @@ mod tests {
         let own = fs::read_to_string("/proc/self/comm").unwrap();
         let me = i32::try_from(std::process::id()).unwrap();
         let port = stream.local_addr().unwrap().port();
-        assert_eq!(asker(me, port).as_deref(), Some(own.trim_end()));
+        assert_eq!(client_program(me, port).as_deref(), Some(own.trim_end()));
         drop((stream, listener));
     }
 

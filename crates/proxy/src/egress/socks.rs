@@ -1,4 +1,4 @@
-//! SOCKS 5 (RFC 1928): `CONNECT`, without a password, to names and to addresses that are allowed.
+//! SOCKS 5 (RFC 1928): `CONNECT` without authentication, to allowed names and addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,13 +8,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Exit, Stop};
+use super::{EgressError, EgressProxy};
 use crate::limits::HEAD_TIMEOUT;
 
-/// The version, which is also the first byte that a client sends.
+/// Protocol version, the first byte that a client sends.
 pub(crate) const VERSION: u8 = 5;
 
-/// What a client is told.
+/// Reply code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reply {
     Done = 0,
@@ -24,21 +24,21 @@ enum Reply {
     NoSuchAddress = 8,
 }
 
-impl Exit {
-    /// Serves a client that speaks SOCKS.
+impl EgressProxy {
+    /// Serves a SOCKS client.
     pub(crate) async fn socks(&self, mut client: TcpStream) -> io::Result<()> {
         let peer = client.peer_addr().ok().map(|peer| peer.port());
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-        let asked = match timeout(HEAD_TIMEOUT, request(&mut client)).await.map_err(late)?? {
-            Ok(asked) => asked,
+        let target = match timeout(HEAD_TIMEOUT, request(&mut client)).await.map_err(late)?? {
+            Ok(target) => target,
             Err(reply) => return answer(&mut client, reply).await,
         };
-        match self.reach(&asked, peer).await {
+        match self.reach(&target, peer).await {
             Ok(server) => {
                 answer(&mut client, Reply::Done).await?;
-                self.relay(client, server, &asked, peer).await
+                self.relay(client, server, &target, peer).await
             }
-            Err(Stop::Unreachable(..)) => answer(&mut client, Reply::Unreachable).await,
+            Err(EgressError::Unreachable(..)) => answer(&mut client, Reply::Unreachable).await,
             Err(_) => answer(&mut client, Reply::Refused).await,
         }
     }
@@ -48,7 +48,7 @@ async fn answer(client: &mut TcpStream, reply: Reply) -> io::Result<()> {
     client.write_all(&[VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]).await
 }
 
-/// The greeting, and then where to.
+/// Reads the greeting and the request.
 async fn request(client: &mut TcpStream) -> io::Result<Result<HostPort, Reply>> {
     let [_, count] = read(client).await?;
     let mut methods = vec![0; usize::from(count)];
@@ -77,7 +77,7 @@ async fn read<const N: usize>(client: &mut TcpStream) -> io::Result<[u8; N]> {
     client.read_exact(&mut bytes).await.map(|_| bytes)
 }
 
-/// A name, of which every byte counts: a NUL in it would end it for somebody else.
+/// Reads a host name. All bytes must be valid, because a resolver might stop at a NUL.
 async fn name(client: &mut TcpStream) -> io::Result<Result<HostName, Reply>> {
     let [length] = read(client).await?;
     let mut bytes = vec![0; usize::from(length)];

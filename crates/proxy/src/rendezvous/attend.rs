@@ -1,4 +1,4 @@
-//! Serves a rendezvous socket: checks the peer and the sockets that it hands over.
+//! Server of a rendezvous socket: checks the peer and the sockets that it passes.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -23,15 +23,18 @@ use crate::listen::{self, Listener};
 /// Time for a peer to send its sockets.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Listens at a path, which may be longer than the address of a socket can be. Any process
-/// that sees the directory may connect: only its owner and the sandbox's first process do.
+/// Listens at a path of any length, which `sun_path` would limit (`unix(7)`). All users may connect, but only the owner
+/// and the sandbox's first process see the directory.
 pub(super) fn socket(path: &Path) -> io::Result<UnixListener> {
     let (dir, name) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
     let dir = std::fs::File::open(dir)?;
     let about = dir.metadata()?;
     let ours = std::os::unix::fs::MetadataExt::uid(&about);
     if !about.is_dir() || ours != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no directory of yours"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "you do not own the directory",
+        ));
     }
     let near = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
     match std::fs::remove_file(&near) {
@@ -43,7 +46,7 @@ pub(super) fn socket(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Serves one peer at a time: a sandbox has one first process.
+/// Serves one peer at a time, because a sandbox has one first process.
 pub(super) async fn serve(
     listener: UnixListener,
     id: String,
@@ -53,7 +56,7 @@ pub(super) async fn serve(
     loop {
         match listener.accept().await {
             Ok((mut stream, _)) => {
-                // The peer is told of the error; the socket stays open.
+                // Report the error to the peer and keep the socket open.
                 if let Err(error) = attend(&mut stream, &id, &rendezvous, &workers).await {
                     let _ = stream.write_all(format!("{error}\n").as_bytes()).await;
                 }
@@ -63,7 +66,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Takes the listeners over and serves them until the connection ends.
+/// Adopts the listeners and serves them until the connection closes.
 async fn attend(
     stream: &mut UnixStream,
     id: &str,
@@ -72,7 +75,7 @@ async fn attend(
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     if peer.uid() != rendezvous.peer {
-        return Err(refused("you are not the first process of this sandbox"));
+        return Err(refused("only the first process of the sandbox may attach"));
     }
     let sockets = tokio::time::timeout(PATIENCE, receive(stream)).await??;
     let egress = rendezvous.policy.clone().map(|policy| Egress {
@@ -80,18 +83,18 @@ async fn attend(
         first: peer.pid().unwrap_or(0),
         record: rendezvous.record.clone(),
     });
-    let exit = egress.map(Egress::exit).transpose()?;
+    let egress = egress.map(Egress::open).transpose()?;
     let mut listeners = JoinSet::new();
     let mut sockets = check(sockets)?.into_iter();
-    let inside = Endpoint::with_exit(Scope::Sandbox(id.to_owned()), exit.clone());
-    let first = sockets.next().ok_or_else(|| refused("no listener came with it"))?;
+    let inside = Endpoint::with_egress(Scope::Sandbox(id.to_owned()), egress.clone());
+    let first = sockets.next().ok_or_else(|| refused("the message contains no listener"))?;
     listeners.spawn(listen::serve(Listener::adopt(first)?, inside, workers.clone()));
     let others: Result<[OwnedFd; 4], _> = sockets.collect::<Vec<_>>().try_into();
-    if let (Some(exit), Ok(others)) = (&exit, others) {
-        Sockets::adopt(others)?.serve(exit, &mut listeners);
+    if let (Some(egress), Ok(others)) = (&egress, others) {
+        Sockets::adopt(others)?.serve(egress, &mut listeners);
     }
     stream.write_all(SERVED).await?;
-    // Nothing more is said; the end is what is waited for.
+    // The peer sends nothing more. The end of the stream ends the attachment.
     let mut rest = [0; 64];
     while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
     Ok(())
@@ -109,12 +112,11 @@ async fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     }
 }
 
-/// Listening sockets of the internet's families, and one for packets at the place where names are asked
-/// for: nothing else is accepted.
+/// Checks that the sockets are listening TCP sockets, with a UDP socket at the index for DNS.
 fn check(sockets: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     const PACKETS: usize = 2;
     if !matches!(sockets.len(), 1 | 5) {
-        return Err(refused("one listener or five are handed over"));
+        return Err(refused("expected one or five sockets"));
     }
     for (index, socket) in sockets.iter().enumerate() {
         let family = socket_domain(socket)?;
@@ -125,7 +127,7 @@ fn check(sockets: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
             kind == SocketType::STREAM && socket_acceptconn(socket)?
         };
         if !right || !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
-            return Err(refused("what was handed over is no listener of a network"));
+            return Err(refused("expected a TCP listener or the UDP socket for DNS"));
         }
     }
     Ok(sockets)
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn check_takes_listeners_and_nothing_else() {
+    fn check_accepts_only_listeners() {
         let tcp = || OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         let udp = || OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
         let connected = || {

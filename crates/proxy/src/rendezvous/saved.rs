@@ -1,4 +1,4 @@
-//! Rendezvous sockets on disk.
+//! File of saved rendezvous sockets.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Secrets that a program of the host prints, such as a password manager's.
+//! Secrets printed by a command on the host, such as a password manager.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use sandbox_linux::channel::{self, Awaited};
 use zeroize::Zeroizing;
 
-/// The time that a program has to print a secret, which includes the touch of a hardware key.
+/// Time for a command to print a secret. A hardware key may have to be touched.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// No secret is longer.
+/// Size limit of a secret.
 const LARGEST: usize = 64 << 10;
-/// Milliseconds between two looks at whether the program has ended.
+/// Milliseconds between checks whether the command has ended.
 const TICK: u64 = 5;
 
-/// Returns what the program prints until it ends, without the end of the line. What it leaves running, such
-/// as an agent, may keep its output open: that is not waited for.
+/// Returns a command's output without the final line break. Does not wait for background processes that keep the output
+/// open, such as an agent.
 pub(super) fn ask(argv: &[String]) -> io::Result<Zeroizing<String>> {
     let (program, words) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = sandbox_linux::process::command(program)
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // What it complains of may have the secret in it, too.
+        // Error messages may contain the secret.
         .stderr(Stdio::null())
         .spawn()?;
     let out = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -36,25 +36,25 @@ pub(super) fn ask(argv: &[String]) -> io::Result<Zeroizing<String>> {
     }
     let status = ended?;
     if !status.success() {
-        return Err(io::Error::other(format!("it ended with {status}")));
+        return Err(io::Error::other(format!("the command failed with {status}")));
     }
     let text = std::str::from_utf8(&text).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
-/// Reads until the program ends, or until its time is over.
+/// Reads until the command ends or times out.
 fn listen(child: &mut Child, out: ChildStdout, text: &mut Vec<u8>) -> io::Result<ExitStatus> {
     let deadline = Instant::now() + PATIENCE;
     let mut out = Some(out);
     loop {
-        // In this order: what the program wrote before its end is in the pipe by then.
+        // Order matters: after the command has ended, all its output is in the pipe.
         let status = child.try_wait()?;
         while let Some(pipe) = out.take_if(|_| true) {
             if !is_ready(&pipe, 0)? {
                 out = Some(pipe);
                 break;
             }
-            // At its end, the pipe is dropped.
+            // At the end of the stream, the pipe is dropped.
             if read(&pipe, text)? {
                 out = Some(pipe);
             }
@@ -63,7 +63,7 @@ fn listen(child: &mut Child, out: ChildStdout, text: &mut Vec<u8>) -> io::Result
             return Ok(status);
         }
         if Instant::now() > deadline {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the command timed out"));
         }
         match &out {
             Some(pipe) => drop(is_ready(pipe, TICK)?),
@@ -77,12 +77,12 @@ fn is_ready(pipe: &ChildStdout, milliseconds: u64) -> io::Result<bool> {
     Ok(ready.contains(&true))
 }
 
-/// Reads what is there; `false` at the end.
+/// Reads available bytes. Returns `false` at the end of the stream.
 fn read(pipe: &ChildStdout, text: &mut Vec<u8>) -> io::Result<bool> {
     let mut piece = Zeroizing::new([0; 4096]);
     let count = channel::read(pipe.as_fd(), piece.as_mut_slice())?;
     if text.len() + count > LARGEST {
-        return Err(io::Error::other("it prints more than a secret has"));
+        return Err(io::Error::other("the output is too long for a secret"));
     }
     text.extend_from_slice(&piece[..count]);
     Ok(count > 0)
@@ -96,19 +96,19 @@ mod tests {
         ask(&["sh", "-c", script].map(str::to_owned))
     }
 
-    /// A child that stays has the pipe open, and is ended by the test.
+    /// The background child holds the pipe open. The test kills it.
     #[test]
     fn ask_returns_when_the_program_ends_and_not_its_children() {
         let said = said("sleep 600 & echo $!").unwrap();
         let child: i32 = said.parse().unwrap();
         let is_there = || std::path::Path::new(&format!("/proc/{child}")).try_exists().unwrap();
-        assert!(is_there(), "it was not waited for");
+        assert!(is_there(), "waited for the background child");
         let ended = std::process::Command::new("kill").arg(child.to_string()).status().unwrap();
         assert!(ended.success());
     }
 
     #[test]
-    fn ask_returns_all_that_was_printed_and_no_more_than_a_secret() {
+    fn ask_returns_the_whole_output_up_to_the_limit() {
         let long = said("head -c 65536 /dev/zero | tr '\\0' x").unwrap();
         assert_eq!(long.len(), LARGEST);
         assert_eq!(said("printf a; sleep 0.1; echo b").unwrap().as_str(), "ab");

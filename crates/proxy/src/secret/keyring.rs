@@ -1,7 +1,7 @@
-//! The key of the store: in the system's keyring, or in a file that only its owner can read.
+//! Encryption key of the store, in the system keyring or in a file with mode 0600.
 //!
-//! The keyring is reached by `secret-tool`, the keyring's own program: whoever has a keyring has it,
-//! or gets it from the distribution, and a static binary needs no D-Bus of its own.
+//! The keyring is accessed with `secret-tool`, which distributions package, so that the static binary needs no D-Bus
+//! library.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,24 +15,24 @@ use zeroize::Zeroizing;
 
 use super::seal::{KEY, random};
 
-/// Where the key of a store is.
+/// Storage of a store's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyStorage {
-    /// In the keyring, which opens with the user's login.
+    /// System keyring, unlocked at login.
     Keyring,
-    /// In a file beside the store.
+    /// File next to the store.
     File,
 }
 
-/// A key in bytes.
+/// Key bytes.
 pub(super) type Key = Zeroizing<[u8; KEY]>;
 
-/// Makes a key and puts it where it is safest.
+/// Creates a key and stores it, in the keyring if possible.
 pub(super) fn make(file: &Path) -> io::Result<(KeyStorage, Key)> {
     let key = random::<KEY>()?;
     let text = Zeroizing::new(hex::encode(key.as_slice()));
-    if is_there()
+    if is_available()
         && keep_in_keyring(file, &text).is_ok()
         && from_keyring(file).ok() == Some(key.clone())
     {
@@ -44,7 +44,7 @@ pub(super) fn make(file: &Path) -> io::Result<(KeyStorage, Key)> {
     Ok((KeyStorage::File, key))
 }
 
-/// The key that [`make`] made.
+/// Reads the key that [`make`] stored.
 pub(super) fn read(storage: KeyStorage, file: &Path) -> io::Result<Key> {
     match storage {
         KeyStorage::Keyring => from_keyring(file),
@@ -55,7 +55,7 @@ pub(super) fn read(storage: KeyStorage, file: &Path) -> io::Result<Key> {
 fn from_file(file: &Path) -> io::Result<Key> {
     let found = fs::symlink_metadata(file)?;
     if !found.is_file() || found.mode() & 0o077 != 0 {
-        let wrong = format!("`{}` can be read by others", file.display());
+        let wrong = format!("`{}` is readable by other users", file.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, wrong));
     }
     parse(&Zeroizing::new(fs::read_to_string(file)?))
@@ -71,12 +71,12 @@ fn parse(text: &str) -> io::Result<Key> {
     Ok(key)
 }
 
-/// A keyring is reached by the session's bus; without one, its program would wait for it.
-fn is_there() -> bool {
+/// Returns true when the keyring is usable. Without a session bus, `secret-tool` would block.
+fn is_available() -> bool {
     sandbox_policy::Host::read().var("DBUS_SESSION_BUS_ADDRESS").is_some() && tool().is_some()
 }
 
-/// Only from where the system's programs are: an agent can write elsewhere.
+/// Returns the path of `secret-tool`. Only system directories count, because an agent may be able to write elsewhere.
 fn tool() -> Option<PathBuf> {
     ["/usr/bin/secret-tool", "/bin/secret-tool"]
         .map(PathBuf::from)
@@ -84,7 +84,7 @@ fn tool() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Each store has a key of its own.
+/// Returns the lookup attributes. They include the store's path, so each store has its own key.
 fn attributes(file: &Path) -> [String; 4] {
     let store = file.display().to_string();
     ["application".to_owned(), "agent-sandbox".to_owned(), "store".to_owned(), store]
@@ -99,7 +99,7 @@ fn keep_in_keyring(file: &Path, text: &str) -> io::Result<()> {
 fn from_keyring(file: &Path) -> io::Result<Key> {
     let output = start(&["lookup"], file)?.wait_with_output()?;
     if !output.status.success() {
-        let why = "the keyring does not give the key; it may be locked";
+        let why = "the keyring did not return the key; it may be locked";
         return Err(io::Error::new(io::ErrorKind::NotFound, why));
     }
     let text = Zeroizing::new(String::from_utf8(output.stdout).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The location of a secret, as a configuration names it.
+//! Location of a secret, as configured.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,36 +9,36 @@ use serde::{Deserialize, Serialize};
 
 use super::store::Name;
 
-/// The location of a secret.
+/// Location of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Location {
-    /// In the store, under this name.
+    /// Entry in the store.
     Store(Name),
-    /// In a variable of the caller.
+    /// Environment variable of the caller.
     Env(String),
-    /// In a file of lines `NAME=VALUE`.
+    /// Line in a file of `NAME=VALUE` lines.
     EnvFile {
         /// The file.
         path: PathBuf,
-        /// The name in it.
+        /// The variable's name.
         name: String,
     },
-    /// A file that holds nothing else.
+    /// File that contains only the secret.
     File(PathBuf),
-    /// What a command of the host prints.
+    /// Output of a command on the host.
     Command {
         /// The program and its arguments. No shell is involved.
         argv: Vec<String>,
-        /// How long an answer is good for.
+        /// Seconds for which the output is cached.
         #[serde(default)]
         lasting: Lasting,
     },
-    /// The login of an agent on this machine, which that agent renews.
+    /// Login of an agent on this machine. The agent renews it.
     Login(&'static Login),
 }
 
-/// Seconds for which the output of a command is used.
+/// Seconds for which a command's output is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lasting(pub u64);
@@ -55,16 +55,16 @@ impl From<Lasting> for Duration {
     }
 }
 
-/// For messages: a location holds no secret.
+/// Text for messages. A location contains no secret.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Store(name) => write!(f, "the stored secret `{name}`"),
-            Self::Env(name) => write!(f, "the variable `{name}`"),
+            Self::Store(name) => write!(f, "stored secret `{name}`"),
+            Self::Env(name) => write!(f, "variable `{name}`"),
             Self::EnvFile { path, name } => write!(f, "`{name}` in `{}`", path.display()),
-            Self::File(path) => write!(f, "the file `{}`", path.display()),
+            Self::File(path) => write!(f, "file `{}`", path.display()),
             Self::Command { argv, .. } => {
-                write!(f, "the command `{}`", argv.first().map_or("", String::as_str))
+                write!(f, "command `{}`", argv.first().map_or("", String::as_str))
             }
             Self::Login(login) => write!(f, "the login of {}", login.owner),
         }

@@ -1,5 +1,5 @@
-//! The logins of agents on this machine, in the agents' own files. They are read each time, never copied: a copy
-//! would be dead as soon as the agent renews its own.
+//! Logins of agents, read from the agents' files each time. A copy would become invalid when the agent renews its
+//! login.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ pub(super) fn file(login: &Login, home: &Path) -> PathBuf {
     home.join(login.file.in_home())
 }
 
-/// The token in the file, what must be said with it, and when it ends.
+/// Returns the token in the file, with its headers and expiry.
 pub(super) fn token(login: &Login, text: &str) -> Option<Resolved> {
     let content: Value = serde_json::from_str(text).ok()?;
     match login.format {
@@ -43,7 +43,7 @@ fn codex(login: &Value) -> Option<Resolved> {
     })
 }
 
-/// The token that gives new ones.
+/// Returns the refresh token.
 pub(super) fn refresh(login: &Login, content: &Value) -> Option<Zeroizing<String>> {
     let token = match login.format {
         LoginFormat::ClaudeCode => &content["claudeAiOauth"]["refreshToken"],
@@ -52,7 +52,7 @@ pub(super) fn refresh(login: &Login, content: &Value) -> Option<Zeroizing<String
     token.as_str().filter(|token| !token.is_empty()).map(|token| Zeroizing::new(token.to_owned()))
 }
 
-/// Puts what a provider answered into the content of the file, all of it or nothing.
+/// Merges a provider's response into the file's content. Changes nothing if the response is invalid.
 pub(super) fn renewed(login: &Login, content: &mut Value, answer: &Value) -> Option<()> {
     let access = answer["access_token"].as_str().filter(|token| is_token(token))?;
     let optional = |name: &str| match &answer[name] {
@@ -83,14 +83,14 @@ pub(super) fn renewed(login: &Login, content: &mut Value, answer: &Value) -> Opt
     Some(())
 }
 
-/// Whether a header can carry it.
+/// Returns true when a header can carry the text.
 fn is_token(text: &str) -> bool {
     (8..=16 << 10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The `exp` of a JSON web token. Nobody relies on it: the server decides.
+/// Returns the `exp` claim of a JWT. It is only a hint, because the server decides.
 fn ends(token: &str) -> Option<SystemTime> {
-    let claims = crate::letters::decode(token.split('.').nth(1)?)?;
+    let claims = crate::base64_secret::decode(token.split('.').nth(1)?)?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(claims["exp"].as_u64()?))
 }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_taken_over_as_a_whole_or_not_at_all() {
+    fn renewed_merges_a_whole_response_or_nothing() {
         use serde_json::json;
         let sent = json!({ "claudeAiOauth": { "accessToken": "a", "refreshToken": "r", "expiresAt": 1, "scopes": ["s"] }, "other": 1 });
         let mut content = sent.clone();

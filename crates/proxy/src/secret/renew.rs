@@ -1,8 +1,7 @@
-//! Renewing a login whose token has ended. Only here, on the host: whoever uses a refresh token gets another one, and
-//! the one before it is dead. So one process at a time does it, and the agent's own file has the new ones before
-//! anybody uses them.
+//! Renewal of expired logins. Only the host does this. A refresh token can be used once, so a lock allows one process
+//! at a time, and the agent's file is updated before the new token is used.
 //!
-//! The agent on the host, where it runs, renews minutes before the end and comes first.
+//! A running agent on the host renews its login minutes before it expires, so this is rarely needed.
 
 use std::fs::{File, OpenOptions};
 use std::future::poll_fn;
@@ -30,44 +29,44 @@ use crate::token::TokenHash;
 use crate::upload::Upload;
 use crate::upstream::{Dialer, NotSent, Pool, Target};
 
-/// A token that ends sooner is renewed. It is asked for again when less than half of this is left.
+/// Tokens that expire sooner are renewed. A session resolves its key again when less than half of this is left.
 const MARGIN: Duration = Duration::from_secs(60);
-/// For the whole of it, and for somebody else's turn.
+/// Time limit of a renewal, and for the wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After a failure, the same refresh token is not tried again for this long.
+/// Back-off after a failure, for one refresh token.
 const PAUSE: Duration = Duration::from_secs(30);
-/// No file of a login, and no answer about one, is longer.
+/// Size limit of a login file and of a response.
 const LARGEST: u64 = 64 << 10;
 
-/// Why a login is as it was. Nothing that a server said is in it: it could be a token.
+/// Failure to renew a login. Server messages are left out, because they could contain a token.
 #[derive(Debug, Error)]
 pub(super) enum RenewError {
-    #[error("its file cannot be written")]
+    #[error("cannot write the login file")]
     File(#[source] io::Error),
-    #[error("somebody else holds its file")]
+    #[error("another process has locked the login file")]
     Held,
-    #[error("it has no refresh token")]
+    #[error("the login has no refresh token")]
     NoRefresh,
-    #[error("it could not be renewed a moment ago")]
+    #[error("the last attempt to renew it has just failed")]
     Again,
-    #[error("no connection to `{0}`: {1}")]
+    #[error("cannot reach `{0}`: {1}")]
     Unreachable(&'static str, String),
-    #[error("`{0}` does not renew it: status {1}")]
+    #[error("`{0}` refused to renew it (HTTP {1})")]
     Refused(&'static str, u16),
-    #[error("`{0}` gave an answer that is none")]
+    #[error("`{0}` sent an invalid response")]
     Answer(&'static str),
 }
 
-/// Whether a token can be used for a while.
+/// Returns true when a token remains valid for a while.
 pub(super) fn is_good(token: &Resolved) -> bool {
     token.expires.is_none_or(|end| end > SystemTime::now() + MARGIN)
 }
 
-/// Renews the login in a file, unless somebody has meanwhile.
+/// Renews the login in a file, unless another process just did.
 pub(super) fn renew(login: &Login, path: &Path) -> Result<(), RenewError> {
-    // Opened for writing, with room on the disk, before anything is asked for: what cannot be kept must not be used up.
+    // Open the file and reserve disk space first. The refresh token must not be used up if the result cannot be saved.
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(RenewError::File)?;
-    make_room(&file).map_err(RenewError::File)?;
+    reserve_space(&file).map_err(RenewError::File)?;
     let lock = LockFile::from(file);
     hold(&lock)?;
     let file = lock.file();
@@ -89,15 +88,15 @@ pub(super) fn renew(login: &Login, path: &Path) -> Result<(), RenewError> {
     write(file, &content, text.len()).map_err(RenewError::File)
 }
 
-/// Sees to it that the disk has room for any login, where it can promise that.
-fn make_room(file: &File) -> io::Result<()> {
+/// Reserves disk space for the largest login file, if the filesystem supports it (`fallocate(2)`).
+fn reserve_space(file: &File) -> io::Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, 0, LARGEST) {
         Err(Errno::NOSPC | Errno::DQUOT) => Err(Errno::NOSPC.into()),
         _ => Ok(()),
     }
 }
 
-/// One at a time, of all proxies.
+/// Locks the file against other proxies.
 fn hold(lock: &LockFile) -> Result<(), RenewError> {
     let held = lock.exclusive_within(PATIENCE).map_err(RenewError::File)?;
     if held { Ok(()) } else { Err(RenewError::Held) }
@@ -109,8 +108,8 @@ fn read(file: &File) -> io::Result<Zeroizing<String>> {
     Ok(text)
 }
 
-/// In place and never shorter, so that whoever reads meanwhile reads JSON. A new file in the place of the old one
-/// would also uncover it for a moment where a sandbox hides it.
+/// Overwrites the file in place and never truncates it, so that concurrent readers always see JSON. Replacing the file
+/// would also expose it for a moment where a mount hides it from a sandbox.
 fn write(mut file: &File, content: &Value, before: usize) -> io::Result<()> {
     let mut text = Zeroizing::new(content.to_string());
     let missing = before.saturating_sub(text.len());
@@ -131,7 +130,7 @@ fn remember(tried: TokenHash) {
     *FAILED.lock().unwrap_or_else(PoisonError::into_inner) = Some((tried, Instant::now()));
 }
 
-/// Asks the provider for new tokens. The whole answer, or none of it.
+/// Requests new tokens from the provider.
 fn ask(login: &Login, refresh: &str) -> Result<Value, RenewError> {
     let Renewal { server, path, client, scope } = login.renewal;
     let unreachable = |why: String| RenewError::Unreachable(server, why);
@@ -145,7 +144,7 @@ fn ask(login: &Login, refresh: &str) -> Result<Value, RenewError> {
     let call =
         async { tokio::time::timeout(PATIENCE, post(server, path, asked.to_string())).await };
     let (status, body) =
-        runtime.block_on(call).map_err(|_| unreachable("it takes too long".into()))??;
+        runtime.block_on(call).map_err(|_| unreachable("the request timed out".into()))??;
     if status != 200 {
         return Err(RenewError::Refused(server, status));
     }
@@ -172,7 +171,7 @@ async fn post(
     let lease = lease.map_err(|error| unreachable(sandbox_linux::error::chain(&error)))?;
     let answer = lease.send(request).await.map_err(|error| match error {
         NotSent::Failed(error) => unreachable(sandbox_linux::error::chain(&error)),
-        NotSent::Unused(_) => unreachable("it closes new connections at once".into()),
+        NotSent::Unused(_) => unreachable("it closed a new connection immediately".into()),
     })?;
     let (head, mut reply) = answer.into_parts();
     let mut whole = Zeroizing::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Encryption at rest: AES-256-GCM, with a new nonce for each secret, bound to its name.
+//! Encryption at rest with AES-256-GCM. Each secret gets a new nonce and is bound to its name.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::Zeroizing;
 
-/// How long a key is.
+/// Key length in bytes.
 pub(super) const KEY: usize = 32;
 
-/// What seals and opens.
+/// Cipher with a key.
 pub(super) struct Sealer(LessSafeKey);
 
 impl Sealer {
@@ -18,7 +18,7 @@ impl Sealer {
         Ok(Self(LessSafeKey::new(key)))
     }
 
-    /// The nonce, then the sealed text and its tag.
+    /// Encrypts a text. Returns the nonce, the ciphertext and the tag.
     pub(super) fn seal(&self, name: &str, text: &str) -> io::Result<Vec<u8>> {
         let nonce = random::<NONCE_LEN>()?;
         let mut bytes = Zeroizing::new(text.as_bytes().to_vec());
@@ -33,7 +33,7 @@ impl Sealer {
         Ok([nonce.as_slice(), &bytes, tag.as_ref()].concat())
     }
 
-    /// `None` when the key is another, the name is another, or somebody changed the bytes.
+    /// Decrypts a text. Returns `None` when the key or name differ or the bytes were modified.
     pub(super) fn open(&self, name: &str, sealed: &[u8]) -> Option<Zeroizing<String>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut bytes = Zeroizing::new(sealed.to_vec());
@@ -43,7 +43,7 @@ impl Sealer {
     }
 }
 
-/// Bytes from the kernel.
+/// Returns random bytes.
 pub(super) fn random<const N: usize>() -> io::Result<Zeroizing<[u8; N]>> {
     let mut bytes = Zeroizing::new([0; N]);
     SystemRandom::new().fill(bytes.as_mut_slice()).map_err(|_| io::ErrorKind::Other)?;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sealed_opens_only_with_its_key_its_name_and_all_its_bytes() {
+    fn open_fails_with_another_key_name_or_bytes() {
         let key = Sealer::new(&[1; KEY]).unwrap();
         let sealed = key.seal("one", "text").unwrap();
         assert_eq!(key.open("one", &sealed).unwrap().as_str(), "text");
@@ -67,7 +67,7 @@ mod tests {
             assert!(key.open("one", &changed).is_none(), "byte {at}");
             assert!(key.open("one", &sealed[..at]).is_none(), "cut at {at}");
         }
-        assert_ne!(sealed, key.seal("one", "text").unwrap(), "each time anew");
+        assert_ne!(sealed, key.seal("one", "text").unwrap(), "each nonce is new");
         assert!(!sealed.windows(4).any(|four| four == b"text"));
     }
 }

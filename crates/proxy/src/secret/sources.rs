@@ -1,4 +1,4 @@
-//! Going to where a secret is.
+//! Reading of secrets from their locations.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,12 +12,12 @@ use zeroize::Zeroizing;
 use super::{Location, Store, command, login, renew};
 use crate::credential::{Resolved, Secret, SecretRef, Source, SourceError};
 
-/// No file of a secret is longer.
+/// Size limit of a file.
 const LARGEST: u64 = 64 << 10;
-/// What lies in a file may be replaced there at any time; it is looked at again after this.
+/// Time after which a stored secret is read again, because it may have been replaced.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The locations that a user's secrets can have.
+/// Reader of all locations of a user's secrets.
 #[derive(Debug, Clone)]
 pub struct Sources {
     store: Store,
@@ -25,12 +25,12 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Those of the user whose store and home these are.
+    /// Creates a reader for a user's store and home directory.
     pub fn new(store: Store, home: impl Into<PathBuf>) -> Self {
         Self { store, home: home.into() }
     }
 
-    /// The secret at a location. Variables belong to whoever starts a sandbox, not to a proxy.
+    /// Reads the secret at a location. Environment variables belong to the caller, so the proxy cannot read them.
     pub fn at(&self, location: &Location) -> Result<Resolved, SourceError> {
         match location {
             Location::Store(name) => {
@@ -41,8 +41,10 @@ impl Sources {
                 Ok(lasting(secret, Some(AGAIN)))
             }
             Location::Env(name) => Err(SourceError {
-                message: format!("{location} is not there"),
-                hint: format!("set `{name}`, or store the secret: agent-sandbox secret set"),
+                message: format!("{location} is not set"),
+                hint: format!(
+                    "set `{name}`, or store the secret with `agent-sandbox secret set NAME`"
+                ),
             }),
             Location::File(path) => {
                 let text = read(path).map_err(|error| unreadable(location, &error))?;
@@ -71,8 +73,8 @@ impl Sources {
         let wrong = |message: String| SourceError { message, hint: which.remedy.into() };
         let token = || {
             let text =
-                read(&file).map_err(|error| wrong(format!("{location} is not there: {error}")))?;
-            login::token(which, &text).ok_or_else(|| wrong(format!("{location} has no token")))
+                read(&file).map_err(|error| wrong(format!("cannot read {location}: {error}")))?;
+            login::token(which, &text).ok_or_else(|| wrong(format!("{location} contains no token")))
         };
         let found = token()?;
         if renew::is_good(&found) {
@@ -80,10 +82,10 @@ impl Sources {
         }
         match renew::renew(which, &file) {
             Ok(()) => token(),
-            // The rest of its time is still good.
+            // A token about to expire is better than none.
             Err(_) if found.expires.is_some_and(|end| end > SystemTime::now()) => Ok(found),
             Err(error) => Err(wrong(format!(
-                "{location} has ended, and {}",
+                "{location} has expired and cannot be renewed: {}",
                 sandbox_linux::error::chain(&error)
             ))),
         }
@@ -102,9 +104,8 @@ impl Source for Sources {
 
 fn location(reference: &SecretRef) -> Result<Location, SourceError> {
     serde_json::from_value(reference.0.clone()).map_err(|error| SourceError {
-        message: format!("it is no reference to a secret: {error}"),
-        hint: r#"write `{"store": "NAME"}`, `{"file": "PATH"}`, or send the key as `api_key`"#
-            .into(),
+        message: format!("invalid reference to a secret: {error}"),
+        hint: r#"use `{"store": "NAME"}`, `{"file": "PATH"}`, or send the key as `api_key`"#.into(),
     })
 }
 
@@ -123,17 +124,17 @@ fn whole(text: &str, location: &Location, good_for: Duration) -> Result<Resolved
     if text.is_empty() {
         return Err(SourceError {
             message: format!("{location} is empty"),
-            hint: "look at it there".into(),
+            hint: "add the secret there".into(),
         });
     }
     Ok(lasting(Secret::from(text.to_owned()), Some(good_for)))
 }
 
-/// What a file or a program says of itself is not repeated: it could be the secret.
+/// Returns an error without the output of a command or the content of a file, which could be the secret.
 fn unreadable(location: &Location, error: &io::Error) -> SourceError {
     SourceError {
-        message: format!("{location} cannot be read: {error}"),
-        hint: "try it by hand".into(),
+        message: format!("cannot read {location}: {error}"),
+        hint: "try to read it yourself".into(),
     }
 }
 
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_gives_its_secret_and_an_empty_one_none() {
+    fn every_location_returns_its_secret_and_an_empty_one_fails() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::at(dir.path().join("store"));
         let name = super::super::Name::parse("one").unwrap();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_read_as_they_are_written() {
+    fn references_survive_a_round_trip() {
         let location =
             |text: &str| super::location(&SecretRef(serde_json::from_str(text).unwrap()));
         for good in [

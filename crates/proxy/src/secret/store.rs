@@ -1,4 +1,4 @@
-//! Secrets that are kept here: one file, for its owner alone, each secret sealed.
+//! Store of secrets: one file with mode 0600, each secret encrypted separately.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,13 +18,13 @@ use super::keyring::{self, KeyStorage};
 use super::seal::Sealer;
 use crate::credential::Secret;
 
-/// The name of a secret.
+/// Name of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
 impl Name {
-    /// A text that can be one.
+    /// Parses a name.
     pub fn parse(text: &str) -> Result<Self, StoreError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
@@ -35,7 +35,7 @@ impl Name {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -61,37 +61,37 @@ impl fmt::Display for Name {
     }
 }
 
-/// Why the store did not do it.
+/// Failure of a store operation.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Not a name.
-    // The text is not repeated: it may be the secret, in the place of its name.
-    #[error("invalid name of a secret")]
+    /// The name is invalid.
+    // The text is not repeated, because it may be a secret that was passed as a name.
+    #[error("invalid secret name")]
     Name,
-    /// Nothing there.
-    #[error("there is no stored secret `{0}`")]
+    /// The secret does not exist.
+    #[error("secret `{0}` is not stored")]
     Missing(Name),
-    /// Nothing to keep.
-    #[error("an empty secret is none")]
+    /// The secret is empty.
+    #[error("the secret is empty")]
     Empty,
-    /// The file cannot be used.
+    /// The file is not usable.
     #[error("cannot {what} `{}`", path.display())]
     Io {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Not a store, or of another version.
-    #[error("`{}` is no store of secrets", .0.display())]
+    /// The file has another format or version.
+    #[error("`{}` is not a secret store", .0.display())]
     Format(PathBuf),
-    /// The key is not to be had.
-    #[error("the key of the store cannot be read")]
+    /// The key is not available.
+    #[error("cannot read the key of the secret store")]
     Key(KeyStorage, #[source] io::Error),
-    /// Somebody changed it, or the key is another.
-    #[error("the stored secret `{0}` cannot be opened")]
+    /// The entry was modified, or the key is different.
+    #[error("cannot decrypt stored secret `{0}`")]
     Sealed(Name),
 }
 
@@ -99,16 +99,21 @@ impl Hint for StoreError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Name => Some("use up to 64 letters, digits, `-`, `_` and `.`".into()),
-            Self::Missing(name) => Some(format!("store it: agent-sandbox secret set {name}")),
-            Self::Empty => Some("type it, or send it on standard input".into()),
-            Self::Format(path) => {
-                Some(format!("move `{}` away and store the secrets again", path.display()))
+            Self::Missing(name) => Some(format!("run `agent-sandbox secret set {name}`")),
+            Self::Empty => Some("type it at the prompt, or pass it on standard input".into()),
+            Self::Format(path) => Some(format!(
+                "move `{}` away, then store the secrets again with `agent-sandbox secret set`",
+                path.display()
+            )),
+            Self::Key(KeyStorage::Keyring, _) => {
+                Some("unlock the keyring, for example by logging in".into())
             }
-            Self::Key(KeyStorage::Keyring, _) => Some("unlock the keyring, as a login does".into()),
             Self::Key(KeyStorage::File, _) => {
-                Some("the key lies beside the store, with mode 0600".into())
+                Some("check the file `key` next to the store: it must exist with mode 0600".into())
             }
-            Self::Sealed(name) => Some(format!("store it again: agent-sandbox secret set {name}")),
+            Self::Sealed(name) => {
+                Some(format!("store it again with `agent-sandbox secret set {name}`"))
+            }
             Self::Io { .. } => None,
         }
     }
@@ -118,12 +123,12 @@ impl Hint for StoreError {
     }
 }
 
-/// What is kept, without the secrets themselves.
+/// Stored secret without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoredSecret {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// When it was stored, in seconds since 1970.
+    /// Time when it was stored, in seconds since 1970.
     pub since: u64,
 }
 
@@ -144,14 +149,14 @@ struct Entry {
 
 const VERSION: u32 = 1;
 
-/// A user's stored secrets.
+/// Store of a user's secrets.
 #[derive(Debug, Clone)]
 pub struct Store {
     dir: PathBuf,
 }
 
 impl Store {
-    /// The one in this directory, which need not be there yet.
+    /// Returns the store in a directory, which need not exist yet.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
@@ -164,7 +169,7 @@ impl Store {
         self.dir.join("key")
     }
 
-    /// Keeps a secret, in the place of an older one of that name.
+    /// Stores a secret. Replaces an older one with the same name.
     pub fn set(&self, name: &Name, secret: &Secret) -> Result<KeyStorage, StoreError> {
         if secret.expose().is_empty() {
             return Err(StoreError::Empty);
@@ -185,7 +190,7 @@ impl Store {
         Ok(content.key)
     }
 
-    /// A secret.
+    /// Returns a secret.
     pub fn get(&self, name: &Name) -> Result<Secret, StoreError> {
         let missing = || StoreError::Missing(name.clone());
         let content = self.read()?.ok_or_else(missing)?;
@@ -196,12 +201,12 @@ impl Store {
             .ok_or_else(|| StoreError::Sealed(name.clone()))
     }
 
-    /// Whether there is one of this name.
+    /// Returns true when a secret with this name is stored.
     pub fn has(&self, name: &Name) -> Result<bool, StoreError> {
         Ok(self.read()?.is_some_and(|content| content.secrets.contains_key(name)))
     }
 
-    /// Lets go of a secret.
+    /// Removes a secret.
     pub fn remove(&self, name: &Name) -> Result<(), StoreError> {
         let missing = || StoreError::Missing(name.clone());
         if self.read()?.is_none() {
@@ -213,7 +218,7 @@ impl Store {
         self.write(&content)
     }
 
-    /// Everything that is kept, and where the key is; `None` before the first.
+    /// Returns all entries and the storage of the key, or `None` when the store does not exist.
     pub fn list(&self) -> Result<Option<(KeyStorage, Vec<StoredSecret>)>, StoreError> {
         let kept = |content: Content| {
             let kept = content
@@ -227,15 +232,15 @@ impl Store {
 
     fn begin(&self) -> Result<(Content, Sealer), StoreError> {
         let file = self.key_file();
-        // Left by somebody who was killed before there was anything to open with it.
+        // Left behind when an earlier call was killed before it wrote the store. Nothing is encrypted with it.
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(self.failed("replace the key of")(error));
             }
             _ => {}
         }
-        let (place, key) = keyring::make(&file).map_err(self.failed("make a key for"))?;
-        let sealer = Sealer::new(&key).map_err(self.failed("make a key for"))?;
+        let (place, key) = keyring::make(&file).map_err(self.failed("create a key for"))?;
+        let sealer = Sealer::new(&key).map_err(self.failed("create a key for"))?;
         Ok((Content { version: VERSION, key: place, secrets: BTreeMap::new() }, sealer))
     }
 
@@ -260,7 +265,7 @@ impl Store {
         }
     }
 
-    /// In one step: whoever reads meanwhile sees the old file or the new one.
+    /// Replaces the file atomically.
     fn write(&self, content: &Content) -> Result<(), StoreError> {
         let write = || {
             let text = serde_json::to_vec(content)?;
@@ -269,7 +274,7 @@ impl Store {
         write().map_err(self.failed("write"))
     }
 
-    /// Two that write at a time would lose one of the secrets.
+    /// Locks the store. Concurrent writers would lose entries.
     fn lock(&self) -> Result<LockFile, StoreError> {
         let lock = || {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn one_secret_cannot_take_the_place_of_another() {
+    fn get_fails_when_two_entries_are_swapped() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::at(dir.path());
         store.set(&name("a"), &secret("value-of-a")).unwrap();
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn many_writers_lose_nothing() {
+    fn concurrent_writers_lose_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::at(dir.path());
         std::thread::scope(|scope| {
@@ -362,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_no_paths() {
+    fn names_are_not_paths() {
         for text in ["a", "openai", "GITHUB_TOKEN", "a.b-c"] {
             assert!(Name::parse(text).is_ok(), "{text}");
         }

@@ -1,5 +1,4 @@
-//! Takes tools out of a body, and leaves every other byte where it was: a provider's cache knows a
-//! conversation by its beginning.
+//! Removal of tools from a body. All other bytes are left in place, because providers cache conversations by prefix.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +9,7 @@ struct Asked<'b> {
     tools: &'b RawValue,
 }
 
-/// The body without these of its tools; `None` when none would be left.
+/// Returns the body without these tools, or `None` when none would be left.
 pub(super) fn without(body: &[u8], gone: &[usize]) -> Option<Vec<u8>> {
     let asked: Asked<'_> = serde_json::from_slice(body).ok()?;
     let list = asked.tools.get();

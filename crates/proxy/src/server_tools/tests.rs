@@ -5,7 +5,7 @@ fn tools(names: &[&str]) -> ServerTools {
     ServerTools::parse(&names).unwrap().unwrap()
 }
 
-/// What becomes of a body: `clean`, what was taken out, or the code and the field of a refusal.
+/// Returns the result for a body: `clean`, the removed tools, or the field and code of a refusal.
 fn judged(allowed: &[&str], body: &str) -> String {
     match tools(allowed).judge(body.as_bytes()) {
         Ok(Judged::Clean) => "clean".to_owned(),
@@ -21,13 +21,13 @@ fn judged(allowed: &[&str], body: &str) -> String {
 const FUNCTION: &str =
     r#"{"type":"function","name":"f","parameters":{"properties":{"image_url":{"type":"string"}}}}"#;
 
-/// `F` stands for a tool that the client runs.
+/// Returns a request that offers a client-side function and this tool.
 fn offered(tool: &str) -> String {
     format!(r#"{{"tools":[{FUNCTION},{tool}]}}"#)
 }
 
 #[test]
-fn tools_of_the_provider_are_taken_out_and_those_of_the_client_stay() {
+fn judge_removes_server_tools_and_keeps_client_tools() {
     for own in [
         r#"{"name":"x","input_schema":{"properties":{"tools":{"type":"array"}}}}"#,
         r#"{"type":null,"name":"x"}"#,
@@ -77,7 +77,7 @@ fn tools_of_the_provider_are_taken_out_and_those_of_the_client_stay() {
 }
 
 #[test]
-fn what_cannot_be_taken_out_is_refused() {
+fn judge_refuses_what_cannot_be_removed() {
     for (body, expected) in [
         (r#"{"tools":[{"type":"web_search"}]}"#, "tools[0] is web_search"),
         (r#"{"Tools":[{"name":"x"},{"type":"web_search"}]}"#, "Tools[1] is web_search"),
@@ -117,7 +117,7 @@ fn what_cannot_be_taken_out_is_refused() {
             "contents[0].parts[0].fileData.fileUri is url",
         ),
         (r#"{"input":[{"image_url":["https://a.io"]}]}"#, "input[0].image_url is url"),
-        // Only in a conversation are arguments words of a model.
+        // Arguments of a tool call are a model's words only inside a conversation.
         (
             r#"{"type":"tool_use","input":[{"image_url":"https://a.io"}]}"#,
             "input[0].image_url is url",
@@ -139,7 +139,7 @@ fn what_cannot_be_taken_out_is_refused() {
 }
 
 #[test]
-fn files_at_the_provider_are_refused_wherever_a_request_names_them() {
+fn judge_refuses_files_stored_at_the_provider() {
     for (body, expected) in [
         (
             r#"{"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"file_1"}}]}]}"#,
@@ -195,7 +195,7 @@ fn files_at_the_provider_are_refused_wherever_a_request_names_them() {
 }
 
 #[test]
-fn words_that_look_like_files_at_the_provider_pass() {
+fn judge_allows_text_that_resembles_file_references() {
     for body in [
         r#"{"messages":[{"content":[{"type":"text","text":"file_id","citations":[{"file_id":null}]}]}]}"#,
         r#"{"messages":[{"content":[{"type":"tool_use","input":{"file_id":"mine"}}]}]}"#,
@@ -210,7 +210,7 @@ fn words_that_look_like_files_at_the_provider_pass() {
 }
 
 #[test]
-fn what_is_said_passes() {
+fn judge_allows_conversation_text() {
     for body in [
         r#"{"model":"claude-opus-5","messages":[{"role":"user","content":"tools: web_search https://a.io"}]}"#,
         r#"{"messages":[{"content":[{"type":"image","source":{"type":"base64","data":"aGk="}}]}]}"#,
@@ -226,7 +226,7 @@ fn what_is_said_passes() {
 }
 
 #[test]
-fn what_a_session_names_passes_and_the_rest_does_not() {
+fn judge_allows_only_listed_tools() {
     let search = offered(r#"{"type":"web_search_20250305"}"#);
     for (allowed, expected) in [
         (&["web_search"][..], "clean"),
@@ -250,7 +250,7 @@ fn what_a_session_names_passes_and_the_rest_does_not() {
 }
 
 #[test]
-fn what_is_not_taken_out_keeps_every_byte() {
+fn judge_preserves_the_bytes_of_the_rest() {
     let body = "{ \"b\" : 1.50,\n \"tools\" :[ {\"name\" : \"\\u0061\"} ,{\"type\":\"mcp\"}, {\"type\":\"function\"}] , \"a\":\"tools\" }";
     let Ok(Judged::Without { body, .. }) = tools(&[]).judge(body.as_bytes()) else { panic!() };
     let expected = "{ \"b\" : 1.50,\n \"tools\" :[{\"name\" : \"\\u0061\"},{\"type\":\"function\"}] , \"a\":\"tools\" }";
@@ -258,7 +258,7 @@ fn what_is_not_taken_out_keeps_every_byte() {
 }
 
 #[test]
-fn what_could_be_read_in_two_ways_does_not_pass() {
+fn judge_refuses_ambiguous_json() {
     for body in [r#"{"tools":[],"tools":[{"type":"mcp"}]}"#, "tools=mcp", "", "{}{}", "\u{feff}{}"]
     {
         assert_eq!(judged(&[], body), "body_unreadable", "{body}");

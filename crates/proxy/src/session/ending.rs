@@ -1,12 +1,12 @@
-//! When a session ends: by the clock that nobody can set. The wall clock counts once, when the session is
-//! registered, and again after a boot, which starts the other one anew.
+//! Expiry of sessions. It is measured with the boot clock, which cannot be set. The wall clock is read only when a
+//! session is registered, and again after a reboot.
 
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limits;
 use sandbox_linux::clock::now;
 
-/// The moment, in seconds since a boot of the machine, and which boot that is.
+/// Expiry time in seconds since a boot, and the ID of that boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     boot: String,
@@ -14,7 +14,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Of limits that begin to hold now. `known` is what was worked out before, if it was.
+    /// Returns the expiry for limits that take effect now. `known` is the earlier result, if any.
     pub(super) fn of(limits: &Limits, known: Option<Self>) -> Option<Self> {
         let (boot, since_boot) = (boot(), since_boot());
         limits.expires_at.map(|end| match known {
@@ -23,7 +23,7 @@ impl Ending {
         })
     }
 
-    /// Whether it has come.
+    /// Returns true when the time has come.
     pub(super) fn is_over(&self) -> bool {
         self.since_boot <= since_boot()
     }
@@ -47,11 +47,11 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_is_worked_out_once_in_a_boot() {
+    fn ending_is_fixed_for_one_boot() {
         assert_eq!(Ending::of(&Limits::default(), None), None);
         let first = Ending::of(&until(now() + 100), None).unwrap();
         assert!(!first.is_over() && Ending::of(&until(1), None).unwrap().is_over());
-        // The wall clock says something else meanwhile: that changes nothing.
+        // A step of the wall clock has no effect.
         assert_eq!(Ending::of(&until(now() + 9000), Some(first.clone())).unwrap(), first);
         let before = Ending { boot: "another".into(), since_boot: u64::MAX };
         assert!(Ending::of(&until(now()), Some(before)).unwrap().is_over());

@@ -1,4 +1,4 @@
-//! Sessions that cannot be registered.
+//! Errors of session registration.
 
 use sandbox_policy::catalog::UnknownProvider;
 use sandbox_protocol::Hint;
@@ -9,41 +9,41 @@ use crate::route::RouteError;
 use crate::server_tools::NoTool;
 use crate::upstream::TargetError;
 
-/// A session that cannot be registered.
+/// Failure to register a session.
 #[derive(Debug, Error)]
 pub enum RegistrationError {
-    /// No such provider.
+    /// Unknown provider.
     #[error(transparent)]
     Provider(#[from] UnknownProvider),
-    /// No server.
-    #[error("the provider `{0}` has no server of its own")]
+    /// No server to forward to.
+    #[error("provider `{0}` has no default server")]
     NoUpstream(String),
-    /// Not a server.
-    #[error("`upstream_url` cannot be used")]
+    /// Invalid server URL.
+    #[error("invalid `upstream_url`")]
     Upstream(#[from] TargetError),
     /// No key, or two.
-    #[error("a session needs one of `api_key` and `secret`")]
+    #[error("a session needs exactly one of `api_key` and `secret`")]
     Key,
-    /// The key cannot be sent.
-    #[error("the key is empty or has characters that no header can carry")]
+    /// The key cannot be sent in a header.
+    #[error("the key is empty or contains characters that are not allowed in a header")]
     KeyText,
-    /// The reference means nothing.
-    #[error("the secret cannot be used")]
+    /// Invalid reference to a secret.
+    #[error("invalid `secret`")]
     Source(#[from] SourceError),
-    /// The key would go nowhere.
-    #[error("`credential` cannot be used")]
+    /// Invalid placement of the key.
+    #[error("invalid `credential`")]
     Placement(#[from] PlacementError),
-    /// Not a header that can be set.
-    #[error("`headers` has `{0}`, which the proxy does not set")]
+    /// A header that cannot be set.
+    #[error("cannot set `{0}` with `headers`")]
     Header(String),
-    /// Not a rule.
-    #[error("`routes` cannot be used")]
+    /// Invalid route.
+    #[error("invalid `routes`")]
     Route(#[from] RouteError),
-    /// Not a tool.
-    #[error("`server_tools` cannot be used")]
+    /// Invalid tool name.
+    #[error("invalid `server_tools`")]
     ServerTool(#[from] NoTool),
-    /// Would be a path or a control character elsewhere.
-    #[error("a sandbox's id has 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
+    /// Characters that would be unsafe in a path or a log.
+    #[error("invalid sandbox ID: it must have 1 to 128 letters, digits, `-`, `_`, `.` or `:`")]
     SandboxId,
 }
 
@@ -51,16 +51,16 @@ impl Hint for RegistrationError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Provider(unknown) => return unknown.hint(),
-            Self::NoUpstream(_) => "give an `upstream_url`".into(),
-            Self::Upstream(_) => "write the server's address, such as `https://api.example.com`".into(),
-            Self::Key => "send the key as `api_key`, or say where it is as `secret`".into(),
-            Self::KeyText => "look for a line break or a blank at the end of the key".into(),
+            Self::NoUpstream(_) => "set `upstream_url`".into(),
+            Self::Upstream(_) => "use the server's URL, such as `https://api.example.com`".into(),
+            Self::Key => "send the key as `api_key`, or a reference to it as `secret`".into(),
+            Self::KeyText => "check the key for a line break or space at its end".into(),
             Self::Source(error) => error.hint.clone(),
-            Self::Placement(_) => "write `{\"header\": {\"name\": \"x-key\", \"format\": \"Token {}\"}}`, `query` or `basic`".into(),
-            Self::Header(_) => "credentials go by `credential`; headers of the connection are the proxy's own".into(),
-            Self::Route(_) => "write rules such as `POST /v1/messages`".into(),
-            Self::ServerTool(_) => "write types such as `web_search`, or `*` for everything".into(),
-            Self::SandboxId => "use the id that the sandbox was started with".into(),
+            Self::Placement(_) => "use `{\"header\": {\"name\": \"x-key\", \"format\": \"Token {}\"}}`, `query` or `basic`".into(),
+            Self::Header(_) => "use `credential` for credentials; headers of the connection cannot be set".into(),
+            Self::Route(_) => "use rules such as `POST /v1/messages`".into(),
+            Self::ServerTool(_) => "use types such as `web_search`, or `*` for all".into(),
+            Self::SandboxId => "use the ID that the sandbox was started with".into(),
         })
     }
 }

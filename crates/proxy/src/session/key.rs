@@ -1,4 +1,4 @@
-//! A session's key: held since it was registered, or asked for when it is needed.
+//! Key of a session: held in memory since registration, or resolved from a source when needed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -7,28 +7,28 @@ use hyper::StatusCode;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::{RegistrationError, Session};
-use crate::credential::{Resolved, Secret, SecretRef, Shown, Source, SourceError};
+use crate::credential::{PlacedKey, Resolved, Secret, SecretRef, Source, SourceError};
 use crate::error::Refusal;
 
-/// Where a session's key comes from.
+/// Origin of a session's key.
 #[derive(Debug)]
 pub(super) enum Key {
-    /// Somebody handed it over. `None` after a restart, until somebody does again.
-    Held { key: Mutex<Option<Secret>>, shown: Mutex<Option<Arc<Shown>>> },
-    /// A source knows it.
+    /// Sent with the registration. `None` after a restart, until the session is registered again.
+    Held { key: Mutex<Option<Secret>>, placed: Mutex<Option<Arc<PlacedKey>>> },
+    /// Resolved from a source.
     Referred { reference: SecretRef, source: Arc<dyn Source>, last: Box<Last> },
-    /// The provider wants none.
-    None(Arc<Shown>),
+    /// The provider needs no key.
+    None(Arc<PlacedKey>),
 }
 
-/// What a source said last; `asking` makes sure that it is asked once at a time.
+/// Cached key of a source. `asking` serializes requests to the source.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    shown: Mutex<Option<(Arc<Shown>, Option<SystemTime>)>>,
+    placed: Mutex<Option<(Arc<PlacedKey>, Option<SystemTime>)>>,
     asking: AsyncMutex<()>,
 }
 
-/// A key that ends this soon is asked for again.
+/// Keys that expire sooner are resolved again.
 const MARGIN: Duration = Duration::from_secs(30);
 
 impl Key {
@@ -45,39 +45,39 @@ impl Key {
                 Ok(Self::Referred { reference, source: source.clone(), last: Box::default() })
             }
             (key, None) if needed => {
-                Ok(Self::Held { key: Mutex::new(key), shown: Mutex::default() })
+                Ok(Self::Held { key: Mutex::new(key), placed: Mutex::default() })
             }
-            // The contract asks for a key even where none is used.
+            // The API requires a key even for providers that need none.
             (_, None) => {
                 let nothing = Resolved {
                     value: Secret::from(String::new()),
                     headers: Vec::new(),
                     expires: None,
                 };
-                let shown = Shown::new(&crate::credential::Placement::None, &nothing);
-                shown.map(|shown| Self::None(Arc::new(shown))).ok_or(RegistrationError::KeyText)
+                let placed = PlacedKey::new(&crate::credential::Placement::None, &nothing);
+                placed.map(|placed| Self::None(Arc::new(placed))).ok_or(RegistrationError::KeyText)
             }
         }
     }
 
-    /// Whether a key that was handed over can be sent.
+    /// Checks that a registered key can be sent.
     pub(super) fn check(&self, session: &Session) -> Result<(), RegistrationError> {
         match self {
-            Self::Held { key, shown } => {
+            Self::Held { key, placed } => {
                 let key = lock(key);
                 let Some(key) = key.as_ref() else { return Ok(()) };
-                let made = show(session, &plain(key)).filter(|_| !key.expose().trim().is_empty());
-                *lock(shown) = Some(made.ok_or(RegistrationError::KeyText)?);
+                let made = place(session, &plain(key)).filter(|_| !key.expose().trim().is_empty());
+                *lock(placed) = Some(made.ok_or(RegistrationError::KeyText)?);
                 Ok(())
             }
             Self::Referred { .. } | Self::None(_) => Ok(()),
         }
     }
 
-    /// Puts another key in the place of the one that was handed over.
+    /// Replaces a registered key.
     pub(super) fn replace(&self, new: Secret, session: &Session) -> Result<(), RegistrationError> {
         let Self::Held { key, .. } = self else { return Err(RegistrationError::Key) };
-        let usable = show(session, &plain(&new)).is_some() && !new.expose().trim().is_empty();
+        let usable = place(session, &plain(&new)).is_some() && !new.expose().trim().is_empty();
         if !usable {
             return Err(RegistrationError::KeyText);
         }
@@ -85,37 +85,37 @@ impl Key {
         self.check(session)
     }
 
-    /// Whether it has to be handed over again.
+    /// Returns true when the key has to be registered again.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::Held { key, .. } if lock(key).is_none())
     }
 
-    /// The key in the form in which it is sent.
-    pub(super) async fn shown(&self, session: &Session) -> Result<Arc<Shown>, Refusal> {
+    /// Returns the key in the form in which it is sent.
+    pub(super) async fn placed(&self, session: &Session) -> Result<Arc<PlacedKey>, Refusal> {
         match self {
-            Self::None(shown) => Ok(shown.clone()),
-            Self::Held { shown, .. } => lock(shown).clone().ok_or_else(handed_over_no_more),
+            Self::None(placed) => Ok(placed.clone()),
+            Self::Held { placed, .. } => lock(placed).clone().ok_or_else(key_lost),
             Self::Referred { reference, source, last } => match last.current() {
-                Some(shown) => Ok(shown),
+                Some(placed) => Ok(placed),
                 None => last.ask(session, reference, source).await,
             },
         }
     }
 
-    /// Asks the source again at the next request.
+    /// Clears the cache, so that the next request resolves the key again.
     pub(super) fn forget(&self) {
         if let Self::Referred { last, .. } = self {
-            *lock(&last.shown) = None;
+            *lock(&last.placed) = None;
         }
     }
 }
 
 impl Last {
-    fn current(&self) -> Option<Arc<Shown>> {
-        let last = lock(&self.shown);
-        let (shown, expires) = last.as_ref()?;
+    fn current(&self) -> Option<Arc<PlacedKey>> {
+        let last = lock(&self.placed);
+        let (placed, expires) = last.as_ref()?;
         let good = expires.is_none_or(|end| end > SystemTime::now() + MARGIN);
-        good.then(|| shown.clone())
+        good.then(|| placed.clone())
     }
 
     async fn ask(
@@ -123,25 +123,25 @@ impl Last {
         session: &Session,
         reference: &SecretRef,
         source: &Arc<dyn Source>,
-    ) -> Result<Arc<Shown>, Refusal> {
+    ) -> Result<Arc<PlacedKey>, Refusal> {
         let _alone = self.asking.lock().await;
-        if let Some(shown) = self.current() {
-            return Ok(shown);
+        if let Some(placed) = self.current() {
+            return Ok(placed);
         }
         let (reference, source) = (reference.clone(), source.clone());
         let asked = tokio::task::spawn_blocking(move || source.resolve(&reference)).await;
         let resolved = asked.map_err(|_| no_key(&stopped()))?.map_err(|error| no_key(&error))?;
-        let shown = show(session, &resolved).ok_or_else(|| no_key(&unusable()))?;
-        *lock(&self.shown) = Some((shown.clone(), resolved.expires));
-        Ok(shown)
+        let placed = place(session, &resolved).ok_or_else(|| no_key(&unusable()))?;
+        *lock(&self.placed) = Some((placed.clone(), resolved.expires));
+        Ok(placed)
     }
 }
 
-fn show(session: &Session, key: &Resolved) -> Option<Arc<Shown>> {
+fn place(session: &Session, key: &Resolved) -> Option<Arc<PlacedKey>> {
     let (placement, headers) = session.shape(key.value.expose());
     let mut key = key.clone();
     key.headers.extend(headers.iter().map(|row| (row.name.to_owned(), row.value.to_owned())));
-    Shown::new(&placement, &key).map(Arc::new)
+    PlacedKey::new(&placement, &key).map(Arc::new)
 }
 
 fn plain(key: &Secret) -> Resolved {
@@ -153,30 +153,30 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn no_key(error: &SourceError) -> Refusal {
-    let message = format!("the session's key cannot be had: {}", error.message);
+    let message = format!("cannot get the session's key: {}", error.message);
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "secret_unavailable", message, error.hint.clone())
 }
 
 fn stopped() -> SourceError {
     SourceError {
-        message: "its source ended without an answer".into(),
-        hint: "look at the proxy's log".into(),
+        message: "its source stopped unexpectedly".into(),
+        hint: "see `proxy/log` in the state directory".into(),
     }
 }
 
 fn unusable() -> SourceError {
     SourceError {
-        message: "it has characters that no header can carry".into(),
-        hint: "look for a line break at the end of the key".into(),
+        message: "it contains characters that are not allowed in a header".into(),
+        hint: "check the key for a line break at its end".into(),
     }
 }
 
-fn handed_over_no_more() -> Refusal {
+fn key_lost() -> Refusal {
     Refusal::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "secret_missing",
-        "the proxy was restarted, and this session's key was only in its memory",
-        "register the session again, or keep the key in the store: agent-sandbox secret set",
+        "the proxy was restarted and lost this session's key, which it held only in memory",
+        "register the session again, or store the key with `agent-sandbox secret set NAME`",
     )
     .retry(1)
 }

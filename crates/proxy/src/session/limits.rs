@@ -1,4 +1,4 @@
-//! How much a session may do, and when it ends.
+//! Limits of a session, and their enforcement.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError};
@@ -11,32 +11,32 @@ use super::State;
 use crate::error::Refusal;
 use crate::limits;
 
-/// What a session's registration may limit. All of it is optional.
+/// Limits that a registration may set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// When it ends, in seconds since 1970.
+    /// Expiry in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
-    /// Requests in a minute.
+    /// Requests per minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<u32>,
-    /// Requests at a time.
+    /// Concurrent requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// Tokens in all. A request that is under way when they are used up is not cut off.
+    /// Total tokens. Requests in progress are not interrupted when they are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u64>,
-    /// Models that may be asked; `*` stands for any text.
+    /// Allowed models. `*` matches any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<Vec<String>>,
-    /// The largest body of a request, in bytes.
+    /// Largest request body in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body: Option<u64>,
-    /// Seconds for name, connection and TLS together.
+    /// Seconds for name resolution, connection and TLS handshake together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<NonZeroU32>,
-    /// Seconds from the request to the head of the answer.
+    /// Seconds from the request to the head of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_timeout: Option<NonZeroU32>,
     /// Seconds between two pieces of a body, in either direction.
@@ -44,16 +44,16 @@ pub struct Limits {
     pub idle_timeout: Option<NonZeroU32>,
 }
 
-/// Requests of the last minute and of now.
+/// Current and recent requests of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     parallel: u32,
-    /// How many requests may begin now, in sixtieths: one is given back with each second and rate.
+    /// Token bucket: requests that may start now. It refills evenly.
     tokens: Option<f64>,
     refilled: Option<Instant>,
 }
 
-/// The right to one request. It is given back when it is dropped.
+/// Permission for one request. Dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<State>);
 
@@ -65,37 +65,37 @@ impl Drop for Permit {
 }
 
 impl Limits {
-    /// The largest body of a request.
+    /// Returns the largest allowed request body.
     pub(crate) fn body(&self) -> u64 {
         self.max_body.unwrap_or(limits::BODY)
     }
 
-    /// How long a connection to the server may take.
+    /// Returns the timeout of a connection to the server.
     pub(crate) fn connect(&self) -> Duration {
         seconds(self.connect_timeout).unwrap_or(limits::CONNECT_TIMEOUT)
     }
 
-    /// How long the server may think before it answers.
+    /// Returns the timeout of the server's response.
     pub(crate) fn first_byte(&self) -> Duration {
         seconds(self.first_byte_timeout).unwrap_or(limits::FIRST_BYTE_TIMEOUT)
     }
 
-    /// How long a body may stand still.
+    /// Returns the timeout of a body without progress.
     pub(crate) fn idle(&self) -> Duration {
         seconds(self.idle_timeout).unwrap_or(limits::IDLE_TIMEOUT)
     }
 
     pub(super) fn admit(&self, state: &Arc<State>, used: u64) -> Result<Permit, Refusal> {
         if let Some(budget) = self.token_budget.filter(|budget| used >= *budget) {
-            let message = format!("this session has used {used} of {budget} tokens");
+            let message = format!("the session has used {used} of {budget} tokens");
             let hint = "raise `token_budget` of the secret, or start a new session";
             return Err(Refusal::new(StatusCode::FORBIDDEN, "budget_used_up", message, hint));
         }
         let mut gate = state.gate.lock().unwrap_or_else(PoisonError::into_inner);
         let most = self.max_parallel.unwrap_or(limits::PARALLEL);
         if gate.parallel >= most {
-            let message = format!("this session has {most} requests under way already");
-            let hint = "wait for one to end, or raise `max_parallel` of the secret";
+            let message = format!("the session already has {most} requests in progress");
+            let hint = "wait for one to finish, or raise `max_parallel` of the secret";
             return Err(Refusal::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_parallel",
@@ -111,7 +111,7 @@ impl Limits {
         Ok(Permit(state.clone()))
     }
 
-    /// Whether a model may be asked.
+    /// Returns true when a model is allowed.
     pub(crate) fn allows_model(&self, model: &str) -> bool {
         self.models
             .as_ref()
@@ -120,7 +120,7 @@ impl Limits {
 }
 
 impl Gate {
-    /// Takes one request out of the minute's, which come back evenly.
+    /// Takes one request from the token bucket.
     fn take(&mut self, rate: u32) -> Result<(), Refusal> {
         let (rate, now) = (f64::from(rate), Instant::now());
         let since = self.refilled.map_or(0.0, |before| now.duration_since(before).as_secs_f64());
@@ -130,7 +130,7 @@ impl Gate {
         if tokens < 1.0 {
             let wait =
                 ((1.0 - tokens) * 60.0 / rate.max(f64::MIN_POSITIVE)).ceil().clamp(1.0, 60.0);
-            let message = format!("this session may make {rate} requests in a minute");
+            let message = format!("the session is limited to {rate} requests per minute");
             let hint = "wait, or raise `requests_per_minute` of the secret";
             #[allow(
                 clippy::cast_possible_truncation,
@@ -154,7 +154,7 @@ fn seconds(count: Option<NonZeroU32>) -> Option<Duration> {
     count.map(|count| Duration::from_secs(count.get().into()))
 }
 
-/// `*` stands for any text.
+/// Matches a pattern in which `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
     text.strip_prefix(before).is_some_and(|rest| {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_stops_what_it_is_for() {
+    fn admit_refuses_when_the_token_budget_is_used_up() {
         let state = Arc::new(State::default());
         let open = Limits::default();
         assert_eq!(code(&open, &state, u64::MAX), None);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_spent_and_says_when_it_comes_back() {
+    fn admit_refuses_above_the_rate_and_says_when_to_retry() {
         let state = Arc::new(State::default());
         let limits = Limits { requests_per_minute: Some(3), ..Limits::default() };
         for _ in 0..3 {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn models_match_by_stars() {
+    fn allows_model_matches_wildcards() {
         for (pattern, model, expected) in [
             ("claude-*", "claude-opus-5", true),
             ("claude-*", "gpt-6", false),

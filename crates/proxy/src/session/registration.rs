@@ -1,4 +1,4 @@
-//! What somebody says about a new session, and how it becomes one.
+//! Registration of sessions: the request, and its conversion into a session.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,46 +20,46 @@ use crate::server_tools::ServerTools;
 use crate::token::{Token, TokenHash};
 use crate::upstream::{Target, TargetError};
 
-/// A session that is to be. `token`, `api_key` and the terms stand side by side in JSON.
+/// Request to register a session. In JSON, `token`, `api_key` and the terms are siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Registration {
-    /// What the sandbox will hold.
+    /// Token for the sandbox.
     pub token: Token,
-    /// The key itself; or `terms.secret` says where it is.
+    /// The key, unless `terms.secret` refers to one.
     pub api_key: Option<Secret>,
-    /// The rest, which is kept on disk.
+    /// Everything else, which is saved on disk.
     pub terms: Terms,
 }
 
-/// Everything about a session that is no secret.
+/// Properties of a session that are not secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
-    /// A name from the table of providers.
+    /// Name of the provider.
     pub provider: String,
-    /// Where the key is to be had.
+    /// Reference to the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretRef>,
-    /// The server, where it is not the provider's own.
+    /// Server, if it is not the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_url: Option<String>,
-    /// Whose session it is.
+    /// ID of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<String>,
-    /// Where the key goes, where it is not the provider's usual place.
+    /// Placement of the key, if it is not the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<Placement>,
-    /// Headers that every request gets.
+    /// Headers that are added to every request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Which methods and paths may be used, where it is not the provider's list.
+    /// Allowed methods and paths, if they are not the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<String>>,
-    /// What the provider may be made to do on its own, such as `web_search`; everything when left out.
+    /// Allowed server-side tools, such as `web_search`. `None` allows all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_tools: Option<Vec<String>>,
-    /// How much may be done.
+    /// Limits.
     #[serde(default)]
     pub limits: Limits,
 }
@@ -72,8 +72,8 @@ impl TryFrom<Map<String, Value>> for Registration {
         let token = serde_json::from_value(token).map_err(|error| error.to_string())?;
         let api_key =
             map.remove("api_key").map(serde_json::from_value::<Option<Secret>>).transpose();
-        // The error of a value that is no text would repeat it.
-        let api_key = api_key.map_err(|_| "`api_key` is no text")?.flatten();
+        // serde's error message would contain the value.
+        let api_key = api_key.map_err(|_| "`api_key` is not a string")?.flatten();
         let terms =
             serde_json::from_value(Value::Object(map)).map_err(|error| error.to_string())?;
         Ok(Self { token, api_key, terms })
@@ -81,7 +81,7 @@ impl TryFrom<Map<String, Value>> for Registration {
 }
 
 impl Registration {
-    /// The message that hands it over. It has the key in it.
+    /// Returns the request as JSON. It contains the key.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let mut value = serde_json::to_value(&self.terms)?;
         value["token"] = Value::String(self.token.text().to_string());
@@ -93,7 +93,7 @@ impl Registration {
 }
 
 impl Session {
-    /// Makes a session of what was said about it.
+    /// Creates a session.
     pub(super) fn new(
         hash: TokenHash,
         terms: &Terms,
@@ -140,7 +140,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Where the key goes, and the headers that it needs.
+    /// Returns the placement of the key, and the headers that it needs.
     pub(super) fn shape(&self, key: &str) -> (Placement, &'static [Header]) {
         let provider = self.provider.for_key(key);
         (self.placement.clone().unwrap_or_else(|| provider.key.into()), provider.headers)
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Texts around what the keys of a secret take.
+    /// Random texts that resemble values of a secret's configuration keys.
     fn texts() -> impl Strategy<Value = String> {
         let pieces = prop::sample::select(vec![
             "GET",
@@ -252,9 +252,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// The configuration takes nothing that a session would refuse later.
+        /// The configuration accepts nothing that a session would refuse later.
         #[test]
-        fn keys_that_the_configuration_takes_are_taken_here(text in texts()) {
+        fn sessions_accept_what_the_configuration_accepts(text in texts()) {
             let one = [text.clone()];
             let header = |name: &str, format: &str| {
                 Placement::Header { name: name.to_owned(), format: format.to_owned() }.check()
@@ -286,9 +286,9 @@ mod tests {
             }
         }
 
-        /// And refuses no rule, header, format, parameter, user, tool or name that a session would take.
+        /// The configuration refuses nothing that a session would accept.
         #[test]
-        fn keys_that_are_taken_here_are_taken_by_the_configuration(text in texts()) {
+        fn configuration_accepts_what_sessions_accept(text in texts()) {
             let one = [text.clone()];
             let header = |name: &str, format: &str| {
                 Placement::Header { name: name.to_owned(), format: format.to_owned() }.check().is_ok()
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_catalog_has_a_server_that_can_be_dialled() {
+    fn every_provider_has_a_valid_server() {
         for provider in sandbox_policy::catalog::PROVIDERS {
             let terms = Terms { provider: provider.name.into(), ..Terms::default() };
             match target(provider, &terms) {

@@ -1,4 +1,4 @@
-//! All sessions, found by the hash of their token.
+//! Registry of sessions by token hash.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use super::{Counts, Registration, RegistrationError, Session, State};
 use crate::credential::{Secret, Source};
 use crate::token::TokenHash;
 
-/// The sessions of one proxy.
+/// Sessions of one proxy.
 #[derive(Debug)]
 pub struct Registry {
     sessions: RwLock<HashMap<TokenHash, Entry>>,
     source: Arc<dyn Source>,
-    /// Where they are kept, so that a restart loses none.
+    /// File of saved sessions.
     file: PathBuf,
 }
 
@@ -26,40 +26,40 @@ pub struct Registry {
 struct Entry {
     session: Arc<Session>,
     terms: Terms,
-    /// Its sandbox was there when the proxy ended, and has not come back yet.
+    /// True when its sandbox was attached before a restart of the proxy and has not attached again.
     orphaned: bool,
 }
 
-/// A session as it is listed: nothing in it is a secret.
+/// Entry of a listing, without secrets.
 #[derive(Debug, Serialize)]
 pub struct Listed {
-    /// A short name, from which the token cannot be had.
+    /// Short ID. It does not reveal the token.
     pub id: String,
     /// The provider.
     pub provider: &'static str,
-    /// Whose session it is.
+    /// ID of the sandbox.
     pub sandbox_id: Option<String>,
-    /// The server.
+    /// URL of the server.
     pub upstream_url: String,
-    /// Whether the key has to be handed over again.
+    /// True when the key has to be registered again.
     pub key_missing: bool,
-    /// When it ends.
+    /// Expiry in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
-    /// The tokens it may use.
+    /// Limit of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u64>,
-    /// What it has used.
+    /// Usage.
     pub usage: Counts,
 }
 
 impl Registry {
-    /// The sessions that are kept in a file.
+    /// Loads the sessions saved in a file.
     pub fn open(file: PathBuf, source: Arc<dyn Source>) -> Result<Self, StoreError> {
         let mut sessions = HashMap::new();
         for stored in store::read(&file)? {
             let state = Arc::new(State { counts: stored.usage.into(), ..State::default() });
-            // What a newer version wrote and this one does not understand ends here, and is said to the client.
+            // Sessions that this version does not understand are dropped. Their clients get `token_unknown`.
             let made = Session::new(
                 stored.token_sha256,
                 &stored.terms,
@@ -89,12 +89,12 @@ impl Registry {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session of a token, in either spelling.
+    /// Returns the session of a token, with or without the `session-` prefix.
     pub fn find(&self, token: &str) -> Option<Arc<Session>> {
         self.read().get(&TokenHash::of(token)).map(|entry| entry.session.clone())
     }
 
-    /// Adds a session, or replaces the one of this token; what that one has used still counts.
+    /// Adds a session. A session with the same token is replaced, and its usage is kept.
     pub fn register(
         &self,
         registration: Registration,
@@ -113,12 +113,12 @@ impl Registry {
         Ok(session)
     }
 
-    /// Ends the session of a token, in either spelling. Returns whether there was one.
+    /// Ends the session of a token, with or without the prefix. Returns true if there was one.
     pub fn revoke(&self, token: &str) -> bool {
         self.write().remove(&TokenHash::of(token)).is_some()
     }
 
-    /// Ends all sessions of a sandbox. Returns how many there were.
+    /// Ends all sessions of a sandbox. Returns their number.
     pub fn revoke_sandbox(&self, sandbox: &str) -> usize {
         self.remove_where(|entry| entry.session.sandbox.as_deref() == Some(sandbox))
     }
@@ -130,19 +130,19 @@ impl Registry {
         })
     }
 
-    /// Keeps the sessions that came with a sandbox's listener although it has not come back yet.
+    /// Marks a sandbox's sessions as not orphaned, although it has not attached again yet.
     pub(crate) fn keep_bound(&self, sandbox: &str) {
         let mut sessions = self.write();
-        let of_it = |entry: &&mut Entry| entry.session.sandbox.as_deref() == Some(sandbox);
-        sessions.values_mut().filter(of_it).for_each(|entry| entry.orphaned = false);
+        let of_sandbox = |entry: &&mut Entry| entry.session.sandbox.as_deref() == Some(sandbox);
+        sessions.values_mut().filter(of_sandbox).for_each(|entry| entry.orphaned = false);
     }
 
-    /// Ends sessions whose time is over.
+    /// Ends expired sessions.
     pub(crate) fn revoke_expired(&self) -> usize {
         self.remove_where(|entry| entry.session.is_over())
     }
 
-    /// Ends sessions whose sandbox did not come back after a restart.
+    /// Ends sessions whose sandbox did not attach again after a restart.
     pub(crate) fn revoke_orphaned(&self) -> usize {
         self.remove_where(|entry| entry.orphaned)
     }
@@ -154,28 +154,28 @@ impl Registry {
         before - sessions.len()
     }
 
-    /// Puts another key in the place of the one that a session was registered with.
+    /// Replaces a session's registered key. Returns false if there is no session.
     pub fn rotate(&self, token: &str, key: Secret) -> Result<bool, RegistrationError> {
         let Some(session) = self.find(token) else { return Ok(false) };
         session.key.replace(key, &session).map(|()| true)
     }
 
-    /// Makes every session ask for its key again that does not hold it.
+    /// Clears all keys that were resolved from a source.
     pub fn forget_keys(&self) {
         self.read().values().for_each(|entry| entry.session.key_refused());
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Whether there is none.
+    /// Returns true when there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.read().is_empty()
     }
 
-    /// All of them, without secrets.
+    /// Lists the sessions, without secrets.
     pub fn list(&self) -> Vec<Listed> {
         let sorted: BTreeMap<TokenHash, Arc<Session>> =
             self.read().iter().map(|(hash, entry)| (*hash, entry.session.clone())).collect();
@@ -192,7 +192,7 @@ impl Registry {
         sorted.into_values().map(listed).collect()
     }
 
-    /// Writes them to their file: hashes, terms and counts. Keys and tokens are not in it.
+    /// Saves the sessions: hashes, terms and counters, but no keys or tokens.
     pub fn save(&self) -> Result<(), StoreError> {
         let stored = |(hash, entry): (&TokenHash, &Entry)| Stored {
             token_sha256: *hash,

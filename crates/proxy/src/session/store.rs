@@ -1,5 +1,5 @@
-//! Sessions on disk, so that a restart of the proxy loses none. Only hashes of tokens and references
-//! to secrets are written.
+//! File of saved sessions, which survive a restart of the proxy. It contains hashes of tokens and references to
+//! secrets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::token::TokenHash;
 
 const VERSION: u32 = 1;
 
-/// A session as it is written.
+/// A saved session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub token_sha256: TokenHash,
@@ -35,24 +35,24 @@ struct File {
     sessions: Vec<Stored>,
 }
 
-/// Why sessions cannot be kept.
+/// Failure to load or save sessions.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the sessions in `{}`", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// Is not what we wrote.
-    #[error("the sessions in `{}` make no sense", .0.display())]
+    /// The file is not valid.
+    #[error("invalid session file `{}`", .0.display())]
     Content(PathBuf, #[source] serde_json::Error),
-    /// Comes from another version.
-    #[error("the sessions in `{}` are of version {found}, and this proxy knows {VERSION}", path.display())]
+    /// The file has another version.
+    #[error("unsupported version {found} of the session file `{}`; this proxy supports {VERSION}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
     },
-    /// Cannot be written.
+    /// The file cannot be written.
     #[error("cannot write the sessions to `{}`", .0.display())]
     Write(PathBuf, #[source] io::Error),
 }
@@ -60,11 +60,9 @@ pub enum StoreError {
 impl Hint for StoreError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Read(..) | Self::Write(..) => {
-                "look at the owner and the mode of that directory".into()
-            }
+            Self::Read(..) | Self::Write(..) => "check the owner and mode of the directory".into(),
             Self::Content(path, _) | Self::Version { path, .. } => {
-                format!("move `{}` away; sandboxes that run register again", path.display())
+                format!("move `{}` away; running sandboxes register again", path.display())
             }
         })
     }
@@ -80,7 +78,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Stored>, StoreError> {
     Ok(file.sessions)
 }
 
-/// What a file holds, if it is there.
+/// Returns the content of a file, or `None` if it does not exist.
 pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     match std::fs::read(path) {
         Ok(text) => Ok(Some(text)),

@@ -1,4 +1,4 @@
-//! Which addresses a server may have.
+//! Check of a server's addresses.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,8 @@ use sandbox_policy::network::{AddressClass, class};
 
 use super::Target;
 
-/// Whether a target may be reached at this address. A name that the user chose may lead into a private
-/// network; to a metadata service only an address does that the user wrote out.
+/// Returns true when a target may be reached at this address. A host named by the user may be in a private network.
+/// Metadata services can only be reached by an address that the user wrote in full.
 pub(super) fn allowed(target: &Target, address: IpAddr) -> bool {
     if target.named && target.address() == Some(address) {
         return true;
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_was_written_out_is_meant() {
+    fn address_is_allowed_when_the_user_wrote_it() {
         let target = Target::named("http://169.254.169.254").unwrap();
         assert!(allowed(&target, "169.254.169.254".parse().unwrap()));
         assert!(!allowed(&target, "169.254.169.253".parse().unwrap()));

@@ -1,4 +1,4 @@
-//! New connections: resolve once, look at the addresses, dial those.
+//! New connections: resolves the name once, checks the addresses, and dials one of them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,65 +15,69 @@ use tokio_rustls::client::TlsStream;
 
 use super::{Target, address, tls};
 
-/// Why there is no connection.
+/// Failure to connect to a server.
 #[derive(Debug, Error)]
 pub(crate) enum DialError {
-    #[error("the name `{0}` cannot be resolved")]
+    #[error("cannot resolve `{0}`")]
     Resolve(String, #[source] io::Error),
-    #[error("`{0}` is at {1}, where this session may not go")]
+    #[error("`{0}` resolves to {1}, which is not allowed for this session")]
     Forbidden(String, String),
     #[error("cannot connect to `{0}`")]
     Connect(String, #[source] io::Error),
-    #[error("`{0}` does not answer a connection in time")]
+    #[error("the connection to `{0}` timed out")]
     Timeout(String),
-    #[error("no TLS with `{0}`")]
+    #[error("TLS handshake with `{0}` failed")]
     Tls(String, #[source] io::Error),
-    #[error("`{0}` did not begin to speak HTTP")]
+    #[error("HTTP handshake with `{0}` failed")]
     Handshake(String, #[source] hyper::Error),
 }
 
-/// How connections are made.
+/// Settings of new connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dialer {
-    /// For name, connection and TLS together.
+    /// Timeout for name resolution, connection and TLS handshake together.
     pub timeout: Duration,
 }
 
-/// A connection, and whether the server wants HTTP/2 on it.
+/// A new connection, and the protocol that was negotiated on it.
 #[derive(Debug)]
 pub(crate) struct Dialled {
     pub stream: Stream,
     pub http2: bool,
 }
 
-/// What is spoken on a new connection.
+/// Protocols to offer on a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Speak {
-    /// What the server prefers.
+pub(crate) enum Protocols {
+    /// HTTP/2 or HTTP/1.1, as the server prefers.
     Any,
-    /// HTTP/1.1, which alone can be upgraded.
+    /// HTTP/1.1, the only one with upgrades to WebSockets.
     Http1,
 }
 
 impl Dialer {
-    pub(crate) async fn dial(self, target: &Target, speak: Speak) -> Result<Dialled, DialError> {
-        match timeout(self.timeout, dial(target, speak)).await {
+    pub(crate) async fn dial(
+        self,
+        target: &Target,
+        protocols: Protocols,
+    ) -> Result<Dialled, DialError> {
+        match timeout(self.timeout, dial(target, protocols)).await {
             Ok(done) => done,
             Err(_) => Err(DialError::Timeout(target.url())),
         }
     }
 }
 
-async fn dial(target: &Target, speak: Speak) -> Result<Dialled, DialError> {
+async fn dial(target: &Target, protocols: Protocols) -> Result<Dialled, DialError> {
     let tcp = connect(target, &addresses(target).await?).await?;
-    // Every event of a stream is to leave at once.
+    // Events of a stream must be sent immediately.
     tcp.set_nodelay(true).map_err(|error| DialError::Connect(target.url(), error))?;
     if !target.tls {
         return Ok(Dialled { stream: Stream::Plain(tcp), http2: false });
     }
     let failed = |error| DialError::Tls(target.url(), error);
     let settings = tls::settings().map_err(failed)?;
-    let config = if speak == Speak::Any { &settings.any } else { &settings.http1 };
+    let config = if protocols == Protocols::Any { &settings.any } else { &settings.http1 };
     let name = ServerName::try_from(target.host.clone())
         .map_err(|error| failed(io::Error::other(error)))?;
     let connector = tokio_rustls::TlsConnector::from(config.clone());
@@ -82,7 +86,7 @@ async fn dial(target: &Target, speak: Speak) -> Result<Dialled, DialError> {
     Ok(Dialled { stream: Stream::Tls(Box::new(stream)), http2 })
 }
 
-/// The addresses that may be dialled. One that may not be is left out; when none is left, that is said.
+/// Returns the allowed addresses. Fails when there are none.
 async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, DialError> {
     let found: Vec<SocketAddr> = match target.address() {
         Some(address) => vec![SocketAddr::new(address, target.port)],
@@ -103,7 +107,7 @@ async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, DialError> {
     }
 }
 
-/// Tries one address after the other; one that swallows packets does not use up the time of all.
+/// Tries the addresses in order. Each has a timeout, so that an unresponsive one does not use up the whole time.
 async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
     const EACH: Duration = Duration::from_secs(4);
     let mut last = io::Error::from(io::ErrorKind::TimedOut);
@@ -117,14 +121,14 @@ async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream,
     Err(DialError::Connect(target.url(), last))
 }
 
-/// A connection to a server, with or without TLS.
+/// Connection to a server, with or without TLS.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The same call on whichever stream it is.
+/// Calls a method of the underlying stream.
 macro_rules! either {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream.get_mut() {

@@ -1,4 +1,4 @@
-//! Requests and answers that did not arrive.
+//! Errors of requests to servers.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use thiserror::Error;
 
 use crate::upload::{Upload, UploadError};
 
-/// An answer that is not HTTP/1.1, or that could be read in two ways.
+/// A response that is not HTTP/1.1, or is ambiguous.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
-#[error("the answer is not HTTP/1.1: {0}")]
+#[error("invalid HTTP/1.1 response: {0}")]
 pub struct Malformed(pub(crate) &'static str);
 
-/// An answer that is missing or incomplete.
+/// Missing or incomplete response.
 #[derive(Debug, Error)]
 pub(crate) enum CallError {
-    #[error("the connection broke")]
+    #[error("the connection failed")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Upload(#[from] UploadError),
-    #[error("the connection was closed before the answer was complete")]
+    #[error("the connection was closed before the response was complete")]
     Closed,
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -27,10 +27,10 @@ pub(crate) enum CallError {
     Hyper(#[from] hyper::Error),
 }
 
-/// A request that did not reach the server.
+/// Request that did not get a response.
 pub(crate) enum NotSent {
-    /// It was never written: another connection may take it.
+    /// Nothing was written, so it can be sent on another connection.
     Unused(Box<Request<Upload>>),
-    /// Some of it may have been read.
+    /// The server may have read some of it.
     Failed(CallError),
 }

@@ -1,18 +1,18 @@
-//! HTTP/1.1 towards servers, on a connection that one request has at a time.
+//! HTTP/1.1 client. A connection serves one request at a time.
 //!
-//! The task that waits for the answer drives the connection: an exchange wakes no second task, hands no piece
-//! over by a channel, and holds no buffer while nothing comes. hyper's client has a task for each connection.
+//! The task that waits for the response drives the connection. An exchange needs no second task, no channel, and no
+//! buffer while it is idle. hyper's client uses a task for each connection.
 //!
-//! Two builds that differ in this client alone, in turns, by `./dev bench proxy` on two cores:
+//! Two builds that differ only in the client, measured in turns with `./dev bench proxy` on two cores:
 //!
 //! | | this client | `hyper::client::conn::http1` |
 //! |---|--:|--:|
-//! | stream of 200 events, processor time of the proxy, 1 and 16 at a time | 220 and 190 µs | 580 and 1200 µs |
-//! | streams per second, 1 and 16 at a time | 1340 and 2040 | 710 and 650 |
+//! | stream of 200 events, CPU time of the proxy, 1 and 16 concurrent | 220 and 190 µs | 580 and 1200 µs |
+//! | streams per second, 1 and 16 concurrent | 1340 and 2040 | 710 and 650 |
 //! | resident with 1000 open streams | 25 MB | 46 MB |
-//! | small JSON, processor time of the proxy, 1 to 64 at a time | 17 to 21 µs | 18 to 23 µs |
+//! | small JSON, CPU time of the proxy, 1 to 64 concurrent | 17 to 21 µs | 18 to 23 µs |
 //!
-//! [`head`] and [`decode`] read what servers send, without a connection. `fuzz/fuzz_targets/response.rs` feeds them.
+//! [`head`] and [`decode`] parse bytes without a connection. `fuzz/fuzz_targets/response.rs` tests them.
 
 pub mod head;
 mod send;
@@ -37,11 +37,11 @@ use decode::{Decoder, Step};
 use head::Head;
 use send::Sending;
 
-/// A connection that no request has.
+/// Connection without a request in progress.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
-    /// Whether it has had a request before.
+    /// True when it has served a request before.
     used: bool,
 }
 
@@ -50,81 +50,82 @@ impl Connection {
         Self { stream, used: false }
     }
 
-    /// Whether the server has neither closed it nor said something that nobody asked for.
+    /// Returns true when the server has not closed the connection and has sent no unexpected data.
     pub(super) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
-        let mut nobody = Context::from_waker(Waker::noop());
+        let mut unwoken = Context::from_waker(Waker::noop());
         let read = &mut ReadBuf::new(&mut byte);
-        Pin::new(&mut self.stream).poll_read(&mut nobody, read).is_pending()
+        Pin::new(&mut self.stream).poll_read(&mut unwoken, read).is_pending()
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the head of the response.
     pub(super) async fn send(self, request: Request<Upload>) -> Result<Response<Reply>, NotSent> {
-        let (asked, body) = request.into_parts();
-        // The server may close a connection while a request is on its way to it. One that changes nothing may be
-        // asked again; whether one that does was heard is not known (RFC 9110, 9.2.2).
-        let again = self.used && asked.method.is_safe() && body.is_end_stream();
-        let sending = Sending::new(&asked, body);
-        let mut wire = Wire { stream: self.stream, buffer: BytesMut::new(), room: SMALLEST };
-        let mut call = Call { sending, refused: None, heard: false };
+        let (head, body) = request.into_parts();
+        // The server may close a reused connection while a request is on its way. Only safe requests are retried,
+        // because it is unknown whether the server has processed the request (RFC 9110, 9.2.2).
+        let again = self.used && head.method.is_safe() && body.is_end_stream();
+        let sending = Sending::new(&head, body);
+        let mut wire = Wire { stream: self.stream, buffer: BytesMut::new(), read_size: SMALLEST };
+        let mut call = Call { sending, refused: None, received: false };
         match poll_fn(|cx| call.poll_head(&mut wire, cx)).await {
             Ok(Head { parts, framing, keep }) => {
-                let decoder =
-                    Decoder::new(framing.body(asked.method == Method::HEAD, parts.status));
+                let decoder = Decoder::new(framing.body(head.method == Method::HEAD, parts.status));
                 let keep = keep && !decoder.ends_with_connection();
                 Ok(Response::from_parts(parts, Reply { wire, call, decoder, keep }))
             }
-            Err(_) if again && !call.heard => {
+            Err(_) if again && !call.received => {
                 let nothing = Upload::memory(Bytes::new(), Arc::default());
-                Err(NotSent::Unused(Box::new(Request::from_parts(asked, nothing))))
+                Err(NotSent::Unused(Box::new(Request::from_parts(head, nothing))))
             }
             Err(error) => Err(NotSent::Failed(error)),
         }
     }
 }
 
-/// The first read of an answer, and the most that is read at once.
+/// Size of the first read of a response, and the limit of later reads.
 const SMALLEST: usize = 4 << 10;
 const LARGEST: usize = limits::BUFFER;
 
-/// The stream, and what was read from it but not used.
+/// Stream with a read buffer.
 #[derive(Debug)]
 struct Wire {
     stream: Stream,
     buffer: BytesMut,
-    /// How much the next read asks for. A server that fills it is asked for more.
-    room: usize,
+    /// Size of the next read. It doubles when a read fills the buffer.
+    read_size: usize,
 }
 
 impl Wire {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.buffer.capacity() - self.buffer.len() < self.room / 2 {
-            self.buffer.reserve(self.room);
+        if self.buffer.capacity() - self.buffer.len() < self.read_size / 2 {
+            self.buffer.reserve(self.read_size);
         }
-        let asked = self.buffer.capacity() - self.buffer.len();
+        let free = self.buffer.capacity() - self.buffer.len();
         let read = pin!(self.stream.read_buf(&mut self.buffer)).poll(cx);
         match &read {
-            // A stream may wait for minutes between two words. It waits without memory.
+            // A stream may be idle for minutes. Free the buffer meanwhile.
             Poll::Pending if self.buffer.is_empty() => self.buffer = BytesMut::new(),
-            Poll::Ready(Ok(count)) if *count == asked => self.room = (self.room * 2).min(LARGEST),
+            Poll::Ready(Ok(count)) if *count == free => {
+                self.read_size = (self.read_size * 2).min(LARGEST)
+            }
             _ => {}
         }
         read
     }
 }
 
-/// A request on its way.
+/// A request in progress.
 #[derive(Debug)]
 struct Call {
     sending: Sending,
-    /// Why the server took no more of it. It may have said why before it stopped reading.
+    /// Error that stopped the upload. The server may have sent a response before it stopped reading.
     refused: Option<io::Error>,
-    /// Whether the server has said anything.
-    heard: bool,
+    /// True when the server has sent anything.
+    received: bool,
 }
 
 impl Call {
-    /// Sends what can be sent.
+    /// Sends as much as possible.
     fn poll_send(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Result<(), UploadError> {
         if self.refused.is_some() {
             return Ok(());
@@ -145,16 +146,16 @@ impl Call {
         self.poll_send(wire, cx)?;
         loop {
             match head::take(&mut wire.buffer)? {
-                // It says that it has begun; the answer follows.
+                // An interim response. The final one follows.
                 Some(head) if head.is_interim() => continue,
                 Some(head) => return Poll::Ready(Ok(head)),
                 None if wire.buffer.len() >= limits::HEADERS => {
-                    return Poll::Ready(Err(Malformed("its head is too large").into()));
+                    return Poll::Ready(Err(Malformed("the head is too large").into()));
                 }
                 None => {}
             }
             match ready!(wire.poll_fill(cx)) {
-                Ok(1..) => self.heard = true,
+                Ok(1..) => self.received = true,
                 Ok(_) => {
                     return Poll::Ready(Err(self
                         .refused
@@ -167,7 +168,7 @@ impl Call {
     }
 }
 
-/// The body of an answer, with the connection that it comes on.
+/// Body of a response, with its connection.
 #[derive(Debug)]
 pub(crate) struct Reply {
     wire: Wire,
@@ -182,7 +183,7 @@ impl Reply {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, CallError>>> {
         if !self.call.sending.is_done() {
-            // A server may answer before it has read everything. The rest is sent for as long as it reads.
+            // A server may respond before it has read the whole request. Continue to send while it reads.
             if self.call.poll_send(&mut self.wire, cx).is_err() {
                 self.keep = false;
             }
@@ -214,7 +215,7 @@ impl Reply {
         self.decoder.left().map_or_else(SizeHint::new, SizeHint::with_exact)
     }
 
-    /// The connection, when all of both is through and the server keeps it open.
+    /// Returns the connection if the exchange is complete and the server keeps it open.
     pub(super) fn into_connection(self) -> Option<Connection> {
         let whole = self.decoder.is_done() && self.call.sending.is_done();
         let clean = self.call.refused.is_none() && self.wire.buffer.is_empty();

@@ -1,4 +1,4 @@
-//! Connections that are used again. Each worker has a pool of its own, so none is ever waited for.
+//! Connection pool. Each worker has one, so there is no contention.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,24 +9,24 @@ use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::dial::{Dialled, Speak};
+use super::dial::{Dialled, Protocols};
 use super::error::NotSent;
 use super::http1::Connection;
 use super::{DialError, Dialer, Reply, Target};
 use crate::upload::Upload;
 
-/// Servers close idle connections after a minute or so; one that they are about to close is not used.
+/// Idle time after which a connection is not reused. Servers close idle connections after about a minute.
 const IDLE: Duration = Duration::from_secs(50);
-/// More idle connections than this to one server are closed.
+/// Limit of idle connections to a server.
 const KEPT: usize = 256;
-/// Servers allow about a hundred streams on a connection.
+/// Limit of streams on a connection. Servers usually allow about a hundred.
 const STREAMS: usize = 90;
 
 /// Connections of one worker.
 #[derive(Debug)]
 pub(crate) struct Pool {
     targets: Mutex<HashMap<Arc<Target>, Connections>>,
-    /// How many connections were opened, of all workers.
+    /// Counter of opened connections, shared by all workers.
     opened: Arc<AtomicUsize>,
 }
 
@@ -36,21 +36,21 @@ struct Connections {
     shared: Vec<Shared>,
 }
 
-/// A connection that carries many requests at once.
+/// HTTP/2 connection for concurrent requests.
 #[derive(Debug, Clone)]
 struct Shared {
     sender: http2::SendRequest<Upload>,
     streams: Arc<()>,
 }
 
-/// The right to use a connection for one request.
+/// Connection for one request.
 #[derive(Debug)]
 pub(crate) enum Lease {
-    /// The whole connection.
+    /// Exclusive HTTP/1.1 connection.
     Http1(Connection),
-    /// A part of it. The count of streams goes with it.
+    /// Stream of an HTTP/2 connection. The `Arc` counts streams.
     Http2(http2::SendRequest<Upload>, Arc<()>),
-    /// One that the request may take over.
+    /// HTTP/1.1 connection that an upgrade may take over.
     Alone(http1::SendRequest<Upload>),
 }
 
@@ -67,20 +67,20 @@ impl Pool {
         }
     }
 
-    /// A connection that is there already.
+    /// Returns a pooled connection.
     pub(crate) fn reuse(&self, target: &Arc<Target>) -> Option<Lease> {
         self.with(target, |connections| {
             connections.shared().or_else(|| connections.idle().map(Lease::Http1))
         })
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub(crate) async fn open(
         &self,
         target: &Arc<Target>,
         dialer: Dialer,
     ) -> Result<Lease, DialError> {
-        let Dialled { stream, http2 } = dialer.dial(target, Speak::Any).await?;
+        let Dialled { stream, http2 } = dialer.dial(target, Protocols::Any).await?;
         self.opened.fetch_add(1, Ordering::Relaxed);
         if http2 {
             return self.open_shared(target, stream).await;
@@ -88,23 +88,23 @@ impl Pool {
         Ok(Lease::Http1(Connection::new(stream)))
     }
 
-    /// A new connection that speaks HTTP/1.1, whatever else the server knows.
+    /// Opens an HTTP/1.1 connection.
     pub(crate) async fn open_http1(
         &self,
         target: &Target,
         dialer: Dialer,
     ) -> Result<Lease, DialError> {
-        let Dialled { stream, .. } = dialer.dial(target, Speak::Http1).await?;
+        let Dialled { stream, .. } = dialer.dial(target, Protocols::Http1).await?;
         Ok(Lease::Http1(Connection::new(stream)))
     }
 
-    /// A connection of its own for a request that may take it over.
+    /// Opens a connection that an upgrade may take over.
     pub(crate) async fn open_alone(
         &self,
         target: &Target,
         dialer: Dialer,
     ) -> Result<Lease, DialError> {
-        let Dialled { stream, .. } = dialer.dial(target, Speak::Http1).await?;
+        let Dialled { stream, .. } = dialer.dial(target, Protocols::Http1).await?;
         self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(Lease::Alone(handshake(target, stream).await?))
     }
@@ -130,7 +130,7 @@ impl Pool {
         Ok(lease)
     }
 
-    /// Takes a connection back whose answer is complete.
+    /// Returns a connection to the pool after its response is complete.
     pub(crate) fn give_back(&self, target: &Arc<Target>, connection: Connection) {
         self.with(target, |connections| {
             if connections.idle.len() < KEPT {
@@ -139,7 +139,7 @@ impl Pool {
         });
     }
 
-    /// Closes what has not been used for a while. Returns how many connections are left.
+    /// Closes expired connections. Returns the number of remaining ones.
     pub(crate) fn sweep(&self) -> usize {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         targets.retain(|_, connections| {
@@ -186,7 +186,7 @@ async fn handshake(
 }
 
 impl Lease {
-    /// Sends a request on this connection, and waits for the head of its answer.
+    /// Sends a request and waits for the head of the response.
     pub(crate) async fn send(self, request: Request<Upload>) -> Result<Response<Reply>, NotSent> {
         let (sent, streams) = match self {
             Self::Http1(connection) => {
@@ -210,7 +210,7 @@ impl Lease {
         }
     }
 
-    /// Whether requests on it are written as HTTP/2.
+    /// Returns true for HTTP/2.
     pub(crate) fn is_http2(&self) -> bool {
         matches!(self, Self::Http2(..))
     }

@@ -1,4 +1,4 @@
-//! What comes back from a server, in whichever way it is spoken to.
+//! Response bodies, independent of the protocol version.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use super::error::CallError;
 use super::http1;
 
-/// The body of an answer.
+/// Body of a response.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// With the whole connection.
+    /// Body with its exclusive connection.
     Http1(Box<http1::Reply>),
-    /// With a part of one: the count of its streams goes with it.
-    Http2(Incoming, #[allow(dead_code, reason = "counted by being there")] Arc<()>),
-    /// On a connection that is used for this one request.
+    /// Body of a stream. The `Arc` counts streams.
+    Http2(Incoming, #[allow(dead_code, reason = "its reference count is used")] Arc<()>),
+    /// Body on a connection that is not reused.
     Alone(Incoming),
 }
 
@@ -48,7 +48,7 @@ impl Reply {
         }
     }
 
-    /// The connection, when another request can have it.
+    /// Returns the connection if it can be reused.
     pub(crate) fn into_connection(self) -> Option<http1::Connection> {
         match self {
             Self::Http1(reply) => reply.into_connection(),

@@ -1,4 +1,4 @@
-//! The one server that a session talks to. It comes from the session, never from a request.
+//! Server of a session. It is part of the session and never comes from a request.
 
 use std::net::IpAddr;
 
@@ -6,48 +6,48 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 use thiserror::Error;
 
-/// An upstream URL, taken apart.
+/// Parsed upstream URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Whether TLS is spoken.
+    /// True for `https`.
     pub tls: bool,
-    /// The host as a resolver wants it: without brackets.
+    /// Host without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// What stands before each request's path; empty or `/…` without a slash at the end.
+    /// Prefix of request paths: empty, or `/…` without a trailing slash.
     pub base: String,
-    /// Whether the user named this server, so that it may be in a private network.
+    /// True when the user named the server, which may then be in a private network.
     pub named: bool,
 }
 
-/// Why a URL is no upstream.
+/// Invalid upstream URL.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TargetError {
-    /// Not a URL with a scheme and a host.
-    #[error("`{0}` is no URL of a server: write `https://host` or `http://host:port`")]
+    /// It is not a URL with a scheme and a host.
+    #[error("invalid upstream URL `{0}`: use `https://host` or `http://host:port`")]
     Url(String),
-    /// Not HTTP.
-    #[error("`{0}` is not reached by http or https")]
+    /// The scheme is not HTTP.
+    #[error("unsupported URL scheme `{0}`: use http or https")]
     Scheme(String),
-    /// Credentials belong to secrets.
-    #[error("an upstream URL has no user or password in it")]
+    /// It contains credentials, which belong in secrets.
+    #[error("an upstream URL must not contain a user or password")]
     User,
-    /// A query or fragment would be lost.
-    #[error("an upstream URL has no `?` and no `#`")]
+    /// It contains a query or fragment, which would be lost.
+    #[error("an upstream URL must not contain `?` or `#`")]
     Query,
-    /// The base climbs.
-    #[error("the path of the upstream URL cannot be used")]
+    /// Its path is not safe.
+    #[error("invalid path in the upstream URL")]
     Path(#[source] crate::path::PathError),
 }
 
 impl Target {
-    /// The server that somebody named.
+    /// Parses the URL of a server that the user named.
     pub fn named(url: &str) -> Result<Self, TargetError> {
         Self::parse(url, true)
     }
 
-    /// A provider's own server, which is never in a private network.
+    /// Parses the URL of a provider's public server.
     pub(crate) fn public(url: &str) -> Result<Self, TargetError> {
         Self::parse(url, false)
     }
@@ -82,12 +82,12 @@ impl Target {
         Ok(Self { tls, host, port, base: uri.path().trim_end_matches('/').to_owned(), named })
     }
 
-    /// The host, when it is an address.
+    /// Returns the host if it is an IP address.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// What `Host` says.
+    /// Returns the value of the `Host` header.
     pub(crate) fn authority(&self) -> String {
         let host = match self.address() {
             Some(IpAddr::V6(_)) => format!("[{}]", self.host),
@@ -97,12 +97,12 @@ impl Target {
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// The same, as a header.
+    /// Returns the `Host` header.
     pub(crate) fn host_header(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.authority()).ok()
     }
 
-    /// For people.
+    /// Returns the URL.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority(), self.base)
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn target_is_what_the_url_says() {
+    fn named_parses_urls() {
         for (url, host, port, base, written) in [
             (
                 "https://api.anthropic.com",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn target_is_refused_when_it_is_not_one_server() {
+    fn named_refuses_other_urls() {
         for url in [
             "",
             "api.example.com",

@@ -26,14 +26,14 @@ pub fn sections(plan: &Plan) -> Vec<(&'static str, Rows)> {
         ("writable", paths(plan, Access::Rw)),
         ("read-only", paths(plan, Access::Ro)),
         ("hidden", paths(plan, Access::Exclude)),
-        ("hidden sockets, which somebody listens on", sockets(plan)),
+        ("hidden listening sockets", sockets(plan)),
         ("opened sockets", opened(plan)),
         ("mounts", mounts(plan)),
         ("secrets", secrets(plan)),
         ("variables", variables(plan)),
         ("hidden variables", hidden_variables(plan)),
-        ("taken back", taken_back(plan)),
-        ("without effect here", skipped(plan)),
+        ("removed rules", removed_rules(plan)),
+        ("no effect on a single command", skipped(plan)),
     ]
 }
 
@@ -64,7 +64,7 @@ fn settings(plan: &Plan) -> Rows {
     rows
 }
 
-/// Credentials: which variable gets one, and whether the command holds it.
+/// Returns the credentials: the variable of each, and if the command or the proxy holds it.
 fn secrets(plan: &Plan) -> Rows {
     let rows = plan.config.secrets.iter().map(|(name, secret)| {
         let variable = secret.value.env_var.as_str();
@@ -77,7 +77,7 @@ fn secrets(plan: &Plan) -> Rows {
     rows.collect()
 }
 
-/// Which hosts can be reached; without a list of them there is nothing to say.
+/// Returns the lists of hosts, if the network is limited by one.
 fn hosts(plan: &Plan) -> Rows {
     let entries = plan.config.hosts.entries.iter().filter(|_| plan.egress.is_some());
     let rows = entries.map(|entry| {
@@ -93,23 +93,23 @@ fn hosts(plan: &Plan) -> Rows {
     let limit = limit.map(|limit| {
         row(
             "upload_limit",
-            format!("{} bytes to the hosts of each line", limit.value),
+            format!("{} bytes to the hosts of each entry", limit.value),
             &limit.origin,
         )
     });
     rows.chain(limit).collect()
 }
 
-/// The last word about a preset: its own, or that of a preset which stands for several.
+/// Returns the origin of the last toggle for a preset: of the preset, or of one that includes it.
 fn preset_origin(plan: &Plan, preset: &str) -> String {
-    let speaks = |toggle: &str| {
+    let concerns = |toggle: &str| {
         let name = toggle.trim_start_matches('!');
         name == preset
             || (name == "@all" && preset != "@git-strict")
             || (name == "@lint/all" && preset.starts_with("@lint/"))
             || (name == "@git-strict" && preset == "@git")
     };
-    let last = plan.config.presets.iter().rev().find(|toggle| speaks(&toggle.value));
+    let last = plan.config.presets.iter().rev().find(|toggle| concerns(&toggle.value));
     last.map_or_else(|| Origin::Default.to_string(), |toggle| toggle.origin.to_string())
 }
 
@@ -162,7 +162,7 @@ fn view_word(view: Option<View>) -> &'static str {
         Some(View::Device) => "device",
         Some(View::EmptyFile) => "empty file",
         Some(View::EmptyDir) => "empty directory",
-        None => "as around it",
+        None => "as its parent",
     }
 }
 
@@ -212,7 +212,7 @@ fn hidden_variables(plan: &Plan) -> Rows {
     let rows = plan.environment.hidden.iter().map(|variable| {
         let why = match variable.why {
             Hidden::Credential => "looks like a credential",
-            Hidden::Socket => "leads to a hidden socket",
+            Hidden::Socket => "names a hidden socket",
             Hidden::Injecting => "makes programs run other code",
         };
         row(&variable.name, why, &variable.origin)
@@ -220,7 +220,7 @@ fn hidden_variables(plan: &Plan) -> Rows {
     rows.collect()
 }
 
-fn taken_back(plan: &Plan) -> Rows {
+fn removed_rules(plan: &Plan) -> Rows {
     let rules = plan.config.unruled.iter();
     rules.map(|rule| row(&rule.value.pattern, rule.value.access.word(), &rule.origin)).collect()
 }
@@ -230,7 +230,7 @@ fn skipped(plan: &Plan) -> Rows {
     keys.map(|key| row(&key.value, "for sessions", &key.origin)).collect()
 }
 
-/// Returns [`sections`] for programs. Values of variables are the user's own and are left out.
+/// Returns [`sections`] as JSON, without the values of variables, which are private to the user.
 pub fn to_json(plan: &Plan) -> Value {
     let config = &plan.config;
     let text = |path: &Path| path.display().to_string();

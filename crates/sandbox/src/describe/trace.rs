@@ -1,4 +1,4 @@
-//! `--debug`: how each decision of a plan was reached, a few lines for each step.
+//! `--debug`: the steps that led to a plan, a few lines for each.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -10,19 +10,19 @@ use sandbox_policy::config::{GLOBAL_NAMES, Layer, PROJECT_NAMES, PathRule, Sourc
 use sandbox_policy::host::Host;
 use sandbox_policy::path::Kind;
 
-/// Most lines of one kind.
-const MOST: usize = 80;
+/// Maximum number of lines for one step.
+const MAX_LINES: usize = 80;
 
-/// One line about a step.
+/// Line about a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Word for the step.
+    /// Name of the step.
     pub name: &'static str,
-    /// What was decided there.
+    /// The decision.
     pub text: String,
 }
 
-/// Returns how a plan came about, step by step.
+/// Returns the steps that led to a plan.
 pub fn trace(plan: &Plan, host: &Host) -> Vec<Step> {
     let mut steps = Steps(Vec::new());
     steps.add("version", env!("CARGO_PKG_VERSION"));
@@ -42,11 +42,11 @@ impl Steps {
         self.0.push(Step { name, text: text.into() });
     }
 
-    /// Adds lines of one kind; of a long list its beginning, and how to see the `rest`.
+    /// Adds the lines of a step. A long list is cut, with a line that says how to see the `rest`.
     fn list(&mut self, name: &'static str, texts: impl IntoIterator<Item = String>, rest: &str) {
         let texts: Vec<String> = texts.into_iter().collect();
-        let more = texts.len().saturating_sub(MOST);
-        texts.into_iter().take(MOST).for_each(|text| self.add(name, text));
+        let more = texts.len().saturating_sub(MAX_LINES);
+        texts.into_iter().take(MAX_LINES).for_each(|text| self.add(name, text));
         if more > 0 {
             self.add(name, format!("… and {more} more; {rest}"));
         }
@@ -98,7 +98,7 @@ impl Steps {
         self.list("config-merge", texts, "`config show` lists them all");
     }
 
-    /// Where the user's own lines lead. Of the presets only what exists is told, in the next step.
+    /// Adds the paths of the user's rules. Rules of presets appear in the next step, if their paths exist.
     fn resolution(&mut self, plan: &Plan) {
         let (resolved, missing) = plan.decisions.count();
         self.add("paths", format!("{resolved} paths decided, {missing} that do not exist skipped"));
@@ -108,11 +108,11 @@ impl Steps {
             .flat_map(|decision| std::iter::once(&decision.rule).chain(&decision.beaten));
         let own =
             rules.filter(|rule| rule.origin.layer() > Layer::Builtin || !rule.links.is_empty());
-        let told =
+        let shown =
             own.filter(|rule| rule.origin.layer() > Layer::Builtin || rule.kind != Kind::Missing);
-        let texts = told.map(|rule| {
+        let texts = shown.map(|rule| {
             let end = if rule.kind == Kind::Missing { ", which does not exist" } else { "" };
-            let links = if rule.links.is_empty() { "" } else { " by way of symlinks" };
+            let links = if rule.links.is_empty() { "" } else { " through symlinks" };
             format!("{} `{}` is {}{links}{end}", rule.access.word(), rule.pattern, name(&rule.path))
         });
         self.list("paths", texts, "`config show` lists them all");
@@ -123,16 +123,16 @@ impl Steps {
             format!("{} {} ({})", view(mount.view), name(&mount.target), mount.origin)
         });
         self.list("access", mounts, "`config show` lists them all");
-        let apart = plan.cow.iter().flat_map(|cow| {
+        let cow = plan.cow.iter().flat_map(|cow| {
             cow.roots
                 .iter()
-                .map(|root| format!("kept apart {} ({})", name(&root.target), cow.origin))
+                .map(|root| format!("copy-on-write {} ({})", name(&root.target), cow.origin))
         });
-        self.list("access", apart, "`--dry-run --json` lists them all");
+        self.list("access", cow, "`--dry-run --json` lists them all");
         let sockets = plan
             .sockets
             .iter()
-            .map(|socket| format!("hidden {} (a socket that somebody listens on)", name(socket)));
+            .map(|socket| format!("hidden {} (a listening socket)", name(socket)));
         self.list("access", sockets, "`config show` lists them all");
         let hidden = &plan.environment.hidden;
         let variables =
@@ -172,7 +172,7 @@ fn view(view: View) -> &'static str {
     }
 }
 
-/// One option with its values on each line.
+/// Returns bubblewrap's arguments, one option with its values on each line.
 fn arguments(plan: &Plan) -> Vec<String> {
     let arguments = bwrap::arguments(plan);
     let mut texts: Vec<String> = Vec::new();

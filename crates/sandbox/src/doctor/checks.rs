@@ -1,4 +1,4 @@
-//! From facts to rows. Total and pure.
+//! Conversion of facts into rows. Total and pure.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::render::own::Hiding;
 use crate::run::Rendering;
 use sandbox_protocol::Hint;
 
-/// All rows, what is needed first.
+/// Returns all rows, the required ones first.
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
     vec![
         kernel(facts),
@@ -32,13 +32,13 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
     ]
 }
 
-/// An error number in words.
-fn words(errno: i32) -> String {
+/// Returns the text for an error number.
+fn error_text(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// The first kernel that has all system calls of the own mounts: `mount_setattr`.
+/// First kernel that has all system calls for own mounts, of which `mount_setattr(2)` is the latest.
 const OWN_MOUNTS: (u32, u32) = (5, 12);
 
 fn version(facts: &Facts) -> (u32, u32) {
@@ -50,16 +50,16 @@ fn kernel(facts: &Facts) -> Check {
     if version(facts) < OWN_MOUNTS {
         let (major, minor) = OWN_MOUNTS;
         return Check::warn("kernel", format!("{}, older than {major}.{minor}", facts.kernel))
-            .fix(format!("Linux {major}.{minor} or later makes sandboxes faster and stronger"));
+            .fix(format!("use Linux {major}.{minor} or later for faster and stronger sandboxes"));
     }
     Check::ok("kernel", &facts.kernel)
 }
 
-/// Flags without which no plan can be rendered.
-const NEEDED: [&str; 6] =
+/// Flags that rendering a plan requires.
+const REQUIRED: [&str; 6] =
     ["--perms", "--chmod", "--ro-bind-data", "--seccomp", "--die-with-parent", "--cap-drop"];
-/// Flags that are good to have.
-const WELCOME: [&str; 4] = ["--size", "--bind-fd", "--disable-userns", "--overlay"];
+/// Flags of newer versions, which are reported.
+const OPTIONAL: [&str; 4] = ["--size", "--bind-fd", "--disable-userns", "--overlay"];
 
 fn bubblewrap(facts: &Facts) -> Check {
     let Found { bwrap, version, help } = match &facts.bwrap {
@@ -70,32 +70,33 @@ fn bubblewrap(facts: &Facts) -> Check {
         }
     };
     let has = |flag: &&str| help.split_whitespace().any(|word| word == *flag);
-    let lacks: Vec<_> = NEEDED.into_iter().filter(|flag| !has(flag)).collect();
-    let version = version.map_or_else(|| "of no known version".into(), |it| it.to_string());
+    let lacks: Vec<_> = REQUIRED.into_iter().filter(|flag| !has(flag)).collect();
+    let version = version.map_or_else(|| "unknown version".into(), |it| it.to_string());
     let place = format!("{version}, {}", bwrap.path.display());
     if !lacks.is_empty() {
         return Check::fail("bubblewrap", format!("{place}, lacks {}", lacks.join(" ")))
             .fix("update bubblewrap to 0.8.0 or later");
     }
     if bwrap.setuid {
-        let text = format!("{place}, is setuid; sandboxes run it without root's rights");
+        let text = format!("{place}, is setuid; sandboxes run it without root privileges");
+        let path = bwrap.path.display();
         return Check::warn("bubblewrap", text)
-            .fix(format!("nothing here needs the bit: sudo chmod u-s {}", bwrap.path.display()));
+            .fix(format!("remove the setuid bit, which is not needed: sudo chmod u-s {path}"));
     }
-    let welcome: Vec<_> = WELCOME.into_iter().filter(has).collect();
+    let optional: Vec<_> = OPTIONAL.into_iter().filter(has).collect();
     let features =
-        if welcome.is_empty() { String::new() } else { format!(", has {}", welcome.join(" ")) };
+        if optional.is_empty() { String::new() } else { format!(", has {}", optional.join(" ")) };
     Check::ok("bubblewrap", format!("{place}{features}"))
 }
 
 fn user_namespaces(facts: &Facts) -> Check {
     let Err(errno) = namespaces::failure(facts) else {
-        return Check::ok("user-namespaces", "can be made and mounted in");
+        return Check::ok("user-namespaces", "can be created, with mounts inside");
     };
     let (cause, remedy) = namespaces::cause(facts, errno);
-    let detail = format!("user namespaces cannot be used ({}): {cause}", words(errno));
+    let detail = format!("user namespaces cannot be used ({}): {cause}", error_text(errno));
     if facts.rendering().is_some() {
-        let detail = format!("{detail}; bubblewrap may");
+        let detail = format!("{detail}; bubblewrap can use them");
         return Check::warn("user-namespaces", detail).fix(remedy);
     }
     Check::fail("user-namespaces", detail).fix(remedy)
@@ -104,7 +105,7 @@ fn user_namespaces(facts: &Facts) -> Check {
 fn needed(name: &'static str, tried: Tried, works: &str, fails: &str, remedy: &str) -> Check {
     match tried {
         Ok(()) => Check::ok(name, works),
-        Err(errno) => Check::fail(name, format!("{fails} ({})", words(errno))).fix(remedy),
+        Err(errno) => Check::fail(name, format!("{fails} ({})", error_text(errno))).fix(remedy),
     }
 }
 
@@ -122,21 +123,21 @@ fn pidfd(facts: &Facts) -> Check {
     needed(
         "pidfd",
         facts.pidfd,
-        "signals reach exactly the command",
-        "processes cannot be held by a handle",
+        "works; signals reach exactly the command",
+        "pidfds do not work",
         "use Linux 5.3 or later, and a container filter that allows pidfd_open",
     )
 }
 
 fn sandbox(facts: &Facts) -> Check {
-    let said = |how: Rendering| match how {
+    let name = |how: Rendering| match how {
         Rendering::Own(Hiding::Overlay) => "own mounts, with an overlay on the home directory",
         Rendering::Own(Hiding::Binds) => "own mounts",
         Rendering::Bubblewrap => "plain bubblewrap",
     };
     let Some((how, trial)) = facts.trials.last() else {
-        return Check::fail("sandbox", "none can be made without bubblewrap")
-            .fix("see the row of bubblewrap");
+        return Check::fail("sandbox", "cannot start without bubblewrap")
+            .fix("see the row `bubblewrap`");
     };
     let why = facts.trials.first().and_then(|(_, trial)| match trial {
         Trial::NotPrepared(why) => Some(why.as_str()),
@@ -144,18 +145,18 @@ fn sandbox(facts: &Facts) -> Check {
     });
     match trial {
         Trial::Works => {
-            // Inside another sandbox, what that one hides stays hidden.
+            // Inside another sandbox, paths that the outer one hides stay hidden.
             let nested = facts.inside && matches!(how, Rendering::Own(_));
-            let lost = if nested { Vec::new() } else { limits(*how, facts.root) };
+            let limits = if nested { Vec::new() } else { limits(*how, facts.root) };
             match why {
-                _ if lost.is_empty() => Check::ok("sandbox", said(*how)),
-                Some(why) => Check::warn("sandbox", format!("{}, because: {why}", said(*how))),
-                None => Check::warn("sandbox", format!("{}, as asked for", said(*how))),
+                _ if limits.is_empty() => Check::ok("sandbox", name(*how)),
+                Some(why) => Check::warn("sandbox", format!("{}, because: {why}", name(*how))),
+                None => Check::warn("sandbox", format!("{}, as requested", name(*how))),
             }
-            .limits(lost)
+            .limits(limits)
         }
         Trial::NotPrepared(why) | Trial::Refused(why) => {
-            let detail = format!("{} does not start: {why}", said(*how));
+            let detail = format!("{} does not start: {why}", name(*how));
             Check::fail("sandbox", detail).fix(remedy(facts, why))
         }
     }
@@ -163,81 +164,89 @@ fn sandbox(facts: &Facts) -> Check {
 
 fn remedy(facts: &Facts, why: &str) -> &'static str {
     match facts.container {
-        _ if namespaces::failure(facts).is_err() => "see the row of user namespaces",
+        _ if namespaces::failure(facts).is_err() => "see the row `user namespaces`",
         Some(_) if why.contains("mount proc") => {
             "start the container with: --security-opt systempaths=unconfined"
         }
         Some(_) => {
             "start the container with: --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
         }
-        None => "the rows above name what is missing; `agent-sandbox --debug true` shows each step",
+        None => "see the rows above; `agent-sandbox --debug true` shows each step",
     }
 }
 
-/// The first kernel with overlays in user namespaces.
+/// First kernel with overlay mounts in user namespaces.
 const OVERLAY: (u32, u32) = (5, 11);
 
 fn overlay(facts: &Facts) -> Check {
     let Err(errno) = facts.overlay else {
-        return Check::ok("overlay", "works in a user namespace; the engine of copy-on-write");
+        return Check::ok("overlay", "works in a user namespace, for copy-on-write");
     };
     if namespaces::failure(facts).is_err() {
         return Check::warn("overlay", "needs user namespaces");
     }
-    let check = Check::warn("overlay", format!("not in a user namespace ({})", words(errno)));
-    if version(facts) < OVERLAY { check.fix("Linux 5.11 or later has it") } else { check }
+    let check = Check::warn(
+        "overlay",
+        format!("not available in a user namespace ({})", error_text(errno)),
+    );
+    if version(facts) < OVERLAY { check.fix("use Linux 5.11 or later") } else { check }
 }
 
-/// Which engine would keep changes apart in this directory.
+/// Names the engine that would isolate changes in this directory.
 fn copy_on_write(facts: &Facts) -> Check {
     const NAME: &str = "copy-on-write";
     if facts.inside {
-        return Check::ok(NAME, "is up to the outermost sandbox");
+        return Check::ok(NAME, "decided by the outermost sandbox");
     }
     let plain = facts.rendering().is_none_or(|rendering| rendering == Rendering::Bubblewrap);
     match facts.written_overlay {
-        Ok(()) if !plain => Check::ok(NAME, "by the engine overlay, in this directory"),
+        Ok(()) if !plain => Check::ok(NAME, "uses the engine `overlay` in this directory"),
         Ok(()) if facts.fuse.is_ok() => {
-            Check::ok(NAME, "by the engine agentfs: bubblewrap alone cannot mount an overlay")
+            Check::ok(NAME, "uses the engine `agentfs`: bubblewrap alone cannot mount an overlay")
         }
         Err(errno) if facts.fuse.is_ok() => {
-            let why = words(errno);
+            let why = error_text(errno);
             Check::ok(
                 NAME,
                 format!(
-                    "by the engine agentfs: no overlay can be made over this directory ({why})"
+                    "uses the engine `agentfs`: cannot mount an overlay over this directory ({why})"
                 ),
             )
         }
-        Ok(()) => Check::warn(NAME, "bubblewrap alone cannot mount an overlay"),
+        Ok(()) => Check::warn(NAME, "not available: bubblewrap alone cannot mount an overlay"),
         Err(errno) => {
-            let detail = format!("no overlay can be made over this directory ({})", words(errno));
-            Check::warn(NAME, detail).fix(
-                "a directory with nothing mounted below it, on a local file system, with `XDG_DATA_HOME` on another one",
+            let why = error_text(errno);
+            Check::warn(
+                NAME,
+                format!("not available: cannot mount an overlay over this directory ({why})"),
+            )
+            .fix(
+                "use a directory on a local filesystem with no mounts below it, and `XDG_DATA_HOME` on another one",
             )
         }
     }
 }
 
-/// The ABI with scopes, Linux 6.12.
+/// First ABI with scopes, since Linux 6.12 (`landlock(7)`).
 const SCOPES: i64 = 6;
 
 fn landlock(facts: &Facts) -> Check {
     let abi = facts.landlock_abi;
     let limits =
-        vec!["abstract sockets of the host can be connected to, unless the network is off"];
+        vec!["the command can connect to abstract sockets of the host, unless the network is off"];
     match facts.landlock_scope {
         Ok(()) => Check::ok("landlock", format!("ABI {abi}, with scopes")),
-        Err(_) if abi == 0 => Check::warn("landlock", "not in this kernel, or not switched on")
-            .fix("Linux 6.12 or later, with `landlock` in the `lsm=` boot parameter")
+        Err(_) if abi == 0 => Check::warn("landlock", "not in this kernel, or not enabled")
+            .fix("use Linux 6.12 or later, with `landlock` in the `lsm=` boot parameter")
             .limits(limits),
         Err(_) if abi < SCOPES => {
-            Check::warn("landlock", format!("ABI {abi}; scopes need {SCOPES}"))
-                .fix("Linux 6.12 or later has it")
+            Check::warn("landlock", format!("ABI {abi}; scopes need ABI {SCOPES}"))
+                .fix("use Linux 6.12 or later")
                 .limits(limits)
         }
         Err(errno) => {
-            Check::warn("landlock", format!("ABI {abi}, but no scope ({})", words(errno)))
+            let why = error_text(errno);
+            Check::warn("landlock", format!("ABI {abi}, but scopes do not work ({why})"))
                 .limits(limits)
         }
     }
@@ -245,9 +254,9 @@ fn landlock(facts: &Facts) -> Check {
 
 fn replaced_files(facts: &Facts) -> Check {
     match facts.enter {
-        Ok(()) => Check::ok("replaced-files", "are protected again while a sandbox runs"),
+        Ok(()) => Check::ok("replaced-files", "protected again during a run"),
         Err(errno) => {
-            let detail = format!("a sandbox cannot be entered ({})", words(errno));
+            let detail = format!("cannot enter a running sandbox ({})", error_text(errno));
             Check::warn("replaced-files", detail).limits(vec![
                 "a protected file that the host replaces during a run is not protected again",
             ])
@@ -255,25 +264,33 @@ fn replaced_files(facts: &Facts) -> Check {
     }
 }
 
-/// What the engine `agentfs` needs: filesystems in a file, and copies where overlays do not work.
+/// Checks FUSE, which the engine `agentfs` needs: for filesystems in a file, and for copies where overlays do not work.
 fn fuse(facts: &Facts) -> Check {
     if let Err(errno) = facts.fuse {
-        let detail = format!("/dev/fuse: {}; the local sandbox does without", words(errno));
+        let why = error_text(errno);
+        let detail = format!("/dev/fuse: {why}; local sandboxes work without it");
         return Check::warn("fuse", detail)
-            .fix("sudo modprobe fuse, or give the container /dev/fuse");
+            .fix("sudo modprobe fuse, or pass /dev/fuse to the container");
     }
     match (&facts.fuse_helper, facts.fuse_others) {
-        _ if facts.root => Check::ok("fuse", "the engine agentfs works; root mounts by itself"),
-        (None, _) => Check::warn("fuse", "fusermount3 is not in PATH; only root can mount without")
-            .fix("apt install fuse3"),
+        _ if facts.root => {
+            Check::ok("fuse", "the engine `agentfs` works; root mounts without a helper")
+        }
+        (None, _) => {
+            Check::warn("fuse", "fusermount3 is not in PATH; only root can mount without it")
+                .fix("apt install fuse3")
+        }
         (Some(helper), true) => Check::ok(
             "fuse",
-            format!("the engine agentfs works, by {}; others can be let in", helper.display()),
+            format!(
+                "the engine `agentfs` works, with {}; other users can get access",
+                helper.display()
+            ),
         ),
         (Some(helper), false) => Check::ok(
             "fuse",
             format!(
-                "the engine agentfs works, by {}; letting others in takes `user_allow_other` in /etc/fuse.conf",
+                "the engine `agentfs` works, with {}; access by other users needs `user_allow_other` in /etc/fuse.conf",
                 helper.display()
             ),
         ),
@@ -282,30 +299,27 @@ fn fuse(facts: &Facts) -> Check {
 
 fn docker(facts: &Facts) -> Check {
     if let Some(address) = &facts.docker_host {
-        return Check::ok("docker", format!("{address}, by the network"));
+        return Check::ok("docker", format!("{address}, over the network"));
     }
     match &facts.docker {
         Some((socket, Ok(()))) => answers(&socket.display().to_string(), facts.runc.as_deref()),
         Some((socket, Err(errno))) => {
             let detail =
-                format!("{}: {}; only `--docker` needs it", socket.display(), words(*errno));
+                format!("{}: {}; only `--docker` needs it", socket.display(), error_text(*errno));
             Check::warn("docker", detail)
-                .fix("start the daemon, or join the group `docker`, which is as good as root")
+                .fix("start the daemon, or join the group `docker`, which is equivalent to root")
         }
-        None => Check::warn("docker", "no daemon's socket; only `--docker` needs one"),
+        None => Check::warn("docker", "no daemon socket found; only `--docker` needs one"),
     }
 }
 
-/// An engine, and the runtime under it.
+/// Checks the runtime of an engine that answers.
 fn answers(socket: &str, runc: Option<&str>) -> Check {
     let Some(version) = runc else { return Check::ok("docker", format!("answers on {socket}")) };
     let detail = format!("answers on {socket}, with runc {version}");
     if engine::is_behind(version) {
-        return Check::warn(
-            "docker",
-            format!("{detail}, in which ways out of containers are known"),
-        )
-        .fix("update runc to 1.2.8, 1.3.3 or later, unless your distribution has patched it");
+        return Check::warn("docker", format!("{detail}, which has known container escapes"))
+            .fix("update runc to 1.2.8, 1.3.3 or later, unless your distribution has patched it");
     }
     Check::ok("docker", detail)
 }
@@ -313,33 +327,33 @@ fn answers(socket: &str, runc: Option<&str>) -> Check {
 fn git(facts: &Facts) -> Check {
     match &facts.git {
         Some(path) => Check::ok("git", path.display().to_string()),
-        None => Check::warn("git", "not in PATH; repositories are protected all the same")
+        None => Check::warn("git", "not in PATH; repositories are still protected")
             .fix("apt install git"),
     }
 }
 
 fn terminal(facts: &Facts) -> Check {
     let detail = match facts.settings.legacy_tiocsti {
-        Some(0) => "the kernel lets nobody type into a terminal (TIOCSTI)",
-        _ => "the system call filter lets nobody inside type into a terminal (TIOCSTI)",
+        Some(0) => "the kernel blocks input injection into terminals (TIOCSTI)",
+        _ => "the system call filter blocks input injection into terminals (TIOCSTI)",
     };
     Check::ok("terminal", detail)
 }
 
 fn place(facts: &Facts) -> Check {
     let detail = match facts.container {
-        _ if facts.inside => "inside a sandbox; sandboxes in it can only be stricter".into(),
-        Some(sign) => format!("a container ({sign})"),
-        None => "no container".into(),
+        _ if facts.inside => "inside a sandbox; nested sandboxes can only be stricter".into(),
+        Some(sign) => format!("in a container ({sign})"),
+        None => "not in a container".into(),
     };
     Check::ok("place", detail)
 }
 
 fn user(facts: &Facts) -> Check {
     let detail = if facts.root {
-        "root; commands run without any capability, but root's files that no rule hides can be read"
+        "root; commands run without capabilities, but can read root's files that no rule hides"
     } else {
-        "an ordinary user"
+        "unprivileged user"
     };
     Check::ok("user", detail)
 }

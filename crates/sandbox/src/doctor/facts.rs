@@ -1,4 +1,4 @@
-//! What is found on this machine, by trying.
+//! Facts about this machine, found by testing it.
 
 use std::fs;
 use std::io;
@@ -14,17 +14,17 @@ use crate::render::find::{Bwrap, FindError, Version, answer, find};
 use crate::run::{Rendering, renderings};
 use sandbox_policy::host::Host;
 
-/// Whether something worked, or the number of the error.
+/// Success, or the error number.
 pub(super) type Tried = Result<(), i32>;
 
-/// Everything that the checks look at.
+/// Input of all checks.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) kernel: String,
     pub(super) user_namespace: Tried,
     pub(super) mounts: Tried,
     pub(super) overlay: Tried,
-    /// An overlay over the working directory that is written.
+    /// A writable overlay over the working directory.
     pub(super) written_overlay: Tried,
     pub(super) seccomp: Tried,
     pub(super) pidfd: Tried,
@@ -37,18 +37,18 @@ pub(super) struct Facts {
     pub(super) bwrap: Result<Found, FindError>,
     pub(super) trials: Vec<(Rendering, Trial)>,
     pub(super) settings: Settings,
-    /// What says that this is a container.
+    /// Sign that this is a container.
     pub(super) container: Option<&'static str>,
     pub(super) docker: Option<(PathBuf, Tried)>,
     pub(super) docker_host: Option<String>,
-    /// The version of the runtime under the engine that answers.
+    /// Version of runc that the engine reports.
     pub(super) runc: Option<String>,
     pub(super) git: Option<PathBuf>,
     pub(super) root: bool,
     pub(super) inside: bool,
 }
 
-/// A bubblewrap and what it says about itself.
+/// A bubblewrap program, its version and its help text.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) bwrap: Bwrap,
@@ -56,14 +56,14 @@ pub(super) struct Found {
     pub(super) help: String,
 }
 
-/// Numbers that an administrator sets; `None` where the kernel has no such setting.
+/// Kernel settings; `None` where the kernel has no such setting.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) apparmor_restricts: Option<u64>,
     pub(super) userns_clone: Option<u64>,
     pub(super) max_user_namespaces: Option<u64>,
     pub(super) legacy_tiocsti: Option<u64>,
-    /// The process is under somebody's system call filter.
+    /// True when this process runs under a system call filter.
     pub(super) filtered: bool,
 }
 
@@ -77,7 +77,8 @@ impl Facts {
         let docker = docker(host);
         let answers = docker.as_ref().filter(|(_, answer)| answer.is_ok());
         let runc = answers.and_then(|(socket, _)| engine::runc(socket));
-        let trials = bwrap.as_ref().map(|found| tries(host, &found.bwrap.path)).unwrap_or_default();
+        let trials = bwrap.as_ref().map(|found| trials(host, &found.bwrap.path));
+        let trials = trials.unwrap_or_default();
         Self {
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             user_namespace: tried(probe::user_namespace()),
@@ -106,27 +107,27 @@ impl Facts {
         }
     }
 
-    /// The means by which a run here is made, if there are any.
+    /// Returns the rendering that a run here uses, if one works.
     pub(super) fn rendering(&self) -> Option<Rendering> {
         self.trials.last().filter(|(_, trial)| *trial == Trial::Works).map(|(how, _)| *how)
     }
 }
 
-/// Tries as a run does: the next one only when our own part failed.
-fn tries(host: &Host, bwrap: &Path) -> Vec<(Rendering, Trial)> {
+/// Tries renderings as a run does: the next one only when preparing the sandbox failed.
+fn trials(host: &Host, bwrap: &Path) -> Vec<(Rendering, Trial)> {
     let mut trials = Vec::new();
     for rendering in renderings(host) {
         let trial = trial::run(host, bwrap, rendering);
-        let go_on = matches!(trial, Trial::NotPrepared(_));
+        let prepared = !matches!(trial, Trial::NotPrepared(_));
         trials.push((rendering, trial));
-        if !go_on {
+        if prepared {
             break;
         }
     }
     trials
 }
 
-/// The layer lies where sessions lie, if there is such a place yet.
+/// Tries an overlay over the working directory. Its layer is in the directory of sessions, if that exists.
 fn written_overlay(host: &Host) -> Tried {
     let cwd = host.cwd.as_deref().unwrap_or(Path::new("/"));
     let data = host.data_dir().filter(|data| data.is_dir() && !data.starts_with(cwd));
@@ -134,7 +135,7 @@ fn written_overlay(host: &Host) -> Tried {
 }
 
 fn tried(result: io::Result<()>) -> Tried {
-    // Input/output error: what a call without an error number comes to.
+    // Input/output error, for an error without a number.
     const EIO: i32 = 5;
     result.map_err(|error| error.raw_os_error().unwrap_or(EIO))
 }
@@ -180,7 +181,7 @@ fn docker(host: &Host) -> Option<(PathBuf, Tried)> {
     answers.into_iter().next().map(|(answer, path)| (path, answer))
 }
 
-/// A daemon that is not reached by a socket in the file system.
+/// Returns the address of a daemon that is not reached through a Unix socket.
 fn docker_host(host: &Host) -> Option<String> {
     let address = host.var("DOCKER_HOST")?.to_str()?;
     (!address.starts_with("unix://")).then(|| address.to_owned())

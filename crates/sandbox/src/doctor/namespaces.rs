@@ -1,4 +1,4 @@
-//! Why user namespaces are refused, by the name of the setting, and the remedy.
+//! Reasons why user namespaces do not work, with the name of the setting, and remedies.
 
 use super::facts::{Facts, Tried};
 
@@ -9,12 +9,12 @@ const ENOSPC: i32 = 28;
 const ENOSYS: i32 = 38;
 const EUSERS: i32 = 87;
 
-/// The first of the two that failed: to be in the namespaces, or to mount something there.
+/// Returns the first error of creating the namespaces and of mounting in them.
 pub(super) fn failure(facts: &Facts) -> Tried {
     facts.user_namespace.and(facts.mounts)
 }
 
-/// What forbids them, and what to do.
+/// Returns the cause and the remedy.
 pub(super) fn cause(facts: &Facts, errno: i32) -> (String, String) {
     let settings = &facts.settings;
     let forbidden = matches!(errno, EPERM | EACCES);
@@ -46,18 +46,22 @@ pub(super) fn cause(facts: &Facts, errno: i32) -> (String, String) {
         );
     }
     if matches!(errno, EINVAL | ENOSYS) {
-        return ("this kernel has none".into(), "use a kernel with CONFIG_USER_NS".into());
+        return (
+            "the kernel does not support them".into(),
+            "use a kernel with CONFIG_USER_NS".into(),
+        );
     }
     let place = if facts.container.is_some() { "container" } else { "system" };
     (
         format!("a security policy of this {place} forbids them"),
         "allow unprivileged user namespaces in SELinux, AppArmor or the container's options; \
-         in a chroot there are none"
+         they do not work in a chroot"
             .into(),
     )
 }
 
-/// The distribution's profile is for /usr/bin/bwrap alone: it opens less than the setting would.
+/// Returns the remedy for AppArmor. The distribution's profile is only for /usr/bin/bwrap, so it allows less than the
+/// setting would.
 fn apparmor() -> String {
     let profile = "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict";
     format!(

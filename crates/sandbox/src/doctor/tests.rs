@@ -1,4 +1,4 @@
-//! Facts of machines that differ from this one, and the rows that follow.
+//! Facts about other machines, and the rows that result.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ const EINVAL: i32 = 22;
 const HELP: &str = "--perms OCTAL --chmod OCTAL --ro-bind-data FD --seccomp FD --die-with-parent \
                     --cap-drop CAP --size BYTES --disable-userns";
 
-/// A machine on which everything works.
+/// Returns the facts of a machine on which everything works.
 fn healthy() -> Facts {
     let bwrap = Bwrap { path: "/usr/bin/bwrap".into(), setuid: false };
     Facts {
@@ -46,7 +46,7 @@ fn healthy() -> Facts {
     }
 }
 
-/// A machine on which user namespaces are refused, and bubblewrap with them.
+/// Returns the facts of a machine that refuses user namespaces, also to bubblewrap.
 fn without_namespaces(errno: i32) -> Facts {
     let why = || Trial::NotPrepared("make a user namespace".into());
     let refused = Trial::Refused("No permissions to create a new namespace".into());
@@ -119,8 +119,8 @@ fn user_namespaces_name_the_setting_that_forbids_them() {
             "Docker's default profile",
             "--security-opt seccomp=unconfined",
         ),
-        ("not built in", EINVAL, none(), None, "this kernel has none", "CONFIG_USER_NS"),
-        ("somebody else", EPERM, none(), None, "a security policy", "SELinux"),
+        ("not built in", EINVAL, none(), None, "the kernel does not support", "CONFIG_USER_NS"),
+        ("unknown policy", EPERM, none(), None, "a security policy", "SELinux"),
     ] {
         let facts = Facts { settings, container, ..without_namespaces(errno) };
         let check = row(&facts, "user-namespaces");
@@ -136,7 +136,7 @@ fn user_namespaces_name_the_setting_that_forbids_them() {
 }
 
 #[test]
-fn user_namespaces_only_warn_when_bubblewrap_has_a_profile_of_its_own() {
+fn user_namespaces_only_warn_when_bubblewrap_has_its_own_profile() {
     let mut facts = without_namespaces(EACCES);
     facts.settings.apparmor_restricts = Some(1);
     facts.trials.last_mut().unwrap().1 = Trial::Works;
@@ -170,7 +170,7 @@ fn bubblewrap_fails_when_it_cannot_be_used() {
 }
 
 #[test]
-fn optional_things_never_fail() {
+fn optional_checks_never_fail() {
     let facts = Facts {
         kernel: "4.18.0".into(),
         overlay: Err(EINVAL),
@@ -190,7 +190,7 @@ fn optional_things_never_fail() {
 }
 
 #[test]
-fn sandbox_says_what_a_weaker_rendering_cannot_hold() {
+fn sandbox_lists_the_limits_of_a_weaker_rendering() {
     for (root, rendering, count) in [
         (false, Rendering::Own(Hiding::Binds), 2),
         (false, Rendering::Bubblewrap, 4),

@@ -1,4 +1,4 @@
-//! A whole sandbox, really started: the same chain as a run, around the shortest command there is.
+//! Trial start of a complete sandbox: takes the steps of a run, with a trivial command.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -20,24 +20,24 @@ use crate::run::first_process::Entry;
 use crate::run::{Rendering, concrete, confine, follow};
 use sandbox_policy::host::Host;
 
-/// How a trial ended.
+/// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trial {
     /// The command ran.
     Works,
-    /// Our own part failed: a run tries the next rendering.
+    /// Preparing the sandbox failed. A run then tries the next rendering.
     NotPrepared(String),
-    /// The command did not run: a run ends here.
+    /// The command did not run. A run then fails.
     Refused(String),
 }
 
-/// The child's exit code when our own part failed.
+/// Exit code of the child when preparing the sandbox failed.
 const NOT_PREPARED: i32 = ExitCode::Setup as i32;
 
-/// Starts a sandbox by these means, in which this binary prints its version to nobody.
+/// Starts a sandbox with a rendering, in which this binary prints its version to `/dev/null`.
 pub(super) fn run(host: &Host, bwrap: &Path, rendering: Rendering) -> Trial {
     attempt(host, bwrap, rendering)
-        .unwrap_or_else(|error| Trial::NotPrepared(format!("start a trial: {error}")))
+        .unwrap_or_else(|error| Trial::NotPrepared(format!("start a trial sandbox: {error}")))
 }
 
 fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial> {
@@ -49,15 +49,15 @@ fn attempt(host: &Host, bwrap: &Path, rendering: Rendering) -> io::Result<Trial>
         Rendering::Bubblewrap => start_bwrap(host, bwrap, &null, &writer)?,
     };
     drop(writer);
-    let mut words = String::new();
-    // What a program prints is for people; whether it works is told by its exit code.
-    let _ = reader.read_to_string(&mut words);
-    let words = words.trim().trim_start_matches("bwrap: ").to_owned();
+    let mut output = String::new();
+    // The output is only for the message. The exit code decides.
+    let _ = reader.read_to_string(&mut output);
+    let output = output.trim().trim_start_matches("bwrap: ").to_owned();
     Ok(match child.wait()? {
         Change::Exited(0) => Trial::Works,
-        Change::Exited(NOT_PREPARED) => Trial::NotPrepared(words),
+        Change::Exited(NOT_PREPARED) => Trial::NotPrepared(output),
         Change::Killed(signal) => Trial::Refused(format!("killed by signal {signal}")),
-        Change::Exited(_) | Change::Stopped(_) => Trial::Refused(words),
+        Change::Exited(_) | Change::Stopped(_) => Trial::Refused(output),
     })
 }
 
@@ -66,7 +66,7 @@ fn start_own(host: &Host, hiding: Hiding, null: &OwnedFd, writer: &OwnedFd) -> i
     let entry = Entry::of(&own)?;
     let program = Program::new([RUNTIME_BINARY, "--version"].map(OsString::from), &host.env)?;
     enclosure::start(own.enclosure, || {
-        speak(null, writer, || {
+        exec(null, writer, || {
             entry.build(&own, Path::new("/"))?;
             entry.close(cgroup_namespaces(host))?;
             let error = program.exec_path(RUNTIME_BINARY.as_ref());
@@ -83,7 +83,7 @@ fn start_bwrap(host: &Host, bwrap: &Path, null: &OwnedFd, writer: &OwnedFd) -> i
     let bwrap = OwnedFd::from(File::open(bwrap)?);
     let parent = process::pid();
     process::fork(|| {
-        speak(null, writer, || {
+        exec(null, writer, || {
             follow(parent)?;
             confine(None, data.iter())?;
             Err(Failure { what: "start bwrap".into(), error: program.exec_file(bwrap.as_fd()) })
@@ -91,25 +91,25 @@ fn start_bwrap(host: &Host, bwrap: &Path, null: &OwnedFd, writer: &OwnedFd) -> i
     })
 }
 
-/// Runs in the child: `body` becomes a program that speaks to the listener, or fails.
-fn speak(
+/// Redirects the output of the child to `output`, and calls `body`, which executes a program or fails.
+fn exec(
     null: &OwnedFd,
-    listener: &OwnedFd,
+    output: &OwnedFd,
     body: impl FnOnce() -> Result<Infallible, Failure>,
 ) -> i32 {
-    let spoken = speak_to(null, listener)
+    let result = redirect(null, output)
         .map_err(|error| Failure { what: "redirect the output".into(), error })
         .and_then(|()| body());
-    let Err(failure) = spoken;
-    // If nobody hears it, the exit code still tells.
+    let Err(failure) = result;
+    // If the message is lost, the exit code still reports the failure.
     let _ = write!(io::stderr(), "{failure}");
     NOT_PREPARED
 }
 
-fn speak_to(null: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
+fn redirect(null: &OwnedFd, output: &OwnedFd) -> io::Result<()> {
     fd::replace(0, null)?;
     fd::replace(1, null)?;
-    fd::replace(2, listener)
+    fd::replace(2, output)
 }
 
 fn arguments(host: &Host) -> Arguments {
@@ -124,7 +124,7 @@ fn arguments(host: &Host) -> Arguments {
     bwrap
 }
 
-/// The root that every plan starts from, with an overlay on the home directory.
+/// Returns the root that every plan starts from, with an overlay on the home directory.
 fn root(host: &Host, hiding: Hiding) -> Root {
     let dir = |path: &str| Step::Dir { target: path.into(), mode: 0o755 };
     let tmpfs = |path: &str| Step::Tmpfs { target: path.into(), mode: 0o755 };

@@ -11,7 +11,7 @@ use sandbox_linux::raw::{Raw, RawPath};
 
 /// Larger files are noticed when they change, but cannot be put back.
 pub(super) const MAX_COPY: u64 = 64 << 10;
-/// As many hooks are remembered one by one.
+/// Maximum number of hooks recorded one by one.
 pub(super) const MAX_HOOKS: usize = 64;
 
 /// An inode, for as long as it is in use.
@@ -35,16 +35,17 @@ pub(super) struct Baseline {
     pub(super) was: Was,
 }
 
-/// What a change means.
+/// Meaning of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Class {
-    /// Git settings. The user may change them on the host meanwhile; what runs programs may not appear.
+    /// Git settings. The user may change them on the host during the run, but settings that run programs
+    /// may not appear.
     Settings,
-    /// A folder of hooks.
+    /// A directory of hooks.
     Hooks,
-    /// Exactly as it was.
+    /// A file that must not change at all.
     Exact,
-    /// Our own configuration: the user may edit it meanwhile, and trust covers what it widens.
+    /// Configuration of agent-sandbox. The user may edit it during the run: the trust prompt covers what it widens.
     OurConfig,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct FileState {
 }
 
 impl FileState {
-    fn take(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+    fn read(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let (content, stat) = match dir.read_with_stat(name, MAX_COPY) {
             Ok((content, stat)) => (Some(Raw(content)), stat),
             Err(_) => (None, dir.stat(name)?),
@@ -79,14 +80,14 @@ impl FileState {
 }
 
 impl Baseline {
-    /// Records a path; `None` if it is gone already.
-    pub(super) fn take(path: &Path, class: Class) -> Option<Self> {
+    /// Records a path. Returns `None` if it no longer exists.
+    pub(super) fn record(path: &Path, class: Class) -> Option<Self> {
         let (dir, name) = tree::parent(path).ok()?;
         let stat = dir.stat(name).ok()?;
         let was = match stat.kind {
-            Kind::File => Was::File(FileState::take(&dir, name).ok()?),
+            Kind::File => Was::File(FileState::read(&dir, name).ok()?),
             Kind::Dir if class == Class::Hooks => {
-                Was::Hooks { id: stat.into(), files: take_hooks(&dir, name).ok()? }
+                Was::Hooks { id: stat.into(), files: read_hooks(&dir, name).ok()? }
             }
             _ => Was::Other { id: stat.into() },
         };
@@ -94,12 +95,12 @@ impl Baseline {
     }
 }
 
-fn take_hooks(dir: &Dir, name: &OsStr) -> io::Result<Vec<(RawPath, FileState)>> {
+fn read_hooks(dir: &Dir, name: &OsStr) -> io::Result<Vec<(RawPath, FileState)>> {
     let hooks = dir.dir(Path::new(name), Mounts::Cross)?;
     let names =
         hooks.entries()?.into_iter().filter(|(name, kind)| *kind == Kind::File && is_live(name));
     let states = names.take(MAX_HOOKS).filter_map(|(name, _)| {
-        let state = FileState::take(&hooks, &name).ok()?;
+        let state = FileState::read(&hooks, &name).ok()?;
         Some((RawPath(name.into()), state))
     });
     Ok(states.collect())

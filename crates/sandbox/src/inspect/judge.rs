@@ -1,4 +1,4 @@
-//! Verdict on a repository that a sandbox made: may git run in it.
+//! Verdict on a repository that a sandbox created: whether git may run in it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,18 +12,18 @@ use sandbox_git::protect::{danger, module_dirs, one_path, settle};
 
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Something that git would obey.
+/// Something that git would act on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     /// The git directory it belongs to.
     pub(super) git_dir: PathBuf,
     pub(super) path: PathBuf,
     pub(super) why: Why,
-    /// When it, or the directory that it appeared in, last changed.
+    /// Last change of it, or of the directory that it appeared in.
     pub(super) ctime: Instant,
 }
 
-/// Everything in a git directory that makes git run something, submodules and worktrees included.
+/// Returns everything in a git directory that makes git run something, submodules and worktrees included.
 pub(super) fn git_dir(path: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     one_dir(path, &mut findings);
@@ -31,7 +31,7 @@ pub(super) fn git_dir(path: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Whether something that appeared may stay, because git finds nothing in it to obey.
+/// Returns true when a new file or directory may stay, because git would run nothing because of it.
 pub(super) fn is_harmless(dir: &Dir, name: &OsStr) -> bool {
     let mut findings = Vec::new();
     match name.as_encoded_bytes() {
@@ -45,7 +45,7 @@ pub(super) fn is_harmless(dir: &Dir, name: &OsStr) -> bool {
     findings.is_empty()
 }
 
-/// The submodules and worktrees inside a git directory that `wanted` picks.
+/// Judges the submodules and worktrees inside a git directory that `wanted` selects.
 pub(super) fn inner_dirs(path: &Path, findings: &mut Vec<Finding>, wanted: impl Fn(&Path) -> bool) {
     let mut budget = 4096;
     for module in module_dirs(path, &mut budget).iter().filter(|module| wanted(module)) {
@@ -107,7 +107,8 @@ fn hooks(dir: &Dir, git_dir: &Path, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A worktree's `commondir` leads two levels up; any other sends git somewhere for its settings.
+/// Judges a `commondir` file. A worktree's leads two levels up. Any other makes git read settings from
+/// another directory (`gitrepository-layout(5)`).
 fn commondir(dir: &Dir, path: &Path, findings: &mut Vec<Finding>) {
     let name = OsStr::new("commondir");
     let Ok(stat) = dir.stat(name) else { return };
@@ -117,7 +118,7 @@ fn commondir(dir: &Dir, path: &Path, findings: &mut Vec<Finding>) {
         path.parent().filter(|parent| parent.file_name().is_some_and(|name| name == "worktrees"));
     match (named, home.and_then(Path::parent)) {
         (Some(named), Some(common)) if named.links.is_empty() && named.path == common => {
-            // Git takes settings and hooks from there, even if nothing else makes it a repository.
+            // Git reads settings and hooks from there, even if the directory is not a repository otherwise.
             if let Ok(dir) = Dir::open(common) {
                 settings(&dir, common, OsStr::new("config"), findings);
                 hooks(&dir, common, findings);

@@ -10,9 +10,9 @@ use sandbox_linux::tree::Dir;
 use sandbox_git::fold::fold;
 use sandbox_git::obeyed::obeyed;
 
-use sandbox_policy::catalog::agent::{self, Obeyed};
+use sandbox_policy::catalog::agent::{self, ProjectConfig};
 
-/// Names, and who runs them. Those that agents obey are in the catalog.
+/// File names, and the programs that run them. Files read by agents are in the catalog.
 const FILES: &[(&str, &str)] = &[
     (".agent-sandbox.json", "the sandbox reads it when started there"),
     (".agent-sandbox.jsonc", "the sandbox reads it when started there"),
@@ -22,10 +22,10 @@ const FILES: &[(&str, &str)] = &[
     (".dir-locals.el", "emacs runs it"),
     (".env", "many tools load their environment from it"),
     (".envrc", "direnv runs it on entering the directory"),
-    (".exrc", "vim runs it where that is switched on"),
+    (".exrc", "vim runs it if `exrc` is set"),
     (".gdbinit", "gdb runs it"),
     (".gitattributes", "decides which filters and drivers git runs"),
-    (".gitconfig", "git settings, where something includes them"),
+    (".gitconfig", "git settings, if other settings include them"),
     (".gitlab-ci.yml", "CI runs it"),
     (".gitmodules", "decides what git fetches into submodules"),
     (".justfile", "just runs it"),
@@ -33,14 +33,14 @@ const FILES: &[(&str, &str)] = &[
     (".lldbinit", "lldb runs it"),
     (".mise.toml", "mise loads it on entering the directory"),
     (".npmrc", "decides what package managers fetch and run"),
-    (".nvim.lua", "vim runs it where that is switched on"),
-    (".nvimrc", "vim runs it where that is switched on"),
+    (".nvim.lua", "vim runs it if `exrc` is set"),
+    (".nvimrc", "vim runs it if `exrc` is set"),
     (".pnpmfile.cjs", "package managers run it"),
     (".pre-commit-config.yaml", "pre-commit runs it on commit"),
     (".profile", "a shell runs it"),
     (".tool-versions", "decides which tools mise or asdf run"),
     (".travis.yml", "CI runs it"),
-    (".vimrc", "vim runs it where that is switched on"),
+    (".vimrc", "vim runs it if `exrc` is set"),
     (".yarnrc", "decides what package managers fetch and run"),
     (".yarnrc.yml", "decides what package managers fetch and run"),
     (".zshenv", "a shell runs it"),
@@ -62,20 +62,20 @@ const FILES: &[(&str, &str)] = &[
     ("build.gradle.kts", "gradle runs it"),
     ("build.rs", "cargo runs it on build"),
     ("bunfig.toml", "decides what package managers fetch and run"),
-    ("compose.yaml", "docker starts what it names"),
-    ("compose.yml", "docker starts what it names"),
+    ("compose.yaml", "docker starts its services"),
+    ("compose.yml", "docker starts its services"),
     ("conftest.py", "pytest runs it"),
     ("default.nix", "nix runs it"),
-    ("docker-compose.yaml", "docker starts what it names"),
-    ("docker-compose.yml", "docker starts what it names"),
+    ("docker-compose.yaml", "docker starts its services"),
+    ("docker-compose.yml", "docker starts its services"),
     ("flake.nix", "nix runs it"),
-    ("gradlew", "gradle's wrapper is run by hand and by editors"),
+    ("gradlew", "the Gradle wrapper: users and editors run it"),
     ("justfile", "just runs it"),
     ("lefthook.yaml", "lefthook runs it on commit"),
     ("lefthook.yml", "lefthook runs it on commit"),
     ("makefile", "make runs it"),
     ("mise.toml", "mise loads it on entering the directory"),
-    ("mvnw", "maven's wrapper is run by hand and by editors"),
+    ("mvnw", "the Maven wrapper: users and editors run it"),
     ("noxfile.py", "nox runs it"),
     (PACKAGE_JSON, "package managers run its install scripts"),
     ("pyvenv.cfg", "decides which python a virtual environment runs"),
@@ -86,11 +86,11 @@ const FILES: &[(&str, &str)] = &[
     ("settings.gradle.kts", "gradle runs it"),
     ("setup.py", "pip runs it on install"),
     ("shell.nix", "nix-shell runs it"),
-    ("sitecustomize.py", "python runs it at each start"),
-    ("usercustomize.py", "python runs it at each start"),
+    ("sitecustomize.py", "python runs it at every start"),
+    ("usercustomize.py", "python runs it at every start"),
 ];
 
-/// Directories, and who runs what is in them.
+/// Directories, and the programs that run files in them.
 const FOLDERS: &[(&str, &str)] = &[
     (".vscode", "editors run its tasks and settings"),
     (".idea", "editors run its configurations"),
@@ -98,34 +98,34 @@ const FOLDERS: &[(&str, &str)] = &[
     (".fleet", "editors run its configurations"),
     (".devcontainer", "editors run its commands"),
     (".husky", "git runs it through husky"),
-    (".githooks", "git runs it where hooks are set to it"),
+    (".githooks", "git runs it if `core.hooksPath` names it"),
     (".lefthook", "lefthook runs it on commit"),
     (".circleci", "CI runs it"),
     (".buildkite", "CI runs it"),
     (".forgejo", "CI runs it"),
     (".gitea", "CI runs it"),
-    (".cargo", "cargo runs the programs it names"),
+    (".cargo", "cargo runs programs that it names"),
     (".mise", "mise loads it on entering the directory"),
-    (".yarn", "yarn runs what is in it"),
+    (".yarn", "yarn runs scripts in it"),
 ];
 
-/// Why settings of an agent in the home directory are listed. An agent may write its own settings, and obeys them
-/// outside too.
+/// Reason for listing an agent's settings in the home directory. An agent may write its own settings, and applies
+/// them outside a sandbox too.
 pub(super) const AT_HOME_WHY: &str = "agents run what it configures, outside a sandbox too";
 
 /// Rows of the tables above and of the catalog of agents.
 struct Names {
-    /// In order, because every file of a tree is looked up here.
+    /// Sorted, because every file of a tree is looked up here.
     files: Vec<(&'static str, &'static str)>,
     folders: Vec<(&'static str, &'static str)>,
 }
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let mut names = Names { files: FILES.to_vec(), folders: FOLDERS.to_vec() };
-    for obeyed in agent::obeyed() {
-        match *obeyed {
-            Obeyed::File(name, why) => names.files.push((name, why)),
-            Obeyed::Dir(name, why) => names.folders.push((name, why)),
+    for config in agent::project_config() {
+        match *config {
+            ProjectConfig::File(name, why) => names.files.push((name, why)),
+            ProjectConfig::Dir(name, why) => names.folders.push((name, why)),
         }
     }
     names.files.sort_unstable();
@@ -136,13 +136,13 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
 const NESTED_FOLDERS: &[(&str, &str, &str)] =
     &[(".github", "workflows", "CI runs it"), (".github", "actions", "CI runs it")];
 
-/// Endings, and who runs them.
+/// File name endings, and the programs that run such files.
 const ENDINGS: &[(&str, &str)] = &[
-    (".pth", "python runs it at each start"),
+    (".pth", "python runs it at every start"),
     (".code-workspace", "editors run its tasks and settings"),
 ];
 
-/// Below these only what every program obeys unasked is worth a line.
+/// Directories of dependencies. Below them, only files that programs run unasked are listed.
 const DEPENDENCIES: [&str; 5] = ["node_modules", "target", ".venv", "venv", "site-packages"];
 const IN_DEPENDENCIES: [&str; 3] = ["pyvenv.cfg", "sitecustomize.py", "usercustomize.py"];
 
@@ -158,19 +158,19 @@ const LIFECYCLE: [&str; 8] = [
     "dependencies",
 ];
 
-/// What the directories above say about a file.
+/// Facts about a file that follow from its parent directories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Above {
-    /// Everything here is of that kind.
+    /// The program that runs every file here.
     pub(super) folder: Option<&'static str>,
-    /// Other people's files.
+    /// True inside a directory of dependencies.
     pub(super) dependency: bool,
 }
 
 impl Above {
-    /// What holds inside the directory `name` of `parent`.
+    /// Returns the facts for the directory `name` of `parent`.
     pub(super) fn inside(self, parent: Option<&OsStr>, name: &OsStr) -> Self {
-        let dependency = self.dependency || DEPENDENCIES.iter().any(|heap| name == *heap);
+        let dependency = self.dependency || DEPENDENCIES.iter().any(|dir| name == *dir);
         let nested = NESTED_FOLDERS
             .iter()
             .find(|(outer, inner, _)| {
@@ -182,7 +182,7 @@ impl Above {
         Self { folder, dependency }
     }
 
-    /// Who runs a file of this name here.
+    /// Returns the program that runs a file of this name here.
     pub(super) fn why(self, name: &OsStr) -> Option<&'static str> {
         let bytes = name.as_encoded_bytes();
         let ending = || ENDINGS.iter().find(|(end, _)| bytes.ends_with(end.as_bytes()));
@@ -195,7 +195,7 @@ impl Above {
         file.or_else(ending).map(|(_, why)| *why).or(self.folder)
     }
 
-    /// Who runs a file whose name some filesystem takes for one of ours.
+    /// Returns the program that runs a file whose name some filesystem treats as one in the tables.
     fn why_folded(self, folded: &str) -> Option<&'static str> {
         let mut known = NAMES.files.iter().filter(|(file, _)| file.eq_ignore_ascii_case(folded));
         let known = known.find(|(file, _)| !self.dependency || IN_DEPENDENCIES.contains(file));
@@ -203,8 +203,8 @@ impl Above {
     }
 }
 
-/// Who runs a file of this path below a project. Names count in every form that some filesystem
-/// takes for them.
+/// Returns the program that runs a file of this path below a project. A name counts in every form that
+/// some filesystem treats as the same.
 pub(super) fn by_path(path: &Path) -> Option<&'static str> {
     let names: Vec<_> = path.iter().map(|name| (name, fold(name))).collect();
     let (last, dirs) = names.split_last()?;
@@ -212,15 +212,15 @@ pub(super) fn by_path(path: &Path) -> Option<&'static str> {
         let inside: Vec<&str> = names[at + 1..].iter().map(|(_, folded)| folded.as_str()).collect();
         return obeyed(&inside);
     }
-    // A `.git` that is a file leads git elsewhere.
+    // A `.git` file points git to another directory.
     if last.1 == DOT_GIT {
         return Some("git follows it to a repository");
     }
     let (mut above, mut parent) = (Above::default(), None);
     for (name, folded) in dirs {
-        // Only a real heap of dependencies is one: its twin is looked at like everything else.
-        let heap = DEPENDENCIES.iter().any(|heap| folded == heap);
-        let name = if heap { *name } else { OsStr::new(folded) };
+        // Only the exact name is a directory of dependencies. Other spellings are judged like other directories.
+        let dependency = DEPENDENCIES.iter().any(|dir| folded == dir);
+        let name = if dependency { *name } else { OsStr::new(folded) };
         above = above.inside(parent, name);
         parent = Some(name);
     }
@@ -230,7 +230,7 @@ pub(super) fn by_path(path: &Path) -> Option<&'static str> {
 /// The name of git's own directory.
 const DOT_GIT: &str = ".git";
 
-/// Whether the content bears out what the name suggests.
+/// Returns true when the content confirms what the name suggests.
 pub(super) fn confirmed(dir: &Dir, name: &OsStr) -> bool {
     if name != PACKAGE_JSON {
         return true;
@@ -239,12 +239,12 @@ pub(super) fn confirmed(dir: &Dir, name: &OsStr) -> bool {
     !is_harmless(name, &text)
 }
 
-/// Whether a file of such a name runs nothing, by what stands in it.
+/// Returns true when the content of a file of such a name shows that it runs nothing.
 pub(super) fn is_harmless(name: &OsStr, text: &[u8]) -> bool {
     if !fold(name).eq(PACKAGE_JSON) {
         return false;
     }
-    // What no tool can read, none runs.
+    // No package manager runs scripts from a file that it cannot parse.
     let Ok(json) = serde_json::from_slice::<serde_json::Value>(text) else { return true };
     !LIFECYCLE.iter().any(|script| json["scripts"].get(script).is_some())
 }
@@ -286,12 +286,12 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_order_for_the_search() {
+    fn names_are_sorted_for_binary_search() {
         assert!(NAMES.files.is_sorted_by(|(one, _), (two, _)| one.as_bytes() < two.as_bytes()));
     }
 
     #[test]
-    fn why_finds_what_runs_later_when_it_lies_where_that_counts() {
+    fn why_finds_files_that_run_later_when_their_directory_counts() {
         for (path, expected) in [
             (".envrc", true),
             ("sub/.envrc", true),

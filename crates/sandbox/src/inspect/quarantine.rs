@@ -1,4 +1,4 @@
-//! Moving things aside: out of the tree, into the user's state directory.
+//! Quarantine: moves findings out of the tree, into the user's state directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::tree::{self, Dir, Kind, Mounts};
 
-/// More than this is not copied to another filesystem; it gets a harmless name where it is.
+/// Maximum size of a copy to another filesystem. A larger finding is renamed in place to a harmless name.
 const MAX_BYTES: u64 = 32 << 20;
 const MAX_ENTRIES: usize = 2_000;
 
-/// Where one run's findings go: `quarantine/ID/N/NAME`.
+/// Directory for the findings of one run: `quarantine/ID/N/NAME`.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     dir: PathBuf,
@@ -24,13 +24,13 @@ impl Quarantine {
         Self { dir, id: id.to_owned(), count: 0 }
     }
 
-    /// Moves `path` aside and says where it is now.
+    /// Moves `path` aside and returns its new path.
     pub(super) fn aside(&mut self, path: &Path) -> io::Result<PathBuf> {
         let (from, name) = tree::parent(path)?;
         let kind = from.stat(name)?.kind;
         match self.slot().and_then(|(slot, at)| carry(&from, name, kind, &slot).map(|()| at)) {
             Ok(at) => Ok(at.join(name)),
-            // Another filesystem and too much to copy, or no room there: git does not obey this name.
+            // It is on another filesystem and too large to copy, or the target is full. Git ignores the new name.
             Err(_) => self.rename_in_place(&from, name, path),
         }
     }
@@ -93,7 +93,7 @@ fn copy(
             each.iter()
                 .try_for_each(|(name, kind)| copy(&inner, name, *kind, &target, bytes, entries))
         }
-        // Nothing can be kept of a pipe or a socket.
+        // A pipe or a socket has no content to keep.
         Kind::Special => Ok(()),
     }
 }

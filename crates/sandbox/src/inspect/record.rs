@@ -1,4 +1,4 @@
-//! Record of a run, by which the next run can finish its work if it is killed.
+//! Record of a run, with which the next run can finish it if it is killed.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ use sha2::{Digest, Sha256};
 
 use super::baseline::{Baseline, Id};
 
-/// A record that is larger than this is none of ours.
+/// Maximum size of a record. A larger file was not written by agent-sandbox.
 const MAX_RECORD: u64 = 64 << 20;
-/// Smallest step back of the wall clock that counts as one.
+/// Smallest backward step of the wall clock that is noticed.
 const STEP: i64 = 20_000_000;
-/// The clock of file stamps lags behind the exact one by one tick, which is at most 10 ms. It lags further while the
-/// hypervisor keeps the processor that updates it.
+/// Largest normal lag of the clock for file timestamps behind the exact clock. It lags by one tick, which is at most
+/// 10 ms, and by more while the hypervisor deschedules the processor that updates it.
 const LAG: i64 = 12_000_000;
-/// A file server stamps with its own clock.
+/// Allowance for a file server, which sets timestamps from its own clock.
 const FOREIGN: i64 = 120 * SECOND;
 const SECOND: i64 = 1_000_000_000;
 
@@ -32,9 +32,9 @@ const SECOND: i64 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) roots: Vec<RawPath>,
-    /// The roots and what was opened beside them.
+    /// The roots, and other writable directories of git.
     pub(super) places: Vec<RawPath>,
-    /// Every repository below the roots was known at the start.
+    /// True when every repository below the roots was known at the start.
     pub(super) complete: bool,
     pub(super) started: Started,
     pub(super) repos: Vec<Known>,
@@ -42,20 +42,21 @@ pub(super) struct Record {
     pub(super) absent_config: Vec<RawPath>,
     pub(super) kept: Vec<Baseline>,
     pub(super) links: Vec<(RawPath, RawPath)>,
-    /// Settings of agents in the home directory. Records of earlier versions have none.
+    /// Settings of agents in the home directory. Missing in records of earlier versions.
     #[serde(default)]
     pub(super) settings: Vec<(RawPath, Option<Stamp>)>,
 }
 
-/// Tells one state of a file from the next: the time of its last change, its number and its size.
+/// State of a file: seconds and nanoseconds of its ctime, its inode number, and its size.
 pub(super) type Stamp = (i64, i64, u64, u64);
 
-/// When a run began, by two clocks: the wall clock stamps files, and only the other one is never set back.
+/// Start time of a run by two clocks: the wall clock, which sets file timestamps, and the boot clock, which is never
+/// set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
-    /// The clock that stamps files.
+    /// The clock for file timestamps.
     wall: Instant,
-    /// The exact wall clock, read together with `since_boot`. Records of earlier versions have none.
+    /// The exact wall clock, read together with `since_boot`. Missing in records of earlier versions.
     #[serde(default)]
     exact: Option<Instant>,
     since_boot: Instant,
@@ -68,7 +69,7 @@ pub(super) struct Known {
     pub(super) entry: RawPath,
     pub(super) git_dir: RawPath,
     pub(super) common_dir: RawPath,
-    /// The entry itself, where it is a directory.
+    /// Inode of the entry, if it is a directory.
     pub(super) id: Option<Id>,
 }
 
@@ -80,13 +81,13 @@ impl Started {
         Self { wall: stamping_clock(), exact: Some(exact), since_boot, foreign_clock }
     }
 
-    /// A stamp that nothing changed during the run lies before.
+    /// Returns a timestamp that no change during the run precedes.
     pub(super) fn stamp(self, same_boot: bool) -> Instant {
         let (now, now_boot) = clock::wall_and_boot();
-        // The start was read from the clock that stamps local files: no later change lies before it.
+        // The start was read from the clock for timestamps of local files, so no later change precedes it.
         let margin = if self.foreign_clock { FOREIGN } else { 0 };
-        // If less time passed on the wall than since boot, the clock was set back meanwhile. Only exact clocks tell: the
-        // one that stamps files may stand still for longer than a step.
+        // If the wall clock advanced less than the boot clock, it was set back. Only exact clocks can show this: the
+        // clock for file timestamps may stop for longer than a step.
         let passed = match self.exact {
             Some(exact) => nanos(now) - nanos(exact),
             None => nanos(clock::wall()) - nanos(self.wall),
@@ -98,8 +99,8 @@ impl Started {
     }
 }
 
-/// Reads the clock that stamps files, once it runs. While it stands still, files of an earlier run carry its time too, and
-/// would count as new.
+/// Reads the clock for file timestamps, after waiting until it advances. While it is stopped, files of an earlier run have
+/// its time too, and would count as new.
 fn stamping_clock() -> Instant {
     for _ in 0..100 {
         if nanos(clock::wall_exactly()) - nanos(clock::wall()) <= LAG {
@@ -114,7 +115,7 @@ fn nanos((seconds, nanos): Instant) -> i64 {
     seconds.saturating_mul(SECOND).saturating_add(i64::from(nanos))
 }
 
-/// The name of a run: boot, process and start of the process, which no other process ever shares.
+/// Name of a run: boot ID, pid and start time of the process. No other process ever has the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunId {
     boot: String,
@@ -135,7 +136,7 @@ impl RunId {
         Some(Self { boot: boot.to_owned(), pid: pid.parse().ok()?, start: start.parse().ok()? })
     }
 
-    /// Whether the process that wrote the record still runs. What cannot be read counts as running.
+    /// Returns true when the process that wrote the record still runs, or when that cannot be determined.
     pub(super) fn is_alive(&self) -> bool {
         let same_boot = boot_id().map_or(true, |boot| boot == self.boot);
         same_boot
@@ -161,7 +162,8 @@ fn boot_id() -> io::Result<String> {
     Ok(id.chars().filter(char::is_ascii_hexdigit).take(12).collect())
 }
 
-/// Field 22 of `/proc/PID/stat`. The name in field 2 may hold anything, so count from its end.
+/// Returns the start time of a process, field 22 of `/proc/PID/stat` (`proc_pid_stat(5)`). The command name in
+/// field 2 may contain any character, so the fields are counted from its end.
 fn process_start(pid: u32) -> io::Result<u64> {
     let stat = file::kernel_text(format!("/proc/{pid}/stat"))?;
     let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
@@ -169,12 +171,12 @@ fn process_start(pid: u32) -> io::Result<u64> {
     ticks.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Makes a directory that only the user can enter, with its parents.
+/// Creates a directory that only the user can enter, with its parents.
 pub(super) fn private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Writes a file that only the user can read, and that must be new.
+/// Creates a file that only the user can read. Fails if it exists.
 pub(super) fn write_private<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         private_dir(dir)?;
@@ -183,19 +185,19 @@ pub(super) fn write_private<T: Serialize>(path: &Path, value: &T) -> io::Result<
     file.write_all(&serde_json::to_vec(value)?)
 }
 
-/// Reads what [`write_private`] wrote.
+/// Reads a file that [`write_private`] wrote.
 pub(super) fn read_private<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Result<T> {
     let (dir, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
     let bytes = open_real(dir)?.read(name, MAX_RECORD)?;
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// What is remembered of a tree between runs.
+/// Facts about a tree that are kept between runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tree {
     /// `.git` entries and bare repositories.
     pub(super) repos: Vec<RawPath>,
-    /// The last look came to the end of the tree.
+    /// True when the last scan reached the end of the tree.
     pub(super) complete: bool,
 }
 
@@ -210,16 +212,17 @@ impl Tree {
         read_private(&Self::file(state, root)).ok()
     }
 
-    /// Replaces what is remembered, in one step.
+    /// Replaces the stored facts atomically.
     pub(super) fn save(&self, state: &Path, root: &Path) -> io::Result<()> {
         let file = Self::file(state, root);
         private_dir(file.parent().unwrap_or(state))?;
-        let way = Replace { draft: DraftName::PerProcess, ..Replace::private(Durability::Cached) };
-        way.write(&file, &serde_json::to_vec(self)?)
+        let replace =
+            Replace { draft: DraftName::PerProcess, ..Replace::private(Durability::Cached) };
+        replace.write(&file, &serde_json::to_vec(self)?)
     }
 }
 
-/// Opens a directory of our own, which may be reached through the user's links.
+/// Opens a directory of agent-sandbox. The user may have put symlinks in its path.
 pub(super) fn open_real(path: &Path) -> io::Result<Dir> {
     Dir::open(&sandbox_linux::file::real(path)?)
 }
@@ -233,7 +236,7 @@ mod tests {
         let own = RunId::own().unwrap();
         assert!(own.is_alive());
         assert_eq!(RunId::parse(&own.to_string()), Some(own.clone()));
-        assert!(!RunId { start: own.start + 1, ..own.clone() }.is_alive(), "pid used again");
+        assert!(!RunId { start: own.start + 1, ..own.clone() }.is_alive(), "pid reused");
         assert!(!RunId { boot: "0".into(), ..own.clone() }.is_alive(), "another boot");
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let gone = RunId { pid: child.id(), ..own };
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn stamp_is_the_start_and_lies_before_it_when_the_clock_was_set_back() {
+    fn stamp_is_the_start_and_precedes_it_when_the_clock_was_set_back() {
         let started = Started::now(&[]);
         assert_eq!(started.stamp(true), started.wall);
         let set_back = |started: Started| Started {
@@ -250,9 +253,9 @@ mod tests {
             ..started
         };
         assert!(set_back(started).stamp(true) < started.wall, "an hour back");
-        assert_eq!(set_back(started).stamp(false), started.wall, "another boot tells nothing");
+        assert_eq!(set_back(started).stamp(false), started.wall, "another boot");
         let stalled = Started { wall: (started.wall.0 + 1, started.wall.1), ..started };
-        assert_eq!(stalled.stamp(true), stalled.wall, "the clock of stamps stood still at the end");
+        assert_eq!(stalled.stamp(true), stalled.wall, "the timestamp clock stopped at the end");
     }
 
     #[test]

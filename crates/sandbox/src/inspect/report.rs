@@ -6,45 +6,45 @@ use std::path::{Path, PathBuf};
 use sandbox_linux::raw;
 use serde::{Serialize, Serializer};
 
-/// As many files are listed one by one.
+/// Maximum number of files listed one by one.
 pub const MAX_LISTED: usize = 50;
 
 /// Findings and actions of a scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What was moved aside, because git would have obeyed it.
+    /// Files and directories moved aside, because git would have acted on them.
     pub moved: Vec<Moved>,
-    /// What was put back as it was at the start.
+    /// Files and directories restored to their state at the start.
     pub restored: Vec<Restored>,
-    /// New or changed files that run code later, by somebody's later command.
+    /// New or changed files that a later command on the host runs.
     pub runs_later: Vec<Later>,
-    /// How many more of those there are than are listed.
+    /// Number of such files beyond those listed.
     pub runs_later_unlisted: usize,
-    /// Directory entries that were looked at.
+    /// Number of directory entries that were checked.
     pub looked_at: usize,
-    /// The look had to end before the tree did.
+    /// True when the scan stopped before the end of the tree.
     pub stopped_early: bool,
-    /// What could not be done.
+    /// Actions that failed.
     pub errors: Vec<Failure>,
 }
 
-/// Something that was moved aside.
+/// A file or directory that was moved aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// Where it was.
+    /// Its old path.
     #[serde(serialize_with = "raw::path")]
     pub path: PathBuf,
-    /// Where it is now.
+    /// Its new path.
     #[serde(serialize_with = "raw::path")]
     pub to: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// Something that was put back.
+/// A file or directory that was restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// What.
+    /// Its path.
     #[serde(serialize_with = "raw::path")]
     pub path: PathBuf,
 }
@@ -55,63 +55,63 @@ pub struct Later {
     /// The file.
     #[serde(serialize_with = "raw::path")]
     pub path: PathBuf,
-    /// Who runs it, and when.
+    /// The program that runs it, and when.
     pub why: &'static str,
 }
 
-/// Something that could not be done.
+/// An action that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// With what.
+    /// The path it was about.
     #[serde(serialize_with = "raw::path")]
     pub path: PathBuf,
-    /// What failed, and how.
+    /// The action and its error.
     pub what: String,
 }
 
-/// Why something was moved aside.
+/// Reason for moving something aside.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It was not there at the start, and git obeys it.
+    /// It did not exist at the start, and git would act on it.
     Planted,
-    /// It was not there at the start, and this program would read it.
+    /// It did not exist at the start, and the next sandbox would read it.
     PlantedConfig,
-    /// It was not there at the start, and a rule of the user's keeps it read-only.
+    /// It did not exist at the start, and a rule of the user makes it read-only.
     AgainstRule,
-    /// A link was put where a directory was.
+    /// A symlink replaced a directory.
     Link,
-    /// It took the place of something else.
+    /// It replaced something else.
     Swapped,
-    /// It was read-only, and is not what it was.
+    /// It was read-only, but changed.
     Changed,
-    /// Git runs it.
+    /// Git would run it.
     Hook,
     /// Settings that run programs.
     Settings(Vec<String>),
-    /// Settings that cannot be read, so nobody knows what git makes of them.
+    /// Settings that cannot be read, so their effect on git is unknown.
     UnreadableSettings,
-    /// It sends git to another directory for its settings.
+    /// It makes git read its settings from another directory.
     CommonDir,
-    /// It sends git to a place that the sandbox could not write.
+    /// It makes git use a repository that the sandbox could not write.
     PointsOutside,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Planted => "new, and git would obey it",
+            Self::Planted => "new, and git would act on it",
             Self::PlantedConfig => "new, and the next sandbox here would read it",
             Self::AgainstRule => "new, and a rule makes this path read-only",
-            Self::Link => "a new link where a protected path leads through",
-            Self::Swapped => "took the place of the repository",
+            Self::Link => "new symlink in a protected path",
+            Self::Swapped => "replaced a protected file or directory",
             Self::Changed => "protected, but changed",
             Self::Hook => "git would run it",
             Self::Settings(keys) => {
-                return write!(f, "settings that run programs: {}", keys.join(", "));
+                return write!(f, "git settings that run programs: {}", keys.join(", "));
             }
             Self::UnreadableSettings => "git settings that cannot be read",
-            Self::CommonDir => "would make git read its settings elsewhere",
-            Self::PointsOutside => "points to a repository out of the sandbox's reach",
+            Self::CommonDir => "would make git read settings from another directory",
+            Self::PointsOutside => "points to a repository that the sandbox cannot write",
         })
     }
 }
@@ -123,14 +123,14 @@ impl Serialize for Why {
 }
 
 impl Report {
-    /// Nothing to say.
+    /// Returns true when there is nothing to report.
     pub fn is_empty(&self) -> bool {
         let Self { moved, restored, runs_later, errors, stopped_early, .. } = self;
         let quiet = moved.is_empty() && restored.is_empty() && runs_later.is_empty();
         quiet && errors.is_empty() && !stopped_early
     }
 
-    /// Adds what another look found.
+    /// Adds the findings of another scan.
     pub fn absorb(&mut self, other: Self) {
         self.moved.extend(other.moved);
         self.restored.extend(other.restored);

@@ -1,4 +1,4 @@
-//! Scan of a tree: compare with the record, undo, then walk for what is new.
+//! Scan of a tree: compares it with the record, reverts changes, then walks it for new files.
 
 mod compare;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Clock};
 
 use sandbox_linux::tree::{self, Dir, Instant, Kind, Mounts};
-use sandbox_linux::walk::{self, Budget, Enter, Guide, Visited, Verdict};
+use sandbox_linux::walk::{self, Budget, Enter, Guide, Verdict, Visited};
 
 use super::judge::{self, Finding};
 use super::later::{self, Above};
@@ -20,21 +20,21 @@ use compare::find_sibling;
 use sandbox_git::protect::{LARGE_DIRS, is_dot_git, is_git_shape, pointer_path, settle};
 use sandbox_policy::config::PROJECT_NAMES;
 
-/// What the walk may cost: a tree of 100,000 files is seen whole, a larger one as far as it goes.
+/// Cost limit of the walk. It suffices for a tree of 100,000 files. A larger tree may be scanned in part.
 pub(super) const WALK: Budget = Budget { time: Duration::from_millis(100), entries: 2_000_000 };
 
-const UNSEEN: &str = "git runs its hooks or settings; the repository was not seen at the start";
+const UNSEEN: &str = "git runs its hooks or settings; the repository was not found at the start";
 
 /// State of a scan.
 pub(super) struct Scan<'a> {
     record: &'a Record,
-    /// What changed since then was changed during the run.
+    /// A file that changed after this time changed during the run.
     pub(super) since: Instant,
     pub(super) report: Report,
     quarantine: Quarantine,
-    /// Git directories and entries that were there at the start.
+    /// Git directories and entries that existed at the start.
     known: BTreeSet<&'a Path>,
-    /// Entries that are there now.
+    /// Entries that exist now.
     pub(super) repos: BTreeSet<PathBuf>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Scan<'a> {
         self.walk();
     }
 
-    /// Moves something aside, and says so.
+    /// Moves a path aside and reports it.
     pub(super) fn aside(&mut self, path: &Path, why: Why) {
         match self.quarantine.aside(path) {
             Ok(to) => self.report.moved.push(Moved { path: path.to_path_buf(), to, why }),
@@ -80,8 +80,8 @@ impl<'a> Scan<'a> {
         self.record.places.iter().any(|place| path.starts_with(&place.0))
     }
 
-    /// The first link on the way to a path that led through none. Git would follow it.
-    pub(super) fn link_on_the_way(&self, path: &Path) -> Option<PathBuf> {
+    /// Returns the first symlink in a path that had none at the start. Git would follow it.
+    pub(super) fn link_in(&self, path: &Path) -> Option<PathBuf> {
         let place = self.record.places.iter().filter(|place| path.starts_with(&place.0)).max()?;
         let mut here = place.0.clone();
         let mut dir = Dir::open(&here).ok()?;
@@ -96,16 +96,16 @@ impl<'a> Scan<'a> {
         None
     }
 
-    fn take_link(&mut self, path: &Path) {
-        if let Some(link) = self.link_on_the_way(path) {
+    fn remove_link(&mut self, path: &Path) {
+        if let Some(link) = self.link_in(path) {
             self.aside(&link, Why::Link);
         }
     }
 
     fn check_absent(&mut self, path: &Path, why: &Why) {
-        // Where the parent can be opened there is no link on the way.
+        // If the parent can be opened, its path has no symlink.
         let Ok((dir, name)) = tree::parent(path) else {
-            return self.take_link(path);
+            return self.remove_link(path);
         };
         if dir.stat(name).is_ok() && !judge::is_harmless(&dir, name) {
             self.aside(path, why.clone());
@@ -121,16 +121,16 @@ impl<'a> Scan<'a> {
         }
         match dir.link(name, target) {
             Ok(()) => self.restored(path.to_path_buf()),
-            Err(error) => self.report.fail(path, "cannot put the link back", &error),
+            Err(error) => self.report.fail(path, "cannot restore the symlink", &error),
         }
     }
 
-    /// A git directory must be the same directory as before.
+    /// Checks that a git directory is the same directory as before.
     fn check_place(&mut self, repo: &Known) {
         let entry = &repo.entry.0;
         let Some(id) = repo.id else { return };
         if tree::parent(entry).is_err() {
-            self.take_link(entry);
+            self.remove_link(entry);
         }
         let Ok((dir, name)) = tree::parent(entry) else { return };
         let now = dir.stat(name);
@@ -139,18 +139,18 @@ impl<'a> Scan<'a> {
         }
         let original = find_sibling(&dir, id);
         let is_dir = now.as_ref().is_ok_and(|stat| stat.kind == Kind::Dir);
-        // A harmless new repository where the old one is gone is somebody's fresh clone.
+        // If the old repository is gone, a harmless new one in its place is a fresh clone.
         if now.is_ok() && (original.is_some() || !is_dir || !judge::git_dir(entry).is_empty()) {
             self.aside(entry, Why::Swapped);
         }
         let Some(original) = original else { return };
         match dir.rename(original.as_os_str(), &dir, name) {
             Ok(()) => self.restored(entry.clone()),
-            Err(error) => self.report.fail(entry, "cannot put the repository back", &error),
+            Err(error) => self.report.fail(entry, "cannot restore the repository", &error),
         }
     }
 
-    /// Submodules and worktrees that appeared inside a repository that was there before.
+    /// Judges submodules and worktrees that appeared inside a repository that existed at the start.
     fn check_inside(&mut self, repo: &Known) {
         let mut findings = Vec::new();
         for dir in BTreeSet::from([&repo.git_dir.0, &repo.common_dir.0]) {
@@ -192,12 +192,12 @@ impl<'a> Scan<'a> {
             let extent = walk::walk(&dir, Budget { time, ..WALK }, &mut news);
             self.report.looked_at += extent.entries;
             self.report.stopped_early |= extent.stopped_early;
-            self.take_news(news);
+            self.add_news(news);
         }
     }
 
-    /// What the threads found, near things first, so that a long list shows those.
-    fn take_news(&mut self, news: [News<'_>; 2]) {
+    /// Adds the threads' findings, shallow paths first, so that a truncated list shows those.
+    fn add_news(&mut self, news: [News<'_>; 2]) {
         let (mut later, mut entries) = (Vec::new(), Vec::new());
         for part in news {
             later.extend(part.later);
@@ -205,7 +205,7 @@ impl<'a> Scan<'a> {
         }
         later.sort_by_cached_key(|(path, _)| (path.components().count(), path.clone()));
         entries.sort_by_cached_key(|(path, _)| path.clone());
-        // Our own configuration was read-only, and is looked at by itself.
+        // The configuration of agent-sandbox was read-only, and is compared separately.
         let record = self.record;
         let known = |path: &Path| record.kept.iter().any(|kept| kept.path.0 == path);
         for (path, why) in later.into_iter().filter(|(path, _)| !known(path)) {
@@ -216,7 +216,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A `.git` entry, or a directory shaped like a git directory.
+    /// Judges a `.git` entry, or a directory shaped like a git directory.
     fn judge(&mut self, entry: &Path, kind: Kind) {
         self.repos.insert(entry.to_path_buf());
         if self.known.contains(entry) {
@@ -238,7 +238,7 @@ impl<'a> Scan<'a> {
             self.aside(entry, Why::PointsOutside);
         } else if !self.known.contains(target.path.as_path()) {
             let findings = judge::git_dir(&target.path);
-            // Without a change to the directory itself its content is as old as it looks.
+            // If the directory itself did not change, the timestamps of its content can be trusted.
             let touched =
                 |finding: &Finding| finding.ctime >= self.since || stat.ctime >= self.since;
             self.undo(findings.into_iter().filter(|f| all_new || touched(f)).collect(), all_new);
@@ -246,7 +246,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// What is new below a root.
+/// New files below a root.
 struct News<'a> {
     root: &'a Path,
     since: Instant,
@@ -272,8 +272,8 @@ impl Guide for News<'_> {
             return Verdict { keep, enter: Enter::Never };
         }
         let mark = place.mark.inside(place.path.file_name(), name);
-        let heap = LARGE_DIRS.iter().any(|heap| name == *heap);
-        Verdict { keep: false, enter: if heap { Enter::Last(mark) } else { Enter::Soon(mark) } }
+        let large = LARGE_DIRS.iter().any(|dir| name == *dir);
+        Verdict { keep: false, enter: if large { Enter::Last(mark) } else { Enter::Soon(mark) } }
     }
 
     fn visit(&mut self, dir: &Dir, place: &Visited<Above>, kept: &[(OsString, Kind)]) {

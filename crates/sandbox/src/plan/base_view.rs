@@ -1,4 +1,4 @@
-//! Content of a path before any rule: the host's root, or something of the sandbox's own.
+//! Content of a path before any rule applies: the host's root, or a directory of the sandbox.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use sandbox_policy::path::{Kind, Resolved};
 pub enum BaseView {
     /// The host's files, read-only.
     Host,
-    /// An empty directory of the sandbox's own.
+    /// An empty private directory.
     Empty,
-    /// The sandbox's own `/dev` or `/proc`.
+    /// The sandbox's private `/dev` or `/proc`.
     Own,
 }
 
 impl BaseView {
     /// Returns the base view of a path.
     pub fn of(path: &Path, tmp: Tmp) -> Self {
-        // `/dev/shm` has files and no devices: a rule means there what it means anywhere else.
+        // `/dev/shm` holds files and no devices, so rules apply there as anywhere else.
         let is_shm = path.starts_with("/dev/shm");
         if path.starts_with("/proc") || (path.starts_with("/dev") && !is_shm) {
             return Self::Own;
@@ -33,7 +33,7 @@ impl BaseView {
     }
 }
 
-/// Whether a rule is about a place that it cannot have.
+/// Returns true if a rule names a path that the sandbox manages.
 pub(super) fn is_reserved(rule: &Resolved) -> bool {
     if rule.kind == Kind::Missing {
         return false;

@@ -1,4 +1,4 @@
-//! Which of the writable places are kept apart, and what stands in for them.
+//! Copy-on-write: the writable paths whose changes go into a layer, and what is mounted there instead.
 
 use std::path::{Path, PathBuf};
 
@@ -9,33 +9,32 @@ use sandbox_policy::config::{Config, CowEngine, CowScope, Origin};
 use sandbox_policy::host::Host;
 use sandbox_policy::path::Kind;
 
-/// Writable places whose changes go into a layer.
+/// Writable paths whose changes go into a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CopyOnWrite {
-    /// Who makes the layers, as far as the user said.
+    /// Engine that makes the layers, as configured.
     pub engine: CowEngine,
-    /// Why.
+    /// The setting that asks for it.
     pub origin: Origin,
-    /// The places, parents first; none lies in another.
+    /// The paths, parents first. None lies below another.
     pub roots: Vec<CowRoot>,
-    /// What stands in for each of them. A plan that was made without layers shows the places
-    /// read-only.
+    /// Store of each root, in the same order. A plan without stores shows the roots read-only.
     #[serde(skip)]
     pub stores: Vec<Store>,
 }
 
-/// One place.
+/// One copy-on-write path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CowRoot {
-    /// On the host.
+    /// The path on the host.
     pub source: PathBuf,
-    /// Inside.
+    /// The path inside.
     pub target: PathBuf,
-    /// A directory, or a single file.
+    /// A directory or a single file.
     pub kind: Kind,
 }
 
-/// What stands in for a place.
+/// Replacement that is mounted at a copy-on-write path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Store {
     /// An overlay over the host's directory.
@@ -44,30 +43,30 @@ pub enum Store {
     Path(PathBuf),
 }
 
-/// Where the layers of an overlay are.
+/// Directories of an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layers {
-    /// A directory that holds all the others: they have to be reached through one mount.
+    /// Directory that contains all the others. The upper and the work directory have to be reached through one mount.
     pub data: PathBuf,
-    /// Layers that are only read, the topmost first; below `data`.
+    /// Read-only layers below `data`, topmost first.
     pub lower: Vec<PathBuf>,
-    /// The layer that is written; below `data`.
+    /// The layer that changes go into, below `data`.
     pub upper: PathBuf,
-    /// The kernel's own; below `data`.
+    /// The kernel's work directory, below `data`.
     pub work: PathBuf,
 }
 
-/// Through what a writable mount is seen.
+/// Source of a writable mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Through<'p> {
-    /// The host's own files.
+    /// The host's files.
     Host,
-    /// What stands in for the root of this number, at this path below it; empty for the root.
+    /// The store of the root with this index, and the path of the mount below the root; empty for the root itself.
     Store(usize, &'p Path),
 }
 
 impl CopyOnWrite {
-    /// Through what a mount is seen.
+    /// Returns the source of a mount.
     pub fn through<'m>(&self, mount: &'m Mount) -> Through<'m> {
         if !matches!(mount.view, View::ReadWrite | View::Pin) {
             return Through::Host;
@@ -79,37 +78,37 @@ impl CopyOnWrite {
         found.map_or(Through::Host, |(number, below)| Through::Store(number, below))
     }
 
-    /// Whether it takes mounts that bubblewrap cannot make.
+    /// Returns true if a store is an overlay, which bubblewrap cannot mount for us.
     pub fn has_overlay(&self) -> bool {
         self.stores.iter().any(|store| matches!(store, Store::Overlay(_)))
     }
 
-    /// The place that a path inside belongs to.
+    /// Returns the root that a path inside belongs to.
     pub fn root_of(&self, path: &Path) -> Option<&CowRoot> {
         self.roots.iter().find(|root| path.starts_with(&root.target))
     }
 }
 
 impl Plan {
-    /// Says why an overlay cannot be mounted here, as far as that can be told, and what would help.
+    /// Returns the hint for an overlay that cannot be mounted.
     pub fn overlay_remedy(&self) -> String {
         let roots = self.cow.iter().flat_map(|cow| &cow.roots);
         for root in roots {
             if let Some(point) = mount_below(&root.source) {
                 return format!(
-                    "`{}` is mounted in it, which an overlay cannot show: pass `--cow=agentfs`",
+                    "pass `--cow=agentfs`: an overlay does not include other file systems, and `{}` is mounted below it",
                     point.display()
                 );
             }
         }
-        "`--cow=agentfs` does without; overlays need local file systems, for the directory and for `XDG_DATA_HOME`; \
-         `agent-sandbox doctor` tells whether this kernel makes them"
+        "pass `--cow=agentfs`, which needs no overlay; an overlay needs local file systems, for the directory and for \
+         `XDG_DATA_HOME` (`agent-sandbox doctor` checks if this kernel supports it)"
             .into()
     }
 }
 
-/// The places of a plan, if changes are to be kept apart at all. Inside a sandbox the outermost one decides where
-/// changes go: a configuration that asks for a layer is met by that one, a flag that asks for more is refused.
+/// Returns the copy-on-write paths of a plan, if copy-on-write is on. Inside a sandbox the outermost one decides where
+/// changes go: a setting in a file is ignored with a note, a flag is refused.
 pub(super) fn decide(
     host: &Host,
     config: &Config,
@@ -126,27 +125,30 @@ pub(super) fn decide(
         return Err(PlanError::NestedCow { origin });
     }
     if host.inside {
-        notes.push(format!("`cow` ({origin}) is up to the outermost sandbox"));
+        notes.push(format!(
+            "`cow` ({origin}) has no effect here: the outermost sandbox decides about copy-on-write"
+        ));
         return Ok(None);
     }
     if root_writable {
         return Err(PlanError::CowEverything { origin });
     }
     let mut roots: Vec<CowRoot> = Vec::new();
-    for mount in mounts.iter().filter(|mount| is_kept(mount, cow.scope)) {
+    for mount in mounts.iter().filter(|mount| is_in_scope(mount, cow.scope)) {
         if !roots.iter().any(|root| mount.target.starts_with(&root.target)) {
             let Mount { source, target, kind, .. } = mount.clone();
             roots.push(CowRoot { source, target, kind });
         }
     }
     if roots.is_empty() {
-        notes.push("nothing is writable: there are no changes to keep apart".into());
+        notes.push("copy-on-write has no effect: no path is writable".into());
     }
     Ok(Some(CopyOnWrite { engine: cow.engine, origin, roots, stores: Vec::new() }))
 }
 
-/// Repositories that the work needs elsewhere belong to the work: a worktree commits into them.
-fn is_kept(mount: &Mount, scope: CowScope) -> bool {
+/// Returns true if changes through a mount go into a layer. Repositories outside the working directory count as part of
+/// the work, because commits in a worktree are written there.
+fn is_in_scope(mount: &Mount, scope: CowScope) -> bool {
     let work = match &mount.origin {
         Origin::Preset(name) => matches!(*name, "@base" | "@git" | "@git-strict"),
         _ => true,

@@ -1,4 +1,4 @@
-//! The environment of the command: what is passed on, what is hidden, what is set.
+//! Environment of the command: variables that are passed on, hidden or set.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,31 +14,31 @@ use sandbox_policy::network::proxy_variables;
 use sandbox_policy::preset::Presets;
 use sandbox_policy::variable::{self, Hidden};
 
-/// The variables of the command.
+/// Environment of the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Environment {
-    /// What the command sees. Not part of any output: values are the user's own.
+    /// Variables passed to the command. Output shows names only, because the values are private to the user.
     #[serde(serialize_with = "names")]
     pub set: BTreeMap<OsString, OsString>,
-    /// What it does not see.
+    /// Variables that are not passed on.
     pub hidden: Vec<HiddenVariable>,
-    /// What differs from the caller's environment because the sandbox sets it.
+    /// Variables that the sandbox sets.
     #[serde(skip)]
     pub own: BTreeMap<String, Sourced<OsString>>,
 }
 
-/// A variable that is not passed on.
+/// Variable that is not passed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HiddenVariable {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: Hidden,
-    /// The rule.
+    /// The rule that hides it.
     pub origin: Origin,
 }
 
-/// Decides about every variable once.
+/// Decides which variables the command gets.
 pub(super) fn decide(
     host: &Host,
     config: &Config,
@@ -85,7 +85,7 @@ fn is_docker(name: &OsStr, config: &Config) -> bool {
     name == "DOCKER_HOST" && config.docker.value
 }
 
-/// Whether a variable names a socket that was opened on purpose.
+/// Returns true if a value is the path of a socket that a rule opens.
 fn leads_to(value: &OsStr, sockets: &[PathBuf]) -> bool {
     sockets.iter().any(|socket| Path::new(value) == socket)
 }
@@ -102,7 +102,8 @@ fn own(host: &Host, config: &Config) -> BTreeMap<String, Sourced<OsString>> {
         |name: &str, value: OsString| (name.to_owned(), Sourced::new(value, Origin::Default));
     let mut own = BTreeMap::from([
         always("PATH", if inside { path.to_owned() } else { search }),
-        // A repository may begin above the working directory, where other mounts are.
+        // The repository may start above the working directory, on another mount. By default git stops its search
+        // there: git(1), GIT_DISCOVERY_ACROSS_FILESYSTEM.
         always("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1".into()),
         always("XDG_RUNTIME_DIR", format!("/run/user/{}", host.uid).into()),
     ]);
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn decide_hides_what_holds_leads_to_or_injects_something() {
+    fn decide_hides_credentials_sockets_and_injected_code() {
         for (name, value, why) in [
             ("GITHUB_TOKEN", "x", Some(Credential)),
             ("SSH_AUTH_SOCK", "/tmp/agent.1", Some(Socket)),

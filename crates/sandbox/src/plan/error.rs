@@ -1,4 +1,4 @@
-//! Why a plan cannot be made, and what to do about it.
+//! Errors of planning, with their hints.
 
 use std::path::PathBuf;
 
@@ -11,30 +11,30 @@ use sandbox_policy::config::{ConfigError, Origin};
 use sandbox_policy::path::pattern::PatternError;
 use sandbox_policy::path::resolve::ResolveError;
 
-/// A plan that cannot be made.
+/// Failure to make a plan.
 #[derive(Debug, Error)]
 pub enum PlanError {
-    /// The configuration.
+    /// Invalid configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A path rule.
+    /// Invalid path rule.
     #[error(transparent)]
     Path(#[from] ResolveError),
-    /// A command rule.
+    /// Invalid command rule.
     #[error(transparent)]
     Wrapper(#[from] WrapperError),
-    /// A repository that cannot be protected.
+    /// Repository that cannot be protected.
     #[error(transparent)]
     Git(#[from] ProtectError),
-    /// A rule on a place that every sandbox makes anew.
-    #[error("{origin}: no rule can be set on `{}`, which every sandbox has its own of", path.display())]
+    /// Rule on a path that the sandbox manages.
+    #[error("{origin}: cannot set a rule on `{}`, which the sandbox manages", path.display())]
     Reserved {
-        /// The place.
+        /// The path.
         path: PathBuf,
         /// The rule.
         origin: Origin,
     },
-    /// The working directory cannot be seen.
+    /// The working directory is hidden.
     #[error("the working directory `{}` is hidden by {origin}", cwd.display())]
     CwdHidden {
         /// The directory.
@@ -46,22 +46,22 @@ pub enum PlanError {
     #[error("the working directory is `/tmp`, which is private to each sandbox")]
     CwdIsTmp,
     /// `docker = true` without a daemon.
-    #[error("{origin} asks for Docker, but no daemon's socket was found (looked at {})", looked.join(", "))]
+    #[error("{origin}: cannot find the socket of a Docker daemon (looked at {})", looked.join(", "))]
     NoDocker {
         /// The setting.
         origin: Origin,
-        /// The places looked at.
+        /// Paths that were tried.
         looked: Vec<String>,
     },
-    /// A socket that is to be opened is not there.
-    #[error("{origin}: `{path}` is no socket")]
+    /// A path under `sockets` is not a socket, or does not exist.
+    #[error("{origin}: `{path}` is not a socket")]
     NoSocket {
         /// The setting.
         origin: Origin,
-        /// What was asked for.
+        /// The path as written.
         path: String,
     },
-    /// A bind mount that has no source or no place.
+    /// Bind mount without a source or without a usable target.
     #[error("{origin}: cannot mount `{}` at `{}`: {why}", host.display(), target.display())]
     Mount {
         /// The setting.
@@ -70,36 +70,36 @@ pub enum PlanError {
         host: PathBuf,
         /// The path inside.
         target: PathBuf,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// Everything is writable, and everything cannot be kept apart.
-    #[error("{origin}: changes cannot be kept apart while `/` is writable")]
+    /// Copy-on-write while `/` is writable. The whole root cannot be an overlay.
+    #[error("{origin}: cannot use copy-on-write while `/` is writable")]
     CowEverything {
         /// The setting.
         origin: Origin,
     },
-    /// A layer, in a sandbox whose changes go where the outermost one decides.
-    #[error("{origin}: inside a sandbox there is no place to keep changes apart")]
+    /// Copy-on-write inside a sandbox. The outermost one decides where changes go.
+    #[error("{origin}: cannot use copy-on-write inside a sandbox")]
     NestedCow {
         /// The setting.
         origin: Origin,
     },
-    /// Hosts by name, in a sandbox whose network is somebody else's.
-    #[error("{origin}: inside a sandbox there is no way out that a list of hosts could narrow")]
+    /// A list of hosts inside a sandbox. The network belongs to the outermost one.
+    #[error("{origin}: cannot limit the network to a list of hosts inside a sandbox")]
     NestedEgress {
         /// The setting.
         origin: Origin,
     },
-    /// A network that only containers can have.
-    #[error("{origin}: the network `{mode}` is Docker's, and this is no container")]
+    /// Network that only containers have.
+    #[error("{origin}: unknown network `{mode}` for a local sandbox")]
     ContainerNetwork {
         /// The setting.
         origin: Origin,
-        /// The mode.
+        /// The network as written.
         mode: String,
     },
-    /// The home directory is not there.
+    /// The home directory does not exist.
     #[error("the home directory `{}` does not exist, or is not a directory", .0.display())]
     Home(PathBuf),
 }
@@ -118,15 +118,15 @@ impl Hint for PlanError {
                 Some("drop the rule `rw /`, or pass `--cow=false`".into())
             }
             Self::NestedCow { .. } => {
-                Some("keep changes apart where the outermost sandbox starts".into())
+                Some("pass `--cow` when you start the outermost sandbox".into())
             }
             Self::NestedEgress { .. } => Some(
-                "`--network` shares the network of the sandbox around, which stays as narrow as it is"
+                "pass `--network` to share the outer sandbox's network; its limits still apply"
                     .into(),
             ),
             Self::ContainerNetwork { .. } => Some(
-                "the local sandbox knows `true`, `false`, `\"host\"`, `\"none\"` and `\"allow\"`; \
-                 `agent-sandbox up` with `backend = \"docker\"` makes a container"
+                "use `true`, `false`, `\"host\"`, `\"none\"`, `\"allow\"` or a list of hosts; \
+                 Docker's networks need a container: `agent-sandbox up` with `backend = \"docker\"`"
                     .into(),
             ),
             Self::CwdIsTmp => Some("work in a directory below it, or set `tmp = \"host\"`".into()),

@@ -1,4 +1,4 @@
-//! Hiding in the home directory by one overlay, also what does not exist yet.
+//! Overlay on the home directory that hides paths, also those that do not exist yet.
 
 use std::fs;
 use std::io;
@@ -15,19 +15,19 @@ use sandbox_policy::path::resolve::{Place, Resolver};
 use sandbox_policy::path::{Kind, upward};
 use sandbox_policy::preset::Presets;
 
-/// Overlay on the home directory that hides.
+/// Overlay on the home directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HomeOverlay {
-    /// The directory, free of symlinks.
+    /// The home directory, free of symlinks.
     pub dir: PathBuf,
-    /// Paths below it that must stay invisible should they appear.
+    /// Paths below it that do not exist and stay hidden if they appear later.
     pub missing: Vec<PathBuf>,
-    /// Files below it that are writable.
+    /// Writable files below it.
     pub files: Vec<PathBuf>,
 }
 
-/// One overlay can hide everything in the home directory, if home is read-only, has no other
-/// file system mounted in it, and no outer sandbox has an overlay there already.
+/// Returns the overlay, if one can hide everything in the home directory. That is so if the home directory is
+/// read-only, no other file system is mounted in it, and no outer sandbox has an overlay there already.
 pub(super) fn decide(
     host: &Host,
     presets: &Presets,
@@ -57,7 +57,7 @@ pub(super) fn decide(
     Some(HomeOverlay { files: writable_files(mounts, &dir), dir, missing })
 }
 
-/// Files that are writable although the directory they are seen in is not.
+/// Returns the writable files whose directories are read-only.
 fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
     let is_regular = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let files = mounts.iter().filter(|mount| {
@@ -71,13 +71,13 @@ fn writable_files(mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
     files.map(|mount| mount.target.clone()).collect()
 }
 
-/// The first name on the way to `path` that does not exist below `dir`.
+/// Returns the topmost path below `dir`, at or above `path`, that does not exist.
 pub(super) fn first_missing(dir: &Path, path: &Path, resolver: &Resolver) -> Option<PathBuf> {
     if path == dir || !path.starts_with(dir) {
         return None;
     }
     let mut first = path.as_os_str();
-    // Looking for the rule's path has found out about every directory on the way.
+    // Resolving the rule's path has cached every directory on the way.
     for parent in upward(path).skip(1).take_while(|parent| parent.len() >= dir.as_os_str().len()) {
         match resolver.is_dir(parent) {
             Some(true) => break,
@@ -93,7 +93,8 @@ fn lookup(dir: &Path, below: &Path) -> Option<PathBuf> {
     for part in below.components() {
         at.push(part);
         if let Err(error) = fs::symlink_metadata(&at) {
-            // Below a file nothing can appear, and behind a closed door nobody sees it.
+            // Any other error needs no mask: nothing can appear below a regular file (ENOTDIR), and the command
+            // cannot search a directory that the user cannot search (EACCES).
             return (error.kind() == io::ErrorKind::NotFound).then_some(at);
         }
     }
@@ -104,11 +105,11 @@ fn has_mounts_below(dir: &Path) -> bool {
     mount_below(dir).is_some()
 }
 
-/// Something that is mounted below a directory.
+/// Returns the first mount point below a directory, if there is one.
 pub fn mount_below(dir: &Path) -> Option<PathBuf> {
     let table = file::kernel_text("/proc/self/mountinfo").unwrap_or_default();
     let mut points = table.lines().filter_map(|line| line.split(' ').nth(4));
-    // Octal escapes stand for blanks; a directory with one is compared as written there.
+    // The kernel escapes spaces, tabs and backslashes as octal, see getmntent(3).
     let dir =
         dir.to_string_lossy().replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011");
     let point = points

@@ -1,4 +1,4 @@
-//! Who a command is when root starts it.
+//! User that a command runs as if root starts it.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use sandbox_policy::host::Host;
 
-/// The user and group that root becomes inside.
+/// User and group ID that root has inside.
 pub const AGENT_ID: u32 = 1000;
 
-/// Root's commands run as `agent`, an ordinary user inside; what they write is root's outside.
+/// User database in which root's command appears as `agent`, an ordinary user. Its files belong to root outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Identity {
     #[serde(skip)]
@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The user database with `agent` in front; `None` unless root asks.
+    /// Returns the host's user database with `agent` in front; `None` unless the caller is root.
     pub(super) fn of(host: &Host) -> Option<Self> {
         if host.uid != 0 {
             return None;
@@ -37,7 +37,7 @@ impl Identity {
         })
     }
 
-    /// The files that it stands in for.
+    /// Returns the files to replace, with their content.
     pub fn files(&self) -> [(&'static str, &[u8]); 2] {
         [("/etc/passwd", &self.passwd), ("/etc/group", &self.group)]
     }

@@ -1,8 +1,8 @@
-//! Symlinks that a sandbox could have planted must not widen the next one.
+//! Protection against planted symlinks: links that an agent made must not widen the next sandbox.
 //!
-//! A rule such as `rw = ["build"]` for a directory that does not exist yet is an invitation: the
-//! agent makes `build` a link to the home directory and waits for the next run. So a rule that
-//! follows a link out of a place that sandboxes can write may restrict, but never open.
+//! Take the rule `rw = ["build"]` for a directory that does not exist yet. An agent can create `build` as a symlink to
+//! the home directory and wait for the next run. So a rule that follows a symlink in a directory that sandboxes can
+//! write may restrict access, but never widen it.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::specificity::decide;
 use sandbox_policy::config::Access;
 use sandbox_policy::path::Resolved;
 
-/// Drops rules that open something only by way of a link inside a writable place.
+/// Drops rules that widen access through a symlink in a writable directory.
 pub(super) fn restrict_planted(rules: &mut Vec<Resolved>, notes: &mut Vec<String>) {
     if rules.iter().all(|rule| rule.links.is_empty()) {
         return;
@@ -30,7 +30,7 @@ pub(super) fn restrict_planted(rules: &mut Vec<Resolved>, notes: &mut Vec<String
             rules.push(rule);
         } else if rule.access < now {
             notes.push(format!(
-                "{} `{}` ({}) is not applied: it follows a symlink to `{}` that a sandboxed command could have made; name the real path instead",
+                "{} `{}` ({}) is not applied: it follows a symlink to `{}` that a sandboxed command could have created; use the real path instead",
                 rule.access.word(),
                 rule.pattern,
                 rule.origin,
@@ -44,11 +44,11 @@ fn is_planted(rule: &Resolved, writable: &[PathBuf]) -> bool {
     rule.links.iter().any(|link| writable.iter().any(|place| link.starts_with(place)))
 }
 
-/// Places that rules may make writable without the help of a link that lies in another such place.
+/// Returns the paths that rules may make writable without following a symlink that lies in another such path.
 ///
-/// Two rules can each follow a link in the other's place, and then either link may be the planted one. So there are
-/// two answers, narrowed in turn until they stay the same: what is writable for sure, and what may be. Starting from
-/// "all may be", the second shrinks as the first grows, and the order of the rules does not matter.
+/// Two rules can each follow a symlink in the other's directory, and either link may be the planted one. So two sets
+/// are narrowed in turn until they no longer change: paths that are certainly writable, and paths that may be. The
+/// second starts with all of them and shrinks as the first grows. The order of the rules does not matter.
 fn writable_places(rules: &[Resolved]) -> Vec<PathBuf> {
     let opened_without = |places: &[PathBuf]| -> Vec<PathBuf> {
         let opening = rules.iter().filter(|rule| rule.access == Access::Rw);
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// The paths that are left, and how many rules are said to be dropped; in both orders.
+    /// Returns the remaining paths and the number of notes about dropped rules. Checks both orders of the rules.
     fn left(rules: &[Resolved]) -> (Vec<String>, usize) {
         let apply = |mut rules: Vec<Resolved>| {
             let mut notes = Vec::new();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn restrict_planted_drops_what_opens_by_a_link_in_a_writable_place() {
+    fn restrict_planted_drops_rules_that_widen_through_a_link_in_a_writable_directory() {
         use Access::{Exclude, Ro, Rw};
         let work = rule(Rw, "/w", &[]);
         for (why, rules, expected, notes) in [
@@ -108,7 +108,7 @@ mod tests {
             ("opens deep", vec![work.clone(), rule(Rw, "/home", &["/w/a/b"])], &["/w"], 1),
             ("link elsewhere", vec![work.clone(), rule(Rw, "/x", &["/etc"])], &["/w", "/x"], 0),
             ("hides", vec![work.clone(), rule(Exclude, "/x", &["/w"])], &["/w", "/x"], 0),
-            ("shuts", vec![work.clone(), rule(Ro, "/w/a", &["/w"])], &["/w", "/w/a"], 0),
+            ("restricts", vec![work.clone(), rule(Ro, "/w/a", &["/w"])], &["/w", "/w/a"], 0),
             ("changes nothing", vec![work.clone(), rule(Ro, "/x", &["/w"])], &["/w"], 0),
             (
                 "shows what is hidden",

@@ -1,5 +1,5 @@
-//! Decisions to mounts: one for each rule that changes something, pins for what must not be
-//! renamed away, and the places that every sandbox needs.
+//! Turns decisions into mounts: one for each rule that changes a view, pins for directories that must not be renamed,
+//! and the paths that every sandbox needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use sandbox_policy::path::resolve::Resolver;
 use sandbox_policy::path::{Kind, Resolved, upward};
 use sandbox_protocol::layout::RUNTIME_DIR;
 
-/// What a path shows while the list grows.
+/// View of a path by the mounts collected so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Writable,
@@ -28,7 +28,7 @@ enum State {
     Own,
 }
 
-/// The mounts so far, by target, and what is seen between them.
+/// Mounts collected so far, by target, and what determines the view of the paths between them.
 struct Builder {
     tmp: Tmp,
     root_writable: bool,
@@ -36,7 +36,7 @@ struct Builder {
     beyond_root: BeyondRoot,
 }
 
-/// All mounts, parents first.
+/// Builds all mounts, parents first.
 pub(super) fn build(
     host: &Host,
     config: &Config,
@@ -74,7 +74,7 @@ pub(super) fn build(
     Ok(builder.finish())
 }
 
-/// Where a lookup of `/etc/resolv.conf` ends, for a file of our own.
+/// Returns the path at which a lookup of `/etc/resolv.conf` ends, to put a replacement there.
 pub(super) fn resolver_file(
     config: &Config,
     root_writable: bool,
@@ -87,7 +87,7 @@ pub(super) fn resolver_file(
     if let Some(target) = builder.first_empty(path) {
         return Some(ResolverFile { target, create: true });
     }
-    // Where there is no such file, programs ask loopback anyway: resolv.conf(5).
+    // Without the file, programs query a name server on the local machine anyway: resolv.conf(5).
     let end = resolver.place(path);
     (end.kind == Kind::File).then_some(ResolverFile { target: end.path, create: false })
 }
@@ -118,13 +118,13 @@ impl Builder {
         path.parent().map_or(State::Own, |parent| self.state(parent))
     }
 
-    /// Adds the mount that a rule needs, if it changes anything.
+    /// Adds the mount for a rule, if it changes the view.
     fn rule(&mut self, rule: &Resolved) {
         let Resolved { path, kind, access, origin, .. } = rule;
         if *kind == Kind::Missing || path == Path::new("/") {
             return;
         }
-        // Nothing is mounted at the path yet, but for the host's `/tmp`.
+        // No mount covers exactly this path yet, except the host's `/tmp`.
         let view = match (access, self.state(path)) {
             (Access::Exclude, State::Empty | State::Own)
             | (Access::Ro, State::ReadOnly)
@@ -141,7 +141,7 @@ impl Builder {
     }
 
     fn bind(&mut self, path: &Path, kind: Kind, view: View, origin: &Origin) {
-        // Nothing can be mounted where nobody inside can come, nor needs to be.
+        // Paths that the command cannot reach from `/` need no mount, and mounting there would fail.
         if view != View::ReadWrite && self.beyond_root.holds(path) {
             return;
         }
@@ -151,15 +151,15 @@ impl Builder {
         self.mounts.insert(path.into(), mount);
     }
 
-    /// Keeps a directory in a writable place from being renamed.
+    /// Protects a directory in a writable tree from being renamed: a mount point cannot be, rename(2).
     fn pin(&mut self, path: &Path, origin: &Origin) {
         if !self.mounts.contains_key(path.as_os_str()) && self.state(path) == State::Writable {
             self.bind(path, Kind::Dir, View::Pin, origin);
         }
     }
 
-    /// A read-only path in a writable tree holds only if no directory between the two can be
-    /// moved away and rebuilt. (A hidden path stays hidden wherever it is moved.)
+    /// Pins the directories between a read-only path and the writable tree around it. Otherwise the command could
+    /// rename one of them and create a new one with other content. A hidden path stays hidden wherever it is moved.
     fn pin_ancestors(&mut self, commands: &Commands) {
         let read_only = self.mounts.values().filter(|mount| mount.view == View::ReadOnly);
         let mut held: Vec<(PathBuf, Origin)> =
@@ -212,7 +212,7 @@ impl Builder {
         let target = resolver.place(&clean(target)).path;
         let own = ["/proc", "/dev", RUNTIME_DIR];
         if target == Path::new("/") || own.iter().any(|dir| target.starts_with(dir)) {
-            return Err(refuse("that place is the sandbox's own"));
+            return Err(refuse("the sandbox manages this path"));
         }
         let create = match self.above(&target) {
             State::Empty | State::Own => true,
@@ -220,7 +220,7 @@ impl Builder {
             _ if is_new_at_top_level(&target) => true,
             _ => {
                 return Err(refuse(
-                    "the place does not exist, and can be made only below a new top-level directory, `/tmp` or `/run`",
+                    "the target does not exist, and can be created only in a new top-level directory, `/tmp` or `/run`",
                 ));
             }
         };
@@ -239,8 +239,8 @@ impl Builder {
         }
     }
 
-    /// `/etc/resolv.conf` is often a link, or a chain of them, into `/run`, which is empty inside:
-    /// the file at its end is put where the chain first leads there.
+    /// Mounts the host's resolver configuration. `/etc/resolv.conf` is often a chain of symlinks into `/run`, which is
+    /// empty inside, so the file at the end of the chain is mounted where the chain enters `/run`.
     fn resolver_configuration(&mut self, network: Network, resolver: &mut Resolver) {
         let path = Path::new("/etc/resolv.conf");
         let end = resolver.place(path);
@@ -256,12 +256,12 @@ impl Builder {
         }
     }
 
-    /// Where a lookup inside first asks for something in a directory of ours: links in it are
-    /// not there to be followed any further.
+    /// Returns the first path of a lookup that lies in an empty directory of the sandbox. The lookup ends there,
+    /// because the symlinks of the host's directory do not exist inside.
     fn first_empty(&self, path: &Path) -> Option<PathBuf> {
         let mut at = PathBuf::from("/");
         let mut rest = path.to_path_buf();
-        // As many names and links as the kernel would follow, and then some.
+        // More steps than the kernel follows: it gives up after 40 symlinks, path_resolution(7).
         for _ in 0..256 {
             let mut parts = rest.components();
             match parts.next()? {
@@ -289,13 +289,13 @@ impl Builder {
     }
 }
 
-/// Hiding what cannot be read anyway costs a mount and gains nothing.
+/// Returns true if the caller can read a path. Hiding an unreadable path gains nothing and costs a mount.
 fn is_readable(path: &Path) -> bool {
     sandbox_linux::file::readable(path)
 }
 
-/// Whether an outer sandbox has put an empty file without a name here: nothing is left to hide,
-/// and nothing can be mounted on it.
+/// Returns true if an outer sandbox hides the path with an unlinked empty file. Nothing is left to hide, and the kernel
+/// refuses a mount on an unlinked file.
 fn is_masked(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 0 && m.len() == 0)
 }
@@ -305,10 +305,10 @@ fn is_new_at_top_level(target: &Path) -> bool {
     top.is_some_and(|top| fs::symlink_metadata(top).is_err())
 }
 
-/// The host's top level, name by name, if a mount needs a new directory there.
+/// Lists the host's top level by name, if a mount needs a new directory there.
 pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
     let is_dir = |path: &str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    // The places that every sandbox mounts something on have to be there as directories.
+    // These are mount points in every sandbox, so they have to exist as directories.
     let is_usual = ["/dev", "/proc", "/run", "/tmp"].into_iter().all(is_dir);
     if is_usual && !mounts.iter().any(|mount| mount.create && is_new_at_top_level(&mount.target)) {
         return Vec::new();
@@ -316,7 +316,7 @@ pub(super) fn top_level(mounts: &[Mount]) -> Vec<(OsString, Option<PathBuf>)> {
     names_at_top()
 }
 
-/// Returns the top-level names of the root and what they link to, for plans that need a root of their own.
+/// Returns the top-level names of the root and their link targets, for plans that need a private root.
 fn names_at_top() -> Vec<(OsString, Option<PathBuf>)> {
     let own = BTreeSet::from(["dev", "proc", "run", "tmp"].map(OsString::from));
     let Ok(entries) = std::fs::read_dir("/") else { return Vec::new() };

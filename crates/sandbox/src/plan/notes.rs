@@ -1,4 +1,4 @@
-//! What the user should know before the command runs, a line each.
+//! Notes for the user before the command runs, one line each.
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use sandbox_policy::network::EgressPolicy;
 use sandbox_policy::path::Matched;
 use sandbox_policy::preset::Presets;
 
-/// Repositories that are not what a user would expect.
+/// Returns notes about repositories that are less writable, or less protected, than a user would expect.
 pub(super) fn about_repositories(git: &GitProtection, known: &Known) -> Vec<String> {
     let refused = git.refused.iter().map(|refused| {
         let (entry, git_dir) = (refused.entry.display(), refused.git_dir.display());
         format!("`{entry}` points to `{git_dir}`, which stays read-only: {}", refused.why)
     });
-    // What an earlier run found to the end need not be searched to the end again.
+    // An earlier scan that was complete knows the repositories that this search did not reach.
     let early = (git.stopped_early && !known.complete).then(|| {
-        "the search for nested repositories stopped early: those it did not reach are looked at when the run ends, but have no read-only hooks meanwhile".to_owned()
+        "too many files to find every nested repository; some git hooks are not read-only during this run, only scanned after it".to_owned()
     });
     refused.chain(early).collect()
 }
 
-/// A working directory that cannot be written is worth a line, unless the user asked for it.
+/// Returns a note if the working directory is read-only and the user did not ask for that.
 pub(super) fn read_only_cwd(
     presets: &Presets,
     cwd: &Path,
@@ -32,20 +32,20 @@ pub(super) fn read_only_cwd(
     let here = cwd.display();
     if cwd == Path::new("/") && decisions.at(cwd).is_none() {
         return Some(format!(
-            "the working directory is `{here}` and stays read-only; `--rw /` makes the whole machine writable"
+            "the working directory `{here}` is read-only; to make the whole machine writable: `--rw /`"
         ));
     }
     let rule = &decisions.at(cwd).filter(|_| presets.has("@base"))?.rule;
     let by_preset = matches!(rule.origin, Origin::Preset(_)) && rule.access == Access::Ro;
     by_preset.then(|| {
         format!(
-            "the working directory `{here}` is read-only ({}); `--ro '!{}'` opens it",
+            "the working directory `{here}` is read-only ({}); to make it writable: `--ro '!{}'`",
             rule.origin, rule.pattern
         )
     })
 }
 
-/// A flag that changes nothing because a stricter rule holds is worth a line.
+/// Returns a note for each flag that has no effect because a stricter rule beats it.
 pub(super) fn lost_flags(decisions: &Decisions) -> Vec<String> {
     let lost = |decision: &crate::specificity::Decision| {
         let winner = &decision.rule;
@@ -56,7 +56,7 @@ pub(super) fn lost_flags(decisions: &Decisions) -> Vec<String> {
         })?;
         let back = format!("--{} '!{}'", winner.access.word(), winner.pattern);
         Some(format!(
-            "{} has no effect: {} `{}` from {} is stricter; `{back}` takes it back",
+            "{} has no effect: {} `{}` from {} is stricter; remove that rule with `{back}`",
             flag.origin,
             winner.access.word(),
             winner.pattern,
@@ -66,17 +66,18 @@ pub(super) fn lost_flags(decisions: &Decisions) -> Vec<String> {
     decisions.iter().filter_map(lost).collect()
 }
 
-/// A list that allows nothing is obeyed, and seldom what was meant.
+/// Returns a note if the list of allowed hosts is empty. It is applied, but seldom intended.
 pub(super) fn nothing_allowed(egress: Option<&EgressPolicy>) -> Option<String> {
     egress.filter(|egress| egress.allowed.is_empty()).map(|_| {
-        "no host can be reached: `allowed_hosts` is empty; `--allow-host NAME` adds one".to_owned()
+        "all hosts are blocked: `allowed_hosts` is empty; add one with `--allow-host NAME`"
+            .to_owned()
     })
 }
 
 pub(super) fn skipped_keys(config: &Config) -> impl Iterator<Item = String> {
     config.skipped.iter().map(|key| {
         format!(
-            "`{}` ({}) is for sessions and has no effect on a single command",
+            "`{}` ({}) applies to sessions only; it has no effect on a single command",
             key.value, key.origin
         )
     })

@@ -1,4 +1,4 @@
-//! Which `/proc` a sandbox sees.
+//! The `/proc` of a sandbox.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,29 @@ use serde::Serialize;
 
 use sandbox_policy::host::Host;
 
-/// Which `/proc` a sandbox sees.
+/// The `/proc` of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proc {
-    /// A new one.
+    /// A new mount.
     New,
-    /// A new one in which these paths are read-only.
+    /// A new mount in which these paths are read-only.
     Guarded(Vec<PathBuf>),
-    /// That of the sandbox around this one.
+    /// The outer sandbox's `/proc`.
     Outer,
 }
 
-/// What root may write in `/proc` without any capability, by owning it. `core_pattern` alone
-/// makes the kernel run a program outside of every sandbox.
-const ROOTS: [&str; 9] =
+/// Entries of `/proc` that root can write without any capability, because root owns them. With
+/// `sys/kernel/core_pattern` alone, root makes the kernel run a program outside of every sandbox: core(5).
+const ROOT_OWNED: [&str; 9] =
     ["sys", "sysrq-trigger", "irq", "bus", "acpi", "scsi", "fs", "mtrr", "dynamic_debug"];
 
 impl Proc {
-    /// A sandbox that root started must neither write its own `/proc` nor get a fresh one: the
-    /// kernel refuses that to nested namespaces once a part is covered, so these share it.
+    /// Chooses the `/proc` of a new sandbox.
+    ///
+    /// A sandbox that root starts must not write to `/proc`, so parts of it are covered. The kernel then refuses a new
+    /// procfs mount in a nested user namespace (`mount_too_revealing()` in fs/namespace.c), so nested sandboxes share
+    /// the outer one.
     pub(crate) fn of(host: &Host) -> Self {
         if host.inside && is_covered() {
             return Self::Outer;
@@ -36,12 +39,12 @@ impl Proc {
         if host.uid != 0 {
             return Self::New;
         }
-        let paths = ROOTS.iter().map(|name| Path::new("/proc").join(name));
+        let paths = ROOT_OWNED.iter().map(|name| Path::new("/proc").join(name));
         Self::Guarded(paths.filter(|path| fs::symlink_metadata(path).is_ok()).collect())
     }
 }
 
-/// Whether something is mounted inside `/proc`.
+/// Returns true if anything is mounted inside `/proc`.
 fn is_covered() -> bool {
     let table = file::kernel_text("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter_map(|line| line.split(' ').nth(4)).any(|point| point.starts_with("/proc/"))

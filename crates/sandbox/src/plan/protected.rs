@@ -1,4 +1,4 @@
-//! What must survive the command: repositories, our own files, and what the scan at the end of the run compares.
+//! Protection of repositories and of agent-sandbox's own files, and the input of the scan after the run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use sandbox_policy::path::resolve::Resolver;
 use sandbox_policy::path::{Kind, Matched, Resolved};
 use sandbox_policy::preset::Presets;
 
-/// Adds the rules of `@git`, which depend on the repositories that are there.
+/// Adds the rules of `@git`, which depend on the repositories in the writable directories.
 pub(super) fn git(
     host: &Host,
     presets: &Presets,
@@ -37,7 +37,7 @@ pub(super) fn git(
     Ok(found)
 }
 
-/// The places that the user made writable for work: not caches, not the agents' own state.
+/// Returns the directories that the user made writable for work: neither caches nor the state of agents.
 pub(super) fn writable_roots(rules: &[Resolved]) -> Vec<PathBuf> {
     let is_work = |origin: &Origin| !matches!(origin, Origin::Preset(name) if *name != "@base");
     let mut roots: Vec<PathBuf> = rules
@@ -65,7 +65,7 @@ fn exact(path: &PathBuf, access: Access, origin: Origin) -> Option<Resolved> {
     })
 }
 
-/// What decides about sandboxes must not be writable from inside one: configuration, wrapper
+/// Adds rules that protect the files on which sandboxes depend from being written inside one: configuration, wrapper
 /// scripts, this binary and bubblewrap.
 pub(super) fn protect_ourselves(
     host: &Host,
@@ -84,14 +84,14 @@ pub(super) fn protect_ourselves(
             rules.extend(exact(&place.path, Access::Ro, Origin::Default));
         }
     }
-    // The state directory holds trust and records; home is read-only, but it may lie elsewhere.
+    // The state directory holds trust decisions and records. It may lie outside the read-only home.
     if let Some(state) = host.state_dir() {
         let place = resolver.place(&state);
         if place.kind == Kind::Dir {
             rules.extend(exact(&place.path, Access::Exclude, Origin::Default));
         }
     }
-    // The layers of sessions: what one sandbox changed is no other one's to see.
+    // The data directory holds the layers of sessions. A sandbox must not see the changes of another one.
     if let Some(data) = host.data_dir() {
         let place = resolver.place(&data);
         if place.kind == Kind::Dir {
@@ -113,8 +113,8 @@ pub(super) fn guarded(
             && rule.access == Access::Ro
             && rule.origin.layer() > Layer::Builtin
     };
-    // The user's own configuration directory is among the protected files; where it exists it is
-    // read-only, and where nothing around it is writable it cannot appear.
+    // The user's configuration directory is protected by a rule if it exists, and cannot appear unless a directory
+    // above it is writable.
     let could_appear = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
     let mut files: Vec<PathBuf> = config
         .files
@@ -136,8 +136,8 @@ fn with_real_parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Protected files in writable places: the kernel drops a mount when the host replaces the file
-/// under it, so these are watched and protected again.
+/// Returns the protected files. The kernel removes a mount when the host unlinks or replaces the file under it
+/// (mount_namespaces(7)), so these are watched and protected again.
 pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
     let guarded = mounts.iter().filter(|mount| {
         mount.kind == Kind::File

@@ -1,4 +1,4 @@
-//! Unix sockets: those that are opened on purpose, and those that must not be reachable.
+//! Unix sockets of the host: those that rules open, and those that must be hidden.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use sandbox_policy::host::Host;
 use sandbox_policy::path::pattern::Pattern;
 use sandbox_policy::path::resolve::Resolver;
 
-/// The sockets of `sockets = […]`, as written and resolved.
+/// Returns the sockets of `sockets = […]`, as written and resolved.
 pub(super) fn opened(
     host: &Host,
     config: &Config,
@@ -27,7 +27,7 @@ pub(super) fn opened(
     Ok(sockets)
 }
 
-/// One of them: as written, and where it leads.
+/// Returns the path of one socket as written, and its real path.
 pub(super) fn open_one(
     socket: &Sourced<String>,
     host: &Host,
@@ -48,7 +48,7 @@ pub(super) fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
-/// The Docker daemon's socket, when it is to be shared.
+/// Returns the Docker daemon's socket, if `docker` is on.
 pub(super) fn docker(
     host: &Host,
     config: &Config,
@@ -60,7 +60,7 @@ pub(super) fn docker(
     if let Some(address) = host.var("DOCKER_HOST").and_then(|address| address.to_str())
         && !address.starts_with("unix://")
     {
-        // A daemon on the network is reached through the network, or not at all.
+        // A daemon behind a TCP address needs the network, not a socket.
         return Ok(None);
     }
     let places = docker_places(host);
@@ -71,7 +71,7 @@ pub(super) fn docker(
     })
 }
 
-/// Where a daemon may listen.
+/// Returns the paths at which a Docker daemon may listen.
 pub fn docker_places(host: &Host) -> Vec<PathBuf> {
     let named =
         host.var("DOCKER_HOST").and_then(|address| address.to_str()?.strip_prefix("unix://"));
@@ -90,7 +90,7 @@ pub fn docker_places(host: &Host) -> Vec<PathBuf> {
     places
 }
 
-/// Every socket with a name that is visible although nobody opened it.
+/// Returns every bound socket that would be visible inside although no rule opens it.
 pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
     let Ok(table) = file::kernel_bytes("/proc/net/unix") else { return Vec::new() };
     let lines = table.split(|byte| *byte == b'\n').skip(1);
@@ -98,7 +98,7 @@ pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
     let (absolute, relative): (Vec<_>, Vec<_>) =
         bound.into_iter().partition(|name| name.is_absolute());
     let mut sockets = BTreeSet::new();
-    for path in absolute.iter().map(|name| name.to_path_buf()).chain(somewhere(&relative)) {
+    for path in absolute.iter().map(|name| name.to_path_buf()).chain(relative_sockets(&relative)) {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { continue };
         let Ok(dir) = file::real(dir) else { continue };
         if !is_visible(&dir.join(name), mounts) {
@@ -107,7 +107,7 @@ pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
         if is_socket(&dir.join(name)) {
             sockets.insert(dir.join(name));
         } else {
-            // Bound under a first name and renamed, as ssh does with its control sockets.
+            // The table has the name at bind(2). ssh binds its control socket to a temporary name and moves it.
             sockets.extend(sockets_in(&dir));
         }
     }
@@ -118,9 +118,9 @@ pub(super) fn listening(mounts: &[Mount], opened: &[PathBuf]) -> Vec<PathBuf> {
     sockets.into_iter().filter(wanted).collect()
 }
 
-/// The name in a line of the kernel's table; abstract ones begin with `@`.
+/// Returns the path in a line of `/proc/net/unix`. Abstract names begin with `@` and have none.
 fn bound_name(line: &[u8]) -> Option<&Path> {
-    // Num RefCount Protocol Flags Type St Inode Path, as unix(7) does not say.
+    // Columns: Num RefCount Protocol Flags Type St Inode Path, proc(5).
     let mut rest = line;
     for _ in 0..7 {
         rest = rest.trim_ascii_start();
@@ -130,8 +130,9 @@ fn bound_name(line: &[u8]) -> Option<&Path> {
     named.then(|| Path::new(OsStr::from_bytes(rest)))
 }
 
-/// Where names may lie that were bound relative to somebody's working directory.
-fn somewhere(names: &[&Path]) -> Vec<PathBuf> {
+/// Returns the sockets that were bound to relative names. The table does not tell the directory, so each name is looked
+/// up in the working directory of every process.
+fn relative_sockets(names: &[&Path]) -> Vec<PathBuf> {
     if names.is_empty() {
         return Vec::new();
     }
@@ -151,7 +152,7 @@ fn sockets_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
         .map(|entry| entry.path())
 }
 
-/// Whether a host path is seen inside under its own name.
+/// Returns true if a host path is visible inside at the same path.
 fn is_visible(path: &Path, mounts: &[Mount]) -> bool {
     match super::nearest(mounts, path) {
         Some(mount) => {
@@ -183,13 +184,13 @@ mod tests {
         let path = top.join("with blank.sock");
         let found =
             |mounts: &[Mount], opened: &[PathBuf]| listening(mounts, opened).contains(&path);
-        assert!(!found(&[], &[]), "there is none yet");
+        assert!(!found(&[], &[]), "not bound yet");
         let listener = UnixListener::bind(&path).unwrap();
         assert!(found(&[], &[]), "on the read-only root");
-        assert!(found(&[mount(&top, View::ReadWrite)], &[]), "in a writable place");
-        assert!(!found(&[mount(&top, View::EmptyDir)], &[]), "in a hidden place");
+        assert!(found(&[mount(&top, View::ReadWrite)], &[]), "in a writable directory");
+        assert!(!found(&[mount(&top, View::EmptyDir)], &[]), "in a hidden directory");
         assert!(!found(&[mount(&path, View::EmptyFile)], &[]), "itself hidden");
-        assert!(!found(&[], std::slice::from_ref(&path)), "opened on purpose");
+        assert!(!found(&[], std::slice::from_ref(&path)), "opened by a rule");
         let elsewhere = Mount { source: "/srv".into(), ..mount(&top, View::ReadWrite) };
         assert!(!found(&[elsewhere], &[]), "something else is mounted there");
         drop(listener);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn listening_finds_every_socket_when_one_has_a_name_that_is_no_text() {
+    fn listening_finds_every_socket_when_one_name_is_not_utf8() {
         let dir = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
         let top = dir.path().canonicalize().unwrap();
         for name in [b"plain".as_slice(), b"\xff\xfe"] {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn visible_is_what_no_place_of_the_sandbox_covers() {
+    fn is_visible_is_false_below_private_directories() {
         for (path, expected) in [
             ("/var/x.sock", true),
             ("/run/x.sock", false),

@@ -1,4 +1,4 @@
-//! What an agent keeps in the home directory, when it has never run there.
+//! State that an agent keeps in the home directory and that does not exist before its first run.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use sandbox_policy::config::{Access, Config, Origin};
 use sandbox_policy::path::{Kind, Resolved};
 
 impl ResolvedPolicy {
-    /// The state that the command, if it is an agent, does not find: only what rules would make
-    /// writable, and never at the end of a link.
+    /// Returns the state that is missing if the command is a known agent: only paths that a rule makes writable, and
+    /// none that is reached through a symlink in the home directory.
     pub fn missing_state(&self, command: &[OsString]) -> Vec<(PathBuf, Initial)> {
         let name = command.first().and_then(|word| Path::new(word).file_name());
         let missing = |(pattern, initial)| {
@@ -21,7 +21,7 @@ impl ResolvedPolicy {
         name.into_iter().flat_map(created_on_first_run).filter_map(missing).collect()
     }
 
-    /// The configuration alone, to begin again once [`ResolvedPolicy::missing_state`] has been made.
+    /// Returns the configuration, so that it can be resolved again after [`ResolvedPolicy::missing_state`] was created.
     pub fn into_config(self) -> Config {
         self.config
     }
@@ -90,14 +90,14 @@ mod tests {
             ("no agent", "make", &[], &[]),
             ("hidden", "claude", &[(Access::Exclude, "~/.claude")], &[".claude.json"]),
             ("read-only", "codex", &[(Access::Ro, "~/.codex")], &[]),
-            ("taken back", "codex", &[(Access::Rw, "!~/.codex")], &[]),
+            ("rule removed", "codex", &[(Access::Rw, "!~/.codex")], &[]),
         ] {
             assert_eq!(missing(&host, command, paths), expected, "{why}");
         }
     }
 
     #[test]
-    fn state_is_not_missing_when_it_exists_or_lies_behind_a_link() {
+    fn state_is_not_missing_when_it_exists_or_is_reached_through_a_link() {
         let root = tempfile::tempdir().unwrap();
         let host = host(&root.path().canonicalize().unwrap());
         let home = host.home.clone().unwrap();

@@ -1,8 +1,8 @@
-//! Credentials that the proxy holds: the variables and files in which they lie stay outside.
+//! Credentials that the proxy holds: the variables and files that contain them are hidden from the command.
 //!
-//! A key in the store helps little while the agent's own login lies beside it. For each provider whose key
-//! goes by the proxy, the [`sandbox_policy::catalog`] says what else could be used in its place. A rule
-//! that names such a variable or file opens it again, and a note says so.
+//! Keeping a key in the proxy protects little if the agent can read its own login file. For each provider whose key
+//! the proxy holds, the [`sandbox_policy::catalog`] lists the variables and files that would work instead. A rule that
+//! names one of them makes it visible again, and a note says so.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -15,16 +15,16 @@ use sandbox_policy::config::{
 };
 use sandbox_policy::host::Host;
 
-/// The largest file of settings that is searched for keys.
+/// Size limit of settings files that are searched for keys.
 const LARGEST: u64 = 4 << 20;
 
-/// The secrets that go by the proxy. Inside a sandbox the outer one has taken care of them.
+/// Returns the secrets that the proxy holds. Inside a sandbox there are none, because the outer one handles them.
 fn proxied<'c>(host: &Host, config: &'c Config) -> impl Iterator<Item = &'c Sourced<Secret>> {
     let secrets = (!host.inside).then(|| config.secrets.values());
     secrets.into_iter().flatten().filter(|secret| secret.value.mode == SecretMode::Proxy)
 }
 
-/// The rule that keeps a variable from the command, if one does.
+/// Returns the secret's origin if a variable is hidden because of it.
 pub fn variable<'c>(host: &Host, config: &'c Config, name: &str) -> Option<&'c Origin> {
     let upper = name.to_ascii_uppercase();
     let called = [upper.as_str(), singular(&upper)];
@@ -41,18 +41,19 @@ fn is_of(provider: &Provider, called: &[&str]) -> bool {
     let begins = |name: &str| provider.prefixes.iter().any(|prefix| name.starts_with(prefix));
     called.iter().any(|name| {
         provider.key_variables.contains(name)
-            || sandbox_policy::variable::is_called_a_secret(name) && begins(name)
+            || sandbox_policy::variable::has_secret_name(name) && begins(name)
     })
 }
 
-/// The name of the first of several keys: `OPENAI_API_KEY` of `OPENAI_API_KEY_2` and `OPENAI_API_KEYS`.
+/// Returns the base name of a numbered or plural variable: `OPENAI_API_KEY` for `OPENAI_API_KEY_2` and
+/// `OPENAI_API_KEYS`.
 fn singular(name: &str) -> &str {
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let name = name.trim_end_matches('_');
     name.strip_suffix('S').unwrap_or(name)
 }
 
-/// The files in which the credentials lie, each with the secret that makes them hidden.
+/// Returns the files that contain the credentials, each with the origin of its secret.
 fn files(host: &Host, config: &Config) -> Vec<Sourced<PathBuf>> {
     let mut all = Vec::new();
     for secret in proxied(host, config) {
@@ -68,7 +69,7 @@ fn files(host: &Host, config: &Config) -> Vec<Sourced<PathBuf>> {
     all
 }
 
-/// Where a file of an agent can be, by the home and the variables that the command has.
+/// Returns the possible paths of an agent's file, given the home directory and variables of the command.
 fn places(file: &AgentFile, host: &Host, config: &Config) -> Vec<PathBuf> {
     let set = |name: &str| {
         let rule = config.env.get(name);
@@ -81,7 +82,7 @@ fn places(file: &AgentFile, host: &Host, config: &Config) -> Vec<PathBuf> {
     paths
 }
 
-/// The rules that hide files, but for those that the user's own rules name.
+/// Returns the rules that hide the files, except files that a rule of the user names.
 pub fn rules(host: &Host, config: &Config) -> Vec<Sourced<PathRule>> {
     let hidden =
         files(host, config).into_iter().filter(|file| opened(file, host, config).is_none());
@@ -92,7 +93,8 @@ pub fn rules(host: &Host, config: &Config) -> Vec<Sourced<PathRule>> {
     hidden.filter_map(rule).collect()
 }
 
-/// The user's rule that opens a file: one that names it, or that takes its being hidden back.
+/// Returns the origin of the user's rule that makes a file visible: it names the file, or removes the rule that hides
+/// it.
 fn opened<'c>(file: &Sourced<PathBuf>, host: &Host, config: &'c Config) -> Option<&'c Origin> {
     let dirs = BaseDirs { cwd: config.cwd.clone(), home: host.home.clone() };
     let path = file.value.to_str()?;
@@ -102,11 +104,11 @@ fn opened<'c>(file: &Sourced<PathBuf>, host: &Host, config: &'c Config) -> Optio
     shows.chain(back).find(|rule| names(rule)).map(|rule| &rule.origin)
 }
 
-/// One line about the credentials that the command can read all the same, by what it is shown.
+/// Returns a note about credentials that the command can still read.
 pub fn note(host: &Host, config: &Config, mounts: &[Mount]) -> Option<String> {
     let is_readable = |path: &Path| is_readable(path, config, mounts);
     let asked = config.env.iter().filter(|(name, rule)| {
-        // A variable that is not set is let through in vain.
+        // A rule that passes on an unset variable reveals nothing.
         rule.value.is_some() || host.var(name).is_some()
     });
     let asked = asked.map(|(name, rule)| (name.as_str(), &rule.origin));
@@ -117,7 +119,7 @@ pub fn note(host: &Host, config: &Config, mounts: &[Mount]) -> Option<String> {
     line(&readable)
 }
 
-/// Returns true for a file of the host that is seen inside, at its own path.
+/// Returns true for a host file that is visible inside at the same path.
 fn is_readable(path: &Path, config: &Config, mounts: &[Mount]) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
@@ -131,7 +133,7 @@ fn is_readable(path: &Path, config: &Config, mounts: &[Mount]) -> bool {
 
 type IsReadable<'r> = &'r dyn Fn(&Path) -> bool;
 
-/// The line for a container, whose variables are asked for one by one and whose files are mounted.
+/// Returns the note for a container, which sees only the variables that are passed and the files that are mounted.
 pub fn container_note<'a>(
     host: &Host,
     config: &'a Config,
@@ -154,11 +156,11 @@ pub fn container_note<'a>(
 
 fn line(readable: &[String]) -> Option<String> {
     (!readable.is_empty()).then(|| {
-        format!("beside the proxy, the command can read credentials in {}", readable.join(", "))
+        format!("the command can read credentials without the proxy, in {}", readable.join(", "))
     })
 }
 
-/// Variables that a rule lets through or sets, or that another secret is.
+/// Returns the variables that a rule passes on or sets, or that another secret sets.
 fn readable_variables<'a>(
     host: &Host,
     config: &'a Config,
@@ -175,7 +177,7 @@ fn readable_variables<'a>(
         .collect()
 }
 
-/// Files that a rule names, or that are mounted at another path.
+/// Returns the files that a rule names, or that are mounted at another path.
 fn readable_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Vec<String> {
     let mut readable = Vec::new();
     for file in files(host, config) {
@@ -192,7 +194,7 @@ fn readable_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> 
     readable
 }
 
-/// Files of variables that hold the key among others.
+/// Returns the readable env files that contain the key among other variables.
 fn shared_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Vec<String> {
     let shared = proxied(host, config).filter_map(|secret| {
         let path = secret.value.from_env_file.as_deref()?;
@@ -201,7 +203,7 @@ fn shared_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Ve
     shared.collect()
 }
 
-/// Settings that an agent needs, with a key in them.
+/// Returns the agents' readable settings files that contain a key.
 fn keys_in_settings(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Vec<String> {
     let providers: BTreeSet<_> =
         proxied(host, config).filter_map(|secret| Some(secret.value.provider()?.name)).collect();

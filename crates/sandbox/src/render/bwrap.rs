@@ -1,4 +1,4 @@
-//! A plan as plain bubblewrap arguments. Total and pure: nothing is left to decide.
+//! Rendering of a plan as bubblewrap arguments. Total and pure: nothing is left to decide.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::wrapper::{Cover, CoverBy, Package};
 use sandbox_policy::config::{Network, Tmp};
 use sandbox_policy::network::RESOLVER_CONFIGURATION;
 
-/// An argument list in which some words stand for descriptors.
+/// Argument list in which some words are placeholders for descriptors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// The words.
     pub words: Vec<Word>,
-    /// What the descriptors hold; [`Word::Data`] is an index into this list.
+    /// Content of the descriptors; [`Word::Data`] is an index into this list.
     pub data: Vec<Data>,
 }
 
@@ -28,42 +28,42 @@ pub enum Word {
     Data(usize),
 }
 
-/// Something that bubblewrap reads from a descriptor.
+/// Data that bubblewrap reads from a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// What it is, for a reader of `--dry-run`.
+    /// Description, shown by `--debug`.
     pub name: String,
     /// The bytes.
     pub content: Vec<u8>,
 }
 
-/// The namespaces around every command, and who it is in them.
+/// Returns the arguments for the namespaces of every command, and for its user.
 pub(crate) fn enclosure(proc: &Proc, as_agent: bool) -> Arguments {
     let mut bwrap = Arguments::default();
     bwrap.flags(["--unshare-user", "--unshare-ipc", "--unshare-uts"]);
     if *proc != Proc::Outer {
-        // The numbers of processes must be those that `/proc` shows, or bubblewrap would look for
-        // the next sandbox inside this one under the wrong number.
+        // The PID namespace must match `/proc`. bubblewrap looks up its child in `/proc` by PID, so a nested
+        // bubblewrap would find the wrong process.
         bwrap.flags(["--unshare-pid"]);
     }
     bwrap.flags(["--die-with-parent"]);
     if as_agent {
-        // Root outside, an ordinary user inside: without capabilities root could not make the
-        // namespaces of a nested sandbox (user_namespaces(7), on mapping user 0).
+        // Root outside is an ordinary user inside. Without capabilities, user 0 could not create the namespaces of a
+        // nested sandbox: user_namespaces(7), on mapping user 0.
         let id = AGENT_ID.to_string();
         bwrap.flags(["--cap-drop", "ALL", "--uid", &id, "--gid", &id]);
     }
     bwrap
 }
 
-/// The whole plan, up to and without the command.
+/// Renders a whole plan, except the command.
 pub fn arguments(plan: &Plan) -> Arguments {
     let mut bwrap = enclosure(&plan.runtime.proc, plan.runtime.identity.is_some());
     if plan.config.network.value != Network::On {
         bwrap.flags(["--unshare-net"]);
     }
     if !plan.runtime.nested {
-        // The filter of an outer sandbox refuses it.
+        // An outer sandbox's seccomp filter refuses a cgroup namespace.
         bwrap.flags(["--unshare-cgroup-try"]);
     }
     bwrap.root(plan);
@@ -75,7 +75,7 @@ pub fn arguments(plan: &Plan) -> Arguments {
     }
     bwrap.mounts(plan);
     bwrap.runtime(plan);
-    // bubblewrap still has to make mount points in these, so they are closed last.
+    // bubblewrap creates mount points in these directories, so they are made read-only last.
     for mount in plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir) {
         bwrap.path(["--remount-ro"], &mount.target);
     }
@@ -96,7 +96,7 @@ impl Arguments {
         self.words.push(Word::Text(path.into()));
     }
 
-    /// `/proc`; after the root, which may have one of its own.
+    /// Mounts `/proc`, after the root, which may contain one.
     pub(crate) fn proc(&mut self, proc: &Proc) {
         match proc {
             Proc::New => self.flags(["--proc", "/proc"]),
@@ -120,7 +120,7 @@ impl Arguments {
         self.data.push(Data { name: name.to_owned(), content });
     }
 
-    /// The host's root; name by name when a mount needs a new directory at the top.
+    /// Mounts the host's root, name by name if a mount needs a new top-level directory.
     fn root(&mut self, plan: &Plan) {
         let flag = if plan.root_writable { "--bind" } else { "--ro-bind" };
         if plan.top_level.is_empty() {
@@ -137,7 +137,7 @@ impl Arguments {
 
     fn mounts(&mut self, plan: &Plan) {
         for mount in &plan.mounts {
-            if let Some((flag, source)) = kept_apart(plan, mount) {
+            if let Some((flag, source)) = copy_on_write(plan, mount) {
                 self.pair(flag, &source, &mount.target);
                 continue;
             }
@@ -154,7 +154,7 @@ impl Arguments {
         }
     }
 
-    /// Not `/dev/null`: a device cannot be read on a mount that forbids devices.
+    /// Mounts an empty file. `/dev/null` would not do: opening a device fails on a `nodev` mount, mount(2).
     fn empty_file(&mut self, target: &Path) {
         self.flags(["--perms", "0444", "--ro-bind-data"]);
         self.data("an empty file", Vec::new());
@@ -191,7 +191,7 @@ impl Arguments {
         }
         if !runtime.policy.is_empty() {
             self.flags(["--perms", "0444", "--ro-bind-data"]);
-            self.data("what `why` answers from inside", runtime.policy.clone());
+            self.data("the policy for `why`", runtime.policy.clone());
             self.words.push(Word::Text(dir.join(runtime::POLICY).into()));
         }
         for cover in &runtime.commands.covers {
@@ -204,7 +204,7 @@ impl Arguments {
         }
         if let Some(resolver) = &runtime.resolver {
             self.flags(["--perms", "0444", "--ro-bind-data"]);
-            self.data("the name server to ask", RESOLVER_CONFIGURATION.into());
+            self.data("the resolver configuration", RESOLVER_CONFIGURATION.into());
             self.words.push(Word::Text(resolver.target.clone().into()));
         }
         for name in runtime::DIRS {
@@ -225,9 +225,9 @@ impl Arguments {
     }
 }
 
-/// What stands in for a place whose changes are kept apart. bubblewrap cannot make the overlay
-/// that belongs there: the host's files are then shown read-only.
-fn kept_apart(plan: &Plan, mount: &Mount) -> Option<(&'static str, PathBuf)> {
+/// Returns the bubblewrap option and the source for a mount that is copy-on-write. bubblewrap cannot mount our overlay,
+/// so the host's files are then read-only.
+fn copy_on_write(plan: &Plan, mount: &Mount) -> Option<(&'static str, PathBuf)> {
     let cow = plan.cow.as_ref()?;
     let Through::Store(number, below) = cow.through(mount) else { return None };
     Some(match cow.stores.get(number) {
@@ -236,7 +236,7 @@ fn kept_apart(plan: &Plan, mount: &Mount) -> Option<(&'static str, PathBuf)> {
     })
 }
 
-/// Joining nothing would leave a slash at the end, which a file cannot have.
+/// Joins two paths. `Path::join` with an empty path would add a trailing slash, which is invalid for a file.
 pub(super) fn joined(path: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { path.to_path_buf() } else { path.join(below) }
 }

@@ -1,4 +1,4 @@
-//! Which bubblewrap: never one that a sandbox could have put there.
+//! Search for a bubblewrap that is safe to run: one that no sandboxed command could have planted.
 
 use std::fmt;
 use std::fs;
@@ -13,30 +13,29 @@ use thiserror::Error;
 use crate::plan::{Plan, View};
 use sandbox_policy::host::Host;
 
-/// A bubblewrap that may be used.
+/// bubblewrap program that is safe to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bwrap {
-    /// Where it is, free of symlinks.
+    /// Its path, free of symlinks.
     pub path: PathBuf,
-    /// Whether it would run with root's rights for everybody. Ours never does: it is started
-    /// with `no_new_privs`, under which the bit means nothing.
+    /// True if it is setuid root. A sandbox starts it with `no_new_privs`, under which execve(2) ignores the bit.
     pub setuid: bool,
 }
 
-/// A version of bubblewrap, as it says itself.
+/// Version of bubblewrap, as `bwrap --version` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
-    /// The first one that is safe to have setuid on a machine: CVE-2026-41163.
+    /// First version that is safe to install setuid root: CVE-2026-41163.
     pub const SAFE_SETUID: Self = Self(0, 11, 2);
 
-    /// Asks a bubblewrap.
+    /// Runs `bwrap --version` and returns the version.
     pub fn of(bwrap: &Path) -> Option<Self> {
         Self::read(&answer(bwrap, "--version")?)
     }
 
-    /// Reads `bubblewrap 0.11.2`; what follows the numbers does not matter.
+    /// Parses `bubblewrap 0.11.2`. Anything after the numbers is ignored.
     fn read(text: &str) -> Option<Self> {
         let text = text.split_whitespace().nth(1)?;
         let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
@@ -52,7 +51,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a bubblewrap prints when it is called with one flag.
+/// Runs bubblewrap with one flag and returns its output.
 pub(crate) fn answer(bwrap: &Path, flag: &str) -> Option<String> {
     let mut command = sandbox_linux::process::command(bwrap);
     command.arg(flag).env_clear().stdin(Stdio::null()).stderr(Stdio::null());
@@ -60,44 +59,46 @@ pub(crate) fn answer(bwrap: &Path, flag: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// No bubblewrap to be had.
+/// Failure to find a bubblewrap that is safe to run.
 #[derive(Debug, Error)]
 pub enum FindError {
     /// Not installed.
     #[error("bwrap is not in PATH")]
     Missing,
-    /// Only in places that cannot be trusted.
-    #[error("the only bwrap is `{}`, in a place that a sandboxed command can write", .0.display())]
+    /// Only found where a sandboxed command or another user could have put it.
+    #[error("cannot trust `{}`, the only bwrap found: a sandboxed command or another user can replace it", .0.display())]
     Untrusted(PathBuf),
-    /// Runs with root's rights, and lets everybody misuse them.
-    #[error("`{}` ({}) is setuid, and below {} everybody can gain root's rights through it (CVE-2026-41163)",
+    /// Setuid root, in a version that lets any user become root.
+    #[error("`{}` ({}) is setuid root; before version {} this lets any user become root (CVE-2026-41163)",
         path.display(), text(*version), Version::SAFE_SETUID)]
     Setuid {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Its version, when it says one.
+        /// Its version, if known.
         version: Option<Version>,
     },
 }
 
 fn text(version: Option<Version>) -> String {
-    version.map_or_else(|| "of no known version".into(), |version| version.to_string())
+    version.map_or_else(|| "unknown version".into(), |version| version.to_string())
 }
 
 impl Hint for FindError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Missing => "install with: apt install bubblewrap".into(),
-            Self::Untrusted(_) => "install the distribution's: apt install bubblewrap".into(),
+            Self::Untrusted(_) => {
+                "install the distribution's package: apt install bubblewrap".into()
+            }
             Self::Setuid { path, .. } => {
                 let (safe, path) = (Version::SAFE_SETUID, path.display());
-                format!("update it to {safe} or later, or take the bit away: sudo chmod u-s {path}")
+                format!("update it to {safe} or later, or clear the bit: sudo chmod u-s {path}")
             }
         })
     }
 }
 
-/// Searches `$PATH`, then the usual places: an agent's `PATH` may lack them.
+/// Searches `$PATH`, then the system directories, which an agent's `PATH` may lack.
 pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
     let mut dirs = host.search_path();
     dirs.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
@@ -126,8 +127,8 @@ pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
     Err(untrusted.map_or(FindError::Missing, FindError::Untrusted))
 }
 
-/// Whether a file is the system's, although root is nobody here: inside somebody else's user
-/// namespace every owner that it does not know is shown as the overflow user.
+/// Returns true if a file belongs to the system although its owner is not root. In a user namespace that does not map
+/// root, the kernel shows the owner as the overflow user: user_namespaces(7).
 fn is_system(owner: u32, path: &Path) -> bool {
     const OVERFLOW: u32 = 65534;
     const PLACES: [&str; 4] = ["/usr/bin", "/bin", "/nix/store", "/gnu/store"];
@@ -149,14 +150,14 @@ fn must_be_safe(setuid: &Path) -> Result<(), FindError> {
     }
 }
 
-/// Whether the directory of a program is writable inside the sandbox that it is to build. The
-/// file itself is protected by a mount of its own, but an earlier sandbox may have had no such rule.
+/// Returns true if the directory of a program is writable inside the sandbox that the program will build. A mount
+/// protects the file in this sandbox, but an earlier one may have had no such rule.
 fn writable_inside(host: &Host, plan: &Plan, path: &Path) -> bool {
     let Some(dir) = path.parent() else { return false };
     let at = |dir| plan.mounts.iter().find(|mount| mount.target == dir && mount.view != View::Pin);
     match dir.ancestors().find_map(at) {
         Some(mount) => mount.view == View::ReadWrite,
-        // Where everything was opened, it is up to the permissions.
+        // With a writable root, the permissions decide.
         None => plan.root_writable && dir.ancestors().any(|dir| may_write(host, dir)),
     }
 }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn version_orders_by_number_and_not_by_letter() {
+    fn version_compares_numbers() {
         assert!(Version(0, 8, 0) < Version::SAFE_SETUID);
         assert!(Version(0, 11, 10) > Version::SAFE_SETUID);
         assert!(Version(1, 0, 0) > Version(0, 99, 99));

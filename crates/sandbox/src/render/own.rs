@@ -1,4 +1,4 @@
-//! A plan as namespaces and mounts of our own.
+//! Rendering of a plan as native namespaces and mounts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,29 +17,29 @@ use sandbox_policy::config::{Network, Tmp};
 use sandbox_policy::network::RESOLVER_CONFIGURATION;
 use sandbox_policy::path::Kind;
 
-/// Whether hiding in the home directory is done by one overlay.
+/// Method by which paths in the home directory are hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hiding {
-    /// Yes, if the plan allows it.
+    /// One overlay, if the plan has it.
     Overlay,
-    /// No: by a mount for each path.
+    /// One mount for each path.
     Binds,
 }
 
-/// The namespaces, the root before the first step, and the steps.
+/// Namespaces of a sandbox, and its root: the base, and the steps on top.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
-    /// Which namespaces are made.
+    /// Namespaces to create.
     pub enclosure: Enclosure,
-    /// The id that the user is seen by, when it is not his own.
+    /// User ID inside, if it differs from the caller's.
     pub seen_as: Option<u32>,
-    /// What is taken from the host's root.
+    /// The part of the host's root to start with.
     pub base: Base,
-    /// What is made on top.
+    /// Mounts and files on top, in order.
     pub steps: Vec<Step>,
 }
 
-/// The mounts of a plan, in order. `terminal` is the caller's, shown as `/dev/console`.
+/// Renders a plan. `terminal` is the caller's terminal, which becomes `/dev/console`.
 pub fn root(plan: &Plan, hiding: Hiding, terminal: Option<&Path>) -> Root {
     let overlay = plan.home_overlay.as_ref().filter(|_| hiding == Hiding::Overlay);
     let mut steps = Steps { list: Vec::new(), made: BTreeSet::new() };
@@ -51,20 +51,20 @@ pub fn root(plan: &Plan, hiding: Hiding, terminal: Option<&Path>) -> Root {
     let network = plan.config.network.value != Network::On;
     Root {
         enclosure: enclosure(&plan.runtime.proc, network),
-        // Root outside, an ordinary user inside: without capabilities root could not make the
-        // namespaces of a nested sandbox (user_namespaces(7), on mapping user 0).
+        // Root outside is an ordinary user inside. Without capabilities, user 0 could not create the namespaces of a
+        // nested sandbox: user_namespaces(7), on mapping user 0.
         seen_as: plan.runtime.identity.is_some().then_some(AGENT_ID),
         base: Base { writable: plan.root_writable, taken: taken(plan) },
         steps: steps.list,
     }
 }
 
-/// The numbers of processes must be those that `/proc` shows.
+/// Returns the namespaces to create. The PID namespace must match `/proc`.
 pub(crate) fn enclosure(proc: &Proc, network: bool) -> Enclosure {
     Enclosure { pids: *proc != Proc::Outer, network }
 }
 
-/// `/proc` for these processes.
+/// Returns the step that mounts `/proc`.
 pub(crate) fn processes(proc: &Proc) -> Step {
     let target = PathBuf::from("/proc");
     match proc {
@@ -76,7 +76,7 @@ pub(crate) fn processes(proc: &Proc) -> Step {
     }
 }
 
-/// One mount does for the whole root, unless something has to be added at the top.
+/// Returns the part of the host's root to start with: all of it in one mount, unless the top level needs new names.
 fn taken(plan: &Plan) -> Taken {
     if plan.top_level.is_empty() {
         return Taken::Whole;
@@ -90,7 +90,7 @@ fn taken(plan: &Plan) -> Taken {
 
 struct Steps {
     list: Vec<Step>,
-    /// Places made so far, so that none is made twice.
+    /// Paths created so far, so that none is created twice.
     made: BTreeSet<PathBuf>,
 }
 
@@ -150,7 +150,7 @@ impl Steps {
         for name in DEVICES {
             let path = dev.join(name);
             self.file(&path);
-            // Read-only concerns the mode and the owner; a device can be written all the same.
+            // Read-only protects mode and owner. A read-only mount does not prevent writing to a device.
             self.bind(&path, &path, true, true);
         }
         for (name, to) in DEVICE_LINKS {
@@ -169,7 +169,7 @@ impl Steps {
     fn mounts(&mut self, plan: &Plan, overlay: Option<&HomeOverlay>) {
         let mut pending = overlay;
         for mount in &plan.mounts {
-            // The home directory itself may need no mount; the overlay goes before what lies in it.
+            // The overlay has to come before the mounts below it, also if the home directory has no mount itself.
             if let Some(overlay) = pending.take_if(|overlay| mount.target >= overlay.dir) {
                 self.home_overlay(plan, overlay);
             }
@@ -195,7 +195,7 @@ impl Steps {
         if let Some(home) =
             plan.mounts.iter().find(|mount| mount.target == overlay.dir && mount.create)
         {
-            self.place(home);
+            self.mount_point(home);
         }
         let relative = |path: &Path| path.strip_prefix(&overlay.dir).unwrap_or(path).to_path_buf();
         let masks = plan
@@ -215,9 +215,9 @@ impl Steps {
 
     fn mount(&mut self, plan: &Plan, mount: &Mount) {
         if mount.create {
-            self.place(mount);
+            self.mount_point(mount);
         }
-        if self.kept_apart(plan, mount) {
+        if self.copy_on_write(plan, mount) {
             return;
         }
         match mount.view {
@@ -232,9 +232,9 @@ impl Steps {
         }
     }
 
-    /// A place whose changes are kept apart shows what stands in for it; so does a mount that
-    /// lies in such a place. Whether it was one.
-    fn kept_apart(&mut self, plan: &Plan, mount: &Mount) -> bool {
+    /// Adds the mount for a copy-on-write path, or for a path below one. Returns false for any other mount, and adds
+    /// nothing.
+    fn copy_on_write(&mut self, plan: &Plan, mount: &Mount) -> bool {
         let Some(cow) = &plan.cow else { return false };
         let Through::Store(number, below) = cow.through(mount) else { return false };
         let target = mount.target.clone();
@@ -253,8 +253,8 @@ impl Steps {
         true
     }
 
-    /// Makes the place for a mount in a directory of ours.
-    fn place(&mut self, mount: &Mount) {
+    /// Creates the mount point for a mount in a directory that is created for the sandbox.
+    fn mount_point(&mut self, mount: &Mount) {
         let ancestors: Vec<_> = mount.target.ancestors().skip(1).collect();
         for ancestor in ancestors.into_iter().rev().filter(|path| path.parent().is_some()) {
             self.dir(ancestor, 0o755);
@@ -302,7 +302,7 @@ impl Steps {
         for (index, (path, content)) in
             runtime.identity.iter().flat_map(Identity::files).enumerate()
         {
-            self.stand_in(&format!("identity-{index}"), 0o444, content, Path::new(path));
+            self.replace_file(&format!("identity-{index}"), 0o444, content, Path::new(path));
         }
         if let Some(resolver) = &runtime.resolver {
             self.resolver(resolver);
@@ -312,7 +312,7 @@ impl Steps {
     fn resolver(&mut self, file: &ResolverFile) {
         let content = RESOLVER_CONFIGURATION.as_bytes();
         if !file.create {
-            return self.stand_in("resolver", 0o444, content, &file.target);
+            return self.replace_file("resolver", 0o444, content, &file.target);
         }
         let ancestors: Vec<_> = file.target.ancestors().skip(1).collect();
         for ancestor in ancestors.into_iter().rev().filter(|path| path.parent().is_some()) {
@@ -322,10 +322,12 @@ impl Steps {
         self.list.push(Step::File { target, mode: 0o444, content });
     }
 
-    /// A program that saves a file by replacing it needs a directory to do that in, and the one
-    /// that a writable file is seen in is read-only. So each gets a directory of its own, and a
-    /// link stands in its place. The last step of replacing fails there with EBUSY, at which such
-    /// programs write the file itself; at the EROFS of its own directory they give up.
+    /// Provides writable files whose directories are read-only.
+    ///
+    /// Many programs save a file by writing a new one beside it and renaming it. In a read-only directory that fails
+    /// with `EROFS`, and they give up. So each file is mounted in a separate writable directory, and a symlink replaces
+    /// it in the home directory. There only the final rename fails, with `EBUSY` because the file is a mount point, and
+    /// such programs then write to the file directly.
     fn files(&mut self, plan: &Plan, overlay: Option<&HomeOverlay>) {
         let Some(overlay) = overlay.filter(|overlay| !overlay.files.is_empty()) else { return };
         let dir = Path::new(FILES_DIR);
@@ -334,21 +336,20 @@ impl Steps {
         for (path, place) in links(overlay) {
             self.dir(place.parent().unwrap_or(dir), 0o755);
             self.file(&place);
-            let stand_in =
-                plan.mounts.iter().find(|mount| mount.target == path).and_then(|mount| {
-                    let cow = plan.cow.as_ref()?;
-                    let Through::Store(number, _) = cow.through(mount) else { return None };
-                    cow.stores.get(number)
-                });
-            match stand_in {
+            let store = plan.mounts.iter().find(|mount| mount.target == path).and_then(|mount| {
+                let cow = plan.cow.as_ref()?;
+                let Through::Store(number, _) = cow.through(mount) else { return None };
+                cow.stores.get(number)
+            });
+            match store {
                 Some(Store::Path(copy)) => self.bind(copy, &place, false, false),
                 _ => self.bind(path, &place, false, false),
             }
         }
     }
 
-    /// Makes a file out of sight and puts it over one of the host's.
-    fn stand_in(&mut self, name: &str, mode: u32, content: &[u8], over: &Path) {
+    /// Creates a file in the runtime directory and mounts it over a file of the host.
+    fn replace_file(&mut self, name: &str, mode: u32, content: &[u8], over: &Path) {
         let source = Path::new(RUNTIME_DIR).join(name);
         self.list.push(Step::File { target: source.clone(), mode, content: content.to_vec() });
         self.list.push(Step::Rebind { source, target: over.to_path_buf() });
@@ -364,13 +365,14 @@ impl Steps {
             match &cover.how {
                 CoverBy::Launcher => self.bind(&plan.runtime.binary, &cover.target, true, false),
                 CoverBy::Shim(shim) => {
-                    self.stand_in(&format!("shim-{index}"), 0o555, shim.as_bytes(), &cover.target);
+                    let name = format!("shim-{index}");
+                    self.replace_file(&name, 0o555, shim.as_bytes(), &cover.target);
                 }
             }
         }
     }
 
-    /// Nothing made here can be changed, apart from `/tmp` and the runtime directory of the user.
+    /// Makes every directory created here read-only, except `/tmp` and the user's runtime directory.
     fn seals(&mut self, plan: &Plan, overlay: Option<&HomeOverlay>) {
         let empty = plan.mounts.iter().filter(|mount| mount.view == View::EmptyDir);
         for mount in empty.filter(|mount| has_content(plan, mount)) {
@@ -385,7 +387,7 @@ impl Steps {
     }
 }
 
-/// The writable files seen through the overlay, and the places they are linked to.
+/// Returns the writable files below the overlay, and the targets of the symlinks that replace them.
 fn links(overlay: &HomeOverlay) -> impl Iterator<Item = (&Path, PathBuf)> {
     overlay.files.iter().enumerate().map(|(index, path)| {
         let name = path.file_name().unwrap_or_default();
@@ -393,7 +395,7 @@ fn links(overlay: &HomeOverlay) -> impl Iterator<Item = (&Path, PathBuf)> {
     })
 }
 
-/// Returns true when something is made in a hidden directory after it was hidden.
+/// Returns true if a mount or file is created in a directory after the directory was hidden.
 fn has_content(plan: &Plan, hidden: &Mount) -> bool {
     let resolver = plan.runtime.resolver.as_ref();
     let is_inside = |file: &ResolverFile| file.create && file.target.starts_with(&hidden.target);
@@ -404,8 +406,8 @@ fn is_linked(overlay: &HomeOverlay, mount: &Mount) -> bool {
     overlay.files.contains(&mount.target)
 }
 
-/// Whether the overlay does what this mount was for: the home directory itself, and what is
-/// hidden in it, unless something below has to be visible again.
+/// Returns true if the overlay makes a mount redundant: the home directory itself, and hidden paths in it, unless a path
+/// below has to be visible again.
 fn is_hidden_by(plan: &Plan, overlay: &HomeOverlay, mount: &Mount) -> bool {
     if mount.target == overlay.dir {
         return true;
@@ -414,7 +416,7 @@ fn is_hidden_by(plan: &Plan, overlay: &HomeOverlay, mount: &Mount) -> bool {
     is_mask && is_below(plan, overlay, &mount.target) && !has_below(&plan.mounts, &mount.target)
 }
 
-/// Whether a path is seen through the overlay, and not through a mount on top of it.
+/// Returns true if a path is seen through the overlay, and not through a mount on top of it.
 fn is_below(plan: &Plan, overlay: &HomeOverlay, path: &Path) -> bool {
     let above = path.parent().and_then(|parent| nearest(&plan.mounts, parent));
     path.starts_with(&overlay.dir)

@@ -1,4 +1,4 @@
-//! A plan as a command line for bash, which `--dry-run` prints.
+//! Rendering of a plan as a bash command line, which `--dry-run` prints.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use super::find::find;
 use crate::plan::Plan;
 use sandbox_policy::host::Host;
 
-/// The first descriptor that shells leave alone.
+/// First descriptor that shells do not use internally.
 const FIRST_DESCRIPTOR: usize = 10;
 
-/// Returns a line that can be pasted into bash. What goes by descriptor appears as a redirection.
+/// Returns a command line that can be pasted into bash. Data for a descriptor appears as a redirection.
 pub fn line(plan: &Plan, host: &Host) -> String {
     let program =
         find(host, Some(plan)).map_or_else(|_| "bwrap".into(), |bwrap| bwrap.path.into_os_string());
@@ -41,11 +41,11 @@ pub fn line(plan: &Plan, host: &Host) -> String {
         let _ = write!(text, " \\\n  {}", redirection(FIRST_DESCRIPTOR + index, data));
     }
     text.push('\n');
-    text.push_str(&beyond(plan));
+    text.push_str(&limits(plan));
     text
 }
 
-/// The environment is changed around bubblewrap and not by `--setenv`, which `ps` would show.
+/// Renders the environment as `env` in front of bubblewrap. `ps` would show the values of `--setenv`.
 fn environment(plan: &Plan, host: &Host) -> String {
     let mut text = String::from("env");
     for name in host.env.keys().filter(|name| !plan.environment.set.contains_key(*name)) {
@@ -73,41 +73,41 @@ fn redirection(number: usize, data: &Data) -> String {
     }
 }
 
-/// What bubblewrap's arguments cannot say.
-fn beyond(plan: &Plan) -> String {
-    let mut text = String::from("# beyond this line, and only when agent-sandbox runs it:\n");
+/// Lists as comments what bubblewrap's arguments cannot express.
+fn limits(plan: &Plan) -> String {
+    let mut text = String::from("# not part of this command; agent-sandbox also does this:\n");
     text.push_str(
-        "# - all descriptors but 0, 1 and 2 are closed; none of them may be a directory\n",
+        "# - closes all descriptors except 0, 1 and 2, and refuses directories among those\n",
     );
     text.push_str(
-        "# - Landlock keeps abstract sockets and signals inside, where the kernel can (6.12)\n",
+        "# - confines abstract sockets and signals with Landlock, on Linux 6.12 and later\n",
     );
     if let Some(overlay) = &plan.home_overlay {
         let (dir, missing) = (overlay.dir.display(), overlay.missing.len());
         let _ = writeln!(
             text,
-            "# - an overlay on {dir} hides {missing} more paths that do not exist yet, and every socket in it"
+            "# - hides {missing} more paths that do not exist yet, and all sockets, by an overlay on {dir}"
         );
     }
     if plan.egress.is_some() {
         text.push_str(
-            "# - the proxy serves port 3128 of the sandbox's own loopback: only the allowed hosts are reached\n",
+            "# - serves the proxy on port 3128 of the sandbox's loopback; it connects to the allowed hosts only\n",
         );
     }
     for root in plan.cow.iter().flat_map(|cow| &cow.roots) {
         let place = quote(root.target.as_os_str());
         let _ = writeln!(
             text,
-            "# - {place} is writable: changes go into a layer (bubblewrap alone shows it read-only)"
+            "# - makes {place} writable: changes go into a layer (read-only with bubblewrap alone)"
         );
     }
-    text.push_str("# - `why` inside answers from a description of this plan\n");
-    text.push_str("# - INT and TERM reach the command, which has ten seconds to end\n");
-    text.push_str("# - planted git internals are moved aside at the end of the run\n");
+    text.push_str("# - provides a description of this plan for `why` inside\n");
+    text.push_str("# - forwards INT and TERM to the command and kills it after ten seconds\n");
+    text.push_str("# - moves planted git internals aside after the run\n");
     text
 }
 
-/// Quotes a word, such that bash reads it back.
+/// Quotes a word for bash.
 pub fn quote(word: &OsStr) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./,:=@%+".contains(byte);
     match word.to_str() {
@@ -119,7 +119,7 @@ pub fn quote(word: &OsStr) -> String {
     }
 }
 
-/// One byte between `$'` and `'`.
+/// Escapes one byte for use between `$'` and `'`.
 fn escape(byte: u8) -> String {
     match byte {
         b'\n' => "\\n".into(),

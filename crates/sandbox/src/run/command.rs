@@ -13,8 +13,8 @@ use sandbox_protocol::report;
 
 use sandbox_policy::text::shown;
 
-/// Runs inside bubblewrap, as the first process of the sandbox's own: becomes the command.
-/// `arguments` are the channel's number, `--`, and the command. Returns the exit code of failure.
+/// Becomes the command, in the process that bubblewrap starts inside the sandbox. `arguments` are the descriptor of the
+/// channel, `--` and the command. Returns only on failure.
 pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (ExitCode, String) {
     let [number, _, command @ ..] = arguments else {
         return (ExitCode::Setup, "no command".into());
@@ -22,19 +22,20 @@ pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (E
     let sender =
         number.to_str().and_then(|number| number.parse().ok()).ok_or(io::ErrorKind::InvalidInput);
     let Ok(sender) = sender.map_err(io::Error::from).and_then(fd::adopt) else {
-        return (ExitCode::Setup, "this name is for the sandbox's own use".into());
+        return (ExitCode::Setup, "this is an internal command of agent-sandbox".into());
     };
-    // The namespace's first process, by a handle that means it wherever it is used.
-    let begun = ProcessHandle::open(1)
+    // A pidfd of the namespace's PID 1. Unlike the PID, it is valid in the supervisor's namespace too.
+    let started = ProcessHandle::open(1)
         .and_then(|first| channel::send_with(sender.as_fd(), &[report::STARTED], &[first.as_fd()]));
-    if let Err(error) = begun.and_then(|()| signal::unblock()).and_then(|()| signal::restore_pipe())
+    if let Err(error) =
+        started.and_then(|()| signal::unblock()).and_then(|()| signal::restore_pipe())
     {
-        return (ExitCode::Setup, format!("cannot begin: {error}"));
+        return (ExitCode::Setup, format!("cannot start the command: {error}"));
     }
     become_command(command, environment)
 }
 
-/// Replaces this process by the command. Returns only on failure: the exit code, and why.
+/// Replaces this process by the command. Returns only on failure, with the exit code and the message.
 pub fn become_command(
     command: &[OsString],
     environment: &[(OsString, OsString)],
@@ -45,15 +46,15 @@ pub fn become_command(
         Ok(program) => search(name, environment, &program),
         Err(error) => error,
     };
-    // Printed inside by bubblewrap's child, and outside by us: a name that commands a terminal is shown, not obeyed.
+    // The message goes to a terminal, inside or outside. `shown` escapes control sequences in the name.
     let name = shown(&name.to_string_lossy());
     match error.kind() {
-        io::ErrorKind::NotFound => (ExitCode::NotFound, format!("{name} was not found")),
-        _ => (ExitCode::NotExecutable, format!("{name} cannot be executed: {error}")),
+        io::ErrorKind::NotFound => (ExitCode::NotFound, format!("command not found: {name}")),
+        _ => (ExitCode::NotExecutable, format!("cannot execute {name}: {error}")),
     }
 }
 
-/// Tries the places that the name may mean, as a shell does; returns why none of them worked.
+/// Executes the name, or searches it in `PATH` as a shell does. Returns the error if no candidate can be executed.
 fn search(name: &OsStr, environment: &[(OsString, OsString)], program: &Program) -> io::Error {
     if name.as_bytes().contains(&b'/') {
         return program.exec_path(name);
@@ -64,7 +65,7 @@ fn search(name: &OsStr, environment: &[(OsString, OsString)], program: &Program)
         let candidate =
             if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) };
         let failed = program.exec_path(candidate.as_os_str());
-        // A closed directory in `PATH` says nothing about the command; a file without permission does.
+        // An unreadable directory in `PATH` is no error of the command. A file that cannot be executed is.
         if candidate.is_file() {
             error = failed;
         }

@@ -1,5 +1,6 @@
-//! Egress of a sandbox that reaches hosts by name: sockets that were opened in its own network
-//! and are served from outside. No process of ours runs inside, and there is no other way out.
+//! Egress of a sandbox whose network is limited to a list of hosts. Listening sockets are opened in the sandbox's
+//! network namespace, and the proxy serves them from outside. No proxy process runs inside, and the namespace has no
+//! other connection.
 
 use std::error::Error;
 use std::io;
@@ -15,17 +16,17 @@ use sandbox_protocol::report;
 use sandbox_policy::network::PROXY_PORT;
 
 /// Back-off between attempts to attach to the proxy.
-const PATIENCE: Duration = Duration::from_millis(500);
+const BACK_OFF: Duration = Duration::from_millis(500);
 
-/// How long attempts to attach again may fail before the sockets are closed. Requests then fail at once
-/// instead of waiting for a proxy that does not come back.
-const LOST: Duration = Duration::from_secs(15);
+/// Time after which failed attempts to attach again close the sockets. Requests then fail at once instead of waiting
+/// for a proxy that does not come back.
+const GIVE_UP: Duration = Duration::from_secs(15);
 
-/// Why the proxy does not serve a sandbox.
+/// Failure to attach a sandbox to the proxy.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot attach the sandbox to the proxy")]
 pub struct AttachError {
-    /// The reason.
+    /// The cause.
     pub source: Box<dyn Error + Send + Sync>,
     /// The next step.
     pub hint: Option<String>,
@@ -39,22 +40,22 @@ impl From<io::Error> for AttachError {
 
 /// The proxy that serves the sockets of a sandbox.
 pub trait Gateway {
-    /// Sockets that are open outside already, for a command that shares the host's network.
+    /// Returns sockets that are open on the host already, for a command that shares the host's network.
     fn sockets(&mut self) -> Vec<OwnedFd> {
         Vec::new()
     }
 
-    /// Takes the sockets over: the proxy's port, and, where they could be opened, the name server's
-    /// (TCP, then UDP) and those of HTTPS and HTTP. `first` is the first process inside. What is
-    /// returned can be read as soon as nobody serves them any more.
+    /// Passes the sockets to the proxy: its own port and, if they could be opened, the name server's (TCP, then UDP) and
+    /// those of HTTPS and HTTP. `first` is PID 1 of the sandbox. The returned descriptor becomes readable when the proxy
+    /// stops serving.
     fn attach(&mut self, first: i32, sockets: &[OwnedFd]) -> Result<OwnedFd, AttachError>;
 
-    /// Closes what it holds of the sockets: the proxy is lost for good, and requests have to fail.
+    /// Closes the gateway's copies of the sockets. The proxy is gone for good, and requests have to fail.
     fn give_up(&mut self) {}
 }
 
-/// Opens the sockets in the network of this process. Without the right to use low ports there is
-/// only the first.
+/// Opens the sockets in the network namespace of this process. Without the privilege to bind low ports there is only
+/// the first.
 pub(super) fn open() -> io::Result<Vec<OwnedFd>> {
     let tcp = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(OwnedFd::from);
     let proxy = tcp(PROXY_PORT)?;
@@ -69,8 +70,8 @@ pub(super) fn open() -> io::Result<Vec<OwnedFd>> {
     }
 }
 
-/// Opens them, sends them to the supervisor, and waits until they are served. The caller has to end with
-/// the supervisor: it holds both ends of the channel, so that it would never see its end.
+/// Opens the sockets, sends them to the supervisor, and waits until they are served. The caller must die with the
+/// supervisor: it holds both ends of the channel, so it would never see it close.
 pub(super) fn send(sender: BorrowedFd<'_>) -> io::Result<()> {
     let sockets = open()?;
     let borrowed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
@@ -90,13 +91,13 @@ pub(super) fn shared(gateway: &mut (dyn Gateway + '_)) -> Result<Option<Egress>,
     }
     let mut egress = Egress::new(0, sockets);
     egress.serve(gateway)?;
-    egress.state = State::Begun;
+    egress.state = State::Started;
     Ok(Some(egress))
 }
 
-/// For a rendering that makes no network of its own: moves this process into a new one, and opens
-/// the sockets there. bubblewrap refuses to start with powers that an ordinary user should not
-/// have; as root it needs them, and takes them from the command.
+/// Moves this process into a new network namespace and opens the sockets there, for bubblewrap. bubblewrap refuses to
+/// start with capabilities as an ordinary user, so they are dropped. As root it needs them, and drops them for the
+/// command.
 pub(super) fn make(ids: &Ids, parent: i32, sender: BorrowedFd<'_>) -> Result<(), Failure> {
     let opened = namespace::own_network(ids)
         .and_then(|()| enclosure::raise_loopback())
@@ -107,28 +108,28 @@ pub(super) fn make(ids: &Ids, parent: i32, sender: BorrowedFd<'_>) -> Result<(),
     } else {
         opened.and_then(|()| enclosure::clear_capabilities())
     };
-    done.map_err(|error| Failure { what: "open the way out".into(), error })
+    done.map_err(|error| Failure { what: "open the proxy's sockets".into(), error })
 }
 
-/// The sockets, and the connection to the proxy that serves them.
+/// Sockets of a sandbox, and the connection to the proxy that serves them.
 pub(super) struct Egress {
     first: i32,
     sockets: Vec<OwnedFd>,
-    /// Readable when the proxy has gone.
+    /// Readable when the proxy has stopped serving.
     server: Option<OwnedFd>,
-    /// The end of the back-off.
-    again: Option<Instant>,
+    /// Time of the next attempt.
+    retry_at: Option<Instant>,
     state: State,
 }
 
-/// The state of the connection to the proxy.
+/// State of the connection to the proxy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No proxy has served the sockets yet, and nothing runs inside.
+    /// No proxy has served the sockets yet, and the command has not started.
     New,
-    /// The sandbox was told to begin.
-    Begun,
-    /// Attempts to attach again have failed since then.
+    /// The sandbox was told to start the command.
+    Started,
+    /// Attempts to attach again have failed since this time.
     Failing(Instant),
     /// The sockets are closed.
     Lost,
@@ -136,45 +137,46 @@ enum State {
 
 impl Egress {
     pub(super) fn new(first: i32, sockets: Vec<OwnedFd>) -> Self {
-        Self { first, sockets, server: None, again: None, state: State::New }
+        Self { first, sockets, server: None, retry_at: None, state: State::New }
     }
 
-    /// The descriptor that becomes readable when the proxy has gone.
+    /// Returns the descriptor that becomes readable when the proxy stops serving.
     pub(super) fn awaited(&self) -> Option<BorrowedFd<'_>> {
         self.server.as_ref().map(AsFd::as_fd)
     }
 
-    /// Milliseconds until the next attempt, if no proxy serves the sockets.
+    /// Returns the milliseconds until the next attempt, if no proxy serves the sockets.
     pub(super) fn time_left(&self) -> Option<u64> {
-        let again = self.again.filter(|_| self.server.is_none() && self.state != State::Lost)?;
-        let left = again.saturating_duration_since(Instant::now()).as_millis();
+        let pending = self.server.is_none() && self.state != State::Lost;
+        let retry_at = self.retry_at.filter(|_| pending)?;
+        let left = retry_at.saturating_duration_since(Instant::now()).as_millis();
         Some(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    /// Notes that the proxy has gone. Requests wait until another one serves the sockets.
+    /// Records that the proxy has stopped serving. Requests wait until another one serves the sockets.
     pub(super) fn lose(&mut self) {
         self.server = None;
     }
 
-    /// Attaches to a proxy, if none serves the sockets. The first attempt has to succeed; later ones are
-    /// repeated until they do, or until the proxy is lost for good.
+    /// Attaches to a proxy, if none serves the sockets. The first attempt has to succeed. Later ones are repeated until
+    /// they succeed, or until [`GIVE_UP`] has passed.
     pub(super) fn serve(&mut self, gateway: &mut dyn Gateway) -> Result<(), AttachError> {
-        let is_early = self.again.is_some_and(|again| Instant::now() < again);
+        let is_early = self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at);
         if self.server.is_some() || is_early || self.state == State::Lost {
             return Ok(());
         }
-        self.again = Some(Instant::now() + PATIENCE);
+        self.retry_at = Some(Instant::now() + BACK_OFF);
         match gateway.attach(self.first, &self.sockets) {
             Ok(server) => {
                 self.server = Some(server);
                 if self.state != State::New {
-                    self.state = State::Begun;
+                    self.state = State::Started;
                 }
             }
             Err(error) => match self.state {
                 State::New => return Err(error),
-                State::Begun => self.state = State::Failing(Instant::now()),
-                State::Failing(since) if since.elapsed() > LOST => {
+                State::Started => self.state = State::Failing(Instant::now()),
+                State::Failing(since) if since.elapsed() > GIVE_UP => {
                     self.state = State::Lost;
                     self.sockets.clear();
                     gateway.give_up();
@@ -185,11 +187,11 @@ impl Egress {
         Ok(())
     }
 
-    /// Tells the sandbox, once, that it may begin.
-    pub(super) fn let_begin(&mut self, receiver: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    /// Tells the sandbox, once, to start the command.
+    pub(super) fn release(&mut self, receiver: Option<BorrowedFd<'_>>) -> io::Result<()> {
         if self.state == State::New {
-            self.state = State::Begun;
-            // A sandbox that shares the host's network has not asked, and does not wait.
+            self.state = State::Started;
+            // A sandbox that shares the host's network does not wait for this.
             if let Some(receiver) = receiver.filter(|_| self.first != 0) {
                 return channel::send(receiver, &[report::SERVED]);
             }

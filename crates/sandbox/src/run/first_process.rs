@@ -1,4 +1,4 @@
-//! First process of a sandbox that we make: from the new namespaces to the command.
+//! First process of a native sandbox: sets up the root in the new namespaces and starts the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -34,7 +34,7 @@ pub(super) fn start(plan: &Plan, own: &Root, sender: &OwnedFd) -> io::Result<Chi
     })
 }
 
-/// What the parent knows that its child will need.
+/// Values that the child cannot determine itself, taken in the parent.
 pub(crate) struct Entry {
     ids: Ids,
     parent: ProcessHandle,
@@ -46,21 +46,21 @@ impl Entry {
         Ok(Self { ids: Ids::own(own.seen_as), parent })
     }
 
-    /// Makes the root that the command will see, and goes to its working directory.
+    /// Builds the command's root and enters its working directory.
     pub(crate) fn build(&self, own: &Root, cwd: &Path) -> Result<(), Failure> {
         self.ids.map().map_err(failed("map the user in a namespace"))?;
         root::read_only_stdin().map_err(failed("reopen standard input"))?;
         root::build(&own.base, &own.steps)?;
         if own.enclosure.network {
-            enclosure::raise_loopback().map_err(failed("switch the loopback device on"))?;
+            enclosure::raise_loopback().map_err(failed("bring up the loopback device"))?;
         }
         std::env::set_current_dir(cwd)
             .map_err(|error| Failure { what: format!("enter {}", cwd.display()), error })
     }
 
-    /// Gives up everything that building needed.
+    /// Drops the privileges that [`Entry::build`] needed.
     pub(crate) fn close(&self, cgroups: CgroupNamespaces) -> Result<(), Failure> {
-        enclosure::drop_capabilities().map_err(failed("give up capabilities"))?;
+        enclosure::drop_capabilities().map_err(failed("drop capabilities"))?;
         confine(Some(cgroups), std::iter::empty())?;
         enclosure::die_with(&self.parent).map_err(failed("follow the parent process"))
     }
@@ -70,7 +70,7 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure { what: what.to_owned(), error }
 }
 
-/// The first process inside, and what it needs for the command.
+/// First process inside, with its inputs.
 struct First<'p> {
     plan: &'p Plan,
     own: &'p Root,
@@ -79,26 +79,27 @@ struct First<'p> {
 }
 
 impl First<'_> {
-    /// Returns the exit code of the command.
+    /// Starts the command, waits for it and returns its exit code.
     fn run(&self, entry: &Entry) -> Result<i32, Failure> {
         entry.build(self.own, &self.plan.config.cwd)?;
         if self.plan.egress.is_some() {
             enclosure::die_with(&entry.parent).map_err(failed("follow the parent process"))?;
-            egress::send(self.sender.as_fd()).map_err(failed("open the way out"))?;
+            egress::send(self.sender.as_fd()).map_err(failed("open the proxy's sockets"))?;
         }
         let watched = !self.plan.watched.is_empty();
-        let inside = watched.then(Inside::own).transpose().map_err(failed("look at the mounts"))?;
+        let inside =
+            watched.then(Inside::own).transpose().map_err(failed("open the namespaces"))?;
         entry.close(self.plan.cgroups)?;
-        // Before anybody is there to look: this memory is a copy of the caller's.
-        enclosure::hide_memory().map_err(failed("close the memory to others"))?;
+        // Before the command starts: this memory is a copy of the caller's, and the command could read it.
+        enclosure::hide_memory().map_err(failed("hide the memory of the process"))?;
         let first = process::pid();
         let command = process::fork(|| self.command(inside.as_ref(), first))
             .map_err(failed("start a process"))?;
         drop(inside);
         let sender = self.sender.try_clone().and_then(fd::keep_only);
-        let sender = sender.map_err(failed("close what is not needed"))?;
+        let sender = sender.map_err(failed("close unneeded descriptors"))?;
         Ok(enclosure::attend(&command, |signal| {
-            // If it cannot be told, the caller stays awake, and the command can be woken as ever.
+            // If this fails, the caller does not stop with the command. SIGCONT still resumes the command.
             let _ = channel::send(
                 sender.as_fd(),
                 &[report::STOPPED, u8::try_from(signal).unwrap_or(0)],
@@ -106,11 +107,11 @@ impl First<'_> {
         }))
     }
 
-    /// Becomes the command. Returns the exit code of failure.
+    /// Becomes the command. Returns only on failure, with the exit code.
     fn command(&self, inside: Option<&[OwnedFd; 3]>, first: i32) -> i32 {
-        // With process numbers of its own, a sandbox ends with its first process anyway.
+        // In a separate PID namespace, the kernel kills every process when PID 1 ends: pid_namespaces(7).
         let follow = if self.own.enclosure.pids { Ok(()) } else { process::die_with_parent(first) };
-        let begun = follow.and_then(|()| match inside {
+        let started = follow.and_then(|()| match inside {
             Some(inside) => channel::send_with(
                 self.sender.as_fd(),
                 &[report::STARTED],
@@ -119,11 +120,11 @@ impl First<'_> {
             None => channel::send(self.sender.as_fd(), &[report::STARTED]),
         });
         let (code, why) =
-            match begun.and_then(|()| signal::unblock()).and_then(|()| signal::restore_pipe()) {
+            match started.and_then(|()| signal::unblock()).and_then(|()| signal::restore_pipe()) {
                 Ok(()) => become_command(&self.plan.command, self.environment),
-                Err(error) => (ExitCode::Setup, format!("cannot begin: {error}")),
+                Err(error) => (ExitCode::Setup, format!("cannot start the command: {error}")),
             };
-        // If nobody hears it, the exit code still tells.
+        // If this fails, the exit code still shows the failure.
         let _ = channel::send(self.sender.as_fd(), &report::message(report::FAILED, &why));
         code.into()
     }

@@ -1,4 +1,4 @@
-//! Supervisor of a running sandbox: the process that started it waits beside it.
+//! Supervisor of a running sandbox, in the process that started it.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,55 +26,57 @@ use crate::plan::{Plan, Proc};
 use crate::render::find::Bwrap;
 use crate::render::{bwrap, own};
 
-/// How long a command may take to end after it was asked to.
+/// Time between the signal that asks a command to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long a command may take to stop after bubblewrap did. One that does not want to stop never does.
+/// Time to wait for the command to stop after bubblewrap did. A command that ignores the signal never stops.
 const STOPPING: Duration = Duration::from_millis(200);
 
-/// A command that lasts so many milliseconds is expected to last.
+/// Milliseconds without an event after which a command is expected to run for long.
 const SETTLED: u64 = 200;
 
-/// What became of one attempt.
+/// Result of one attempt.
 pub(super) enum Waited {
-    /// The command ran and ended, or says why it could not run.
+    /// The command ended with this exit code, or could not be executed for this reason.
     Ended(u8, Option<String>),
-    /// The kernel does not let us do it this way.
+    /// The kernel does not support this rendering.
     Impossible(String),
-    /// Something is not as it was when the plan was made.
+    /// The setup failed, and another rendering would fail too.
     Refused(String),
     /// bubblewrap gave up.
     NotStarted,
 }
 
+/// Running sandbox, as its supervisor sees it.
 pub(super) struct Sandbox {
-    /// What stands around the command: its first process, or bubblewrap.
+    /// The first process of a native sandbox, or bubblewrap.
     child: Child,
-    /// Whether that is a process of our own.
+    /// True if `child` is the first process of a native sandbox.
     own: bool,
-    /// Where the sandbox speaks; `None` when it has nothing more to say.
+    /// Receiving end of the channel; `None` once the sandbox has closed its end.
     receiver: Option<OwnedFd>,
-    /// The command, by its number, once it has begun. It may have ended by now.
-    begun: Option<i32>,
-    /// What went wrong before it could begin.
+    /// PID of the command, once it has started. The command may have ended since.
+    started: Option<i32>,
+    /// Failure report from before the command started.
     failure: Option<Vec<u8>>,
-    /// Why it could not be executed.
+    /// The reason why the command could not be executed.
     why: Option<String>,
     command: Option<ProcessHandle>,
-    /// The first process of the sandbox's own PID namespace, which ends last, when it is not `child`.
+    /// PID 1 of the sandbox's PID namespace, if it is not `child`. It ends last.
     first: Option<ProcessHandle>,
     watch: Option<Watch>,
-    /// The way out, where hosts are reached by name.
+    /// Egress, if the network is limited to a list of hosts.
     egress: Option<Egress>,
-    /// What the watched files were before the sandbox was made.
+    /// Identities of the watched files before the sandbox started.
     watched: Identities,
+    /// Time at which the command was asked to end.
     asked: Option<Instant>,
-    /// Nothing has happened for a while, and what waits needs little memory.
+    /// True once nothing has happened for a while and unneeded memory was released.
     settled: bool,
 }
 
 impl Sandbox {
-    /// Starts it. `shared` serves the sockets of a command that shares the host's network.
+    /// Starts a sandbox. `shared` serves the sockets of a command that shares the host's network.
     pub(super) fn start(
         plan: &Plan,
         bwrap: &Bwrap,
@@ -94,7 +96,7 @@ impl Sandbox {
             child,
             own,
             receiver: Some(receiver),
-            begun: None,
+            started: None,
             failure: None,
             why: None,
             command: None,
@@ -107,7 +109,7 @@ impl Sandbox {
         })
     }
 
-    /// Waits for the end, passing on what the caller and the command say to each other.
+    /// Waits for the end of the command. Forwards signals, serves the egress and restores lost protection meanwhile.
     pub(super) fn wait(
         &mut self,
         plan: &Plan,
@@ -118,23 +120,23 @@ impl Sandbox {
             if self.pause(signals)?
                 && let Some(watch) = &mut self.watch
             {
-                watch.look();
+                watch.restore();
             }
-            self.hear(plan)?;
+            self.receive(plan)?;
             self.serve(gateway.as_deref_mut())?;
             while let Some(arrived) = signals.next().map_err(cannot("read a signal"))? {
-                self.pass_on(arrived);
+                self.forward(arrived);
             }
             if self.time_left() == Some(0) {
                 self.child.kill().map_err(cannot("end the sandbox"))?;
             }
             match self.child.poll().map_err(cannot("wait for the sandbox"))? {
-                // Only whoever holds a sandbox still for a moment stops its first process.
+                // The first process stops only when the sandbox is frozen for a moment.
                 Some(Change::Stopped(_)) if self.own => {}
                 Some(Change::Stopped(signal)) => self.stop_with_bwrap(signal),
                 Some(change) => {
-                    // A short command may have begun and ended since the last look.
-                    self.hear(plan)?;
+                    // A short command may have started and ended since the last call.
+                    self.receive(plan)?;
                     self.end_all()?;
                     return Ok(self.ended(change));
                 }
@@ -143,26 +145,26 @@ impl Sandbox {
         }
     }
 
-    /// Keeps the sockets of the sandbox served, and lets it begin once they are. Without a gateway they
-    /// never are, and it begins all the same.
+    /// Attaches the sandbox's sockets to the proxy, then lets the command start. Without a gateway the command starts
+    /// although nothing serves the sockets.
     fn serve(&mut self, gateway: Option<&mut (dyn Gateway + '_)>) -> Result<(), StartError> {
         let Some(egress) = &mut self.egress else { return Ok(()) };
         if let Some(Err(error)) = gateway.map(|gateway| egress.serve(gateway)) {
-            // Nothing of the command has run. A failure to end what waits for it does not hide the first one.
+            // The command has not started. A failure to kill the waiting process must not hide the first error.
             let _ = self.child.kill().and_then(|()| self.child.wait());
             return Err(StartError::Attach(error));
         }
-        let told = egress.let_begin(self.receiver.as_ref().map(AsFd::as_fd));
-        // A sandbox that ended meanwhile is noticed by its end.
-        match told {
+        let released = egress.release(self.receiver.as_ref().map(AsFd::as_fd));
+        // EPIPE: the sandbox has ended meanwhile, which is handled when the child is polled.
+        match released {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(cannot("let the sandbox begin")(error))
+                Err(cannot("let the command start")(error))
             }
             _ => Ok(()),
         }
     }
 
-    /// Waits until something happens; returns whether it is about protected files.
+    /// Waits for an event. Returns true if it concerns protected files.
     fn pause(&mut self, signals: &Signals) -> Result<bool, StartError> {
         let mut fds = vec![(signals.as_fd(), Awaited::Data)];
         fds.extend(self.receiver.as_ref().map(|receiver| (receiver.as_fd(), Awaited::Data)));
@@ -186,22 +188,22 @@ impl Sandbox {
         Ok(changed)
     }
 
-    /// Takes in what the sandbox has said so far.
-    fn hear(&mut self, plan: &Plan) -> Result<(), StartError> {
+    /// Receives and handles the messages that the sandbox has sent so far.
+    fn receive(&mut self, plan: &Plan) -> Result<(), StartError> {
         while let Some(receiver) = &self.receiver {
             match channel::receive(receiver.as_fd()) {
-                Ok(Some(message)) => self.take(plan, message),
+                Ok(Some(message)) => self.handle(plan, message),
                 Ok(None) => self.receiver = None,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(cannot("hear from the sandbox")(error)),
+                Err(error) => return Err(cannot("receive from the sandbox")(error)),
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, plan: &Plan, message: Message) {
+    fn handle(&mut self, plan: &Plan, message: Message) {
         match message.text.split_first() {
-            Some((&report::STARTED, _)) => self.begin(plan, message),
+            Some((&report::STARTED, _)) => self.command_started(plan, message),
             Some((&report::SOCKETS, _)) => {
                 self.egress = Some(Egress::new(message.pid, message.attached));
             }
@@ -213,10 +215,10 @@ impl Sandbox {
         }
     }
 
-    /// The command is about to run: from now on it can be sent signals, unless it has ended already.
-    fn begin(&mut self, plan: &Plan, message: Message) {
+    /// Records the command, which can be sent signals from now on, and starts to watch protected files.
+    fn command_started(&mut self, plan: &Plan, message: Message) {
         let Message { pid, mut attached, .. } = message;
-        self.begun = Some(pid);
+        self.started = Some(pid);
         self.command = ProcessHandle::open(pid).ok();
         if !self.own && plan.runtime.proc != Proc::Outer {
             self.first = attached.pop().map(ProcessHandle::from);
@@ -227,25 +229,26 @@ impl Sandbox {
         let inside = if self.own {
             attached.try_into().ok().and_then(|sent| Inside::received(sent).ok())
         } else {
-            // Where the sandbox has process numbers of its own, its first process is bubblewrap's,
-            // and stays longer than the command.
+            // In a separate PID namespace, PID 1 is bubblewrap and outlives the command.
             let first = self.first.as_ref().and_then(|_| process::parent_of(pid)).unwrap_or(pid);
             Inside::of(first).ok()
         };
         self.watch = inside.map(|inside| Watch::open(&plan.watched, &plan.mounts, inside));
-        // What the host replaced before the watch began is seen by its identity.
+        // A file that the host replaced before the watch started has a different identity.
         if let Some(watch) = &mut self.watch
             && watch::identities(&plan.watched) != self.watched
         {
-            watch.look();
+            watch.restore();
         }
     }
 
-    /// bubblewrap goes as soon as the command does, and what the command left running is killed a
-    /// moment later. Nobody may look at what a run left behind while it still writes.
+    /// Waits until every process of the sandbox has ended.
+    ///
+    /// bubblewrap exits with the command, and the kernel kills the command's background processes a moment later. The
+    /// scan after the run must not start while they can still write.
     fn end_all(&self) -> Result<(), StartError> {
         let Some(first) = &self.first else { return Ok(()) };
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = first.signal(signal::KILL);
         first.wait_for_end().map_err(cannot("wait for the sandbox"))
     }
@@ -257,30 +260,31 @@ impl Sandbox {
             None => {}
         }
         match change {
-            Change::Exited(code) if self.begun.is_some() => {
+            Change::Exited(code) if self.started.is_some() => {
                 Waited::Ended(u8::try_from(code).unwrap_or(255), self.why.clone())
             }
-            Change::Killed(signal) if self.begun.is_some() || self.asked.is_some() => {
+            Change::Killed(signal) if self.started.is_some() || self.asked.is_some() => {
                 Waited::Ended(by_signal(signal), None)
             }
             _ => Waited::NotStarted,
         }
     }
 
-    fn pass_on(&mut self, arrived: signal::Arrived) {
+    /// Forwards a signal to the command.
+    fn forward(&mut self, arrived: signal::Arrived) {
         if signal::is_stopping(arrived.signal) && !arrived.from_terminal {
             self.ask_to_stop(arrived.signal);
         }
         if !signal::ENDING.contains(&arrived.signal) {
             return;
         }
-        // A key on the terminal has reached the command already, and does not always ask for its
-        // end: an interpreter at its prompt takes ^C to mean something else.
+        // The terminal has already sent this signal to the command's process group. It does not always mean the end:
+        // an interpreter cancels its input line at ^C.
         if arrived.from_terminal && !signal::is_hangup(arrived.signal) {
             return;
         }
-        if self.asked.is_some() || self.begun.is_none() {
-            // Asked twice, or nothing is running yet that could clean up.
+        if self.asked.is_some() || self.started.is_none() {
+            // The second request, or no command that could clean up has started yet.
             self.asked.get_or_insert_with(Instant::now);
             let _ = self.child.kill();
             return;
@@ -289,7 +293,7 @@ impl Sandbox {
         if let Some(command) = &self.command
             && !arrived.from_terminal
         {
-            // It may have ended just now; then there is nothing to tell it.
+            // Fails if the command has just ended.
             let _ = command.signal(arrived.signal);
         }
     }
@@ -300,10 +304,10 @@ impl Sandbox {
         Some(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    /// Somebody wants this job to stop, which is the command's to decide.
+    /// Forwards a stop signal to the command, which decides if it stops.
     fn ask_to_stop(&self, signal: i32) {
         if let Some(command) = &self.command {
-            // It may have ended just now; then there is nothing to stop.
+            // Fails if the command has just ended.
             let _ = command.signal(signal);
         }
         if !self.own {
@@ -311,10 +315,10 @@ impl Sandbox {
         }
     }
 
-    /// bubblewrap stops for itself, and may be ahead of the command, which would still take what
-    /// is typed for the shell.
+    /// Stops this process once the command has stopped. bubblewrap may stop before the command, which would then still
+    /// read input that is meant for the shell.
     fn stop_with_bwrap(&self, signal: i32) {
-        let is_stopped = || self.begun.is_none_or(process::is_stopped);
+        let is_stopped = || self.started.is_none_or(process::is_stopped);
         let end = Instant::now() + STOPPING;
         while !is_stopped() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
@@ -324,29 +328,30 @@ impl Sandbox {
         }
     }
 
-    /// The command has stopped. Do as it does, so that the shell gets its prompt back; but not when
-    /// it was stopped by hand, by somebody who knows it alone and would not wake us.
+    /// Stops this process because the command has stopped, so that the shell shows its prompt. A process that stopped
+    /// the command alone, with kill(2), would resume only the command, so this process then keeps running.
     fn stop_too(&self, signal: i32) {
-        let by_the_terminal = signal::is_stopping(signal) || process::is_in_front();
-        // It may have been woken since.
-        if by_the_terminal && self.begun.is_some_and(process::is_stopped) {
+        let by_the_terminal = signal::is_stopping(signal) || process::is_foreground();
+        // The command may have been resumed since.
+        if by_the_terminal && self.started.is_some_and(process::is_stopped) {
             stop(signal);
         }
     }
 }
 
-/// Stops, and wakes everybody afterwards: whoever wakes us may not have woken the others.
+/// Stops this process. When it is resumed, it resumes its process group, because SIGCONT may have been sent to this
+/// process alone.
 fn stop(signal: i32) {
     let _ = process::stop_self(signal);
     let _ = process::continue_group();
 }
 
-/// Starts bubblewrap, which does all the rest.
+/// Starts bubblewrap.
 fn start_bwrap(plan: &Plan, bwrap: &Bwrap, sender: &OwnedFd) -> io::Result<Child> {
     let (mut words, data) = concrete(&bwrap::arguments(plan))?;
     let network = plan.egress.as_ref().map(|_| Ids::own(None));
     if network.is_some() {
-        // It is made already, and what listens in it is ours.
+        // The network namespace exists already, with the proxy's sockets in it.
         words.retain(|word| word != "--unshare-net");
     }
     let (file, program) = (open_program(bwrap)?, program(plan, words, sender)?);
@@ -367,8 +372,10 @@ fn start_bwrap(plan: &Plan, bwrap: &Bwrap, sender: &OwnedFd) -> io::Result<Child
     })
 }
 
-/// bubblewrap stays as the first process inside, where `/proc/1/exe` leads to the file on the
-/// host's own mount: its owner could change the mode there. The owner runs a copy in memory.
+/// Opens the bubblewrap program, or a copy in memory if the caller owns the file.
+///
+/// bubblewrap remains as PID 1 inside, so `/proc/1/exe` refers to the file on the host's mount, where the owner could
+/// change its mode: proc(5).
 fn open_program(bwrap: &Bwrap) -> io::Result<OwnedFd> {
     let mut file = std::fs::File::open(&bwrap.path)?;
     if file.metadata()?.uid() != process::uid() {
@@ -384,7 +391,7 @@ fn read_report(text: &[u8]) -> (bool, String) {
     (*first == report::IMPOSSIBLE, String::from_utf8_lossy(why).into_owned())
 }
 
-/// The caller's terminal, by its name on the host.
+/// Returns the path of the caller's terminal on the host.
 fn terminal() -> Option<PathBuf> {
     (0..3).find_map(fd::terminal)
 }

@@ -1,11 +1,11 @@
-//! Protected files that the host replaces while the sandbox runs.
+//! Restores the protection of files that the host replaces while the sandbox runs.
 //!
-//! The kernel drops a mount when the file under it is unlinked or renamed over from outside, as
-//! `git config` on the host does. Whoever started the sandbox notices and protects the new file.
+//! The kernel removes a mount when the file under it is unlinked or replaced from another mount namespace, as
+//! `git config` on the host does: mount_namespaces(7). The supervisor notices and protects the new file.
 //!
-//! A lost mount is an event of the sandbox's mount table. Only after one, when a file is gone and
-//! may come back, are directories watched: the kernel takes milliseconds to end such a watch, which
-//! every run would have to wait for.
+//! A lost mount is an event of the sandbox's mount table: poll(2) on `/proc/PID/mountinfo`, proc(5). Directories are
+//! watched with inotify only after such an event, while a file is missing and may return. The kernel takes milliseconds
+//! to end an inotify watch, and otherwise every run would have to wait for that.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,10 +20,10 @@ use sandbox_linux::root::{Protection, is_protected, protect_again};
 
 use crate::plan::{Mount, View, nearest};
 
-/// Device and inode of each file; nothing for one that is not there.
+/// Device and inode of each file; `None` for a missing file.
 pub(super) type Identities = Vec<Option<(u64, u64)>>;
 
-/// Which files stand at these paths now.
+/// Returns the identities of the files that are at these paths now.
 pub(super) fn identities(paths: &[PathBuf]) -> Identities {
     let identity = |path: &PathBuf| {
         let metadata = fs::symlink_metadata(path).ok()?;
@@ -32,17 +32,17 @@ pub(super) fn identities(paths: &[PathBuf]) -> Identities {
     paths.iter().map(identity).collect()
 }
 
-/// Watches over protected files.
+/// Watch over protected files.
 #[derive(Debug)]
 pub(super) struct Watch {
     inside: Inside,
     protected: Vec<(PathBuf, Protection)>,
-    /// Their directories, once a file is gone.
+    /// Watch of their directories, once a file is missing.
     dirs: Option<Inotify>,
 }
 
 impl Watch {
-    /// Begins to watch over these paths of the sandbox with these mounts.
+    /// Starts to watch these paths of a sandbox with these mounts.
     pub(super) fn open(paths: &[PathBuf], mounts: &[Mount], inside: Inside) -> Self {
         let protection = |path: &PathBuf| match nearest(mounts, path).map(|mount| mount.view) {
             Some(View::EmptyFile) => Protection::Hidden,
@@ -50,29 +50,29 @@ impl Watch {
         };
         let protected = paths.iter().map(|path| (path.clone(), protection(path))).collect();
         let mut watch = Self { inside, protected, dirs: None };
-        // What was replaced before the table was opened is no event any more.
-        if !watch.is_whole() {
-            watch.look();
+        // A file that was replaced before the table was opened causes no event.
+        if !watch.all_protected() {
+            watch.restore();
         }
         watch
     }
 
-    /// Whether everything is still protected in the eyes of the sandbox.
-    fn is_whole(&self) -> bool {
+    /// Returns true if every file is still protected inside the sandbox.
+    fn all_protected(&self) -> bool {
         let holds = |(path, protection): &(PathBuf, Protection)| {
             is_protected(&self.inside.path(path), *protection)
         };
         self.protected.iter().all(holds)
     }
 
-    /// What to wait for before the next [`Watch::look`].
+    /// Returns the descriptors to wait for before the next [`Watch::restore`].
     pub(super) fn awaited(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Awaited)> {
         let dirs = self.dirs.as_ref().map(|dirs| (dirs.as_fd(), Awaited::Data));
         [(self.inside.table(), Awaited::Event)].into_iter().chain(dirs)
     }
 
-    /// Protects again what was replaced.
-    pub(super) fn look(&mut self) {
+    /// Restores the protection of replaced files.
+    pub(super) fn restore(&mut self) {
         if let Some(dirs) = &self.dirs {
             dirs.drain();
         }
@@ -80,7 +80,7 @@ impl Watch {
             return;
         }
         self.dirs = self.watch_dirs();
-        // It may have come back before its directory was watched.
+        // The file may have returned before its directory was watched.
         self.protect();
     }
 
@@ -90,13 +90,13 @@ impl Watch {
             self.protected.iter().filter_map(|(path, _)| path.parent()).collect();
         dirs.dedup();
         for dir in dirs {
-            // A directory that has gone since then has nothing left to protect.
+            // Fails for a directory that was removed. Nothing is left to protect in it.
             let _ = inotify.add(dir);
         }
         Some(inotify)
     }
 
-    /// Whether everything is protected now.
+    /// Protects every file again. Returns true if that succeeded for all.
     fn protect(&self) -> bool {
         let enter = || {
             if self.inside.enter().is_err() {
@@ -108,8 +108,8 @@ impl Watch {
                 .filter(|(path, protection)| protect_again(path, *protection).is_err());
             i32::from(failed.count() > 0)
         };
-        // Its own process: entering a namespace cannot be undone. What fails here is caught by the
-        // look at the end of the run.
+        // In a child process: the supervisor could not return to its own namespaces after setns(2). The scan after the
+        // run reports files that could not be protected.
         process::fork(enter)
             .and_then(|child| child.wait())
             .is_ok_and(|end| end == Change::Exited(0))

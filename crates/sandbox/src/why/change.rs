@@ -1,4 +1,4 @@
-//! What can be typed to get another answer. A change is offered only after it was tried.
+//! Changes that a user can make to get another answer. Each is tried before it is suggested.
 
 use std::path::{Path, PathBuf};
 
@@ -13,30 +13,30 @@ use sandbox_policy::config::{Access, Config, Layer, Network, Origin, Request, So
 use sandbox_policy::network::HostRule;
 use sandbox_policy::path::Matched;
 
-/// Something that can be typed.
+/// A change to the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What holds after it.
+    /// Result of the change.
     pub to: &'static str,
-    /// Flags, one word each; none when only a file can say it.
+    /// Flags, one word each. Empty when only a file can express the change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// The same in a configuration file.
+    /// The equivalent in a configuration file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Value>,
-    /// Flags to leave out, or lines to edit.
+    /// Flags to remove, or lines to edit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edit: Vec<String>,
 }
 
-/// One small difference to what was typed or written.
+/// One difference to the flags or the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// `--exclude '!PATTERN'`.
-    TakeBack(Line),
-    /// Leave out a flag that was typed.
+    Negate(Line),
+    /// Removal of a flag.
     Drop(Line),
-    /// `--rw PATH`; the path as it is typed, and as it is.
+    /// `--rw PATH`: the path as it is typed, and the resolved path.
     Add(Access, String, PathBuf),
     /// `!@git`.
     PresetOff(String),
@@ -61,19 +61,19 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What has to be done so that a line no longer counts; `None` when nothing can.
+    /// Returns the step that disables a line, or `None` when no step can.
     pub(super) fn against(line: &Line) -> Option<Self> {
         match line.layer {
             Layer::Flags => Some(Self::Drop(line.clone())),
-            _ if line.is_written() => Some(Self::TakeBack(line.clone())),
+            _ if line.can_be_negated() => Some(Self::Negate(line.clone())),
             _ => line.preset().map(|name| Self::PresetOff(name.to_owned())),
         }
     }
 
-    /// As if it had been typed.
-    pub(super) fn type_in(&self, request: &mut Request) {
+    /// Applies the step to the flags.
+    pub(super) fn apply_to_request(&self, request: &mut Request) {
         match self {
-            Self::TakeBack(line) => {
+            Self::Negate(line) => {
                 request.paths.push((line.access, format!("!{}", line.pattern)));
             }
             Self::Drop(line) => request
@@ -99,8 +99,8 @@ impl Step {
         }
     }
 
-    /// As if it had been written into a file, for what no flag can say.
-    pub(super) fn write_in(&self, config: &mut Config) {
+    /// Applies the step to the configuration, if no flag can express it.
+    pub(super) fn apply_to_config(&self, config: &mut Config) {
         let origin = || Origin::Default;
         match self {
             Self::PresetOff(name) => {
@@ -119,10 +119,10 @@ impl Step {
         }
     }
 
-    /// The same for a sandbox that is known by its description only.
-    pub(super) fn imagine(&self, policy: &mut Policy) {
+    /// Applies the step to the description of a sandbox.
+    pub(super) fn apply_to_policy(&self, policy: &mut Policy) {
         match self {
-            Self::TakeBack(line) => policy.rules.retain(|rule| !is_taken_back(rule, line)),
+            Self::Negate(line) => policy.rules.retain(|rule| !is_negated(rule, line)),
             Self::Drop(line) => policy.rules.retain(|rule| rule != line),
             Self::Add(access, text, path) => {
                 policy.rules.push(flag(*access, text, path));
@@ -141,7 +141,7 @@ impl Step {
                 let origin = String::new();
                 policy.mounts.push(Bind { source, target, view: View::ReadWrite, origin });
             }
-            // Where the daemon listens is known to the host alone.
+            // Only the host knows the socket of the daemon.
             Self::Docker => {}
             Self::Command(name, rule) => {
                 policy.covers.clear();
@@ -162,9 +162,9 @@ impl Step {
         }
     }
 
-    fn words(&self) -> Vec<String> {
+    fn flags(&self) -> Vec<String> {
         match self {
-            Self::TakeBack(line) => {
+            Self::Negate(line) => {
                 vec![format!("--{}", line.access.word()), format!("!{}", line.pattern)]
             }
             Self::Add(access, text, _) => vec![format!("--{}", access.word()), text.clone()],
@@ -186,13 +186,13 @@ impl Step {
         }
     }
 
-    /// The keys and value of a configuration file, and which file may say it.
+    /// Returns the keys and the value for a configuration file, or `None` when no file can express the step.
     fn key(&self) -> Option<(Vec<String>, Value)> {
         let path = |access: Access| vec!["filesystem".to_owned(), access.word().to_owned()];
         Some(match self {
-            // What stands in the project's file is taken back by nothing but a flag.
-            Self::TakeBack(line) if line.layer >= Layer::Project => return None,
-            Self::TakeBack(line) => (path(line.access), json!([format!("!{}", line.pattern)])),
+            // Only a flag can negate a line of the project's file.
+            Self::Negate(line) if line.layer >= Layer::Project => return None,
+            Self::Negate(line) => (path(line.access), json!([format!("!{}", line.pattern)])),
             Self::Add(access, text, _) => (path(*access), json!([text])),
             Self::PresetOff(name) => {
                 (vec!["filesystem".into(), "presets".into()], json!([format!("!{name}")]))
@@ -215,9 +215,9 @@ impl Step {
     fn edit(&self) -> Option<String> {
         match self {
             Self::Drop(line) => {
-                Some(format!("leave out `--{} {}`", line.access.word(), line.pattern))
+                Some(format!("remove the flag `--{} {}`", line.access.word(), line.pattern))
             }
-            Self::TakeBack(line) if line.layer >= Layer::Project => {
+            Self::Negate(line) if line.layer >= Layer::Project => {
                 Some(format!("edit {}", line.origin))
             }
             Self::Mode(at, access) => Some(format!("set the mode to `{}` in {at}", access.word())),
@@ -226,10 +226,10 @@ impl Step {
     }
 }
 
-/// `!PATH` takes back what presets say of that path, and what files say in the same words.
-fn is_taken_back(rule: &Line, by: &Line) -> bool {
+/// Returns true when `!PATH` removes a rule: rules of presets for that path, and rules of files with the same pattern.
+fn is_negated(rule: &Line, by: &Line) -> bool {
     let same = rule.access == by.access && rule.path == by.path && rule.layer < Layer::Flags;
-    same && rule.is_written() && (rule.layer == Layer::Builtin || rule.pattern == by.pattern)
+    same && rule.can_be_negated() && (rule.layer == Layer::Builtin || rule.pattern == by.pattern)
 }
 
 fn flag(access: Access, text: &str, path: &Path) -> Line {
@@ -243,12 +243,12 @@ fn flag(access: Access, text: &str, path: &Path) -> Line {
     }
 }
 
-/// The rule that a line about a host makes.
+/// Returns the rule for a host pattern.
 fn host_rule(text: &str) -> Option<HostRule> {
     Some(HostRule::new(text.parse().ok()?, format!("flag --allow-host {text}")))
 }
 
-/// A rule as it is typed.
+/// Returns a command rule as a user types it.
 pub(super) fn rule_text(rule: &CommandRule) -> String {
     match json!(rule) {
         Value::String(text) => text,
@@ -256,7 +256,7 @@ pub(super) fn rule_text(rule: &CommandRule) -> String {
     }
 }
 
-/// The word for what holds.
+/// Returns the word for a state.
 pub(super) fn word(state: State) -> &'static str {
     match state {
         State::Writable => "writable",
@@ -267,24 +267,24 @@ pub(super) fn word(state: State) -> &'static str {
 }
 
 impl Change {
-    /// How the steps are typed; `None` when some of them cannot be, or not in one go.
+    /// Creates a change from steps. Returns `None` when neither flags nor files nor edits can express all of them.
     pub(super) fn of(to: &'static str, steps: &[Step]) -> Option<Self> {
         let flags: Option<Vec<String>> = steps
             .iter()
             .filter(|step| !matches!(step, Step::Drop(_)))
-            .map(|step| Some(step.words()).filter(|words| !words.is_empty()))
+            .map(|step| Some(step.flags()).filter(|flags| !flags.is_empty()))
             .collect::<Option<Vec<_>>>()
-            .map(|words| words.concat());
+            .map(|flags| flags.concat());
         let keys: Option<Vec<_>> = steps.iter().map(Step::key).collect();
         let config = keys.filter(|keys| !keys.is_empty()).map(merged);
         let edit: Vec<String> = steps.iter().filter_map(Step::edit).collect();
         let flags = flags.unwrap_or_default();
-        let said = !flags.is_empty() || config.is_some() || !edit.is_empty();
-        said.then_some(Self { to, flags, config, edit })
+        let any = !flags.is_empty() || config.is_some() || !edit.is_empty();
+        any.then_some(Self { to, flags, config, edit })
     }
 }
 
-/// One object of all the keys; lists of the same key add up.
+/// Returns one object with all keys. Lists of the same key are concatenated.
 fn merged(keys: Vec<(Vec<String>, Value)>) -> Value {
     let mut root = Value::Object(Map::new());
     for (names, value) in keys {

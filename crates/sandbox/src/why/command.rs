@@ -13,39 +13,39 @@ use super::{Answer, Explainer, WhyError};
 use crate::wrapper;
 use sandbox_policy::config::command_rule::CommandRule;
 
-/// What happens when a command is run by its name.
+/// Answer about a command that is run by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandAnswer {
     /// The command.
     pub name: String,
-    /// The answer in one word.
+    /// The verdict.
     pub verdict: CommandVerdict,
-    /// The script, when one stands in for it.
+    /// The script that replaces it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<PathBuf>,
-    /// Who says so; `None` where no rule speaks of it.
+    /// Origin of the rule; `None` when no rule matches.
     pub origin: Option<String>,
-    /// The command whose rule decides, when it is another one that leads to the same file.
+    /// Another command whose rule decides, because it resolves to the same file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,
-    /// Whether there is a program of that name.
+    /// True when a program of that name exists.
     pub installed: bool,
     /// Every program of that name.
     #[serde(with = "list")]
     pub targets: Vec<PathBuf>,
-    /// What else there is to know.
+    /// Further facts.
     pub notes: Vec<String>,
-    /// What would change it.
+    /// Suggested changes.
     pub changes: Vec<Change>,
 }
 
-/// The answer in one word. The order is the strictness.
+/// Verdict about a command, in order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum CommandVerdict {
     /// The program itself runs.
     #[serde(rename = "raw")]
     Raw,
-    /// A script of the user's runs.
+    /// A script of the user runs.
     #[serde(rename = "script")]
     Script,
     /// The wrapper for git runs.
@@ -94,9 +94,9 @@ pub(super) fn check(name: &str) -> Result<(), WhyError> {
     let problem = match name {
         "" => "is empty",
         "." | ".." => "is a directory",
-        name if name.contains('/') => "is a path: ask `why PATH`, or name the command alone",
-        name if name.starts_with('@') => "is no command: `@` stands before presets",
-        name if name.contains(char::is_control) => "holds a control character",
+        name if name.contains('/') => "is a path: run `why PATH`, or pass only the command name",
+        name if name.starts_with('@') => "is not a command: names of presets start with `@`",
+        name if name.contains(char::is_control) => "contains a control character",
         _ => return Ok(()),
     };
     Err(WhyError::Question {
@@ -131,7 +131,7 @@ pub(super) fn answer(explainer: &Explainer<'_>, level: usize, name: &str) -> Com
     }
 }
 
-/// The rule that the launcher will find: that of the name, else that of the file it leads to.
+/// Returns the rule that the launcher will find: by name, or by the file that the name resolves to.
 fn deciding<'p>(policy: &'p Policy, name: &str, search: &[PathBuf]) -> Option<&'p Ruling> {
     let named = |name: &OsStr| policy.commands.iter().find(|ruling| name == ruling.name.as_str());
     if let Some(own) = named(OsStr::new(name)) {
@@ -168,19 +168,19 @@ fn programs(search: &[PathBuf], name: &str) -> Vec<PathBuf> {
 fn notes(ruling: Option<&Ruling>, targets: &[PathBuf]) -> Vec<String> {
     let mut notes = Vec::new();
     if targets.is_empty() && ruling.is_some() {
-        notes.push("nothing of that name is on the search path".to_owned());
+        notes.push("no program of that name is in `PATH`".to_owned());
     }
     if ruling.is_some_and(|ruling| ruling.outer) {
-        notes.push("the sandbox around this one has a rule for it, which stays".to_owned());
+        notes.push("the enclosing sandbox has a rule for it, which stays in effect".to_owned());
     }
     let of_rule = ruling.is_some_and(|ruling| ruling.rule.value != CommandRule::Raw);
     if of_rule && targets.len() > 1 {
-        notes.push("the rule holds for every one of these files".to_owned());
+        notes.push("the rule applies to all of these files".to_owned());
     }
     notes
 }
 
-/// Freeing what is ruled, and blocking what is not.
+/// Returns the changes that lift or add a rule.
 fn changes(
     explainer: &Explainer<'_>,
     level: usize,

@@ -1,4 +1,4 @@
-//! What holds at a real path, and what decides it: the longest path that somebody speaks of.
+//! Verdict for a resolved path. The rule or mount with the longest matching path decides.
 
 use std::path::{Path, PathBuf};
 
@@ -10,53 +10,53 @@ use crate::plan::{BaseView, View};
 use sandbox_policy::config::command_rule::CommandRule;
 use sandbox_policy::config::{Access, Tmp};
 
-/// What a command can do at a path. The order is the strictness.
+/// Access of a command to a path, in order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Read and write.
     Writable,
-    /// Read.
+    /// Read only.
     ReadOnly,
-    /// Nothing: an empty file or directory stands there, or none at all.
+    /// None: the command sees an empty file or directory, or nothing.
     Hidden,
-    /// Nothing of the host's: the sandbox has something of its own there.
+    /// None to the host's file: the sandbox has a private one there.
     Own,
 }
 
-/// What decides about a path.
+/// Cause of the decision about a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum By {
     /// The first of the path rules.
     Rule,
-    /// A bind mount, an opened socket, or another file that is put there.
+    /// A bind mount, a shared socket, or another file that is mounted there.
     Mount {
-        /// What is shown.
+        /// The path on the host.
         #[serde(with = "bytes")]
         source: PathBuf,
-        /// Where it is put.
+        /// The path inside.
         #[serde(with = "bytes")]
         target: PathBuf,
-        /// Who asked for it.
+        /// Origin of the mount.
         origin: String,
     },
-    /// A directory that every sandbox has its own of.
+    /// A directory that is private to every sandbox.
     #[serde(rename = "ground")]
     OwnDir {
         /// The directory.
         dir: &'static str,
     },
-    /// No rule at all: the host's root is read-only.
+    /// No rule matches: the host's root is read-only.
     Root,
-    /// The launcher stands there.
+    /// The launcher, mounted in place of a program.
     Launcher {
-        /// The commands whose rules put it there.
+        /// The commands whose rules cause it.
         commands: Vec<String>,
     },
-    /// A socket that somebody on the host listens on.
+    /// A socket with a listener on the host.
     Socket,
-    /// A copy with one line more, so that `agent` has a name.
+    /// A private copy with an entry for the user `agent`.
     Copy,
 }
 
@@ -74,8 +74,8 @@ pub(super) struct Judged {
 /// Outcome, cause and rules at one path.
 type Found<'p> = (State, By, &'p [Line]);
 
-/// Judges a path that is free of symlinks: from the root down, as the mounts are made, because a
-/// rule may ask for what holds there already.
+/// Judges a path without symlinks. Starts at the root, in the order of the mounts, because the effect of a
+/// rule depends on the directory above it.
 pub(super) fn judge(policy: &Policy, path: &Path) -> Judged {
     let (state, by, lines) = match special(policy, path) {
         Some((state, by)) => (state, by, &[][..]),
@@ -96,7 +96,7 @@ fn through_mounts<'p>(policy: &'p Policy, path: &Path) -> Found<'p> {
         .fold(root, |above, path| at(policy, path, above.0).unwrap_or(above))
 }
 
-/// Single files that are something else than any rule says.
+/// Judges single files that path rules do not decide about.
 fn special(policy: &Policy, path: &Path) -> Option<(State, By)> {
     let is = |list: &[PathBuf]| list.iter().any(|entry| entry == path);
     if path.starts_with(RUNTIME_DIR) {
@@ -129,9 +129,9 @@ fn at<'p>(policy: &'p Policy, path: &Path, above: State) -> Option<Found<'p>> {
     let lines = policy.at(path);
     let is_device = before == State::Own && BaseView::of(path, policy.tmp.value) == BaseView::Own;
     let state = match lines.first().map(|line| line.access) {
-        // What is not there needs no hiding.
+        // A path that is not visible needs no hiding.
         Some(Access::Exclude) if before >= State::Hidden => None,
-        // Devices work, or they are no use.
+        // Device nodes in the private `/dev` are always writable.
         Some(_) if is_device => Some(State::Writable),
         access => access.map(access_state),
     };
@@ -159,7 +159,7 @@ fn access_state(access: Access) -> State {
     }
 }
 
-/// The sandbox's own directory that begins at a path.
+/// Returns the private directory of the sandbox that begins at a path.
 fn own_dir_at(policy: &Policy, path: &Path) -> Option<&'static str> {
     let private = policy.tmp.value == Tmp::Private;
     let own = ["/proc", "/dev", "/run", "/tmp"];

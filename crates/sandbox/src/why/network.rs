@@ -8,23 +8,23 @@ use super::{Answer, Explainer, WhyError};
 use sandbox_policy::config::Network;
 use sandbox_policy::network::{HostName, HostPort, Verdict};
 
-/// Whether a host can be reached.
+/// Answer about a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NetworkAnswer {
-    /// The host that was asked about.
+    /// The host in question.
     pub host: String,
-    /// Whether it can be reached.
+    /// True when it can be reached.
     pub reachable: bool,
-    /// Whether the network is there, and whether hosts are told apart.
+    /// Network mode.
     pub network: Network,
-    /// Who says so.
+    /// Origin of the network mode.
     pub origin: String,
-    /// The rule about this host, and where it stands.
+    /// The rule for this host, and its origin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What else there is to know.
+    /// Further facts.
     pub notes: Vec<String>,
-    /// What would change it.
+    /// Suggested changes.
     pub changes: Vec<Change>,
 }
 
@@ -51,14 +51,14 @@ impl Answer for NetworkAnswer {
     }
 }
 
-/// What was asked about.
+/// Host in question.
 pub(super) struct Asked {
     text: String,
     host: HostName,
     port: Option<u16>,
 }
 
-/// A host, alone or with a port.
+/// Parses a host, with or without a port.
 pub(super) fn check(text: &str) -> Result<Asked, WhyError> {
     let alone = text.parse::<HostName>();
     let asked = alone.map(|host| (host, None)).or_else(|alone| {
@@ -89,7 +89,7 @@ pub(super) fn answer(explainer: &Explainer<'_>, level: usize, asked: &Asked) -> 
     }
 }
 
-/// Whether it can be reached, and the rule that says so.
+/// Returns true when the host can be reached, and the rule that decides.
 fn judge(policy: &Policy, asked: &Asked) -> (bool, Option<String>) {
     let egress = match policy.network.value {
         Network::On => return (true, None),
@@ -107,7 +107,7 @@ fn judge(policy: &Policy, asked: &Asked) -> (bool, Option<String>) {
     }
 }
 
-/// What can be typed: the mode, or a line about this host.
+/// Returns suggested changes: of the network mode, or a rule for this host.
 fn changes(explainer: &Explainer<'_>, level: usize, asked: &Asked) -> Vec<Change> {
     let policy = &explainer.levels[level];
     let (reachable, rule) = judge(policy, asked);
@@ -132,11 +132,11 @@ fn changes(explainer: &Explainer<'_>, level: usize, asked: &Asked) -> Vec<Change
     offers.filter_map(|(to, step)| Change::of(to, &[step])).collect()
 }
 
-/// A line that denies is taken back where it stands.
+/// Returns the change that removes a denying rule from its file.
 fn denied_by(policy: &Policy, asked: &Asked) -> Option<Change> {
     let denied = &policy.egress.as_ref()?.denied;
     let rule = denied.iter().find(|rule| rule.pattern.matches_host(&asked.host))?;
-    let edit = vec![format!("take `{}` out of {}", rule.pattern, rule.origin)];
+    let edit = vec![format!("remove `{}` from {}", rule.pattern, rule.origin)];
     Some(Change { to: "reachable", flags: Vec::new(), config: None, edit })
 }
 
@@ -146,16 +146,18 @@ fn notes(policy: &Policy, asked: &Asked) -> Vec<String> {
         HostName::Dns(name) => name == "localhost",
     };
     let note = match (policy.network.value, loopback) {
-        (Network::On, true) => "the host's own services on loopback can be reached too",
-        (Network::On, false) => "hosts are not told apart: all of them or none",
+        (Network::On, true) => "services on the host's loopback interface are reachable too",
+        (Network::On, false) => "all hosts are reachable; no allow list is set",
         (Network::Allow, true) => {
-            "loopback is the sandbox's own: only programs that ask the proxy reach the host's services"
+            "the sandbox has a private loopback interface; only programs that use the proxy reach the host's services"
         }
         (Network::Allow, false) => {
-            "by name, through the proxy; addresses of private networks must be named themselves"
+            "hosts are allowed by name, through the proxy; private addresses must be allowed explicitly"
         }
-        (Network::Off, true) => "loopback is the sandbox's own: the host's services are not on it",
-        (Network::Off, false) => "there is nothing but a loopback of the sandbox's own",
+        (Network::Off, true) => {
+            "the sandbox has a private loopback interface; the host's services are not reachable"
+        }
+        (Network::Off, false) => "the sandbox has only a private loopback interface",
     };
     vec![note.to_owned()]
 }

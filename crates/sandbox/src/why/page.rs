@@ -1,4 +1,4 @@
-//! Answers in words.
+//! Human-readable text of answers.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{
 use crate::render::shell::quote;
 use sandbox_policy::config::Network;
 
-/// How a part of an answer is set apart.
+/// Emphasis of a part of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accent {
     /// The subject of the answer.
@@ -28,20 +28,20 @@ pub enum Accent {
     Bad,
 }
 
-/// Sets a piece of text apart, as the caller shows it.
+/// Function that applies an emphasis to a text, for example with terminal colours.
 pub type Paint<'p> = &'p dyn Fn(Accent, &str) -> String;
 
-/// Answer that can be written in words.
+/// Answer that can be written as text.
 pub trait Text {
     /// Writes the answer.
     fn write(&self, page: &mut Page<'_>);
 }
 
 impl<A: Text> Explained<A> {
-    /// Returns the answer in words, escaped for a terminal.
+    /// Returns the answer as text, escaped for a terminal.
     pub fn text(&self, paint: Paint<'_>) -> String {
         let mut page = Page { text: String::new(), inside: self.inside, paint };
-        page.whose(self.sandboxes, self.decided_by);
+        page.heading(self.sandboxes, self.decided_by);
         self.answer.write(&mut page);
         page.text
     }
@@ -55,17 +55,15 @@ pub struct Page<'p> {
 }
 
 impl Page<'_> {
-    fn whose(&mut self, sandboxes: usize, decides: usize) {
+    fn heading(&mut self, sandboxes: usize, decides: usize) {
         if !self.inside {
             return;
         }
         let which = match (sandboxes, decides) {
-            (1, _) => "in the sandbox around this process".to_owned(),
-            (all, 1) => format!("in the innermost of {all} sandboxes around this process"),
-            (all, at) if at == all => {
-                format!("in the outermost of {all} sandboxes around this process")
-            }
-            (all, at) => format!("in sandbox {at} of {all} around this process, from inside"),
+            (1, _) => "in this sandbox".to_owned(),
+            (all, 1) => format!("in the innermost of {all} nested sandboxes"),
+            (all, at) if at == all => format!("in the outermost of {all} nested sandboxes"),
+            (all, at) => format!("in sandbox {at} of {all}, counted from the innermost"),
         };
         self.put(&format!("{}\n", (self.paint)(Accent::Quiet, &format!("{which}:"))));
     }
@@ -94,15 +92,15 @@ impl Page<'_> {
             self.change(goal(change.to), change);
         }
         if changes.is_empty() {
-            self.line("change", "nothing that can be typed changes this");
+            self.line("change", "no rule or flag can change this");
         }
     }
 
     fn change(&mut self, goal: &str, change: &Change) {
         let key =
             |key: &str| change.config.as_ref().is_some_and(|config| config.get(key).is_some());
-        let goal = if key("sockets") || key("docker") { "to open the socket" } else { goal };
-        let place = if self.inside { ", outside" } else { "" };
+        let goal = if key("sockets") || key("docker") { "to share the socket" } else { goal };
+        let place = if self.inside { ", outside this sandbox" } else { "" };
         self.put(&format!("  {}\n", (self.paint)(Accent::Strong, &format!("{goal}{place}:"))));
         if !change.flags.is_empty() {
             let words: Vec<String> = change.flags.iter().map(|word| shell(word)).collect();
@@ -127,7 +125,7 @@ impl Page<'_> {
     }
 }
 
-/// A word for a shell; `~/` stays what it is.
+/// Quotes a word for a shell, except for a leading `~/`.
 fn shell(word: &str) -> String {
     match word.strip_prefix("~/") {
         Some(rest) => format!("~/{}", quote(OsStr::new(rest))),
@@ -135,7 +133,7 @@ fn shell(word: &str) -> String {
     }
 }
 
-/// JSON on one line, with blanks where people put them.
+/// Formats JSON on one line, with a space after each colon and comma.
 fn inline(value: &serde_json::Value) -> String {
     use serde_json::Value::{Array, Object};
     match value {
@@ -153,15 +151,18 @@ fn inline(value: &serde_json::Value) -> String {
 impl Text for PathAnswer {
     fn write(&self, page: &mut Page<'_>) {
         let (tone, verdict) = match (self.verdict, &self.by) {
-            (Verdict::Writable, _) => (Accent::Good, "writable"),
-            (Verdict::ReadOnly, _) => (Accent::Warning, "read-only"),
-            (Verdict::Missing, _) => (Accent::Warning, "does not exist"),
-            (Verdict::Hidden, _) => (Accent::Bad, "hidden"),
-            (Verdict::Own, _) => (Accent::Bad, "not the host's: the sandbox has its own"),
+            (Verdict::Writable, _) => (Accent::Good, "writable".to_owned()),
+            (Verdict::ReadOnly, _) => (Accent::Warning, "read-only".to_owned()),
+            (Verdict::Missing, _) => (Accent::Warning, "does not exist".to_owned()),
+            (Verdict::Hidden, _) => (Accent::Bad, "hidden".to_owned()),
+            (Verdict::Own, By::OwnDir { dir }) => {
+                (Accent::Bad, format!("private: the sandbox has its own {dir}"))
+            }
+            (Verdict::Own, _) => (Accent::Bad, "private: the sandbox has its own".to_owned()),
         };
-        page.verdict(&name(&self.path), tone, verdict);
+        page.verdict(&name(&self.path), tone, &verdict);
         if self.real != self.path {
-            page.line("leads to", &name(&self.real));
+            page.line("resolves to", &name(&self.real));
         }
         for dir in &self.links {
             page.line("symlink in", &name(dir));
@@ -180,9 +181,9 @@ impl Text for PathAnswer {
         }
         page.changes(&self.changes, |to| match to {
             "writable" => "to make it writable",
-            "read-only" => "to make it readable, but not writable",
+            "read-only" => "to make it read-only",
             "hidden" => "to hide it",
-            _ => "to have the program itself there",
+            _ => "to use the original program",
         });
     }
 }
@@ -197,16 +198,16 @@ fn decided(answer: &PathAnswer, page: &mut Page<'_>) {
             format!("`{}` is mounted at `{}` ({})", name(source), name(target), one_line(origin))
         }
         (By::OwnDir { dir: "/tmp" }, _) => {
-            "`/tmp` is private: empty at the start of a run, gone at its end".into()
+            "`/tmp` is private: empty when a run starts, deleted when it ends".into()
         }
         (By::OwnDir { dir }, _) => format!("every sandbox has its own `{dir}`"),
         (By::Launcher { commands }, _) => {
             let commands = one_line(&commands.join("`, `"));
-            format!("the launcher stands here, for the rule on the command `{commands}`")
+            format!("the launcher replaces this program: `{commands}` has a command rule")
         }
-        (By::Socket, _) => "somebody outside listens on this socket".into(),
-        (By::Copy, _) => "a copy with one line more: the user `agent`".into(),
-        (By::Root | By::Rule, _) => "no rule; what no rule speaks of is read-only".into(),
+        (By::Socket, _) => "a process outside the sandbox listens on this socket".into(),
+        (By::Copy, _) => "private copy with an entry for the user `agent`".into(),
+        (By::Root | By::Rule, _) => "default: read-only (no rule matches)".into(),
     };
     page.line("decided by", &text);
 }
@@ -214,14 +215,13 @@ fn decided(answer: &PathAnswer, page: &mut Page<'_>) {
 impl Text for NetworkAnswer {
     fn write(&self, page: &mut Page<'_>) {
         let (tone, verdict) = match (self.network, self.reachable) {
-            (Network::On, _) => (Accent::Good, "the network is on"),
-            (Network::Allow, true) => (Accent::Good, "can be reached"),
-            (Network::Allow, false) => (Accent::Bad, "cannot be reached"),
-            (Network::Off, _) => (Accent::Bad, "the network is off"),
+            (Network::On, _) => (Accent::Good, "reachable, the network is on"),
+            (Network::Allow, true) => (Accent::Good, "reachable"),
+            (Network::Allow, false) => (Accent::Bad, "not reachable"),
+            (Network::Off, _) => (Accent::Bad, "not reachable, the network is off"),
         };
         page.verdict(&one_line(&self.host), tone, verdict);
-        let unlisted =
-            format!("no rule of `allowed_hosts`; hosts are told apart ({})", self.origin);
+        let unlisted = format!("default: not reachable (not in `allowed_hosts`; {})", self.origin);
         let decided = match (self.network, &self.rule) {
             (Network::Allow, None) => &unlisted,
             (_, rule) => rule.as_ref().unwrap_or(&self.origin),
@@ -229,40 +229,44 @@ impl Text for NetworkAnswer {
         page.line("decided by", &one_line(decided));
         page.notes(&self.notes);
         page.changes(&self.changes, |to| match to {
-            "on" => "to turn it on",
-            "off" => "to turn it off",
-            "reachable" => "to let it be reached, and nothing that is not allowed",
-            _ => "to refuse it",
+            "on" => "to turn the network on",
+            "off" => "to turn the network off",
+            "reachable" => "to allow this host, but no unlisted ones",
+            _ => "to deny this host",
         });
     }
 }
 
-/// As many programs of one name as anybody reads.
-const MOST: usize = 5;
+/// Maximum number of programs listed.
+const MAX_PROGRAMS: usize = 5;
 
 impl Text for CommandAnswer {
     fn write(&self, page: &mut Page<'_>) {
         let (tone, verdict) = match self.verdict {
             CommandVerdict::Raw if !self.installed => (Accent::Warning, "not installed".to_owned()),
-            CommandVerdict::Raw => (Accent::Good, "raw, the program itself runs".to_owned()),
+            CommandVerdict::Raw => (Accent::Good, "raw: the program itself runs".to_owned()),
             CommandVerdict::Blocked => (Accent::Bad, "blocked".to_owned()),
-            CommandVerdict::Git => (Accent::Warning, "@git, without what destroys work".to_owned()),
+            CommandVerdict::Git => {
+                (Accent::Warning, "@git: git without commands that destroy work".to_owned())
+            }
             CommandVerdict::Script => {
                 let script = self.script.as_deref().map(name).unwrap_or_default();
-                (Accent::Warning, format!("script, `{script}` runs in its place"))
+                (Accent::Warning, format!("script: `{script}` runs instead"))
             }
         };
         page.verdict(&one_line(&self.name), tone, &verdict);
-        let origin = self.origin.as_deref().unwrap_or("no rule");
+        let origin = self.origin.as_deref().unwrap_or("default (no rule matches)");
         let through = self.through.as_deref();
-        let through =
-            through.map(|other| format!(", the rule of `{other}`, which is the same file"));
+        let through = through.map(|other| format!(", rule for `{other}`, which is the same file"));
         page.line("decided by", &one_line(&format!("{origin}{}", through.unwrap_or_default())));
-        self.targets.iter().take(MOST).for_each(|target| page.line("program", &name(target)));
-        if self.targets.len() > MOST {
+        self.targets
+            .iter()
+            .take(MAX_PROGRAMS)
+            .for_each(|target| page.line("program", &name(target)));
+        if self.targets.len() > MAX_PROGRAMS {
             page.line(
                 "",
-                &format!("… and {} more; `--json` lists them", self.targets.len() - MOST),
+                &format!("… and {} more; `--json` lists them", self.targets.len() - MAX_PROGRAMS),
             );
         }
         page.notes(&self.notes);
@@ -276,22 +280,24 @@ impl Text for CommandAnswer {
 impl Text for VariableAnswer {
     fn write(&self, page: &mut Page<'_>) {
         let (tone, verdict) = match (self.verdict, self.fate) {
-            (VariableVerdict::Passed, _) => (Accent::Good, "passed on"),
-            (VariableVerdict::Set, _) => (Accent::Warning, "set to a value of the sandbox's own"),
+            (VariableVerdict::Passed, _) => (Accent::Good, "passed through"),
+            (VariableVerdict::Set, _) => (Accent::Warning, "set by the sandbox"),
             (VariableVerdict::Unset, _) => (Accent::Warning, "not set"),
-            (VariableVerdict::Hidden, Some(Fate::Socket)) => {
-                (Accent::Bad, "hidden, it leads to a socket that is not there")
-            }
+            (VariableVerdict::Hidden, Some(Fate::Socket)) => (
+                Accent::Bad,
+                "removed: its socket is not available inside; share it with `sockets`",
+            ),
             (VariableVerdict::Hidden, Some(Fate::Injecting)) => {
-                (Accent::Bad, "hidden, it makes programs run other code")
+                (Accent::Bad, "removed: it can make programs run other code")
             }
-            (VariableVerdict::Hidden, _) => (Accent::Bad, "hidden, it looks like a credential"),
+            (VariableVerdict::Hidden, _) => (Accent::Bad, "removed: it looks like a credential"),
         };
         page.verdict(&one_line(&self.name), tone, verdict);
-        page.line("decided by", &one_line(self.origin.as_deref().unwrap_or("no rule")));
+        let origin = self.origin.as_deref().unwrap_or("default (no rule matches)");
+        page.line("decided by", &one_line(origin));
         page.notes(&self.notes);
         if self.verdict == VariableVerdict::Hidden {
-            page.changes(&self.changes, |_| "to pass it on");
+            page.changes(&self.changes, |_| "to pass it through");
         }
     }
 }

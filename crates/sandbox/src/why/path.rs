@@ -16,51 +16,51 @@ use sandbox_policy::config::{Access, Layer};
 use sandbox_policy::path::Kind;
 use sandbox_policy::path::resolve::{Place, Resolver};
 
-/// What holds at a path, and why.
+/// Answer about a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathAnswer {
-    /// The path that was asked about, absolute.
+    /// The path in question, absolute.
     #[serde(with = "bytes")]
     pub path: PathBuf,
-    /// Where it leads.
+    /// The path after resolving symlinks.
     #[serde(with = "bytes")]
     pub real: PathBuf,
-    /// The directories of the symlinks on the way.
+    /// The directories of the symlinks that were followed.
     #[serde(with = "list")]
     pub links: Vec<PathBuf>,
-    /// Whether there is anything; `None` where that cannot be seen from here.
+    /// True when the path exists; `None` when that cannot be seen from here.
     pub exists: Option<bool>,
-    /// The answer in one word.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What holds there, whether anything exists or not.
+    /// Access to the path, even if it does not exist.
     pub state: State,
-    /// What decides.
+    /// The cause of the decision.
     pub by: By,
-    /// The rule that decides, when it is one.
+    /// The rule that decides, if it is a rule.
     pub rule: Option<Line>,
     /// Rules for the same path that it beat.
     pub beaten: Vec<Line>,
-    /// Rules for shorter paths that it beat, the longest first.
+    /// Rules for shorter paths that it beat, the longest path first.
     pub above: Vec<Line>,
-    /// What else there is to know.
+    /// Further facts.
     pub notes: Vec<String>,
-    /// What would change it.
+    /// Suggested changes.
     pub changes: Vec<Change>,
 }
 
-/// The answer in one word.
+/// Verdict about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It can be changed.
+    /// The command can read and write it.
     Writable,
-    /// It can be read.
+    /// The command can only read it.
     ReadOnly,
-    /// There is nothing.
+    /// It does not exist.
     Missing,
-    /// It is on the host, and not to be seen.
+    /// It exists on the host, but the command cannot see it.
     Hidden,
-    /// The sandbox has its own instead.
+    /// The sandbox has a private one instead.
     Own,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Question<'a> {
     place: Place,
 }
 
-/// Answers for one of the sandboxes.
+/// Answers a question about a path in one of the sandboxes.
 pub(super) fn answer(explainer: &Explainer<'_>, level: usize, path: &Path) -> PathAnswer {
     let policy = &explainer.levels[level];
     let place = if explainer.is_outside() { follow(path) } else { follow_inside(path) };
@@ -95,7 +95,7 @@ pub(super) fn answer(explainer: &Explainer<'_>, level: usize, path: &Path) -> Pa
     question.answer()
 }
 
-/// The path inside the sandbox around: what is mounted elsewhere has another name there.
+/// Returns the path in the enclosing sandbox, which may have another name there because of a mount.
 pub(super) fn outward(policy: &Policy, path: &Path) -> PathBuf {
     let real = follow_inside(path).path;
     match judge(policy, &real).by {
@@ -106,17 +106,17 @@ pub(super) fn outward(policy: &Policy, path: &Path) -> PathBuf {
     }
 }
 
-/// Follows every symlink as the kernel does, `..` included.
+/// Resolves symlinks and `..` as the kernel does (`path_resolution(7)`).
 fn follow(path: &Path) -> Place {
     walk(path, |_, place| place)
 }
 
-/// Follows links inside a sandbox. A writable file of the home directory is a link into our own directory there, by which
-/// the overlay on home shows it; the file keeps its name.
+/// Resolves symlinks inside a sandbox. There, a writable file of the home directory is a symlink into `FILES_DIR`, because
+/// of the overlay on the home directory. Such a file keeps its name.
 fn follow_inside(path: &Path) -> Place {
     walk(path, |name, place| {
-        let is_ours = place.path.starts_with(FILES_DIR) && !name.starts_with(FILES_DIR);
-        if is_ours { Place { path: name, kind: place.kind, links: Vec::new() } } else { place }
+        let shown = place.path.starts_with(FILES_DIR) && !name.starts_with(FILES_DIR);
+        if shown { Place { path: name, kind: place.kind, links: Vec::new() } } else { place }
     })
 }
 
@@ -170,10 +170,10 @@ impl Question<'_> {
         }
     }
 
-    /// The path's own outcome, or that of a symlink on the way which cannot be seen.
+    /// Judges the path, or the first followed symlink that is not visible.
     fn judged(&self, policy: &Policy) -> Judged {
-        let on_the_way = self.place.links.iter().map(|dir| judge(policy, dir));
-        let mut hidden = on_the_way.filter(|judged| judged.state >= State::Hidden);
+        let followed = self.place.links.iter().map(|dir| judge(policy, dir));
+        let mut hidden = followed.filter(|judged| judged.state >= State::Hidden);
         hidden.next().unwrap_or_else(|| judge(policy, &self.place.path))
     }
 
@@ -192,10 +192,10 @@ impl Question<'_> {
         let mut notes = Vec::new();
         let path = &self.place.path;
         if verdict == Verdict::Missing {
-            notes.extend(self.should_it_appear());
+            notes.extend(self.waiting_rule());
             notes.push(
                 match judged.state {
-                    State::Writable => "the command may create it",
+                    State::Writable => "the command can create it",
                     _ => "the command cannot create it",
                 }
                 .into(),
@@ -203,7 +203,7 @@ impl Question<'_> {
         }
         notes.extend(judged.lines.first().and_then(reason).map(str::to_owned));
         if judged.state < State::Hidden && self.is_socket(judged) {
-            notes.push("it is a socket: whoever listens on it can be reached".into());
+            notes.push("it is a socket: the command can connect to its listener".into());
         }
         let pinned = |mount: &super::policy::Bind| {
             mount.view == View::Pin && mount.target == *path && judged.state == State::Writable
@@ -211,35 +211,35 @@ impl Question<'_> {
         if let Some(pin) = self.policy.mounts.iter().find(|mount| pinned(mount)) {
             notes.push(format!("it cannot be renamed or removed ({})", pin.origin));
         }
-        let apart = self.policy.apart.iter().any(|root| path.starts_with(root));
-        if apart && judged.state == State::Writable {
-            notes.push("changes are kept apart until they are applied (`cow`)".into());
+        let isolated = self.policy.cow_roots.iter().any(|root| path.starts_with(root));
+        if isolated && judged.state == State::Writable {
+            notes.push("changes are isolated until they are applied (`cow`)".into());
         }
         let denied = verdict == Verdict::Writable
             && self.explainer.is_outside()
             && self.explainer.host.uid != 0
             && !sandbox_linux::file::writable(path);
         if denied {
-            notes.push("its own permissions do not let this user write it".into());
+            notes.push("its file permissions do not let this user write it".into());
         }
         notes
     }
 
-    /// What a rule for a path that does not exist can hold.
-    fn should_it_appear(&self) -> Option<String> {
+    /// Describes the effect of a rule for a path that does not exist yet.
+    fn waiting_rule(&self) -> Option<String> {
         let line =
             self.policy.missing.iter().find(|line| self.place.path.starts_with(&line.path))?;
         let by = format!("`{}` ({})", line.pattern, line.origin);
         let in_overlay = self.policy.home_overlay.iter().any(|dir| line.path.starts_with(dir));
         match line.access {
             Access::Exclude if in_overlay => Some(format!(
-                "should it appear during a run, {by} hides it, by an overlay on the home directory; plain bubblewrap cannot hide what does not exist yet"
+                "if it appears during a run, {by} hides it with an overlay on the home directory; plain bubblewrap cannot hide paths that do not exist yet"
             )),
             Access::Exclude => Some(format!(
-                "{by} hides it from the next run on, if it exists then; what appears during a run is not hidden"
+                "{by} hides it from the next run on, if it exists then; paths that appear during a run are not hidden"
             )),
             Access::Ro if line.layer > Layer::Builtin => Some(format!(
-                "{by} does not keep it from being created; the end of a run reports it"
+                "{by} does not prevent its creation; the scan at the end of a run reports it"
             )),
             Access::Ro => {
                 Some(format!("{by} makes it read-only from the next run on, if it exists then"))
@@ -249,7 +249,7 @@ impl Question<'_> {
     }
 }
 
-/// What would change it.
+/// Suggested changes.
 impl Question<'_> {
     fn changes(&self, judged: &Judged, verdict: Verdict) -> Vec<Change> {
         let mut found: Vec<(&'static str, Vec<Step>)> = Vec::new();
@@ -268,7 +268,7 @@ impl Question<'_> {
             let Some((to, steps)) = works else { continue };
             let known = found.iter().position(|(known, _)| *known == to);
             match known {
-                // The goal's own way is plainer than one that went further than it should.
+                // The steps for exactly this goal are simpler than steps that went beyond another goal.
                 Some(at) if to == word(*goal) => found[at] = (to, steps),
                 Some(_) => {}
                 None => found.push((to, steps)),
@@ -282,7 +282,7 @@ impl Question<'_> {
         changes
     }
 
-    /// What may help, the smallest first, and whether more of the same may be needed.
+    /// Returns steps that may reach the goal, the smallest first. The flag allows adding more steps of that kind.
     fn candidates(&self, judged: &Judged, goal: State) -> Vec<(Vec<Step>, bool)> {
         let access = match goal {
             State::Writable => Access::Rw,
@@ -309,7 +309,7 @@ impl Question<'_> {
         all
     }
 
-    /// What does not go by path rules; the last is tried first.
+    /// Returns steps other than path rules. The last is tried first.
     fn special(&self, judged: &Judged, access: Access) -> Vec<Vec<Step>> {
         match &judged.by {
             By::Launcher { commands } => {
@@ -334,7 +334,7 @@ impl Question<'_> {
         judged.by == By::Socket || meta.is_ok_and(|meta| meta.file_type().is_socket())
     }
 
-    /// A rule for the path, or for the nearest parent of what does not exist.
+    /// Returns the step that adds a rule for the path, or for its nearest existing parent.
     fn add(&self, access: Access) -> Vec<Step> {
         let mut path = self.place.path.as_path();
         if self.explainer.is_outside() {
@@ -344,7 +344,7 @@ impl Question<'_> {
                 path = parent;
             }
         }
-        // Nobody opens the whole home or the whole machine for one file that is not there.
+        // Never suggest opening the whole home directory or the whole machine for one missing file.
         let home = self.explainer.host.home.as_deref().unwrap_or(Path::new("/"));
         let too_much = path != self.place.path && follow(home).path.starts_with(path);
         let text = self.explainer.spell(self.policy, path);
@@ -352,7 +352,8 @@ impl Question<'_> {
         text.map(|text| Step::Add(access, text, path.to_path_buf())).into_iter().collect()
     }
 
-    /// What would make a path writable if it existed. Only outside is it known what rules wait for it.
+    /// Returns the change that would make the path writable if it existed. The rules for missing paths are known only
+    /// outside.
     fn after_creating(&self) -> Option<Change> {
         let path = &self.place.path;
         let waiting: Vec<Line> =
@@ -364,15 +365,17 @@ impl Question<'_> {
         policy.rules.extend(waiting);
         policy.sort();
         for step in &steps {
-            step.imagine(&mut policy);
+            step.apply_to_policy(&mut policy);
         }
         let works = self.explainer.is_outside() && self.judged(&policy).state == State::Writable;
         let mut change = works.then(|| Change::of(word(State::Writable), &steps)).flatten()?;
-        change.edit.push("create it first, outside: a rule needs something to hold on to".into());
+        change
+            .edit
+            .push("first create it outside the sandbox: rules apply only to existing paths".into());
         Some(change)
     }
 
-    /// Tries the steps. Where another rule steps in, that one is taken back too.
+    /// Tries the steps. If another rule then decides, that rule is negated too.
     fn works(
         &self,
         now: State,
@@ -403,26 +406,26 @@ impl Question<'_> {
     }
 }
 
-/// Why there is such a rule, where its words do not tell.
+/// Returns the reason for a rule, if its text does not tell.
 fn reason(line: &Line) -> Option<&'static str> {
     match (line.preset(), line.access) {
         (Some("@git" | "@git-strict"), Access::Ro) => Some(
-            "git on this machine obeys what stands there: change it outside, where you see what runs",
+            "git on the host acts on its content: change it outside the sandbox, where you see what runs",
         ),
         (None, Access::Ro | Access::Exclude) if line.layer == Layer::Builtin => {
-            Some("what decides about sandboxes cannot be changed from inside one")
+            Some("files that configure sandboxes cannot be changed from inside one")
         }
         _ => None,
     }
 }
 
-/// Steps against all rules that ask for more than this; nothing when one of them cannot be helped.
+/// Returns the steps that disable all stricter rules. Returns no steps when one of the rules cannot be disabled.
 fn against(lines: &[Line], access: Access) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for line in lines.iter().filter(|line| line.access > access) {
         let Some(step) = Step::against(line) else { return Vec::new() };
         let same = |other: &Step| match (other, &step) {
-            (Step::TakeBack(one), Step::TakeBack(two)) => {
+            (Step::Negate(one), Step::Negate(two)) => {
                 (one.access, &one.pattern) == (two.access, &two.pattern)
             }
             (one, two) => one == two,

@@ -1,4 +1,4 @@
-//! What a sandbox decided, small enough to be left inside it for whoever asks there.
+//! Description of a sandbox's decisions, small enough to be stored inside it for `why`.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -14,21 +14,21 @@ use sandbox_policy::config::{Access, Layer, Network, Origin, Tmp};
 use sandbox_policy::network::EgressPolicy;
 use sandbox_policy::path::{Kind, Matched, Resolved};
 
-/// A path rule at a real path, in words.
+/// A path rule for a resolved path, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// What it asks for.
+    /// Access that it gives.
     pub access: Access,
-    /// As it was written.
+    /// The pattern as it was written.
     pub pattern: String,
-    /// Where it leads.
+    /// The resolved path.
     #[serde(with = "bytes")]
     pub path: PathBuf,
-    /// How it came there.
+    /// Kind of match.
     pub matched: Matched,
-    /// Who wrote it.
+    /// Layer that contains it.
     pub layer: Layer,
-    /// Where it stands.
+    /// Preset, file and line, or flag.
     pub origin: String,
 }
 
@@ -44,18 +44,18 @@ impl Line {
         }
     }
 
-    /// The preset that it belongs to.
+    /// Returns the preset that it belongs to.
     pub(super) fn preset(&self) -> Option<&str> {
         self.origin.strip_prefix("preset ").filter(|_| self.layer == Layer::Builtin)
     }
 
-    /// Whether it is a line that somebody may take back: not one that follows from what is there.
-    pub(super) fn is_written(&self) -> bool {
+    /// Returns true when `!PATTERN` can remove it. Rules derived from existing files cannot be removed so.
+    pub(super) fn can_be_negated(&self) -> bool {
         self.layer > Layer::Builtin || self.preset().is_some_and(|name| !name.starts_with("@git"))
     }
 }
 
-/// A mount that follows from no path rule.
+/// A mount that no path rule causes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
     /// The path on the host.
@@ -64,18 +64,18 @@ pub struct Bind {
     /// The path inside.
     #[serde(with = "bytes")]
     pub target: PathBuf,
-    /// What is seen there.
+    /// Access inside.
     pub view: View,
-    /// Who asked for it.
+    /// Origin of the mount.
     pub origin: String,
 }
 
-/// A value and its origin, in words.
+/// A value and its origin as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said<T> {
     /// The value.
     pub value: T,
-    /// Where it was written.
+    /// Preset, file and line, or flag.
     pub origin: String,
 }
 
@@ -92,91 +92,92 @@ pub struct Ruling {
     pub name: String,
     /// The rule.
     pub rule: Said<CommandRule>,
-    /// The files that it leads to.
+    /// The files that the name resolves to.
     #[serde(with = "list")]
     pub targets: Vec<PathBuf>,
-    /// Whether the sandbox around has a rule that stays.
+    /// True when the enclosing sandbox has a rule for it, which stays in effect.
     pub outer: bool,
 }
 
-/// What becomes of a variable.
+/// A variable that is not passed by default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// Its name. Never its value.
+    /// Its name. Its value is never stored.
     pub name: String,
-    /// What becomes of it.
+    /// Its treatment.
     pub fate: Fate,
-    /// Who says so.
+    /// Origin of the decision.
     pub origin: String,
 }
 
-/// What becomes of a variable that is not simply passed on.
+/// Treatment of a variable that is not passed by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// Hidden: it holds a credential.
     Credential,
-    /// Hidden: it leads to a socket that is not there.
+    /// Hidden: it names a socket that is not available inside.
     Socket,
     /// Hidden: it makes programs run other code.
     Injecting,
     /// Set by the sandbox or the configuration.
     Set,
-    /// Passed on because somebody said so.
+    /// Passed on request.
     Passed,
 }
 
-/// Everything that the answers are made of.
+/// The decisions that the answers are based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The working directory.
     #[serde(with = "bytes")]
     pub cwd: PathBuf,
-    /// Path rules for what exists: by path, the winner first.
+    /// Rules for existing paths: by path, the winner first.
     pub rules: Vec<Line>,
-    /// Rules for what did not exist. Not left inside.
+    /// Rules for paths that did not exist. Not stored inside.
     #[serde(skip)]
     pub missing: Vec<Line>,
-    /// The directory in which an overlay hides what appears later, where an overlay can be made.
+    /// The directory whose overlay hides files that appear later, if an overlay can be mounted.
     #[serde(with = "list")]
     #[serde(rename = "veil")]
     pub home_overlay: Vec<PathBuf>,
-    /// Places whose changes are kept apart.
+    /// Directories whose changes are isolated in a layer.
     #[serde(with = "list", default)]
-    pub apart: Vec<PathBuf>,
-    /// Mounts that follow from no path rule, and pins.
+    #[serde(rename = "apart")]
+    pub cow_roots: Vec<PathBuf>,
+    /// Mounts that no path rule causes, and pins.
     pub mounts: Vec<Bind>,
     /// Hidden sockets.
     #[serde(with = "list")]
     pub sockets: Vec<PathBuf>,
-    /// Files that the launcher stands in for.
+    /// Files that the launcher replaces.
     #[serde(with = "list")]
     pub covers: Vec<PathBuf>,
-    /// Files that the sandbox has its own copy of.
+    /// Files of which the sandbox has a private copy.
     #[serde(with = "list")]
     pub copies: Vec<PathBuf>,
     /// Command rules.
     pub commands: Vec<Ruling>,
-    /// Network.
+    /// Network mode.
     pub network: Said<Network>,
-    /// Which hosts, where the network is by name.
+    /// Allowed and denied hosts, if the network is limited to an allow list.
     #[serde(default)]
     pub egress: Option<EgressPolicy>,
-    /// Whose `/tmp`.
+    /// Kind of `/tmp`.
     pub tmp: Said<Tmp>,
-    /// Variables that are hidden, set or passed on purpose.
+    /// Variables that are hidden, set or passed on request.
     pub variables: Vec<Variable>,
 }
 
 impl Policy {
-    /// The decisions of a plan.
+    /// Returns the decisions of a plan.
     pub fn of(plan: &Plan) -> Self {
         let missing = plan.decisions.iter().filter(|decision| is_missing(decision));
         let missing = missing.map(|decision| Line::of(&decision.rule)).collect();
         Self { missing, ..Self::of_what_exists(plan) }
     }
 
-    /// The same without what waits for files to appear: most lines of the presets.
+    /// Returns the decisions of a plan without rules for missing paths, which are most lines of the presets.
     fn of_what_exists(plan: &Plan) -> Self {
         let config = &plan.config;
         let commands = plan.runtime.commands.rules.iter().map(|ruled| Ruling {
@@ -191,7 +192,7 @@ impl Policy {
             rules: lines(plan),
             missing: Vec::new(),
             home_overlay: plan.home_overlay.iter().map(|overlay| overlay.dir.clone()).collect(),
-            apart: plan
+            cow_roots: plan
                 .cow
                 .iter()
                 .flat_map(|cow| &cow.roots)
@@ -209,14 +210,14 @@ impl Policy {
         }
     }
 
-    /// The rules for exactly this path, the winner first.
+    /// Returns the rules for exactly this path, the winner first.
     pub(super) fn at(&self, path: &Path) -> &[Line] {
         let start = self.rules.partition_point(|line| line.path.as_path() < path);
         let count = self.rules[start..].iter().take_while(|line| line.path == path).count();
         &self.rules[start..start + count]
     }
 
-    /// Puts the rules in the order that [`Policy::at`] relies on.
+    /// Sorts the rules into the order that [`Policy::at`] relies on.
     pub(super) fn sort(&mut self) {
         let strength = |line: &Line| (line.matched, line.access, line.layer);
         self.rules
@@ -224,9 +225,9 @@ impl Policy {
     }
 }
 
-/// The text that is left in the sandbox as `/run/agent-sandbox/policy`.
+/// Returns the content of `/run/agent-sandbox/policy` in the sandbox.
 pub fn describe(plan: &Plan) -> Vec<u8> {
-    // No type in it has a value that JSON cannot hold; an empty file reads as "no description".
+    // JSON can represent every value in it. An empty file would be read as a missing description.
     serde_json::to_vec(&Policy::of_what_exists(plan)).unwrap_or_default()
 }
 
@@ -234,8 +235,8 @@ fn is_missing(decision: &Decision) -> bool {
     decision.rule.kind == Kind::Missing
 }
 
-/// Rules for what exists. What lies in a hidden directory has no name here unless a rule shows it
-/// again.
+/// Returns the rules for existing paths. Leaves out paths in a hidden directory, unless a rule makes them
+/// visible again.
 fn lines(plan: &Plan) -> Vec<Line> {
     let is_hidden = |rule: &Resolved| rule.access == Access::Exclude;
     let mut rules = Vec::new();
@@ -288,7 +289,7 @@ fn variables(plan: &Plan) -> Vec<Variable> {
     hidden.chain(asked).chain(own).collect()
 }
 
-/// A path as JSON: text, or numbers where it is no text.
+/// A path as JSON: text, or numbers if it is not UTF-8.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Name {

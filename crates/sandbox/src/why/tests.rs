@@ -30,7 +30,7 @@ fn policy(rules: Vec<Line>) -> Policy {
         rules,
         missing: Vec::new(),
         home_overlay: Vec::new(),
-        apart: Vec::new(),
+        cow_roots: Vec::new(),
         mounts: Vec::new(),
         sockets: vec!["/h/p/s.sock".into()],
         covers: vec!["/usr/bin/curl".into()],
@@ -126,15 +126,15 @@ fn judge_names_the_rules_that_were_beaten_the_longest_first() {
 }
 
 #[test]
-fn steps_do_to_a_description_what_they_do_to_a_plan() {
+fn steps_change_a_description_like_a_plan() {
     let ssh = line(Access::Exclude, "/h/.ssh", Layer::Builtin, "preset @base");
     let flag = line(Access::Exclude, "/h/p/x", Layer::Flags, "flag --exclude /h/p/x");
     let git = line(Access::Ro, "/h/p/.git/config", Layer::Builtin, "preset @git");
     for (why, steps, path, state) in [
-        ("taken back", vec![Step::TakeBack(ssh.clone())], "/h/.ssh/id", State::ReadOnly),
+        ("negated", vec![Step::Negate(ssh.clone())], "/h/.ssh/id", State::ReadOnly),
         (
-            "taken back and opened",
-            vec![Step::TakeBack(ssh), Step::Add(Access::Rw, "~/.ssh".into(), "/h/.ssh".into())],
+            "negated and opened",
+            vec![Step::Negate(ssh), Step::Add(Access::Rw, "~/.ssh".into(), "/h/.ssh".into())],
             "/h/.ssh/id",
             State::Writable,
         ),
@@ -144,14 +144,9 @@ fn steps_do_to_a_description_what_they_do_to_a_plan() {
             "/h/.ssh/id",
             State::Hidden,
         ),
-        ("a flag is left out", vec![Step::Drop(flag.clone())], "/h/p/x", State::Writable),
-        ("a flag is not taken back", vec![Step::TakeBack(flag)], "/h/p/x", State::Hidden),
-        (
-            "what follows from git stays",
-            vec![Step::TakeBack(git)],
-            "/h/p/.git/config",
-            State::ReadOnly,
-        ),
+        ("a flag is removed", vec![Step::Drop(flag.clone())], "/h/p/x", State::Writable),
+        ("a flag is not negated", vec![Step::Negate(flag)], "/h/p/x", State::Hidden),
+        ("rules for git stay", vec![Step::Negate(git)], "/h/p/.git/config", State::ReadOnly),
         (
             "unless git is off",
             vec![Step::PresetOff("@git".into())],
@@ -173,24 +168,24 @@ fn steps_do_to_a_description_what_they_do_to_a_plan() {
     ] {
         let mut policy = usual();
         for step in &steps {
-            step.imagine(&mut policy);
+            step.apply_to_policy(&mut policy);
         }
         assert_eq!(judge(&policy, Path::new(path)).state, state, "{why}");
     }
 }
 
 #[test]
-fn changes_say_the_same_in_flags_and_in_a_file() {
+fn changes_are_equal_as_flags_and_in_a_file() {
     let global = line(Access::Ro, "a", Layer::Global, "/c:1");
     let project = line(Access::Ro, "a", Layer::Project, "/p:1");
     for (steps, flags, config, edit) in [
         (
-            vec![Step::TakeBack(global), Step::Add(Access::Rw, "a".into(), "/a".into())],
+            vec![Step::Negate(global), Step::Add(Access::Rw, "a".into(), "/a".into())],
             "--ro !a --rw a",
             r#"{"filesystem":{"ro":["!a"],"rw":["a"]}}"#,
             "",
         ),
-        (vec![Step::TakeBack(project)], "--ro !a", "", "edit /p:1"),
+        (vec![Step::Negate(project)], "--ro !a", "", "edit /p:1"),
         (
             vec![Step::Command("git".into(), CommandRule::Raw)],
             "--cmd git=true",
@@ -207,8 +202,8 @@ fn changes_say_the_same_in_flags_and_in_a_file() {
     }
 }
 
-/// Descriptions of sandboxes in a directory, the innermost first.
-fn left_in(dir: &Path, levels: &[Policy]) {
+/// Writes descriptions of sandboxes into a directory, the innermost first.
+fn write_levels(dir: &Path, levels: &[Policy]) {
     let mut at = dir.to_path_buf();
     for policy in levels {
         fs::create_dir_all(&at).unwrap();
@@ -225,22 +220,22 @@ fn the_strictest_sandbox_decides_when_there_are_several() {
     outer.network.value = Network::Off;
     outer.rules.retain(|line| line.path != Path::new("/h/.ssh"));
     let inner = usual();
-    left_in(dir.path(), &[inner, outer]);
+    write_levels(dir.path(), &[inner, outer]);
     let host = host();
-    let explainer = Explainer::left_in(&host, dir.path()).unwrap();
+    let explainer = Explainer::from_dir(&host, dir.path()).unwrap();
     let network = explainer.host("example.com").unwrap();
     assert_eq!((network.sandboxes, network.decided_by), (2, 2));
     assert_eq!(network.answer.network, Network::Off);
     let to: Vec<_> = network.answer.changes.iter().map(|change| change.to).collect();
-    assert_eq!(to, ["on", "reachable"], "the inner one has nothing against it");
+    assert_eq!(to, ["on", "reachable"], "the inner sandbox permits it");
     let path = explainer.path("/h/.ssh/id".as_ref()).unwrap();
     assert_eq!((path.decided_by, path.answer.state), (1, State::Hidden));
     let to: Vec<_> = path.answer.changes.iter().map(|change| change.to).collect();
-    assert_eq!(to, ["read-only"], "the outer one would not let it be written");
+    assert_eq!(to, ["read-only"], "the outer sandbox does not permit writing");
 }
 
 #[test]
-fn a_description_reads_back_what_was_written_when_names_are_no_text() {
+fn a_description_round_trips_when_names_are_not_utf8() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let mut policy = usual();
@@ -250,11 +245,11 @@ fn a_description_reads_back_what_was_written_when_names_are_no_text() {
 }
 
 #[test]
-fn questions_without_sense_are_refused() {
+fn invalid_questions_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    left_in(dir.path(), &[usual()]);
+    write_levels(dir.path(), &[usual()]);
     let host = host();
-    let explainer = Explainer::left_in(&host, dir.path()).unwrap();
+    let explainer = Explainer::from_dir(&host, dir.path()).unwrap();
     let long = "a".repeat(300);
     for name in [
         "",
@@ -283,10 +278,10 @@ fn questions_without_sense_are_refused() {
 }
 
 #[test]
-fn a_sandbox_without_description_is_an_error_and_no_guess() {
+fn a_sandbox_without_description_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let host = host();
-    assert!(matches!(Explainer::left_in(&host, dir.path()), Err(WhyError::Undescribed { .. })));
+    assert!(matches!(Explainer::from_dir(&host, dir.path()), Err(WhyError::Undescribed { .. })));
     fs::write(dir.path().join(runtime::POLICY), "").unwrap();
-    assert!(matches!(Explainer::left_in(&host, dir.path()), Err(WhyError::Undescribed { .. })));
+    assert!(matches!(Explainer::from_dir(&host, dir.path()), Err(WhyError::Undescribed { .. })));
 }

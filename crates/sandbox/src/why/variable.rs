@@ -9,24 +9,24 @@ use super::policy::{Fate, Policy};
 use super::{Answer, Explainer, WhyError};
 use sandbox_policy::variable;
 
-/// What becomes of a variable.
+/// Answer about a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VariableAnswer {
     /// Its name.
     pub name: String,
-    /// The answer in one word.
+    /// The verdict.
     pub verdict: VariableVerdict,
-    /// What became of it, unless it is simply passed on or not set.
+    /// Reason for the verdict, unless it is passed by default or not set.
     pub fate: Option<Fate>,
-    /// Who says so.
+    /// Origin of the decision.
     pub origin: Option<String>,
-    /// What else there is to know.
+    /// Further facts.
     pub notes: Vec<String>,
-    /// What would change it.
+    /// Suggested changes.
     pub changes: Vec<Change>,
 }
 
-/// The answer in one word.
+/// Verdict about a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VariableVerdict {
@@ -34,7 +34,7 @@ pub enum VariableVerdict {
     Passed,
     /// The command sees another value.
     Set,
-    /// The caller has none.
+    /// The caller has not set it.
     Unset,
     /// The command does not see it.
     Hidden,
@@ -58,7 +58,7 @@ pub(super) fn check(name: &str) -> Result<(), WhyError> {
     let bad = |c: char| c == '=' || c.is_control();
     let problem = match name {
         "" => "is empty",
-        name if name.contains(bad) => "holds a character that no variable's name can have",
+        name if name.contains(bad) => "contains a character that is not allowed in a variable name",
         _ => return Ok(()),
     };
     Err(WhyError::Question {
@@ -109,8 +109,8 @@ fn notes(policy: &Policy, name: &str, verdict: VariableVerdict) -> Vec<String> {
         unset && !ruled && variable::hides_variable(OsStr::new(name), OsStr::new("x")).is_some();
     let passed = verdict == VariableVerdict::Passed;
     [
-        would.then(|| "preset @secrets would hide it if it were set".to_owned()),
-        passed.then(|| format!("to keep it out: env -u {name} agent-sandbox …")),
+        would.then(|| "if it were set, preset @secrets would remove it".to_owned()),
+        passed.then(|| format!("to leave it out: env -u {name} agent-sandbox …")),
     ]
     .into_iter()
     .flatten()

@@ -1,4 +1,4 @@
-//! Where the programs of a name lie on this machine.
+//! Search for the programs of a name on this machine.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use sandbox_linux::file;
 
 use sandbox_git::command::grammar::RULED;
 
-/// Programs that act by the name they are called by, and whether `PROGRAM NAME …` does the same.
+/// Programs that act according to the name they are called by. True if `PROGRAM NAME …` works too.
 const MULTICALL: &[(&str, bool)] = &[
     ("busybox", true),
     ("busybox.static", true),
@@ -37,14 +37,15 @@ const MULTICALL: &[(&str, bool)] = &[
     ("xtables-nft-multi", true),
 ];
 
-/// Whether a program acts by its name, and if so, whether its first argument may be one.
+/// Returns `None` unless a program acts according to the name it is called by, and true if the name may also be its
+/// first argument.
 pub(super) fn multicall(target: &Path) -> Option<bool> {
     let name = target.file_name()?;
     MULTICALL.iter().find(|(program, _)| name == *program).map(|(_, applets)| *applets)
 }
 
-/// Every program of that name on the search path, symlinks resolved, each once, in the order of the path.
-/// Entries that are no readable directory hold no program.
+/// Returns every program of a name on the search path, each once and with symlinks resolved, in the order of the path.
+/// Entries that are not readable directories are skipped.
 pub(super) fn targets(path: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for dir in path {
@@ -56,19 +57,19 @@ pub(super) fn targets(path: &[PathBuf], name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// git is more files than its name: `git-core/git` may be a copy, `git-checkout` a hard link.
+/// Returns the other files of git: `git-core/git` may be a copy, `git-checkout` a hard link.
 pub(super) fn git_copies(path: &[PathBuf], found: &[PathBuf]) -> Vec<PathBuf> {
     let dirs = exec_paths(path, found);
-    let (mut copies, mut known, mut homes) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let (mut copies, mut known, mut git_dirs) = (BTreeSet::new(), Vec::new(), Vec::new());
     for dir in &dirs {
-        // Where git itself is not, its parts are not either.
+        // A directory without git has none of its parts either.
         let Some((copy, meta)) = program_in(dir, Path::new("git")) else { continue };
         copies.insert(copy);
         known.push(meta);
-        homes.push(dir);
+        git_dirs.push(dir);
     }
     known.extend(found.iter().filter_map(|git| fs::metadata(git).ok()));
-    for dir in homes {
+    for dir in git_dirs {
         let linked = RULED
             .iter()
             .filter_map(|command| program_in(dir, Path::new(&format!("git-{command}"))));
@@ -78,7 +79,7 @@ pub(super) fn git_copies(path: &[PathBuf], found: &[PathBuf]) -> Vec<PathBuf> {
     copies.into_iter().filter(|copy| !found.contains(copy)).collect()
 }
 
-/// Directories that may hold git's own programs: on the search path, and beside each git found.
+/// Returns the directories that may contain git's programs: the search path, and git's exec path beside each git found.
 fn exec_paths(path: &[PathBuf], found: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut dirs: BTreeSet<PathBuf> = path.iter().cloned().collect();
     let prefixes = found.iter().filter_map(|git| git.parent()?.parent()).chain([Path::new("/usr")]);
@@ -89,21 +90,21 @@ fn exec_paths(path: &[PathBuf], found: &[PathBuf]) -> BTreeSet<PathBuf> {
     dirs.iter().filter_map(|dir| file::real(dir).ok()).collect()
 }
 
-/// `git-NAME` is git when it leads to a file called git, or is one of the files already known.
-/// Other programs of such a name, scripts above all, would find themselves again and never end.
+/// Returns true if the file `git-NAME` is git: it resolves to a file called `git`, or is one of the known files. Other
+/// programs with such a name, mostly scripts, must not be wrapped. They would call themselves forever.
 fn is_git(file: &Path, meta: &Metadata, known: &[Metadata]) -> bool {
     let same = |git: &Metadata| git.dev() == meta.dev() && git.ino() == meta.ino();
     file.file_name() == Some(OsStr::new("git")) || known.iter().any(same)
 }
 
-/// The executable regular file behind a path.
+/// Returns the executable regular file that a path resolves to.
 fn program(path: &Path) -> Option<(PathBuf, Metadata)> {
     let meta = fs::metadata(path).ok()?;
     runs(&meta).then(|| file::real(path).ok()).flatten().map(|target| (target, meta))
 }
 
-/// The same for a name in a directory that is free of symlinks, in one look at most names.
-/// A link to the `git` beside it, as Debian has them, is nothing but that.
+/// Variant of [`program`] for a name in a directory that is free of symlinks, with one system call for most names. Skips
+/// symlinks to the `git` in the same directory, as Debian has them, because `git` is found anyway.
 fn program_in(dir: &Path, name: &Path) -> Option<(PathBuf, Metadata)> {
     let path = dir.join(name);
     match fs::read_link(&path) {

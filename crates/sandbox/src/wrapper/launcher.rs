@@ -1,8 +1,8 @@
-//! What runs inside the sandbox in the place of a ruled command.
+//! Launcher that replaces a command with a rule inside the sandbox.
 //!
-//! This binary covers the command's file. It finds out by which name it was called, reads the marker of that name
-//! and replaces itself: by the user's script, by the real program, or by nothing. It is called for every `git` and
-//! `ls` of a build, so it reads no configuration and asks nothing that the marker does not make necessary.
+//! This binary covers the command's file. It determines the name it was called by, reads the marker of that name, and
+//! either executes the user's script or the real program, or refuses. It runs for every `git` and `ls` of a build, so it
+//! reads no configuration and makes no system call that the marker does not require.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,35 +22,35 @@ use super::marker::{self, Found, GitFacts, Marker};
 use super::script;
 use sandbox_git::command::{self as git, RealGit, Verdict};
 
-/// The command a script stands for.
+/// Variable with the command that a script wraps.
 const CMD: &str = "AGENT_SANDBOX_CMD";
-/// The real program, for the script to run; empty when there is none.
+/// Variable with the real program for the script; empty if there is none.
 const REAL: &str = "AGENT_SANDBOX_REAL";
-/// The process that became the script.
+/// Variable with the PID of the process that became the script.
 const PID: &str = "AGENT_SANDBOX_PID";
 
-/// What the launcher decided.
+/// Decision of the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Launch {
-    /// Become another program.
+    /// Execute another program.
     Exec(Exec),
-    /// Say something and end.
+    /// Print a message and exit.
     Refuse(Refusal),
-    /// `multicall @NAME …`: an entry of the sandbox's own.
+    /// `multicall @NAME …`: an internal entry point.
     Internal {
         /// The name, `@` included.
         name: OsString,
-        /// What follows it.
+        /// The arguments after the name.
         rest: Vec<OsString>,
     },
 }
 
-/// A program to become.
+/// Program to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exec {
     /// The file.
     pub program: PathBuf,
-    /// The name it is called by: the one this process was called by.
+    /// The name that this process was called by, which the program is called by too.
     pub argv0: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -58,22 +58,22 @@ pub struct Exec {
     pub env: Vec<(&'static str, OsString)>,
 }
 
-/// The end of a call that is not carried out.
+/// Refusal of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// For standard error, without the last newline.
+    /// Text for standard error, without the last newline.
     pub message: String,
     /// The exit code.
     pub code: ExitCode,
 }
 
 impl Exec {
-    /// Whether it is a wrapper script of the user's.
+    /// Returns true if the program is a wrapper script of the user.
     pub fn is_script(&self) -> bool {
         self.env.iter().any(|(name, _)| *name == CMD)
     }
 
-    /// Becomes the program. Returns only if that fails.
+    /// Executes the program. Returns only on failure.
     pub fn run(self) -> Refusal {
         let mut command = Command::new(&self.program);
         command.arg0(&self.argv0).args(&self.args).envs(self.env);
@@ -87,7 +87,7 @@ impl Exec {
     }
 }
 
-/// Looks at the words that this process was started with. `None`: it was called as itself.
+/// Decides what to do with the arguments of this process. Returns `None` if it was called as agent-sandbox.
 pub fn intercept(args: &[OsString]) -> Option<Launch> {
     let exe = fs::read_link("/proc/self/exe").ok();
     let launcher = Launcher { runtime: Path::new(RUNTIME_DIR) };
@@ -112,7 +112,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// `multicall NAME …`: a shim names the command, or gives the path it was called by.
+    /// Handles `multicall NAME …`. NAME is the command, or the path that a shim was called by.
     fn multicall(&self, words: &[OsString]) -> Launch {
         let Some(name) = words.first() else {
             return refuse("agent-sandbox: `multicall` needs a command", ExitCode::Setup);
@@ -129,7 +129,7 @@ impl Launcher<'_> {
         })
     }
 
-    /// By the name called; for a name without a rule, by the file that was run.
+    /// Applies the rule of the name, or the rule of the file if the name has none.
     fn dispatch(&self, argv: &[OsString], file: Option<&Path>) -> Option<Launch> {
         let name = argv.first().map_or(OsStr::new(""), |name| base(name));
         let found = marker::find(self.runtime, name).or_else(|| {
@@ -140,7 +140,7 @@ impl Launcher<'_> {
         Some(self.apply(&found, argv))
     }
 
-    /// `git-checkout` in git's exec path may be a file of its own: the same program as git.
+    /// Returns the rule of git for `git-NAME`. Such a file in git's exec path may be a copy of git.
     fn git_part(&self, name: &OsStr) -> Option<Found> {
         name.as_bytes().strip_prefix(b"git-")?;
         marker::find(self.runtime, OsStr::new("git"))
@@ -163,7 +163,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// `busybox wget …` is `wget …`, when that has a rule.
+    /// Applies the rule of `wget` to `busybox wget …`, if there is one.
     fn applet(&self, found: &Found, argv: &[OsString]) -> Option<Launch> {
         let (own, first) = (argv.first()?, argv.get(1)?);
         if base(own) != found.name {
@@ -180,8 +180,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether the kernel runs one of our wrapper scripts by this interpreter: `sh [ARG] SCRIPT`, where ARG is what
-    /// the script's first line says. The rule is for what the agent runs, not for the wrappers themselves.
+    /// Returns true if the kernel runs a wrapper script with this interpreter: `sh [ARG] SCRIPT`, where ARG comes from
+    /// the script's first line, execve(2). Rules apply to commands of the agent, not to interpreters of wrappers.
     fn runs_wrapper(&self, argv: &[OsString]) -> bool {
         let is_wrapper = |word: &OsString| {
             let path = Path::new(word);
@@ -199,7 +199,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether the script itself calls its command by name: it means the real program, and never ends otherwise.
+    /// Returns true if the wrapper script calls its own command. It then gets the real program, because the script
+    /// would otherwise call itself forever.
     fn is_called_by_wrapper(&self, found: &Found) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", std::os::unix::process::parent_id()));
         let line = line.unwrap_or_default();
@@ -210,7 +211,7 @@ impl Launcher<'_> {
     }
 }
 
-/// Whether this process was the script until `exec NAME` in it: then nothing but the variables tells.
+/// Returns true if this process was the script until it ran `exec NAME`. Only the variables show that.
 fn is_replaced_by(name: &OsStr, vars: impl Iterator<Item = (OsString, OsString)>) -> bool {
     let pid = std::process::id().to_string();
     let said = vars.filter(|(key, value)| match key.to_str() {
@@ -237,8 +238,8 @@ fn real(found: &Found, argv: &[OsString]) -> Launch {
     become_program(real_program(found), found, argv, Vec::new())
 }
 
-/// The real program: as the sandbox was made with; in a container, whose programs nobody looked at before,
-/// the first one of that name on the search path that is not this one again.
+/// Returns the real program, as resolved when the sandbox was planned. The programs of a container are not known then,
+/// so there it is the first program of that name on the search path that is not this binary.
 fn real_program(found: &Found) -> PathBuf {
     let known = found.real();
     if is_there(&known) || !is_there(&found.root.join(runtime::LINKS)) {
@@ -298,7 +299,7 @@ fn run_git(found: &Found, facts: &GitFacts, argv: &[OsString]) -> Launch {
 
 fn deny(name: &OsStr) -> Launch {
     let name = name.to_string_lossy();
-    let hint = format!("hint: `agent-sandbox why --command {name}` says which rule blocks it");
+    let hint = format!("hint: `agent-sandbox why --command {name}` shows which rule blocks it");
     refuse(&format!("agent-sandbox: command '{name}' is blocked\n{hint}"), ExitCode::Failure)
 }
 

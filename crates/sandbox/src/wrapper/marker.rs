@@ -1,11 +1,11 @@
-//! The files under `/run/agent-sandbox` that tell the launcher what stands behind a name.
+//! Markers: the files under `/run/agent-sandbox` that contain the launcher's rule for each name.
 //!
 //! ```text
 //! agent-sandbox    this binary
-//! bin/NAME         the real program, where a rule needs it
+//! bin/NAME         the real program, if a rule needs it
 //! wrappers/NAME    a script, or `deny`
 //! presets/NAME     `git` and its facts, `raw`, or `multicall`
-//! outer/           the same again: the sandbox around this one
+//! outer/           the runtime directory of the outer sandbox
 //! ```
 
 use std::ffi::{OsStr, OsString};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use sandbox_protocol::layout::{self, runtime};
 
-/// How many sandboxes around this one are looked at. Each adds six bytes to a path that the kernel limits to 4096.
+/// Limit of outer sandboxes that are searched. Each adds six bytes to a path, and paths are limited to `PATH_MAX`, 4096.
 const DEPTH: usize = 600;
 
-/// What a name stands for.
+/// Rule of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Marker {
     /// Refused.
@@ -27,26 +27,26 @@ pub(super) enum Marker {
     Script,
     /// The real program: its file is covered because of another name.
     Raw,
-    /// A program of many names, of which only some are ruled.
+    /// A program with many names, of which only some have a rule.
     Multicall {
-        /// Whether its first argument may be one of the names.
+        /// True if its first argument may be one of the names.
         applets: bool,
     },
     /// `@git`.
     Git(GitFacts),
 }
 
-/// What `@git` has to know about the sandbox it runs in.
+/// Facts about the sandbox that `@git` needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GitFacts {
     /// Directories in which every repository is expendable.
     pub(super) scratch: Vec<PathBuf>,
-    /// Variables that choose git's configuration files, as the sandbox was started with.
+    /// Variables that select git's configuration files, with their values at the start of the sandbox.
     pub(super) env: Vec<(OsString, OsString)>,
 }
 
 impl Marker {
-    /// The content of the file in `presets/`, or of `wrappers/` for a refusal.
+    /// Returns the content of the file in `presets/`, or in `wrappers/` for a refusal.
     pub(super) fn render(&self) -> Vec<u8> {
         match self {
             Self::Deny | Self::Script => b"deny\n".to_vec(),
@@ -61,7 +61,7 @@ impl Marker {
         if content.starts_with(b"#!") { Self::Script } else { Self::Deny }
     }
 
-    /// A content that cannot be read as a rule is the strictest rule.
+    /// Parses a file in `presets/`. Unknown content is the strictest rule.
     fn of_preset(content: &[u8]) -> Self {
         match content.split(|byte| *byte == b'\n').next() {
             Some(b"raw") => Self::Raw,
@@ -107,7 +107,7 @@ impl GitFacts {
     }
 }
 
-/// A rule, and the runtime directory that it was found in.
+/// Rule, with the runtime directory that it was found in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) root: PathBuf,
@@ -116,18 +116,18 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Where the real program lies.
+    /// Returns the path of the real program.
     pub(super) fn real(&self) -> PathBuf {
         self.root.join(runtime::BIN).join(&self.name)
     }
 
-    /// The script, when the rule is one.
+    /// Returns the path of the script, for a rule that is one.
     pub(super) fn script(&self) -> PathBuf {
         self.root.join(runtime::WRAPPERS).join(&self.name)
     }
 }
 
-/// The rule of a name: the innermost sandbox is asked first, then those around it.
+/// Finds the rule of a name. The innermost sandbox takes precedence over outer ones.
 pub(super) fn find(runtime: &Path, name: &OsStr) -> Option<Found> {
     search(runtime, name, |root| {
         let wrapper =
@@ -136,7 +136,8 @@ pub(super) fn find(runtime: &Path, name: &OsStr) -> Option<Found> {
     })
 }
 
-/// The rule of a file for the names that have none: a program of many names stays itself.
+/// Finds the rule of a file, for a name that has none. For a program with many names the multicall marker takes
+/// precedence, so that its other names keep working.
 pub(super) fn find_by_file(runtime: &Path, name: &OsStr) -> Option<Found> {
     let many = search(runtime, name, |root| {
         preset(root, name).filter(|marker| matches!(marker, Marker::Multicall { .. }))
@@ -165,7 +166,7 @@ fn preset(root: &Path, name: &OsStr) -> Option<Marker> {
     read(&root.join(runtime::PRESETS).join(name)).map(|text| Marker::of_preset(&text))
 }
 
-/// A marker that is there but cannot be read is empty: the strictest rule.
+/// Reads a marker. One that exists but cannot be read is empty, which is the strictest rule.
 fn read(path: &Path) -> Option<Vec<u8>> {
     match fs::read(path) {
         Ok(content) => Some(content),
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_read_back_what_was_written() {
+    fn markers_round_trip() {
         let facts = GitFacts {
             scratch: vec!["/tmp".into(), "/a b".into()],
             env: vec![("HOME".into(), "/home/a=b".into())],
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn find_asks_the_innermost_sandbox_first_and_then_those_around_it() {
+    fn find_prefers_the_innermost_sandbox() {
         let dir = tempfile::tempdir().unwrap();
         for (file, text) in [
             ("wrappers/a", "deny\n"),

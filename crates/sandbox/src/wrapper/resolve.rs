@@ -1,4 +1,4 @@
-//! From rules to plain data: which files are covered, by what, and which markers the launcher will find.
+//! Resolution of command rules to plain data: the files to cover, their replacements, and the launcher's markers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -20,39 +20,39 @@ use sandbox_policy::Host;
 use sandbox_policy::config::command_rule::CommandRule;
 use sandbox_policy::config::{Config, Launcher, Sourced, Tmp};
 
-/// What is to be put in the place of every ruled command.
+/// Replacements of all commands that have a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
-    /// Files that something of ours stands in for, by path.
+    /// Files to cover, by path.
     pub covers: Vec<Cover>,
-    /// Files of the runtime directory, by place and name.
+    /// Files of the runtime directory, by directory and name.
     pub files: Vec<RuntimeFile>,
     /// Real programs for `bin/NAME`, by name.
     pub bins: Vec<(String, PathBuf)>,
-    /// Real programs that need the files beside them, by name.
+    /// Real programs that need the other files of their package, by name.
     pub packages: Vec<Package>,
-    /// Every rule with what it leads to, by name.
+    /// Every rule with the files that it covers, by name.
     pub rules: Vec<Ruled>,
-    /// Wrapper scripts on the host, also behind symlinks: the sandbox must not be able to change them.
+    /// Wrapper scripts on the host, as written and with symlinks resolved. The sandbox must not be able to change them.
     pub scripts: Vec<PathBuf>,
-    /// Whether the outer sandbox's runtime has to be mounted at `outer`.
+    /// True if the outer sandbox's runtime must be mounted at `outer`.
     pub nested: bool,
 }
 
-/// A real program that is a script of a package, as `npm` is: it loads its own files by paths
-/// relative to itself, so the whole package comes along.
+/// Package of a real program that is a script, such as `npm`. The script loads other files by paths relative to itself,
+/// so the whole package is mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Package {
     /// The command.
     pub name: String,
     /// The package's directory.
     pub dir: PathBuf,
-    /// The script, seen from there.
+    /// The script, relative to the directory.
     pub script: PathBuf,
 }
 
 impl Package {
-    /// The package of a program, if it is a script that lies beside others in a directory of its own.
+    /// Returns the package of a program, if the program is a script outside the search path.
     fn of(name: &str, real: &Path, path: &[PathBuf]) -> Option<Self> {
         let dir = real.parent()?.parent().filter(|dir| dir.components().count() > 2)?;
         let in_path = path
@@ -66,16 +66,16 @@ impl Package {
     }
 }
 
-/// A file of the host that is covered.
+/// File of the host that is replaced inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cover {
-    /// The file, symlinks resolved.
+    /// The file, with symlinks resolved.
     pub target: PathBuf,
-    /// What stands there.
+    /// Its replacement.
     pub how: CoverBy,
 }
 
-/// What stands in for a file.
+/// Replacement of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoverBy {
@@ -85,7 +85,7 @@ pub enum CoverBy {
     Shim(String),
 }
 
-/// A file to make below `/run/agent-sandbox`.
+/// File to create below `/run/agent-sandbox`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RuntimeFile {
     /// Its directory.
@@ -100,24 +100,24 @@ pub struct RuntimeFile {
 }
 
 impl RuntimeFile {
-    /// Its place below the runtime directory.
+    /// Returns its path below the runtime directory.
     pub fn path(&self) -> PathBuf {
         Path::new(self.dir.name()).join(&self.name)
     }
 }
 
-/// The two directories of the runtime that hold markers.
+/// Directory of the runtime that contains markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuntimeDir {
     /// `wrappers`: scripts and refusals.
     Wrappers,
-    /// `presets`: what the launcher does by itself.
+    /// `presets`: rules that the launcher applies without a script.
     Presets,
 }
 
 impl RuntimeDir {
-    /// The directory's name.
+    /// Returns the directory's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wrappers => runtime::WRAPPERS,
@@ -126,16 +126,16 @@ impl RuntimeDir {
     }
 }
 
-/// A rule and the files it covers.
+/// Command rule and the files it covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ruled {
     /// The command.
     pub name: String,
     /// The rule and its origin.
     pub rule: Sourced<CommandRule>,
-    /// Every program of that name; none when it is not installed.
+    /// Every program of that name; empty if it is not installed.
     pub targets: Vec<PathBuf>,
-    /// The sandbox around this one has a rule for it, which stays.
+    /// True if the outer sandbox has a rule for the name, which remains in effect.
     pub outer: bool,
 }
 
@@ -148,7 +148,7 @@ pub fn resolve(host: &Host, config: &Config) -> Result<Commands, WrapperError> {
     resolve_in(host, config, host.inside.then_some(Path::new(RUNTIME_DIR)))
 }
 
-/// The same with the outer sandbox's runtime directory given, when there is one.
+/// Resolves the command rules inside an outer sandbox with this runtime directory, if there is one.
 pub(super) fn resolve_in(
     host: &Host,
     config: &Config,
@@ -198,20 +198,20 @@ impl<'a> Planner<'a> {
         if name == "git" {
             targets.extend(find::git_copies(&self.path, &targets));
         }
-        let (ours, free): (Vec<_>, Vec<_>) =
+        let (covered, free): (Vec<_>, Vec<_>) =
             targets.iter().cloned().partition(|target| self.is_covered_outside(target));
-        let kept = self.has_outer_rule(name, &ours);
-        let ruled = Ruled { name: name.into(), rule: rule.clone(), targets, outer: kept };
+        let outer = self.has_outer_rule(name, &covered);
+        let ruled = Ruled { name: name.into(), rule: rule.clone(), targets, outer };
         self.rules.push(ruled);
         match rule.value {
             CommandRule::Raw => return Ok(()),
             CommandRule::Block => self.mark(name, rule)?,
-            // The rule around this one stays, and is now asked at the new places too.
-            _ if kept && self.outer_marker(name).is_none() => return Ok(()),
-            _ if kept => {}
+            // The outer rule remains in effect. If it is by name, it also applies to files that only this sandbox has.
+            _ if outer && self.outer_marker(name).is_none() => return Ok(()),
+            _ if outer => {}
             _ => {
                 self.mark(name, rule)?;
-                let real = free.first().cloned().or_else(|| self.outer_real(&ours));
+                let real = free.first().cloned().or_else(|| self.outer_real(&covered));
                 self.bins.extend(real.map(|real| (name.to_owned(), real)));
             }
         }
@@ -246,7 +246,7 @@ impl<'a> Planner<'a> {
 
     fn git_facts(&self) -> GitFacts {
         let tmp = Path::new("/tmp");
-        // The private /tmp ends with the run, so nothing in it is worth protecting; the project is, wherever it lies.
+        // A private `/tmp` is removed after the run, so repositories in it need no protection. A project in `/tmp` does.
         let private = self.config.tmp.value == Tmp::Private && !self.config.cwd.starts_with(tmp);
         let scratch = if private { vec![tmp.to_owned()] } else { Vec::new() };
         let value = |name: &str| -> Option<OsString> {
@@ -258,8 +258,8 @@ impl<'a> Planner<'a> {
         GitFacts { scratch, env }
     }
 
-    /// `mawk` when `awk` leads there: the file goes by its own name too, and the launcher asks for it when the
-    /// name it was called by has no rule.
+    /// Adds markers for the names of the covered files, such as `mawk` if `awk` is a symlink to it. The launcher uses
+    /// the file's marker if the name it was called by has none.
     fn other_names(&mut self) {
         for (target, names) in self.covers.clone() {
             let Some(base) = target.file_name().and_then(OsStr::to_str) else { continue };
@@ -291,7 +291,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A name with the rule `true` stays the real program although another name covers its file.
+    /// Adds markers for names with the rule `true`: they run the real program although another name covers its file.
     fn raw_names(&mut self) {
         let raw =
             self.rules.iter().filter(|ruled| ruled.rule.value == CommandRule::Raw && !ruled.outer);
@@ -307,7 +307,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A wrapper script needs its interpreter, also when that is blocked or wrapped itself.
+    /// Provides the interpreters of wrapper scripts, also those that are blocked or wrapped.
     fn interpreters(&mut self) {
         let mut needed = BTreeSet::new();
         for script in &self.scripts {
@@ -362,25 +362,25 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A shim is run by `/bin/sh`: where that is covered itself, only the binary can stand in.
+    /// Returns true if `/bin/sh` is covered. A shim needs the real one, so covers then have to be the binary.
     fn covers_the_shell(&self) -> bool {
         file::real("/bin/sh").is_ok_and(|shell| self.covers.contains_key(&shell))
     }
 }
 
-/// Names with rules already, from the sandboxes around this one.
+/// Rules of the outer sandboxes.
 impl Planner<'_> {
     fn outer_marker(&self, name: &str) -> Option<marker::Found> {
         marker::find(self.outer?, OsStr::new(name))
     }
 
-    /// Whether an outer rule decides about a name: its own, or that of the file it leads to.
+    /// Returns true if an outer rule applies to a name: a rule of that name, or of the file that the name resolves to.
     fn has_outer_rule(&self, name: &str, covered: &[PathBuf]) -> bool {
         let through = |target: &PathBuf| find::multicall(target).is_none();
         self.outer_marker(name).is_some() || covered.iter().any(through)
     }
 
-    /// The real program of a file that the outer sandbox covers only for some of its names.
+    /// Returns the real program of a file that the outer sandbox covers only for some of its names.
     fn outer_real(&self, covered: &[PathBuf]) -> Option<PathBuf> {
         let base = covered.first()?.file_name()?;
         marker::find_by_file(self.outer?, base).map(|found| found.real())
@@ -418,7 +418,7 @@ fn check_name(name: &str, rule: &Sourced<CommandRule>) -> Result<(), WrapperErro
 
 const SHIM_START: &str = "#!/bin/sh\nexec ";
 
-/// The shell knows the path it was called by as `$0`: needed where one file goes by several names.
+/// Returns the text of a shim. It passes `$0`, the path it was called by, if one file has several names.
 fn shim(target: &Path, names: &BTreeSet<String>) -> String {
     let name = match names.first() {
         Some(name) if names.len() == 1 && name != "git" && find::multicall(target).is_none() => {
@@ -440,7 +440,7 @@ fn quoted(name: &str) -> String {
 
 fn is_shim(target: &Path) -> bool {
     let start = format!("{SHIM_START}{RUNTIME_BINARY} {MULTICALL} ");
-    // A program is not read whole to find out that it is none.
+    // Shims are short. A larger file is not read at all.
     let short = fs::metadata(target).is_ok_and(|meta| meta.len() < 4096);
     short && fs::read(target).is_ok_and(|text| text.starts_with(start.as_bytes()))
 }

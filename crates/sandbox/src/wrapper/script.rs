@@ -1,4 +1,4 @@
-//! Wrapper scripts of the user's, read once when the sandbox is planned.
+//! The user's wrapper scripts, read once when the sandbox is planned.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,53 +11,53 @@ use thiserror::Error;
 use sandbox_policy::Host;
 use sandbox_policy::config::Origin;
 
-/// Why a command rule cannot be carried out.
+/// Invalid command rule.
 #[derive(Debug, Error)]
 pub enum WrapperError {
-    /// A name that is no file name.
-    #[error("`{name}` in {origin} is no command name")]
+    /// Name that is not a file name.
+    #[error("invalid command name `{name}` in {origin}")]
     Name {
-        /// What was written.
+        /// The name.
         name: String,
-        /// Where.
+        /// The rule.
         origin: Origin,
     },
-    /// A built-in wrapper for another command.
-    #[error("`@git` in {origin} is a wrapper for `git`, not for `{name}`")]
+    /// Built-in wrapper for another command.
+    #[error("`@git` in {origin} wraps only `git`, not `{name}`")]
     Foreign {
-        /// The command it was given to.
+        /// The command.
         name: String,
-        /// Where.
+        /// The rule.
         origin: Origin,
     },
-    /// A script that cannot be read.
+    /// Script that cannot be read.
     #[error("cannot read the wrapper script `{}` that {origin} gives for `{name}`", path.display())]
     Unreadable {
         /// The command.
         name: String,
         /// The script.
         path: PathBuf,
-        /// Where the rule was written.
+        /// The rule.
         origin: Origin,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
-    /// A script that the kernel would not run.
+    /// Script that the kernel would not run, because it has no interpreter line.
     #[error("the wrapper script `{}` that {origin} gives for `{name}` does not start with `#!`", path.display())]
     NoInterpreter {
         /// The command.
         name: String,
         /// The script.
         path: PathBuf,
-        /// Where the rule was written.
+        /// The rule.
         origin: Origin,
     },
-    /// `~` without a home.
+    /// `~` without a home directory.
     #[error("`{}` in {origin} needs a home directory, and `HOME` is not set", path.display())]
     NoHome {
-        /// What was written.
+        /// The path as written.
         path: PathBuf,
-        /// Where.
+        /// The rule.
         origin: Origin,
     },
 }
@@ -66,32 +66,31 @@ impl Hint for WrapperError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Name { .. } => {
-                "rules go by the name that is typed, without a slash: `wget`, not `/usr/bin/wget`"
-                    .into()
+                "use the name as typed, without a slash: `wget`, not `/usr/bin/wget`".into()
             }
             Self::Foreign { name, .. } => {
                 format!("use `true`, `false` or the path of a script for `{name}`")
             }
             Self::Unreadable { path, .. } => {
                 format!(
-                    "a rule is `true`, `false`, `\"@git\"` or a script; is `{}` the right path?",
+                    "use `true`, `false`, `\"@git\"` or the path of a script; is `{}` the right path?",
                     path.display()
                 )
             }
             Self::NoInterpreter { .. } => {
-                "write its interpreter in the first line: `#!/bin/sh`".into()
+                "name its interpreter in the first line: `#!/bin/sh`".into()
             }
-            Self::NoHome { .. } => "give an absolute path".into(),
+            Self::NoHome { .. } => "use an absolute path".into(),
         })
     }
 }
 
-/// A script and what it takes to run it.
+/// Wrapper script.
 #[derive(Debug)]
 pub(super) struct Script {
     /// The file as the rule names it, absolute.
     pub(super) path: PathBuf,
-    /// The same with symlinks resolved.
+    /// The file with symlinks resolved.
     pub(super) real: PathBuf,
     /// Its text.
     pub(super) content: Vec<u8>,
@@ -120,7 +119,7 @@ pub(super) fn read(
     }
 }
 
-/// The words of a script's first line: the interpreter, and the one argument that the kernel passes.
+/// Returns the interpreter in a script's first line, and the single argument that the kernel passes: execve(2).
 pub(super) fn interpreter(content: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let line = content.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
     let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
@@ -129,7 +128,7 @@ pub(super) fn interpreter(content: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     Some((program, Some(rest).filter(|rest| !rest.is_empty())))
 }
 
-/// Whether a program is text that an interpreter reads.
+/// Returns true if a program starts with `#!`.
 pub(super) fn is_script(program: &Path) -> bool {
     let mut start = [0; 2];
     let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut start));

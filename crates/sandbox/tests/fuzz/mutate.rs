@@ -1,9 +1,9 @@
-//! A mutator: flips, splices and tokens, from a fixed start so that a failure comes back.
+//! Mutator: flips, splices and tokens, from a fixed start so that a failure is reproducible.
 
-/// Longer inputs only make the same mistakes more slowly.
+/// Length limit of inputs. Longer ones find the same failures more slowly.
 const LONGEST: usize = 2048;
 
-/// Bytes that parsers stumble over.
+/// Bytes with a special meaning to parsers.
 const SPECIAL: &[u8] = b"\0\n\r\t\"'\\/*?[]{}(),:;=#!~@$%.-+ \x1b\x7f\x80\xc3\xef\xff";
 
 pub(crate) struct Mutator {
@@ -13,7 +13,7 @@ pub(crate) struct Mutator {
 }
 
 impl Mutator {
-    /// Starts from these inputs; their words are the dictionary.
+    /// Starts with these inputs. Their words are the dictionary.
     pub(crate) fn new(corpus: Vec<Vec<u8>>) -> Self {
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.@~!$%".contains(byte);
         let mut tokens: Vec<Vec<u8>> = corpus
@@ -27,7 +27,7 @@ impl Mutator {
         Self { corpus, tokens, state: 0x9E37_79B9_7F4A_7C15 }
     }
 
-    /// The next input: a seed, changed one to eight times.
+    /// Returns the next input: a seed, changed one to eight times.
     pub(crate) fn next(&mut self) -> Vec<u8> {
         let mut input = self.pick();
         for _ in 0..=self.below(8) {
@@ -73,14 +73,14 @@ impl Mutator {
         self.corpus[index].clone()
     }
 
-    /// A range within `length`; mostly a short one.
+    /// Returns a range within `length`, mostly a short one.
     fn range(&mut self, length: usize) -> (usize, usize) {
         let from = self.below(length + 1);
         let longest = if self.below(4) == 0 { length } else { 16 };
         (from, (from + self.below(longest + 1)).min(length))
     }
 
-    /// A number below `limit`, by xorshift.
+    /// Returns a number below `limit`, by xorshift.
     fn below(&mut self, limit: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

@@ -1,4 +1,4 @@
-//! One small plan in both renderings, word by word.
+//! Snapshots of one small plan in both renderings.
 
 use std::fmt::Write as _;
 
@@ -22,13 +22,13 @@ fn small() -> (World, Plan) {
     };
     let config = world.config(&["!@git"], &rules.map(rule));
     let mut plan = world.plan_of(config).unwrap();
-    // What else lies on the machine that runs this test is no part of it.
+    // Sockets and mounts that depend on the machine are left out.
     plan.sockets.clear();
     plan.mounts.retain(|mount| mount.target.starts_with(world.host.home.as_deref().unwrap()));
     (world, plan)
 }
 
-/// With the home's own place left out.
+/// Replaces the path of the home directory, which differs in each run.
 fn short(world: &World, text: &str) -> String {
     let home = world.host.home.as_deref().unwrap();
     let top = home.parent().unwrap().display().to_string();

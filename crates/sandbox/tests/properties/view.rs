@@ -1,5 +1,5 @@
-//! What a path shows: by the plan's mounts, by the steps of one rendering, by the arguments of the other, and by the
-//! text of the rule that says which rule wins.
+//! View of a path, computed from the plan's mounts, from the steps of one rendering, from the arguments of the other, and
+//! from the documented precedence of rules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use sandbox_policy::config::{Access, Tmp};
 
 use super::world::{Rule, World};
 
-/// What a path shows; the order is the strictness.
+/// View of a path, ordered by strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum View {
     Writable,
@@ -28,7 +28,7 @@ fn of_view(view: plan::View) -> View {
     }
 }
 
-/// Through a list of mounts.
+/// Returns the view of a path through a list of mounts.
 pub(crate) fn by_mounts(root_writable: bool, mounts: &[Mount], path: &Path) -> View {
     match plan::nearest(mounts, path) {
         Some(mount) => of_view(mount.view),
@@ -42,7 +42,7 @@ pub(crate) fn by_plan(plan: &Plan, path: &Path) -> View {
     by_mounts(plan.root_writable, &plan.mounts, path)
 }
 
-/// Through our own mounts: the last one at or above a path is on top of it.
+/// Returns the view of a path through the native mounts. The last one at or above the path is on top.
 pub(crate) fn by_steps(plan: &Plan, hiding: Hiding, path: &Path) -> View {
     let root = own::root(plan, hiding, None);
     let base = if root.base.writable { View::Writable } else { View::ReadOnly };
@@ -59,7 +59,7 @@ pub(crate) fn by_steps(plan: &Plan, hiding: Hiding, path: &Path) -> View {
         Step::HidingOverlay { dir, hidden } if path.starts_with(dir) => {
             let found = hidden.iter().find(|(name, _)| path.starts_with(dir.join(name)));
             Some(match found {
-                // A link to where the file is writable.
+                // A symlink to a writable mount of the file.
                 Some((_, Hidden::Link(_))) => View::Writable,
                 Some(_) => View::Hidden,
                 None => View::ReadOnly,
@@ -70,7 +70,7 @@ pub(crate) fn by_steps(plan: &Plan, hiding: Hiding, path: &Path) -> View {
     root.steps.iter().rev().find_map(shows).unwrap_or(base)
 }
 
-/// Through bubblewrap's mounts, which are made in the order of its arguments.
+/// Returns the view of a path through bubblewrap's mounts, which are made in the order of its arguments.
 pub(crate) fn by_arguments(plan: &Plan, path: &Path) -> View {
     let words: Vec<String> = bwrap::arguments(plan)
         .words
@@ -101,8 +101,9 @@ pub(crate) fn by_arguments(plan: &Plan, path: &Path) -> View {
     view
 }
 
-/// By the text: a longer path beats a shorter one; an exact path beats a glob; then the stricter view; then the
-/// later layer. What no rule speaks of is read-only, and a rule about nothing says nothing.
+/// Returns the view of a path by the documented precedence: a longer path beats a shorter one, an exact path beats a
+/// glob, then the stricter view, then the later layer. A path without a rule is read-only. A rule whose path does not
+/// exist has no effect.
 pub(crate) fn by_text(world: &World, rules: &[Rule], path: &Path) -> View {
     let mut best = None;
     for rule in rules {
@@ -131,7 +132,7 @@ fn meant(world: &World, pattern: &str, is_exact: bool) -> Vec<PathBuf> {
     named.iter().filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-/// Globs by trying: `**` is no directory or any, links are not searched by it.
+/// Expands a glob naively. `**` matches any number of directories and does not follow symlinks.
 fn matching(dir: &Path, segments: &[&str]) -> Vec<PathBuf> {
     let Some((first, rest)) = segments.split_first() else { return vec![dir.to_path_buf()] };
     let entries: Vec<PathBuf> =

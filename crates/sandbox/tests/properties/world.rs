@@ -1,4 +1,4 @@
-//! Little trees with links, and little policies about them.
+//! Small trees with symlinks, and small policies about them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,16 +12,16 @@ use sandbox_policy::Host;
 use sandbox_policy::config::{Access, Config, Layer, Origin, PathRule, Request, Sourced};
 use tempfile::TempDir;
 
-/// What is made before a plan is: paths below the working directory.
+/// Files to create before planning, below the working directory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tree {
     pub(crate) dirs: Vec<String>,
     pub(crate) files: Vec<String>,
-    /// Name and target; `/` at the start of a target stands for the working directory.
+    /// Name and target. A target that starts with `/` is relative to the working directory.
     pub(crate) links: Vec<(String, String)>,
 }
 
-/// One rule as a layer says it.
+/// Rule of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) access: Access,
@@ -29,7 +29,7 @@ pub(crate) struct Rule {
     pub(crate) layer: Layer,
 }
 
-/// A home and a working directory on disk.
+/// Home and working directory on disk.
 pub(crate) struct World {
     _dir: TempDir,
     pub(crate) cwd: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The working directory is `cwd` below the home, or the home's neighbour if that is empty.
+    /// Creates the tree. The working directory is `work`, in the home directory or beside it.
     pub(crate) fn new(tree: &Tree, in_home: bool) -> Self {
         // Not in `/tmp`, which is private to a sandbox.
         let dir = tempfile::Builder::new().prefix("as-plan-").tempdir_in("/var/tmp").unwrap();
@@ -60,7 +60,7 @@ impl World {
         world
     }
 
-    /// Whatever does not fit (a file where a directory should be) is left out.
+    /// Creates the files. Conflicts, such as a file where a directory should be, are ignored.
     fn plant(&self, tree: &Tree) {
         for dir in &tree.dirs {
             let _ = fs::create_dir_all(self.cwd.join(dir));
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Every real file and directory at or below a path.
+    /// Returns every file and directory at or below a path, without symlinks.
     pub(crate) fn paths(top: &Path) -> Vec<PathBuf> {
         let mut paths = vec![top.to_path_buf()];
         let mut next = 0;
@@ -94,7 +94,7 @@ impl World {
         paths
     }
 
-    /// A configuration of these rules alone, on top of the presets that `toggles` leave on.
+    /// Returns a configuration of these rules and the presets that `toggles` leave on.
     pub(crate) fn config(&self, toggles: &[&str], rules: &[Rule]) -> Config {
         let mut config = sandbox_policy::config::load(&self.host, &Request::default()).unwrap();
         config.commands.clear();
@@ -111,7 +111,7 @@ impl World {
         Ok(decided.finish(inputs))
     }
 
-    /// The plan of these rules and no preset.
+    /// Returns the plan of these rules and no preset.
     pub(crate) fn plan(&self, rules: &[Rule]) -> Result<Plan, PlanError> {
         self.plan_of(self.config(&["!@all"], rules))
     }
@@ -135,7 +135,7 @@ fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned)
 }
 
-/// One to three names.
+/// Generates a path of one to three names.
 pub(crate) fn path() -> impl Strategy<Value = String> {
     prop::collection::vec(name(), 1..=3).prop_map(|names| names.join("/"))
 }
@@ -144,7 +144,7 @@ fn paths() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(path(), 0..6)
 }
 
-/// A tree without links.
+/// Generates a tree without symlinks.
 pub(crate) fn plain_tree() -> impl Strategy<Value = Tree> {
     (paths(), paths()).prop_map(|(dirs, files)| Tree { dirs, files, links: Vec::new() })
 }
@@ -158,7 +158,8 @@ fn target() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A tree whose links all lie in `l`, where no rule writes; they lead to each other, round in circles, to nothing.
+/// Generates a tree whose symlinks all lie in `l`, which no rule makes writable. They lead to each other, in circles, or
+/// to missing paths.
 pub(crate) fn tidy_tree() -> impl Strategy<Value = Tree> {
     let link = (prop::sample::select(vec!["l/x", "l/y", "l/z"]), target());
     let links = prop::collection::vec(link, 0..4);
@@ -168,7 +169,7 @@ pub(crate) fn tidy_tree() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// A tree with links anywhere to anywhere.
+/// Generates a tree with symlinks from anywhere to anywhere.
 pub(crate) fn wild_tree() -> impl Strategy<Value = Tree> {
     let links = prop::collection::vec((path(), target()), 0..5);
     (plain_tree(), links).prop_map(|(tree, links)| Tree { links, ..tree })
@@ -188,14 +189,14 @@ fn glob() -> impl Strategy<Value = String> {
         .prop_map(|(first, rest)| format!("{first}/{}", rest.join("/")))
 }
 
-/// A pattern of names, globs, and ways through `l`.
+/// Generates a pattern of names, a glob, or a path through `l`.
 pub(crate) fn tidy_pattern() -> impl Strategy<Value = String> {
     let through =
         prop::sample::select(vec!["l/x", "l/y", "l/z", "l/*", "l/x/a", "l/y/*", "l/z/b/c"]);
     prop_oneof![4 => path(), 2 => glob(), 2 => through.prop_map(str::to_owned)]
 }
 
-/// As tidy, and rules about everything.
+/// Generates a pattern like [`tidy_pattern`], or a wide one.
 pub(crate) fn wild_pattern() -> impl Strategy<Value = String> {
     let wide = prop::sample::select(vec![".", "*", "**", "**/b", "**/a/*", "./a/../b"]);
     prop_oneof![5 => tidy_pattern(), 1 => wide.prop_map(str::to_owned)]

@@ -1,14 +1,14 @@
-//! Sessions in containers, by the Engine's API.
+//! Sessions in containers, through the Engine API.
 //!
-//! What a container is to be is decided in [`plan`]; here it is made: a directory
-//! on the host, the way to the proxy, the container. Its name follows from the session's id, and its labels
-//! say whose it is, so that whatever was cut short is found again.
+//! [`plan`] decides everything about a container. The rest creates a directory on the host, the
+//! connection to the proxy, and the container. Its name derives from the session's id, and its labels name the session,
+//! so the next command finds what an interrupted one left.
 //!
 //! ```text
-//! boxes/ID/          what the container mounts; 0700
+//! boxes/ID/          files that the container mounts; 0700
 //! boxes/ID/home      the agent's home, which outlives the container
-//! boxes/ID/control   what the first process is told
-//! boxes/ID/door      the socket where it hands its listeners over
+//! boxes/ID/control   settings for PID 1
+//! boxes/ID/door      rendezvous socket, on which PID 1 passes its listeners to the proxy
 //! ```
 
 pub mod plan;
@@ -58,18 +58,18 @@ use crate::error::ControlError;
 use crate::session::{BackendKind, Session};
 use crate::store::{Thing, ThingKind};
 
-/// Sessions in containers.
+/// Backend that runs sessions in containers.
 pub struct Docker {
     data_dir: DataDir,
     host: Host,
     engine: OnceCell<Engine>,
-    /// What was planned last, so that it is not asked for twice.
+    /// The last plan, so that the engine is not queried twice.
     planned: RefCell<Option<Container>>,
     warnings: RefCell<Vec<String>>,
 }
 
 impl Docker {
-    /// The engine is looked for when it is needed.
+    /// Creates the backend. It connects to the engine at the first use.
     pub fn new(data_dir: DataDir, host: Host) -> Self {
         let (planned, warnings) = (RefCell::default(), RefCell::default());
         Self { data_dir, host, engine: OnceCell::new(), planned, warnings }
@@ -80,10 +80,10 @@ impl Docker {
             let engine = Engine::connect(&self.host)?;
             let _ = self.engine.set(engine);
         }
-        self.engine.get().ok_or_else(|| BackendError::plain("there is no engine"))
+        self.engine.get().ok_or_else(|| BackendError::plain("there is no container engine"))
     }
 
-    /// Plans the container of a configuration, as the engine is now.
+    /// Plans the container of a configuration, for the engine's current state.
     fn plan_container(&self, config: &Config) -> Result<Container, BackendError> {
         let engine = self.engine()?;
         let image =
@@ -97,7 +97,7 @@ impl Docker {
         Ok(plan)
     }
 
-    /// The plan of a session: the one that its policy was made of, if that was just now.
+    /// Returns the plan of a session: the last plan if the session's policy was derived from it, else a new one.
     fn plan_of(&self, session: &Session, config: &Config) -> Result<Container, BackendError> {
         let planned = self.planned.take().filter(|plan| plan.policy_hash() == session.policy);
         planned.map_or_else(|| self.plan_container(config), Ok)
@@ -109,10 +109,10 @@ impl Docker {
 
     fn inspect(&self, name: &str) -> Result<Option<ContainerInspectResponse>, BackendError> {
         let engine = self.engine()?;
-        engine.ask_for("look at the container", engine.docker.inspect_container(name, None))
+        engine.find_optional("inspect the container", engine.docker.inspect_container(name, None))
     }
 
-    /// Whether a container is this session's, by the policy that it was made by.
+    /// Returns whether the session's container has its current policy; `None` if there is no container.
     fn is_made(&self, session: &Session) -> Result<Option<bool>, BackendError> {
         let Some(found) = self.inspect(&names::container(session))? else { return Ok(None) };
         let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Docker {
         if !has(render::SESSION, session.id.as_str()) || !has(render::STATE, &self.data_dir_hash())
         {
             return Err(BackendError::plain(format!(
-                "a container `{}` is there that is not this session's",
+                "a container `{}` exists, but does not belong to this session",
                 names::container(session)
             ))
             .hint("remove or rename it"));
@@ -128,9 +128,10 @@ impl Docker {
         Ok(Some(has(render::POLICY, &session.policy)))
     }
 
-    /// What serves a session from outside runs: the proxy, which keeps doors by itself, and the broker.
+    /// Starts the processes that serve a session from outside: the proxy, which restores its rendezvous sockets, and the
+    /// broker.
     fn bind_proxy(&self, session: &Session, facts: &Facts) -> Result<(), BackendError> {
-        if facts.door {
+        if facts.proxy {
             self.proxy()?.ensure(&self.host.exe).map_err(proxy_failed)?;
         }
         self.start_broker(session, facts)
@@ -138,16 +139,16 @@ impl Docker {
 
     fn facts(&self, session: &Session) -> Result<Facts, BackendError> {
         Facts::read(&self.dir(session)).map_err(|error| {
-            let mut broken = does_not_answer(session, error);
-            broken.message = format!("the session `{}` is not whole", session.name);
+            let mut broken = unreachable(session, error);
+            broken.message = format!("session `{}` is incomplete", session.name);
             broken
         })
     }
 }
 
-fn does_not_answer(session: &Session, error: io::Error) -> BackendError {
+fn unreachable(session: &Session, error: io::Error) -> BackendError {
     let name = &session.name;
-    BackendError::new(format!("the session `{name}` does not answer"), error)
+    BackendError::new(format!("session `{name}` does not respond"), error)
         .code("unreachable")
         .hint(format!("bring it up again: agent-sandbox up --name {name}"))
 }
@@ -181,7 +182,7 @@ impl Backend for Docker {
         match self.is_made(session)? {
             Some(true) if is_whole() => {
                 let state = self.inspect(&names::container(session))?.and_then(|found| found.state);
-                // An agent that ends again and again is the engine's to start.
+                // The engine restarts an agent that keeps ending.
                 let is_up = |state: &ContainerState| {
                     [state.running, state.restarting].contains(&Some(true))
                 };
@@ -221,10 +222,12 @@ impl Backend for Docker {
         if !facts.attends {
             let name = &session.name;
             return Err(BackendError::plain(format!(
-                "the container of `{name}` was made by an older version of this program"
+                "the container of session `{name}` was created by an older version of agent-sandbox"
             ))
             .code("unreachable")
-            .hint(format!("make it again: agent-sandbox down {name}, then up --name {name}")));
+            .hint(format!(
+                "recreate it: agent-sandbox down {name} && agent-sandbox up --name {name}"
+            )));
         }
         self.bind_proxy(session, &facts)?;
         let target = Target {
@@ -234,21 +237,21 @@ impl Backend for Docker {
             init: facts.init.clone(),
             cwd: facts.inside(exec.cwd.as_deref(), &session.project),
         };
-        process::start(target, exec).map_err(|error| does_not_answer(session, error))
+        process::start(target, exec).map_err(|error| unreachable(session, error))
     }
 
     fn attach(&self, session: &Session, size: Size) -> Result<Connection, BackendError> {
         let facts = self.facts(session)?;
         if !facts.terminal {
             let name = &session.name;
-            return Err(BackendError::plain(format!("the session `{name}` has no agent to join"))
+            return Err(BackendError::plain(format!("session `{name}` has no agent to attach to"))
                 .code("no_agent")
-                .hint(format!("enter it: agent-sandbox exec -it -s {name} sh; or set `agent.command`, and bring it up again")));
+                .hint(format!("start a shell in it: agent-sandbox exec -it -s {name} sh; or set `agent.command`, and bring it up again")));
         }
         self.bind_proxy(session, &facts)?;
         let docker = self.engine()?.docker.clone();
-        attach::join(docker, names::container(session), size)
-            .map_err(|error| does_not_answer(session, error))
+        attach::start(docker, names::container(session), size)
+            .map_err(|error| unreachable(session, error))
     }
 
     fn logs(
@@ -257,7 +260,7 @@ impl Backend for Docker {
         how: Listen,
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<bool, BackendError> {
-        // What a container said that is gone is in the session's own log.
+        // The output of a removed container is in the session's own log.
         if self.inspect(&names::container(session))?.is_none() {
             return Ok(false);
         }
@@ -266,12 +269,13 @@ impl Backend for Docker {
 
     fn suspend(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        engine.ask("pause the container", engine.docker.pause_container(&names::container(session)))
+        engine
+            .call("pause the container", engine.docker.pause_container(&names::container(session)))
     }
 
     fn resume(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
-        engine.ask(
+        engine.call(
             "unpause the container",
             engine.docker.unpause_container(&names::container(session)),
         )
@@ -294,8 +298,8 @@ impl Backend for Docker {
     fn remove(&self, session: &Session, thing: &Thing) -> Result<(), BackendError> {
         match thing.kind {
             ThingKind::Container => self.remove_container(&names::container(session)),
-            ThingKind::Door => match self.proxy()?.close_rendezvous(session.id.as_str()) {
-                // One that does not run has its doors on record: it is started to forget this one.
+            ThingKind::Rendezvous => match self.proxy()?.close_rendezvous(session.id.as_str()) {
+                // A stopped proxy has its rendezvous sockets recorded. It is started to forget this one.
                 Err(ClientError::Unreachable(..)) => {
                     let client = self.proxy()?;
                     client.ensure(&self.host.exe).map_err(proxy_failed)?;
@@ -304,7 +308,7 @@ impl Backend for Docker {
                 other => other.map_err(proxy_failed),
             },
             ThingKind::Broker => end_broker(&self.dir(session)).map_err(|error| {
-                BackendError::new("cannot end the broker of host commands", error)
+                BackendError::new("cannot stop the broker of host commands", error)
             }),
             ThingKind::AuthorizedKey => authorized::take_out(Path::new(&thing.identity), session),
             ThingKind::Key => match std::fs::remove_file(&thing.identity) {
@@ -314,7 +318,8 @@ impl Backend for Docker {
                 _ => Ok(()),
             },
             ThingKind::Volume => {
-                // The engine may have finished a container that it did not know when it was asked to remove it.
+                // The engine may have finished creating a container that did not exist when its removal was
+                // requested.
                 self.remove_container(&names::container(session))?;
                 self.tidy(session, &thing.identity)?;
                 self.remove_volume(&thing.identity)
@@ -326,7 +331,6 @@ impl Backend for Docker {
         }
     }
 
-    /// What outlives the container goes with the session.
     fn forget(&self, session: &Session) -> Result<(), BackendError> {
         remove_dir(&self.dir(session))
     }
@@ -344,7 +348,7 @@ impl Backend for Docker {
     }
 }
 
-/// An error and its causes in one line.
+/// Formats an error and its causes on one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|source| format!(": {}", with_causes(source)));
     format!("{error}{}", cause.unwrap_or_default())
@@ -354,13 +358,13 @@ fn remove_dir(dir: &Path) -> Result<(), BackendError> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(BackendError::new(format!("cannot remove `{}`", dir.display()), error)
-                .hint("the agent's files in it may be another user's"))
+                .hint("files of the agent in it may belong to another user; remove it as root"))
         }
         _ => Ok(()),
     }
 }
 
-/// Both binaries, from beside this one. They are static, so that any image runs them.
+/// Returns the paths of both binaries, which are next to this one. They are static, so they run in any image.
 fn binaries(host: &Host) -> Binaries {
     let init = host.exe.with_file_name(layout::INIT);
     Binaries {
@@ -371,10 +375,10 @@ fn binaries(host: &Host) -> Binaries {
 
 fn config(host: &Host, session: &Session) -> Result<Config, BackendError> {
     let request = Request::recall(&session.request)
-        .map_err(|error| BackendError::new("what was asked for cannot be read", error))?;
+        .map_err(|error| BackendError::new("cannot decode the session's request", error))?;
     sandbox_policy::config::load(host, &request).map_err(|error| {
         let hint = error.hint();
-        let mut failed = BackendError::new("the configuration cannot be used", error);
+        let mut failed = BackendError::new("cannot load the configuration", error);
         failed.hint = hint;
         failed
     })
@@ -390,7 +394,7 @@ fn refused(error: &ContainerError) -> BackendError {
 
 fn proxy_failed(error: ClientError) -> BackendError {
     let hint = error.hint();
-    let mut failed = BackendError::new("the proxy does not serve the session", error).code("proxy");
+    let mut failed = BackendError::new("the proxy cannot serve the session", error).code("proxy");
     failed.hint = hint;
     failed
 }

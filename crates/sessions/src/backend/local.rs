@@ -1,16 +1,16 @@
-//! Sessions in namespaces of this machine, without a daemon of any kind.
+//! Sessions in namespaces of this machine, without a daemon.
 //!
-//! Each session has one process of its own outside, the [`supervisor`], which runs the sandbox as
-//! any other command of ours. The command inside is our own binary as [`server`]: it starts what it
-//! is asked to, in the very namespaces and under the very limits that it lives in itself. Who
-//! wants something of it comes by a socket in the session's directory, which no sandbox sees.
+//! Each session has one process outside, the [`supervisor`], which runs the sandbox like any other
+//! run. The command inside is this binary as [`server`]. It starts commands on request, in its own
+//! namespaces and under its own limits. Callers reach it through a socket in the session's
+//! directory, which no sandbox can see.
 //!
 //! ```text
-//! up/ID/lock   held by the supervisor as long as it lives; its number and the time of its start
-//! up/ID/protocol version of the messages on the sockets; 1 where the file is missing
-//! up/ID/exec   the socket on which the server inside takes commands
-//! up/ID/attach the socket on which the log writer takes viewers
-//! logs/ID.log  what the agent and the supervisor said, written from outside
+//! up/ID/lock   held by the supervisor while it lives; contains its pid and start time
+//! up/ID/protocol version of the messages on the sockets; 1 if the file is missing
+//! up/ID/exec   socket of the server inside, for commands
+//! up/ID/attach socket of the log writer, for viewers
+//! logs/ID.log  output of the agent and the supervisor, written outside the sandbox
 //! ```
 
 mod wire;
@@ -47,28 +47,28 @@ use crate::error::ControlError;
 use crate::session::{BackendKind, Session, State, Wanted};
 use crate::store::{Thing, ThingKind};
 
-/// The name of the socket in a session's directory.
+/// Name of the server's socket in a session's directory.
 const SOCKET: &str = "exec";
-/// The name of the socket for those who watch the agent.
+/// Name of the viewers' socket.
 const ATTACH: &str = "attach";
-/// The name of the lock there.
+/// Name of the lock file.
 const LOCK: &str = "lock";
-/// The name of the file with the protocol's version.
+/// Name of the file with the protocol version.
 const PROTOCOL: &str = "protocol";
-/// How the one process outside is called in the record.
+/// Identity of the supervisor in the database.
 const SUPERVISOR: &str = "supervisor";
-/// How many are asked at once: each takes a descriptor.
+/// Maximum number of concurrent queries. Each needs a descriptor.
 const AT_ONCE: usize = 64;
-/// How much of a log is shown when a session does not start.
+/// Maximum amount of log in an error message.
 const TAIL: u64 = 4 << 10;
 
-/// A hash of everything that decides about a sandbox, origins included.
+/// Returns a hash of everything that affects a sandbox, including origins.
 pub fn policy(config: &Config) -> String {
     use sha2::{Digest, Sha256};
     sandbox_linux::hex::encode(&Sha256::digest(format!("{config:?}").as_bytes()))
 }
 
-/// Sessions in namespaces of this machine.
+/// Backend that runs sessions in namespaces of this machine.
 #[derive(Debug, Clone)]
 pub struct Local {
     data_dir: DataDir,
@@ -76,13 +76,13 @@ pub struct Local {
 }
 
 impl Local {
-    /// The host's own binary becomes the supervisor.
+    /// Creates the backend. The host's own binary becomes the supervisor.
     pub fn new(data_dir: DataDir, host: Host) -> Self {
         Self { data_dir, host }
     }
 
-    /// Starts the supervisor, unless it runs. Both its lock and its socket are there before it is,
-    /// so that nobody has to wait for either.
+    /// Starts the supervisor unless it runs. The lock and the socket are created before it, so no
+    /// caller waits for either.
     fn start(&self, session: &Session, dir: &Path) -> Result<(), BackendError> {
         let failed = |what: &'static str| move |error: io::Error| BackendError::new(what, error);
         let lock = dir.join(LOCK);
@@ -90,13 +90,13 @@ impl Local {
             return Ok(());
         };
         let listener =
-            socket::listen(dir, SOCKET).map_err(failed("cannot make the session's socket"))?;
+            socket::listen(dir, SOCKET).map_err(failed("cannot create the session's socket"))?;
         std::fs::write(dir.join(PROTOCOL), wire::VERSION.to_string())
             .map_err(failed("cannot write the session's protocol version"))?;
         let log = self.log(session).map_err(failed("cannot open the session's log"))?;
         let mut command = sandbox_linux::process::command(&self.host.exe);
         command.arg(SUPERVISE).arg(session.id.as_str()).current_dir("/");
-        // What opens this program to callers is nothing for a sandbox.
+        // Our API token must not reach a sandbox.
         command.env_remove(crate::API_TOKEN);
         command.stdin(Stdio::from(listener)).stdout(Stdio::from(lock)).stderr(Stdio::from(log));
         let status = command.status().map_err(failed("cannot start the session's supervisor"))?;
@@ -111,22 +111,23 @@ impl Local {
         OpenOptions::new().append(true).create(true).mode(0o600).open(path)
     }
 
-    /// Waits until the server inside says that it is there.
+    /// Waits until the server inside is ready.
     fn await_server(&self, session: &Session, dir: &Path, since: u64) -> Result<(), BackendError> {
         client::hello(dir, client::READY).map(drop).map_err(|error| {
-            log_writer::wait_for_the_last_word(&self.data_dir.log(&session.id));
+            log_writer::wait_until_closed(&self.data_dir.log(&session.id));
             let tail = self.tail(session, since);
             let message = if tail.is_empty() {
-                format!("the session `{}` did not start: {error}", session.name)
+                format!("session `{}` did not start: {error}", session.name)
             } else {
-                format!("the session `{}` did not start; its log says:\n{tail}", session.name)
+                format!("session `{}` did not start. Its log:\n{tail}", session.name)
             };
             BackendError::plain(message).code("not_started")
         })
     }
 
-    /// What is seen from outside; where there is somebody to ask about the agent, they were asked.
-    fn ask(&self, session: &Session) -> (Observed, Option<OwnedFd>) {
+    /// Returns the state as seen from outside, and a connection on which the server was asked about
+    /// the agent.
+    fn query(&self, session: &Session) -> (Observed, Option<OwnedFd>) {
         let dir = self.data_dir.runtime(&session.id);
         let Some(holder) = holder::of(&dir.join(LOCK)) else {
             let up = session.wanted == Wanted::Up;
@@ -172,7 +173,7 @@ impl Backend for Local {
         let since = self.log_length(session);
         record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
             private_dir(&dir)
-                .map_err(|error| BackendError::new("cannot make the session's directory", error))
+                .map_err(|error| BackendError::new("cannot create the session's directory", error))
         })?;
         record.make(ThingKind::Process, SUPERVISOR, || self.start(session, &dir))?;
         Ok(self.await_server(session, &dir, since)?)
@@ -180,15 +181,15 @@ impl Backend for Local {
 
     fn observe(&self, session: &Session) -> Result<Observed, BackendError> {
         let all = self.observe_all(&[session])?;
-        all.into_iter().next().ok_or_else(|| BackendError::plain("nothing was seen"))
+        all.into_iter().next().ok_or_else(|| BackendError::plain("the session was not observed"))
     }
 
-    /// All are asked before the first answer is waited for, so that one that does not answer costs time once.
+    /// Queries all sessions before it waits for the first answer, so that several unresponsive ones cost one timeout.
     fn observe_all(&self, sessions: &[&Session]) -> Result<Vec<Observed>, BackendError> {
         let mut seen = Vec::with_capacity(sessions.len());
         for some in sessions.chunks(AT_ONCE) {
             let end = Instant::now() + client::GLANCE;
-            let asked: Vec<_> = some.iter().map(|session| self.ask(session)).collect();
+            let asked: Vec<_> = some.iter().map(|session| self.query(session)).collect();
             let told = asked.into_iter().map(|(mut observed, asked)| {
                 observed.agent = asked.and_then(|conn| client::hear(&conn, end).ok().flatten());
                 observed
@@ -226,7 +227,7 @@ impl Backend for Local {
     }
 
     fn strays(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
-        let failed = |error: io::Error| BackendError::new("cannot look for what is left", error);
+        let failed = |error: io::Error| BackendError::new("cannot list leftovers", error);
         let entries = match std::fs::read_dir(self.data_dir.path().join("up")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(failed)?,
@@ -253,14 +254,14 @@ impl Backend for Local {
         };
         match gone {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(BackendError::new("cannot remove what is left", error))
+                Err(BackendError::new("cannot remove a leftover", error))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Refuses a session whose supervisor speaks another protocol than this binary. 0.1.0 wrote no version and speaks 1.
+/// Refuses a session whose supervisor uses another protocol version. Version 0.1.0 wrote no file, and used version 1.
 fn same_protocol(session: &Session, dir: &Path) -> Result<(), BackendError> {
     let Ok(text) = std::fs::read_to_string(dir.join(PROTOCOL)) else { return Ok(()) };
     if text.trim() == wire::VERSION.to_string() {
@@ -274,7 +275,7 @@ fn same_protocol(session: &Session, dir: &Path) -> Result<(), BackendError> {
 
 fn unreachable(session: &Session, error: io::Error) -> BackendError {
     let name = &session.name;
-    BackendError::new(format!("the session `{name}` does not answer"), error)
+    BackendError::new(format!("session `{name}` does not respond"), error)
         .code("unreachable")
         .hint(format!("bring it up again: agent-sandbox up --name {name}"))
 }

@@ -1,4 +1,4 @@
-//! Who may call: the owner of the socket, or whoever has the token. Never a page in somebody's browser.
+//! Access control: the owner of the socket, or a client with the token. Never a web page.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use axum::response::Response;
 use super::answer::{Refused, problem};
 use super::wire::Problem;
 
-/// By what a caller is known.
+/// Authentication of callers.
 #[derive(Debug, Clone)]
 pub(super) enum Access {
-    /// The mode of the socket lets nobody else in.
+    /// The mode of the socket admits only its owner.
     Owner,
-    /// A token, at a port of this machine.
+    /// Token over TCP.
     Token {
-        /// What the caller has to say.
+        /// Expected token.
         token: String,
-        /// The port that it has to call.
+        /// Expected port in the `Host` header.
         port: u16,
     },
 }
 
-/// Lets a call through, or not.
+/// Middleware that rejects unauthorized calls.
 pub(super) async fn check(
     State(access): State<Arc<Access>>,
     request: Request,
@@ -38,22 +38,24 @@ pub(super) async fn check(
 }
 
 fn refusal(access: &Access, headers: &HeaderMap) -> Option<Refused> {
-    // Programs do not send one. A browser does, whatever page made it call.
+    // Only browsers send `Origin`, and any page can make one call.
     if headers.contains_key(ORIGIN) {
-        let wrong = Problem::new("forbidden", "pages in a browser may not call");
+        let wrong = Problem::new("forbidden", "calls from web pages are not allowed");
         return Some(Refused(StatusCode::FORBIDDEN, wrong));
     }
     let Access::Token { token, port } = access else { return None };
-    // A name that leads here today may be anybody's: only this machine's own names are taken.
+    // Against DNS rebinding: accept only `localhost` and IP addresses, because any other name can
+    // be made to resolve here.
     if !headers.get(HOST).is_some_and(|host| is_own(host.as_bytes(), *port)) {
-        let mut wrong = Problem::new("wrong_host", "this is not the name of this machine");
-        wrong.hint = Some("call it as `localhost` or by its address".into());
+        let mut wrong =
+            Problem::new("wrong_host", "the `Host` header is not a name of this machine");
+        wrong.hint = Some("use `localhost` or an IP address in the URL".into());
         return Some(Refused(StatusCode::MISDIRECTED_REQUEST, wrong));
     }
     let expected = format!("Bearer {token}");
-    let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-    if !is_same(said, expected.as_bytes()) {
-        let mut wrong = Problem::new("unauthorized", "the token is missing or wrong");
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    if !is_same(given, expected.as_bytes()) {
+        let mut wrong = Problem::new("unauthorized", "missing or wrong token");
         wrong.hint = Some("send the header `Authorization: Bearer TOKEN`".into());
         return Some(Refused(StatusCode::UNAUTHORIZED, wrong));
     }
@@ -67,10 +69,10 @@ fn is_own(host: &[u8], port: u16) -> bool {
     name.eq_ignore_ascii_case("localhost") || bare.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Takes as long for one wrong text as for another of that length.
-fn is_same(said: &[u8], expected: &[u8]) -> bool {
-    said.len() == expected.len()
-        && said.iter().zip(expected).fold(0, |wrong, (a, b)| wrong | (a ^ b)) == 0
+/// Compares in time that depends only on the length.
+fn is_same(given: &[u8], expected: &[u8]) -> bool {
+    given.len() == expected.len()
+        && given.iter().zip(expected).fold(0, |wrong, (a, b)| wrong | (a ^ b)) == 0
 }
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_its_own() {
+    fn is_own_accepts_only_localhost_and_addresses() {
         for (host, own) in [
             ("localhost", true),
             ("LOCALHOST:80", true),

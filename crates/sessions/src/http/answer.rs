@@ -1,4 +1,5 @@
-//! Answers: a value, or a problem with its status. Each describes itself.
+//! Responses: a value, or a problem with its status. Each type describes itself for the OpenAPI
+//! document.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::error::ControlError;
 use crate::service::Service;
 use crate::session::{Matching, Session};
 
-/// A problem and its status.
+/// Problem with its status.
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) StatusCode, pub(super) Problem);
 
@@ -27,7 +28,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// A problem as an answer.
+/// Returns a problem as a response.
 pub(super) fn problem(status: StatusCode, problem: &Problem) -> Response {
     (status, Json(Failure { error: problem.clone() })).into_response()
 }
@@ -51,7 +52,7 @@ impl From<Problem> for Refused {
             }
             "busy" | "too_many" => StatusCode::TOO_MANY_REQUESTS,
             "storage" => StatusCode::INSUFFICIENT_STORAGE,
-            // Something that was asked for could not be made: the caller's machine, not this program.
+            // A resource of the caller's machine failed, not this server.
             "not_started" | "unreachable" | "backend" | "no_home" | "engine"
             | "engine_unreachable" | "no_engine" | "proxy" | "git" => StatusCode::BAD_GATEWAY,
             "too_slow" => StatusCode::GATEWAY_TIMEOUT,
@@ -61,7 +62,7 @@ impl From<Problem> for Refused {
     }
 }
 
-/// A handler that may refuse.
+/// Response of a handler that can fail.
 impl<T: Describe> Describe for Result<T, Refused> {
     fn describe(operation: &mut Operation<'_>) {
         T::describe(operation);
@@ -81,7 +82,7 @@ impl Describe for NoContent {
     }
 }
 
-/// A session that was brought up, or was up already.
+/// Session that was brought up, or was up already.
 pub(super) enum Created<T> {
     New(T),
     WasUp(T),
@@ -104,7 +105,7 @@ impl<T: JsonSchema> Describe for Created<T> {
     }
 }
 
-/// Bytes of any kind.
+/// Binary data.
 pub(super) struct Octets(pub(super) Vec<u8>);
 
 impl IntoResponse for Octets {
@@ -119,7 +120,7 @@ impl Describe for Octets {
     }
 }
 
-/// Metrics in the text format of Prometheus.
+/// Metrics in the Prometheus text format.
 pub(super) struct Exposition(pub(super) String);
 
 impl IntoResponse for Exposition {
@@ -157,17 +158,17 @@ impl<T: JsonSchema> Describe for JsonOrPatch<T> {
     }
 }
 
-/// Carries something out on a thread where it may wait.
+/// Runs blocking work on a thread pool.
 pub(super) async fn blocking<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce(&Operator) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     let operator = Arc::clone(&shared.operator);
     let done = tokio::task::spawn_blocking(move || work(&operator)).await;
-    done.unwrap_or_else(|_| Err(Problem::new("internal", "the work was not finished").into()))
+    done.unwrap_or_else(|_| Err(Problem::new("internal", "the call panicked").into()))
 }
 
-/// The session that is meant by a word in a path: its whole name, or the beginning of its id.
+/// Finds the session that a path names, by its full name or a prefix of its id.
 pub(super) fn find(operator: &Operator, word: &str) -> Result<(Service, Session), Refused> {
     let service = operator.service()?;
     let session = service.find(word, Matching::Name)?;

@@ -1,4 +1,4 @@
-//! A command in a session over a WebSocket: what it says, what is typed, signals, sizes, its end.
+//! Command in a session over a WebSocket: output, input, signals, terminal sizes, exit code.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,19 +25,19 @@ use super::websocket::{self, Socket};
 use super::wire::{self, Control, Exit, Problem};
 use crate::backend::{Connection, EndOfInput, Ended, Exec, Process, Stream};
 
-/// Input that waits for the command; beyond that the caller waits, too.
+/// Amount of buffered input above which no more is read from the caller.
 const TYPED: usize = 1 << 20;
-/// How long the caller waits for a command that reads nothing. After that messages are read again, because a signal or
-/// the caller's end may come behind the input.
+/// Time to wait for a command that does not read its input. After that, messages are read again, because a signal or a
+/// close may be queued behind the input.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Input that such a command may leave unread.
+/// Maximum input that such a command may leave unread.
 const UNREAD: usize = 8 << 20;
-/// The code of a command that was killed.
+/// Exit code of a command that was killed.
 const KILLED: u8 = 137;
-/// What is read at a time.
+/// Size of a read.
 const STEP: usize = 32 << 10;
 
-/// Request for a WebSocket, whose messages are described beside it.
+/// WebSocket request. Its message types are described along with it.
 pub(super) struct Handshake(Request);
 
 impl<S: Send + Sync> FromRequest<S> for Handshake {
@@ -59,7 +59,7 @@ impl Describe for Handshake {
     }
 }
 
-/// Answer that makes the connection a WebSocket.
+/// Response that switches to the WebSocket protocol.
 pub(super) struct Switch(Response);
 
 impl IntoResponse for Switch {
@@ -80,9 +80,9 @@ pub(super) async fn open(
     Named(name): Named,
     Handshake(request): Handshake,
 ) -> Result<Switch, Refused> {
-    let permit = Arc::clone(&shared.room).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::new("busy", "too many commands at a time"))?;
-    // Who names a session that is not there hears so before anything else.
+    let permit = Arc::clone(&shared.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| Problem::new("busy", "too many concurrent commands"))?;
+    // Report an unknown session before the handshake.
     let session = blocking(&shared, move |operator| Ok(find(operator, &name)?.1)).await?;
     let answer = websocket::upgrade(request, move |mut socket| async move {
         let id = session.id.as_str().to_owned();
@@ -100,7 +100,7 @@ pub(super) async fn open(
         };
         if let Some(exit) = exit {
             let text = serde_json::to_string(&exit).unwrap_or_default();
-            // Who has gone meanwhile need not hear it.
+            // The caller may be gone.
             let _ = socket.send(Message::text(text)).await;
         }
         let _ = socket.close(None).await;
@@ -109,7 +109,7 @@ pub(super) async fn open(
     answer.map(Switch)
 }
 
-/// The first message says what to run.
+/// Starts the command that the first message describes.
 async fn begin(
     shared: &Arc<Shared>,
     socket: &mut Socket,
@@ -117,7 +117,7 @@ async fn begin(
 ) -> Result<Connection, Refused> {
     let invalid = |why: String| Refused::from(Problem::new("invalid", why));
     let Some(Ok(Message::Text(first))) = socket.next().await else {
-        return Err(invalid("the first message says what to run".into()));
+        return Err(invalid("the first message must be an `Exec`".into()));
     };
     let asked: wire::Exec =
         serde_json::from_str(&first).map_err(|error| invalid(error.to_string()))?;
@@ -142,14 +142,14 @@ fn size(wire::Size { rows, columns }: wire::Size) -> pty::Size {
     pty::Size { rows, columns }
 }
 
-/// Input that has not reached the command yet.
+/// Input that the command has not read yet.
 struct Typed {
     text: VecDeque<u8>,
     last: Option<u8>,
-    /// Nothing more is typed.
+    /// True after the end of input.
     ended: bool,
     end: EndOfInput,
-    /// When the command last took something, or had nothing to take.
+    /// Time at which the command last read something, or the buffer was last empty.
     taken: Instant,
 }
 
@@ -177,14 +177,14 @@ impl Typed {
         self.taken = Instant::now();
     }
 
-    /// Returns when the next message is read; nothing when that is now.
+    /// Returns the time at which the next message may be read, or `None` if it may be read now.
     fn wait(&self) -> Option<Instant> {
         let end = self.taken + PATIENCE;
         (self.text.len() >= TYPED && end > Instant::now()).then_some(end)
     }
 }
 
-/// Stays beside the command until its end. When the caller goes, the command goes.
+/// Relays until the command ends. If the caller disconnects, the command is ended.
 async fn attend(socket: &mut Socket, connection: Connection) -> io::Result<Ended> {
     let Connection { stdin, stdout, stderr, end_of_input, mut process } = connection;
     let mut stdin = stdin.map(End::new).transpose()?;
@@ -211,13 +211,13 @@ async fn attend(socket: &mut Socket, connection: Connection) -> io::Result<Ended
                 if let Ok(count) = wrote {
                     typed.taken(count);
                 } else {
-                    // Nobody reads any more.
+                    // The command has closed its input.
                     stdin = None;
                     typed.text.clear();
                 }
             },
-            text = read(out.as_ref()), if out.is_some() => say(socket, 1, text, &mut outputs[0]).await?,
-            text = read(err.as_ref()), if err.is_some() => say(socket, 2, text, &mut outputs[1]).await?,
+            text = read(out.as_ref()), if out.is_some() => send_output(socket, 1, text, &mut outputs[0]).await?,
+            text = read(err.as_ref()), if err.is_some() => send_output(socket, 2, text, &mut outputs[1]).await?,
             ready = awaited.readable() => {
                 let mut ready = ready?;
                 if let Some(ended) = process.poll()? {
@@ -225,7 +225,7 @@ async fn attend(socket: &mut Socket, connection: Connection) -> io::Result<Ended
                     return Ok(ended);
                 }
                 ready.clear_ready();
-                // A caller over HTTP has no shell to return to.
+                // An HTTP caller has no shell to return to.
                 if process.stopped() {
                     let _ = process.signal(sandbox_linux::signal::CONT);
                 }
@@ -249,11 +249,11 @@ fn gone() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionAborted)
 }
 
-/// A text message of the caller's. Returns whether more may be typed.
+/// Handles a text message. Returns false at the end of input.
 fn control(text: &str, process: &mut dyn Process) -> bool {
     const SIGNALS: [(&str, i32); 5] =
         [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("TERM", 15)];
-    // What makes no sense, and what comes too late, changes nothing.
+    // Invalid and late messages are ignored.
     match serde_json::from_str(text) {
         Ok(Control::Resize(to)) => drop(process.resize(size(to))),
         Ok(Control::Signal(name)) => {
@@ -268,8 +268,8 @@ fn control(text: &str, process: &mut dyn Process) -> bool {
     true
 }
 
-/// Passes on what the command said; at the end of a stream, forgets it.
-async fn say(
+/// Sends output to the caller, and closes the stream at its end.
+async fn send_output(
     socket: &mut Socket,
     stream: u8,
     text: io::Result<Vec<u8>>,
@@ -284,12 +284,12 @@ async fn say(
     socket.send(Message::binary(message)).await.map_err(|_| gone())
 }
 
-/// What the command said before its end is still there; what others hold open is not awaited.
+/// Sends output that is still in the pipes. Does not wait for other processes that hold them open.
 async fn drain(socket: &mut Socket, outputs: &mut [Option<End>; 2]) -> io::Result<()> {
     for (stream, end) in (1..).zip(outputs) {
         while let Some(open) = end.as_ref() {
             match open.take() {
-                Ok(text) => say(socket, stream, Ok(text), end).await?,
+                Ok(text) => send_output(socket, stream, Ok(text), end).await?,
                 Err(_) => break,
             }
         }
@@ -305,16 +305,16 @@ fn register(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, interest)
 }
 
-/// One end of a pipe or a terminal.
+/// End of a pipe or a terminal.
 struct End(AsyncFd<OwnedFd>);
 
 impl End {
     fn new(fd: OwnedFd) -> io::Result<Self> {
-        socket::do_not_wait(fd.as_fd())?;
+        socket::set_nonblocking(fd.as_fd())?;
         Ok(Self(register(fd, Interest::READABLE | Interest::WRITABLE)?))
     }
 
-    /// What is there right now; nothing at the end.
+    /// Reads what is available; empty at the end.
     fn take(&self) -> io::Result<Vec<u8>> {
         let mut text = vec![0; STEP];
         let read = channel::read(self.0.as_fd(), &mut text)?;

@@ -1,4 +1,4 @@
-//! Parts of a request, read into types that describe themselves.
+//! Parts of a request as types that describe themselves.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::answer::Refused;
 use super::openapi::{Describe, Operation};
 use super::wire::Problem;
 
-/// State of the server: the calls that have it work on sessions, whose record or backend may fail.
+/// Server state. Every call that uses it works on sessions, so the database or a backend may fail.
 impl Describe for State<Arc<Shared>> {
     fn describe(operation: &mut Operation<'_>) {
         operation.problems(&[502, 507]);
     }
 }
 
-/// The word of a path that names a session.
+/// Path segment that names a session.
 pub(super) struct Named(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
@@ -38,12 +38,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
 
 impl Describe for Named {
     fn describe(operation: &mut Operation<'_>) {
-        operation.path("session", "The whole name, or the beginning of the id");
+        operation.path("session", "The full name, or a prefix of the id");
         operation.problems(&[404]);
     }
 }
 
-/// Parameters of the query: the fields of a type.
+/// Query parameters: the fields of a type.
 pub(super) struct Parameters<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
@@ -61,7 +61,7 @@ impl<T: JsonSchema> Describe for Parameters<T> {
     }
 }
 
-/// A body in JSON.
+/// JSON body.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -81,7 +81,7 @@ impl<T: JsonSchema> Describe for Body<T> {
     }
 }
 
-/// A body in JSON that may be left out.
+/// Optional JSON body.
 pub(super) struct OptionalBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
@@ -103,7 +103,7 @@ impl<T: JsonSchema> Describe for OptionalBody<T> {
     }
 }
 
-/// A body of bytes.
+/// Binary body.
 pub(super) struct Content(pub(super) Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for Content {

@@ -1,4 +1,4 @@
-//! Files of a session, read and written by a command inside: what it may not, nobody may here.
+//! Files of a session, read and written by a command inside, so the session's policy applies.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,15 +21,15 @@ use super::operator::Operator;
 use super::wire::Problem;
 use crate::backend::{Connection, Exec, Stream};
 
-/// The largest file that is read.
+/// Maximum size of a file to read.
 const LARGEST: usize = 64 << 20;
-/// How long reading or writing may take. What is inside may be a pipe that nobody ever writes to.
+/// Time limit of a read or write. The path may be a pipe without a writer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Parameters of a call about a file.
+/// Query of a file call.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct FilePath {
-    /// The path, as the session sees it.
+    /// Path as seen in the session.
     path: String,
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn read(
     Ok(Octets(content))
 }
 
-/// Writes a file. An existing one is overwritten.
+/// Writes a file. Overwrites an existing one.
 pub(super) async fn write(
     State(shared): State<Arc<Shared>>,
     Named(name): Named,
@@ -72,25 +72,26 @@ const NAME_MAX: usize = 255;
 const PATH_MAX: usize = 4096;
 
 impl FilePath {
-    /// Returns the path, as a program takes it for one.
+    /// Returns the path in a form that no program takes for a flag.
     fn checked(self) -> Result<String, Refused> {
         let invalid = |problem: Problem| Err(Refused(StatusCode::BAD_REQUEST, problem));
         let Self { path } = self;
         if path.is_empty() || path.contains('\0') {
             return invalid(Problem::new("invalid", "`path` is empty or contains NUL"));
         }
-        // The limits of `path_resolution(7)`, which every file system here has.
+        // Limits of path_resolution(7).
         if path.len() >= PATH_MAX || path.split('/').any(|name| name.len() > NAME_MAX) {
-            let hint = format!("a name has at most {NAME_MAX} bytes, a path fewer than {PATH_MAX}");
+            let hint = format!("a name can have {NAME_MAX} bytes, a path {} bytes", PATH_MAX - 1);
             let hint = Some(hint);
             return invalid(Problem { hint, ..Problem::new("invalid", "`path` is too long") });
         }
-        // A name that begins with `-` is a name.
+        // `./` keeps a name that starts with `-` from being a flag.
         Ok(if path.starts_with('-') { format!("./{path}") } else { path })
     }
 }
 
-/// Prints why a file could not be read or written. It runs inside, where the same permissions hold.
+/// Script that prints why a file cannot be read or written. It runs inside, with the same
+/// permissions.
 const EXPLAIN: &str = r#"
 case $1 in */*) dir=${1%/*} ;; *) dir=. ;; esac
 if [ -d "$1" ]; then echo directory
@@ -103,7 +104,7 @@ elif [ "$0" = write ]; then [ -w "${dir:-/}" ] || echo denied
 else echo no_file
 fi"#;
 
-/// Returns the reason for which `cat` failed, as the answer to the caller.
+/// Returns the problem that explains why `cat` failed.
 fn cause(operator: &Operator, name: &str, act: &str, path: &str) -> Result<Refused, Refused> {
     let said = run(operator, name, ["sh", "-c", EXPLAIN, act, path], Vec::new())?;
     let said = said.unwrap_or_default();
@@ -114,13 +115,13 @@ fn cause(operator: &Operator, name: &str, act: &str, path: &str) -> Result<Refus
         b"denied" => (
             StatusCode::FORBIDDEN,
             "denied",
-            "the session may not use this file",
-            "the session's policy or the file's mode refuses it: agent-sandbox why PATH",
+            "permission denied in the session",
+            "check the file's mode and the session's policy: agent-sandbox why PATH",
         ),
         b"dangling" => (
             StatusCode::CONFLICT,
             "dangling",
-            "the path is a link to a file that does not exist and cannot be created",
+            "the path is a dangling link whose target cannot be created",
             "name the file itself, or remove the link with a command in the session",
         ),
         b"no_directory" => (
@@ -143,7 +144,7 @@ fn cause(operator: &Operator, name: &str, act: &str, path: &str) -> Result<Refus
     Ok(Refused(status, Problem { hint: Some(hint.into()), ..Problem::new(code, message) }))
 }
 
-/// Runs a small program to its end; what it says is the answer, unless it fails.
+/// Runs a small program. Returns its output, or `None` if it fails.
 fn run<const N: usize>(
     operator: &Operator,
     name: &str,
@@ -159,11 +160,11 @@ fn run<const N: usize>(
         terminal: None,
         stdin: Stream::Piped,
         stdout: Stream::Piped,
-        stderr: Stream::Given(socket::nothing().map_err(failed)?),
+        stderr: Stream::Given(socket::dev_null().map_err(failed)?),
     };
     let Connection { stdin, stdout, mut process, .. } = service.connect(&session, exec)?;
     let feeding = stdin.map(|stdin| {
-        // Who does not read to the end has said all it will.
+        // A program that stops reading has failed, and reports it by its exit code.
         std::thread::spawn(move || drop(File::from(stdin).write_all(&input)))
     });
     let end = Instant::now() + PATIENCE;
@@ -175,13 +176,13 @@ fn run<const N: usize>(
         wait(process.awaited(), end)?;
     };
     if let Some(feeding) = feeding {
-        // It only wrote.
+        // The thread only writes.
         let _ = feeding.join();
     }
     Ok((ended.code == 0).then_some(said))
 }
 
-/// What a program says until it closes its output. When this gives up, the program is ended with its connection.
+/// Reads the output of a program until its end. On a timeout the caller drops the connection, which ends the program.
 fn hear(stdout: OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
     let mut stdout = File::from(stdout);
     let (mut said, mut piece) = (Vec::new(), vec![0; 64 << 10]);
@@ -194,13 +195,13 @@ fn hear(stdout: OwnedFd, end: Instant) -> Result<Vec<u8>, Refused> {
             Err(error) => return Err(Problem::new("backend", error.to_string()).into()),
         }
         if said.len() > LARGEST {
-            let wrong = Problem::new("too_large", "the file is larger than is read this way");
+            let wrong = Problem::new("too_large", "the file is larger than 64 MiB");
             return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
         }
     }
 }
 
-/// Waits until there is something, but no longer than that.
+/// Waits until the descriptor is readable, or the time is over.
 fn wait(awaited: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -210,7 +211,7 @@ fn wait(awaited: BorrowedFd<'_>, end: Instant) -> Result<(), Refused> {
             return Ok(());
         }
         if left.is_zero() {
-            let wrong = Problem::new("too_slow", "the file does not come to an end");
+            let wrong = Problem::new("too_slow", "the read or write timed out");
             return Err(Refused(StatusCode::GATEWAY_TIMEOUT, wrong));
         }
     }
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_says_nothing_is_not_waited_for_for_ever() {
+    fn hear_times_out_when_a_program_prints_nothing() {
         let soon = || Instant::now() + Duration::from_millis(20);
         let (read, write) = socket::pipe().unwrap();
         let Err(Refused(status, problem)) = hear(read, soon()) else { panic!("it ended") };

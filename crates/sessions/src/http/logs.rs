@@ -1,4 +1,4 @@
-//! The log of a session as events, one for each line.
+//! Log of a session as server-sent events, one per line.
 
 use std::collections::VecDeque;
 use std::io::{Read, Seek, SeekFrom};
@@ -24,21 +24,21 @@ use crate::backend::Listen;
 use crate::service::Service;
 use crate::session::{Session, State as SessionState};
 
-/// How often a log that is followed is looked at.
+/// Interval between reads of a followed log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How much is read at a time.
+/// Size of a read.
 const STEP: u64 = 256 << 10;
-/// A line that is longer is passed on in pieces: a program that never ends one must not fill the memory.
+/// Maximum length of a line. Longer ones are split, so that endless output cannot fill the memory.
 const LONGEST: usize = 64 << 10;
-/// Pieces of an engine's log that wait for a reader.
+/// Number of buffered pieces of a backend's log.
 const QUEUE: usize = 16;
-/// How often it is looked whether there is room for one more.
-const ROOM: Duration = Duration::from_millis(5);
+/// Interval between attempts to queue a piece.
+const RETRY: Duration = Duration::from_millis(5);
 
-/// Parameters of a log.
+/// Query of a log call.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct LogOptions {
-    /// Go on until the session ends.
+    /// Continue until the session ends.
     #[serde(default)]
     follow: bool,
 }
@@ -50,15 +50,15 @@ struct Reader {
     _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
-/// Where lines come from.
+/// Source of log lines.
 enum Source {
-    /// The session's own log.
+    /// The session's own log file.
     File(Followed),
-    /// An engine that keeps them itself.
-    Engine(mpsc::Receiver<Vec<u8>>),
+    /// A backend that stores the log.
+    Backend(mpsc::Receiver<Vec<u8>>),
 }
 
-/// Events of a server.
+/// Response with server-sent events.
 pub(super) struct EventStream(Response);
 
 impl IntoResponse for EventStream {
@@ -81,8 +81,8 @@ pub(super) async fn stream(
     Named(name): Named,
     Parameters(LogOptions { follow }): Parameters<LogOptions>,
 ) -> Result<EventStream, Refused> {
-    let permit = Arc::clone(&shared.room).try_acquire_owned();
-    let permit = permit.map_err(|_| Problem::new("busy", "too many streams at a time"))?;
+    let permit = Arc::clone(&shared.streams).try_acquire_owned();
+    let permit = permit.map_err(|_| Problem::new("busy", "too many concurrent streams"))?;
     let found = blocking(&shared, move |operator| find(operator, &name)).await;
     let source = source(found?, follow, &shared);
     let reader = Reader { source, rest: Vec::new(), lines: VecDeque::new(), _permit: permit };
@@ -100,12 +100,12 @@ fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Sha
         return Source::File(Followed { shared, name, path, at: 0, follow });
     }
     let (sender, receiver) = mpsc::channel(QUEUE);
-    // Ends with the log, or soon after whoever reads it.
+    // The thread ends with the log, or soon after its reader.
     std::thread::spawn(move || {
         let mut each = |text: &[u8]| pass(&sender, text);
         match service.logs(&session, Listen { tail: None, follow }, &mut each) {
             Ok(true) => {}
-            // Its container is gone, and what that said was kept.
+            // The container is gone. Its log was saved.
             Ok(false) => {
                 let kept = std::fs::read(service.data_dir().log(&session.id)).unwrap_or_default();
                 let _ = kept.chunks(LONGEST).all(|piece| pass(&sender, piece));
@@ -115,20 +115,21 @@ fn source((service, session): (Service, Session), follow: bool, shared: &Arc<Sha
             }
         }
     });
-    Source::Engine(receiver)
+    Source::Backend(receiver)
 }
 
-/// Hands a piece over as soon as there is room for it. Whether anybody is there to take it.
+/// Queues a piece as soon as there is capacity. Returns false if the reader is gone.
 fn pass(sender: &mpsc::Sender<Vec<u8>>, text: &[u8]) -> bool {
     let mut piece = text.to_vec();
     loop {
         match sender.try_send(piece) {
             Ok(()) => return true,
             Err(TrySendError::Closed(_)) => return false,
-            // Not by the channel's own waiting: this is called from within a runtime, the engine's.
+            // `blocking_send` would panic: this is called from within the runtime of the Docker
+            // client.
             Err(TrySendError::Full(again)) => piece = again,
         }
-        std::thread::sleep(ROOM);
+        std::thread::sleep(RETRY);
     }
 }
 
@@ -140,7 +141,7 @@ impl Reader {
             }
             let more = match &mut self.source {
                 Source::File(followed) => followed.more().await,
-                Source::Engine(receiver) => receiver.recv().await,
+                Source::Backend(receiver) => receiver.recv().await,
             };
             let Some(text) = more else {
                 let last = std::mem::take(&mut self.rest);
@@ -152,7 +153,7 @@ impl Reader {
     }
 }
 
-/// A file that may grow.
+/// File that may grow.
 struct Followed {
     shared: Arc<Shared>,
     name: String,
@@ -162,10 +163,10 @@ struct Followed {
 }
 
 impl Followed {
-    /// What is new; nothing at the end.
+    /// Returns new text, or `None` at the end.
     async fn more(&mut self) -> Option<Vec<u8>> {
         loop {
-            // Looked at before the log: what was said before the end is shown.
+            // Observed before the read, so that nothing written before the end is missed.
             let is_up = self.follow && self.is_up().await;
             let new = self.read();
             if !new.is_empty() {
@@ -196,13 +197,13 @@ impl Followed {
             file.seek(SeekFrom::Start(self.at))?;
             file.take(STEP).read_to_end(&mut text)
         });
-        // A log that cannot be read says nothing.
+        // A log that cannot be read counts as empty.
         self.at += read.unwrap_or(0) as u64;
         text
     }
 }
 
-/// Takes whole lines out of a text, and what is too long for one.
+/// Removes whole lines and overlong pieces from a text.
 fn lines(text: &mut Vec<u8>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -225,7 +226,7 @@ fn lines(text: &mut Vec<u8>) -> Vec<String> {
     lines
 }
 
-/// An event has no place for the characters that end it.
+/// Decodes a line. Line breaks and NUL would end or corrupt the event.
 fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(line).replace(['\r', '\n', '\0'], " ")
 }
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_also_where_nobody_ends_them() {
+    fn lines_splits_text_without_line_breaks() {
         let mut text = b"one\ntw\ro\nrest".to_vec();
         assert_eq!(lines(&mut text), ["one", "tw o"]);
         assert_eq!(text, b"rest");

@@ -1,4 +1,4 @@
-//! Numbers for whoever watches.
+//! Metrics of the server.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sandbox_proxy::prometheus::Exposition;
 use sandbox_proxy::prometheus::Kind::{Counter, Gauge};
 
-/// What was done so far.
+/// Counters.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     answers: Mutex<BTreeMap<u16, u64>>,
@@ -16,13 +16,13 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// A call was answered with this status.
+    /// Counts a response.
     pub(super) fn answered(&self, status: u16) {
         let mut answers = self.answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *answers.entry(status).or_default() += 1;
     }
 
-    /// In the format of Prometheus.
+    /// Formats the metrics for Prometheus.
     pub(super) fn text(&self, sessions: &[(&str, usize)]) -> String {
         let mut text = Exposition::new("agent_sandbox");
         let answers = self.answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! The description of the calls, as `OpenAPI` 3.1. It is derived: a call's parameters, bodies and answers come from
-//! the types in its handler's signature, and their schemas from the types that are read and written.
+//! OpenAPI 3.1 document. It is derived: parameters, bodies and responses come from the types in a handler's signature,
+//! and schemas from the types that are read and written.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value, json};
 
 use super::wire;
 
-/// Statuses that every call may answer with.
+/// Error statuses of every call.
 const ALWAYS: &[u16] = &[400, 401, 403, 405, 408, 413, 421, 500];
 
-/// Part of a handler's signature: what it reads of a request, or what it answers.
+/// Part of a handler's signature: an extractor or a response.
 pub(super) trait Describe {
-    /// Adds it to the description of the call.
+    /// Adds its part to the description of the call.
     fn describe(operation: &mut Operation<'_>);
 }
 
-/// Handler of a call, whose signature describes the call. `P` are its parts.
+/// Handler whose signature describes a call. `P` is the tuple of its extractors.
 pub(super) trait Signature<P> {
     /// Describes the call.
     fn describe(operation: &mut Operation<'_>);
@@ -46,7 +46,7 @@ signature!(P1, P2);
 signature!(P1, P2, P3);
 signature!(P1, P2, P3, P4);
 
-/// Words about a call that its signature does not say.
+/// Texts about a call that its signature does not provide.
 #[derive(Clone, Copy)]
 pub(super) struct Doc {
     id: &'static str,
@@ -56,18 +56,18 @@ pub(super) struct Doc {
 }
 
 impl Doc {
-    /// Names a call and describes its answer.
+    /// Creates the texts of a call.
     pub(super) const fn new(id: &'static str, summary: &'static str, answer: &'static str) -> Self {
         Self { id, summary, answer, problems: &[] }
     }
 
-    /// Adds statuses that the call's work may fail with.
+    /// Adds error statuses of the call.
     pub(super) const fn fails(self, problems: &'static [u16]) -> Self {
         Self { problems, ..self }
     }
 }
 
-/// Description of one call, while it is made.
+/// Description of a call under construction.
 pub(super) struct Operation<'g> {
     generator: &'g mut SchemaGenerator,
     answer: &'static str,
@@ -78,13 +78,13 @@ pub(super) struct Operation<'g> {
 }
 
 impl Operation<'_> {
-    /// Adds a word of the path.
+    /// Adds a path parameter.
     pub(super) fn path(&mut self, name: &str, meaning: &str) {
         self.parameters.push(json!({ "name": name, "in": "path", "required": true,
             "description": meaning, "schema": { "type": "string" } }));
     }
 
-    /// Adds the fields of a type as parameters of the query.
+    /// Adds the fields of a type as query parameters.
     pub(super) fn query<T: JsonSchema>(&mut self) {
         let schema = settings().into_generator().into_root_schema_for::<T>();
         let required = schema.get("required").and_then(Value::as_array);
@@ -92,24 +92,24 @@ impl Operation<'_> {
         for (name, field) in fields.into_iter().flatten() {
             let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
             let meaning = field["description"].as_str().unwrap_or_default();
-            // A parameter that is left out is not null.
+            // A missing parameter is not `null`.
             let kind = field["type"].as_array().map_or(&field["type"], |kinds| &kinds[0]);
             self.parameters.push(json!({ "name": name, "in": "query", "required": is_required,
                 "description": meaning.trim_end_matches('.'), "schema": { "type": kind } }));
         }
     }
 
-    /// Sets the body of the request.
+    /// Sets the request body.
     pub(super) fn body(&mut self, required: bool, content: &Value) {
         self.body = Some(json!({ "required": required, "content": content }));
     }
 
-    /// Adds an answer with the words of the call's [`Doc`].
+    /// Adds a response with the text of the call's [`Doc`].
     pub(super) fn answer(&mut self, status: u16, content: Option<Value>) {
         self.answer_as(status, self.answer, content);
     }
 
-    /// Adds an answer with words of its own.
+    /// Adds a response with a different text.
     pub(super) fn answer_as(&mut self, status: u16, meaning: &str, content: Option<Value>) {
         let mut answer = json!({ "description": meaning });
         if let Some(content) = content {
@@ -118,12 +118,12 @@ impl Operation<'_> {
         self.answers.insert(status.to_string(), answer);
     }
 
-    /// Adds statuses of failure.
+    /// Adds error statuses.
     pub(super) fn problems(&mut self, statuses: &[u16]) {
         self.problems.extend(statuses);
     }
 
-    /// Returns JSON of a type as content.
+    /// Returns a type's schema as JSON content.
     pub(super) fn json<T: JsonSchema>(&mut self) -> Value {
         json!({ "application/json": { "schema": self.generator.subschema_for::<T>() } })
     }
@@ -144,19 +144,19 @@ impl Operation<'_> {
     }
 }
 
-/// The description, while calls are added.
+/// OpenAPI document under construction.
 pub(super) struct Description {
     generator: SchemaGenerator,
     paths: Map<String, Value>,
 }
 
 impl Description {
-    /// A description without calls.
+    /// Creates a document without calls.
     pub(super) fn new() -> Self {
         Self { generator: settings().into_generator(), paths: Map::new() }
     }
 
-    /// Adds a call that a handler answers.
+    /// Adds a call.
     pub(super) fn add<P, H: Signature<P>>(&mut self, method: &str, path: &str, doc: &Doc, _: &H) {
         let mut operation = Operation {
             generator: &mut self.generator,
@@ -171,14 +171,14 @@ impl Description {
         self.paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
     }
 
-    /// Returns the whole description.
+    /// Returns the finished document.
     pub(super) fn document(mut self) -> Value {
         json!({
             "openapi": "3.1.0",
             "info": {
                 "title": "agent-sandbox",
                 "version": env!("CARGO_PKG_VERSION"),
-                "description": "Sessions over HTTP, as `agent-sandbox serve` offers them on a Unix socket, or at a TCP address with a token.",
+                "description": "Session API of `agent-sandbox serve`, on a Unix socket, or over TCP with a token.",
                 "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" }
             },
             "servers": [{ "url": "http://localhost" }],

@@ -1,4 +1,4 @@
-//! Meaning of a call on this machine: its configuration, its session, its backend.
+//! Execution of calls on this machine: loading configurations, deciding and opening sessions.
 
 use sandbox_policy::Host;
 use sandbox_policy::config::{self, Access, Cow, Network, Request};
@@ -11,19 +11,19 @@ use crate::error::ControlError;
 use crate::service::{Service, absolute, recorded};
 use crate::session::{Name, NewSession, Session};
 
-/// Writes to the server's own log.
+/// Sink for entries of the server's log.
 pub type Log = Box<dyn Fn(&Entry) + Send + Sync>;
 
 /// Entry of the server's log.
 #[derive(Debug)]
 pub enum Entry {
-    /// A remark about a session that was planned.
+    /// A notice about a planned session.
     Notice(Notice),
-    /// A failure that did not keep a call from being answered.
+    /// A failure that did not fail the call.
     Warning(String),
 }
 
-/// Carries calls out as the user that the server runs as.
+/// Executor of calls, with the rights of the server's user.
 pub(super) struct Operator {
     pub(super) host: Host,
     pub(super) data_dir: DataDir,
@@ -31,18 +31,18 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// Opens the sessions for one call.
+    /// Opens the service for one call.
     pub(super) fn service(&self) -> Result<Service, ControlError> {
         Service::open(self.data_dir.clone(), backend::all(&self.data_dir, &self.host))
     }
 
-    /// Decides the session that a call asks for.
+    /// Decides the session that a call describes.
     pub(super) fn prepare(&self, create: &Create) -> Result<NewSession, Problem> {
         let name = create.name.as_deref().map(Name::parse).transpose()?;
         self.decide(name, absolute(request(create)?, &self.host)?)
     }
 
-    /// Decides a session that exists, by what its configuration says now.
+    /// Decides an existing session again, with its current configuration.
     pub(super) fn prepare_again(&self, session: &Session) -> Result<NewSession, Problem> {
         self.decide(Some(session.name.clone()), recorded(session)?)
     }
@@ -59,7 +59,7 @@ impl Operator {
         })?;
         let decision = self.service()?.decide(&self.host, name, request, config);
         let decision = decision.map_err(|error| {
-            // Everything else says that the session cannot be, not that this server failed.
+            // All other errors mean that the request is refused, not that the server failed.
             let code = if error.code() == "unapplied" { "unapplied" } else { "refused" };
             Problem { hint: error.hint(), ..Problem::caused(code, &error) }
         })?;
@@ -68,11 +68,11 @@ impl Operator {
     }
 }
 
-/// Returns the request that flags would make of a call.
+/// Converts a call to the request that equivalent flags would make.
 fn request(create: &Create) -> Result<Request, Problem> {
     let invalid = |why: String| Problem::new("invalid", why);
     if !std::path::Path::new(&create.cwd).is_absolute() {
-        return Err(invalid("`cwd` is no absolute path".into()));
+        return Err(invalid("`cwd` must be an absolute path".into()));
     }
     let shared = create.network.as_deref().map(str::parse::<Network>).transpose();
     let lists =

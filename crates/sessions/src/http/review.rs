@@ -1,6 +1,6 @@
-//! Review over HTTP: the changes of a session, shown, applied, reverted and discarded.
+//! Review over HTTP: diff, apply, undo and discard.
 //!
-//! `apply --live` has no call here: freezing processes forks, which a process with threads must not.
+//! `apply --live` is not offered: freezing processes forks, which is not safe in a process with threads.
 
 mod act;
 
@@ -24,21 +24,21 @@ use crate::session::Session;
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Format {
-    /// As data.
+    /// JSON.
     #[default]
     Json,
-    /// For `git apply`.
+    /// Patch for `git apply`.
     Patch,
 }
 
-/// Parameters of a diff.
+/// Query of a diff.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct DiffOptions {
-    /// `json` or `patch`; `json` when left out.
+    /// `json` (default) or `patch`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     format: Format,
-    /// Only this path and what is below it; a relative one starts at the project.
+    /// Limits the diff to this path and everything below it. Relative paths start at the project.
     path: Option<String>,
 }
 
@@ -91,16 +91,16 @@ pub(super) async fn discard(
     review(&shared, name, move |call| act::discard(call, &options)).await.map(Json)
 }
 
-/// A session that is open for one call.
+/// Session that is open for one call.
 struct Call<'c> {
     review: Review,
-    /// Where relative paths start.
+    /// Base of relative paths.
     project: &'c Path,
     shared: &'c Shared,
 }
 
-/// Opens a session for review and does the work. One call at a time: two reviews of a session would
-/// find it locked by each other.
+/// Opens a session for review and does the work. Calls are serialised, because a session that is
+/// under review is locked.
 async fn review<T: Send + 'static>(
     shared: &Arc<Shared>,
     name: String,
@@ -108,7 +108,7 @@ async fn review<T: Send + 'static>(
 ) -> Result<T, Refused> {
     let (turn, all) = (Arc::clone(&shared.reviews).lock_owned().await, Arc::clone(shared));
     blocking(shared, move |operator| {
-        // Kept until the work is done, even if the caller breaks off.
+        // Held until the work is done, even if the caller disconnects.
         let _turn = turn;
         let (service, session) = find(operator, &name)?;
         let layer = service.layer(&session)?.ok_or_else(|| no_layer(&session))?;
@@ -119,8 +119,8 @@ async fn review<T: Send + 'static>(
 }
 
 fn no_layer(session: &Session) -> Refused {
-    let message = format!("the session `{}` keeps no changes apart", session.name);
-    let hint = Some("bring it up with `\"cow\": true`".into());
+    let message = format!("session `{}` has no copy-on-write layer", session.name);
+    let hint = Some("create it with `\"cow\": true`".into());
     Problem { hint, ..Problem::new("no_layer", message) }.into()
 }
 

@@ -1,4 +1,4 @@
-//! The calls: each is registered once, with its handler and its description.
+//! Routes of the API. Each call is registered once, with its handler and its description.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const POST: MethodFilter = MethodFilter::POST;
 const PUT: MethodFilter = MethodFilter::PUT;
 const DELETE: MethodFilter = MethodFilter::DELETE;
 
-/// Every call, without what all calls share.
+/// Registers all calls.
 #[rustfmt::skip]
 fn calls() -> Calls {
     Calls::new()
@@ -36,12 +36,12 @@ fn calls() -> Calls {
         .call(GET, "/metrics", metrics, Doc::new("metrics", "Metrics in the text format of Prometheus", "The metrics"))
         .call(GET, "/v1/sessions", list, Doc::new("list", "List sessions, the oldest first", "The sessions"))
         .call(POST, "/v1/sessions", create, Doc::new("create",
-            "Create or start a session. Repeating the request returns the same session; 409 when it is up with other settings", "")
+            "Create or start a session. Repeating the request returns the same session; 409 when it is up with different settings", "")
             .fails(&[409, 422, 429]))
         .call(GET, "/v1/sessions/{session}", show, Doc::new("show", "Show a session", "The session"))
         .call(DELETE, "/v1/sessions/{session}", remove, Doc::new("remove",
-            "Remove a session with its log and its changes; 409 when it has work that was not applied",
-            "It was removed").fails(&[409]))
+            "Remove a session with its log and its changes; 409 when it has changes that were not applied",
+            "The session was removed").fails(&[409]))
         .call(POST, "/v1/sessions/{session}/down", down, Doc::new("down",
             "Stop a session; its log and its changes stay", "The stopped session"))
         .call(POST, "/v1/sessions/{session}/restart", restart, Doc::new("restart",
@@ -51,25 +51,25 @@ fn calls() -> Calls {
         .call(GET, "/v1/sessions/{session}/logs", logs::stream, Doc::new("logs",
             "Stream the log, one event per line", "The lines"))
         .call(GET, "/v1/sessions/{session}/exec", exec::open, Doc::new("exec",
-            "Run a command over a WebSocket: the first message is an `Exec`, then binary messages are input and text messages are `Control`; output comes as binary messages, a byte 1 (stdout) or 2 (stderr) before the data, and the end as an `Exit`",
+            "Run a command over a WebSocket: the first message is an `Exec`. Then binary messages are input, and text messages are `Control`. Output arrives as binary messages: a byte 1 (stdout) or 2 (stderr), then the data. The last message is an `Exit`",
             "A WebSocket"))
         .call(GET, "/v1/sessions/{session}/files", files::read, Doc::new("readFile",
-            "Read a file inside a session", "Its content").fails(&[409, 504]))
+            "Read a file inside a session", "The content").fails(&[409, 504]))
         .call(PUT, "/v1/sessions/{session}/files", files::write, Doc::new("writeFile",
-            "Write a file inside a session", "It was written").fails(&[409, 504]))
+            "Write a file inside a session", "The file was written").fails(&[409, 504]))
         .call(GET, "/v1/sessions/{session}/diff", review::diff, Doc::new("diff",
-            "Show what a session changed, as data or as a patch for `git apply`; the session must keep its changes apart",
+            "Show what a session changed, as data or as a patch for `git apply`; the session must have a copy-on-write layer",
             "The changes").fails(&[409, 422]))
         .call(POST, "/v1/sessions/{session}/apply", review::apply, Doc::new("apply",
-            "Apply a session's changes to the project; 409 with the list when some run code later or conflict with the host, and when the session is up",
+            "Apply a session's changes to the project; 409 with a list when some can run code later or conflict with the host; 409 when the session is up",
             "The changes that were applied").fails(&[409, 422]))
         .call(POST, "/v1/sessions/{session}/undo", review::undo, Doc::new("undo",
-            "Revert the last apply; 409 with the list when files changed since", "The changes that were reverted").fails(&[409, 422]))
+            "Revert the last apply; 409 with a list when files changed since", "The changes that were reverted").fails(&[409, 422]))
         .call(POST, "/v1/sessions/{session}/discard", review::discard, Doc::new("discard",
             "Discard a session's changes", "The changes that were discarded").fails(&[409, 422]))
 }
 
-/// Routes and their description.
+/// Router and OpenAPI document under construction.
 struct Calls {
     router: Router<Arc<Shared>>,
     description: Description,
@@ -93,16 +93,16 @@ impl Calls {
     }
 }
 
-/// Returns the description of all calls.
+/// Returns the OpenAPI document.
 pub fn document() -> Value {
     calls().description.document()
 }
 
-/// Returns every call, for callers of one kind.
+/// Returns the router, with access control.
 pub(super) fn all(shared: Arc<Shared>, access: Access) -> Router {
     calls()
         .router
-        .fallback(async || no_such("there is no such call"))
+        .fallback(async || no_such("unknown path"))
         .method_not_allowed_fallback(async || not_allowed())
         .layer(middleware::from_fn(listen::whole))
         .layer(DefaultBodyLimit::max(listen::LONGEST))
@@ -122,7 +122,7 @@ fn no_such(message: &str) -> Refused {
 }
 
 fn not_allowed() -> Refused {
-    let wrong = Problem::new("method_not_allowed", "this call has other methods");
+    let wrong = Problem::new("method_not_allowed", "method not allowed");
     Refused(StatusCode::METHOD_NOT_ALLOWED, wrong)
 }
 
@@ -157,9 +157,11 @@ async fn create(
     let (seen, brought) = blocking(&shared, move |operator| {
         let new = operator.prepare(&create)?;
         let mut service = operator.service()?;
-        if !service.has_room(&new, most)? {
-            let mut wrong = Problem::new("too_many", format!("there are {most} sessions already"));
-            wrong.hint = Some("remove some, or serve with a larger `--max-sessions`".into());
+        if !service.is_within_limit(&new, most)? {
+            let mut wrong =
+                Problem::new("too_many", format!("the limit of {most} sessions is reached"));
+            wrong.hint =
+                Some("remove some, or restart the server with a larger `--max-sessions`".into());
             return Err(wrong.into());
         }
         let differing = if create.recreate { Differing::Recreate } else { Differing::Refuse };
@@ -186,10 +188,10 @@ async fn show(
     Ok(Json(seen.into()))
 }
 
-/// Parameters of a removal.
+/// Query of a removal.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Removal {
-    /// Remove it with work that was not applied.
+    /// Discard changes that were not applied.
     #[serde(default)]
     discard: bool,
 }
@@ -202,10 +204,10 @@ async fn remove(
     blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         if !discard {
-            applied(&service, &session)?;
-            // Once more when nothing runs in it that could change anything.
+            check_applied(&service, &session)?;
+            // Checked again once no process can change anything.
             service.down(&session)?;
-            applied(&service, &session)?;
+            check_applied(&service, &session)?;
         }
         service.remove(&session)?;
         Ok(service.remove_layer(&session)?)
@@ -214,12 +216,12 @@ async fn remove(
     Ok(NoContent)
 }
 
-/// Refuses to lose work that was not applied.
-fn applied(service: &Service, session: &crate::session::Session) -> Result<(), Refused> {
+/// Refuses to lose changes that were not applied.
+fn check_applied(service: &Service, session: &crate::session::Session) -> Result<(), Refused> {
     let Some(work) = service.unapplied(session)? else { return Ok(()) };
-    let message = format!("the session `{}` has work that was not applied ({work})", session.name);
+    let message = format!("session `{}` has changes that were not applied ({work})", session.name);
     let mut wrong = Problem::new("unapplied", message);
-    wrong.hint = Some("apply it, or remove it with the session: `?discard=true`".into());
+    wrong.hint = Some("apply them, or discard them with `?discard=true`".into());
     Err(wrong.into())
 }
 
@@ -263,8 +265,8 @@ async fn usage(
     let used = blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         service.used(&session)?.ok_or_else(|| {
-            let mut unknown = Problem::new("unsupported", "what the session uses is not known");
-            unknown.hint = Some("the engine counts it by cgroups, and has none".into());
+            let mut unknown = Problem::new("unsupported", "the usage of the session is unknown");
+            unknown.hint = Some("the container engine has no cgroups to measure it".into());
             Refused::from(unknown)
         })
     })

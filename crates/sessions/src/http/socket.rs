@@ -1,4 +1,4 @@
-//! The socket that is served: bound by one process at a time, and removed by the one that bound it.
+//! Unix socket of the server. One process at a time binds it, and removes only its own.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,14 +12,13 @@ use tokio::net::UnixListener;
 
 use super::ServeError;
 
-/// How long others in the same directory are waited for.
+/// Time to wait for other processes that bind or remove a socket in the same directory.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A file on this machine: its device and inode.
+/// Identity of a file: device and inode.
 pub(super) type Identity = (u64, u64);
 
-/// Binds a socket that is open to its owner alone, from the first moment on. One that no
-/// process listens on any more is replaced.
+/// Binds a socket with mode 0600 from the start. Replaces one that no process listens on.
 pub(super) fn bind(path: &Path) -> Result<(UnixListener, Identity), ServeError> {
     let failed = |error| ServeError::Listen(path.display().to_string(), error);
     let _turn = turn(path).map_err(failed)?;
@@ -31,7 +30,7 @@ pub(super) fn bind(path: &Path) -> Result<(UnixListener, Identity), ServeError> 
                 fs::remove_file(path).map_err(failed)?;
             }
         }
-        // A process that is too busy to answer serves, too.
+        // A server that is too busy to accept is still a server.
         Ok(_) => return Err(ServeError::Taken(path.to_path_buf())),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             return Err(ServeError::Taken(path.to_path_buf()));
@@ -45,11 +44,11 @@ pub(super) fn bind(path: &Path) -> Result<(UnixListener, Identity), ServeError> 
     Ok((bound, identity(path).map_err(failed)?))
 }
 
-/// Removes the socket that this process bound, and no other one in its place.
+/// Removes the socket that this process bound, but not one that replaced it.
 pub(super) fn remove(path: &Path, bound: Identity) {
     let Ok(_turn) = turn(path) else { return };
     if identity(path).is_ok_and(|there| there == bound) {
-        // One that stays is replaced by the next process that serves there.
+        // On failure, the next server replaces it.
         let _ = fs::remove_file(path);
     }
 }
@@ -58,8 +57,8 @@ fn identity(path: &Path) -> io::Result<Identity> {
     fs::symlink_metadata(path).map(|there| (there.dev(), there.ino()))
 }
 
-/// Waits for the other processes that bind or remove a socket in this directory. A program that keeps
-/// the directory locked for its own reasons is not waited for.
+/// Locks the directory against other processes that bind or remove a socket there. A directory that another program
+/// keeps locked is used after a timeout.
 fn turn(path: &Path) -> io::Result<LockFile> {
     let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let dir = LockFile::existing(parent.unwrap_or(Path::new(".")))?;

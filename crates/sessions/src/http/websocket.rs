@@ -1,4 +1,4 @@
-//! The beginning of a WebSocket: RFC 6455, section 4.2.
+//! WebSocket handshake, RFC 6455 section 4.2.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -18,25 +18,25 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::answer::Refused;
 use super::wire::Problem;
 
-/// A connection that carries messages.
+/// Connection that carries messages.
 pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// The longest message, and the longest frame.
+/// Maximum size of a message and of a frame.
 const LONGEST: usize = 1 << 20;
 
-/// Answers a request for a WebSocket; `serve` gets it as soon as it is one.
+/// Answers a WebSocket request. Calls `serve` once the connection is established.
 pub(super) fn upgrade<F: Future<Output = ()> + Send>(
     mut request: Request,
     serve: impl FnOnce(Socket) -> F + Send + 'static,
 ) -> Result<Response, Refused> {
     let key = key(request.headers()).ok_or_else(|| {
-        let mut wrong = Problem::new("upgrade_required", "this call is a WebSocket");
-        wrong.hint = Some("send `Upgrade: websocket` with version 13 and a key".into());
+        let mut wrong = Problem::new("upgrade_required", "this call needs a WebSocket");
+        wrong.hint = Some("use a WebSocket client (protocol version 13)".into());
         Refused(StatusCode::UPGRADE_REQUIRED, wrong)
     })?;
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        // Who goes away before it began has nothing to be told.
+        // The client may be gone.
         let Ok(upgraded) = upgrade.await else { return };
         let limits = WebSocketConfig::default()
             .max_message_size(Some(LONGEST))
@@ -63,7 +63,7 @@ fn key(headers: &HeaderMap) -> Option<String> {
     Some(headers.get(SEC_WEBSOCKET_KEY)?.to_str().ok()?.to_owned())
 }
 
-/// The proof that the request was understood.
+/// Returns the value of `Sec-WebSocket-Accept`.
 fn accept(key: &str) -> String {
     const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     STANDARD.encode(Sha1::digest(format!("{key}{MAGIC}").as_bytes()))
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accept_is_what_the_specification_says() {
+    fn accept_matches_the_example_of_the_rfc() {
         assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }

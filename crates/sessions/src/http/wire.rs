@@ -1,4 +1,4 @@
-//! Types on the wire: requests, answers, problems.
+//! Wire types: requests, responses, problems.
 
 mod review;
 
@@ -21,37 +21,37 @@ pub use review::{Applied, Apply, Discard, Discarded, Reverted, Undo};
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Create {
-    /// Name of the session; made from the directory when left out.
+    /// Name of the session; derived from the directory by default.
     pub name: Option<String>,
-    /// The project's directory on the host, absolute.
+    /// Absolute path of the project on the host.
     pub cwd: String,
-    /// A configuration file in the place of the project's own, absolute. It is trusted by being named.
+    /// Absolute path of a configuration file that replaces the project's. Naming it here trusts it.
     pub config: Option<String>,
-    /// `"host"`, `"none"` or `"allow"`; as the configuration says when left out.
+    /// `"host"`, `"none"` or `"allow"`. The configuration decides by default.
     pub network: Option<String>,
-    /// True to keep changes apart; as the configuration says when left out.
+    /// True to keep changes in a copy-on-write layer. The configuration decides by default.
     pub cow: Option<bool>,
-    /// Paths that are read-only.
+    /// Read-only paths.
     #[serde(default)]
     pub ro: Vec<String>,
-    /// Paths that are writable.
+    /// Writable paths.
     #[serde(default)]
     pub rw: Vec<String>,
-    /// Paths that are hidden.
+    /// Hidden paths.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// Variables to set.
+    /// Environment variables to set.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Accept what the project's own configuration opens, with the content that it has now.
+    /// Trust the current content of the project's configuration.
     #[serde(default)]
     pub trust: bool,
-    /// Recreate a session that is up with other settings.
+    /// Recreate a session that is up with different settings.
     #[serde(default)]
     pub recreate: bool,
 }
 
-/// A session.
+/// Session.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Session {
     /// Id, which never changes.
@@ -62,17 +62,17 @@ pub struct Session {
     pub state: String,
     /// `"bwrap"` or `"docker"`.
     pub backend: String,
-    /// The project's directory.
+    /// Project directory.
     pub project: String,
-    /// True when its changes are kept apart.
+    /// True when changes go to a copy-on-write layer.
     pub cow: bool,
-    /// Hash of the policy that it was created by.
+    /// Hash of the policy that it was brought up with.
     pub policy: String,
     /// Seconds since the epoch.
     pub created: u64,
-    /// The process or container behind it.
+    /// Process or container.
     pub handle: Option<String>,
-    /// State of its agent, if it has one.
+    /// State of the agent, if there is one.
     pub agent: Option<Agent>,
 }
 
@@ -94,10 +94,10 @@ impl From<Seen> for Session {
     }
 }
 
-/// All sessions.
+/// Sessions.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sessions {
-    /// The oldest first.
+    /// Sessions, the oldest first.
     pub sessions: Vec<Session>,
 }
 
@@ -111,11 +111,12 @@ pub struct Health {
 /// Current usage of a session.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Usage {
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
-    /// Memory that is in use: of a container as its cgroup counts it, else shared pages counted in each process.
+    /// Memory in use. For a container, as its cgroup counts it; otherwise the sum over processes, which counts shared
+    /// pages repeatedly.
     pub memory_bytes: u64,
-    /// Time on processors so far: of a container all of it, else of those that still run.
+    /// CPU time. For a container, the total; otherwise that of running processes.
     pub cpu_seconds: f64,
 }
 
@@ -123,50 +124,50 @@ pub struct Usage {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exec {
-    /// The command and its arguments.
+    /// Command and arguments.
     pub argv: Vec<String>,
-    /// Variables on top of the session's own.
+    /// Environment variables in addition to the session's.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Working directory inside; the project when left out.
+    /// Working directory in the session; the project by default.
     pub cwd: Option<String>,
-    /// A terminal of this size.
+    /// Terminal size. Without it, the command has no terminal.
     pub terminal: Option<Size>,
 }
 
-/// The size of a terminal.
+/// Terminal size.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Number of columns.
     pub columns: u16,
 }
 
-/// Later text message of the client. Input comes as binary messages.
+/// Text message from the client after the first one. Input is sent as binary messages.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Control {
-    /// The terminal has another size.
+    /// Resize the terminal.
     Resize(Size),
-    /// Pass a signal on: `"INT"`, `"TERM"`, `"HUP"`, `"QUIT"` or `"KILL"`.
+    /// Send a signal: `"INT"`, `"TERM"`, `"HUP"`, `"QUIT"` or `"KILL"`.
     Signal(String),
-    /// End of input.
+    /// End the input.
     Eof(bool),
 }
 
-/// Last text message of the server. Output comes as binary messages before it: a byte that is 1 for stdout and
-/// 2 for stderr, and the data.
+/// Last text message from the server. Output precedes it as binary messages: a byte 1 (stdout) or 2 (stderr), then the
+/// data.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Exit {
-    /// The code; 128 and more by a signal.
+    /// Exit code; 128 plus the number of a signal that ended the command.
     pub code: u8,
-    /// Reason why the command did not start.
+    /// Reason if the command did not start.
     pub why: Option<String>,
 }
 
-/// Answer to a call that failed.
+/// Response to a call that failed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Failure {
     /// The problem.
@@ -176,9 +177,9 @@ pub struct Failure {
 /// Problem of a call.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Problem {
-    /// Word for programs.
+    /// Stable error code.
     pub code: String,
-    /// Message for people.
+    /// Message for the user.
     pub message: String,
     /// Next step.
     pub hint: Option<String>,
@@ -190,21 +191,21 @@ pub struct Problem {
 /// Changes that stopped an apply or an undo.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Blocking {
-    /// Changes that run code later, and are applied only when they are named.
+    /// Changes that can run code later, and are applied only if listed in `paths`.
     pub held: Vec<LeftReport>,
     /// Changes that conflict with the host.
     pub conflicts: Vec<LeftReport>,
 }
 
-/// Longest word that the kernel takes in a command line or an environment (`MAX_ARG_STRLEN`, execve(2)), with its NUL.
+/// Maximum length of an argument or environment string, with its NUL (`MAX_ARG_STRLEN`, execve(2)).
 const LONGEST_WORD: usize = 128 << 10;
 
-/// Checks what becomes a command's environment. The kernel takes `NAME=VALUE` as one word that ends with NUL.
+/// Checks the environment of a command. `NAME=VALUE` counts as one string, with its NUL.
 pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Problem> {
     for (name, value) in env {
         let shown: String = name.chars().take(64).collect();
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(Problem::new("invalid", format!("invalid name of a variable: {shown:?}")));
+            return Err(Problem::new("invalid", format!("invalid variable name {shown:?}")));
         }
         if value.contains('\0') {
             let message = format!("the value of variable {shown:?} contains NUL");
@@ -219,7 +220,7 @@ pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Problem> {
 }
 
 impl Exec {
-    /// Checks that the kernel can take the command.
+    /// Checks that the kernel accepts the command.
     pub(super) fn check(&self) -> Result<(), Problem> {
         let invalid = |message: &str| Err(Problem::new("invalid", message));
         if self.argv.is_empty() {
@@ -229,19 +230,19 @@ impl Exec {
             return invalid("`argv` or `cwd` contains NUL");
         }
         if self.argv.iter().any(|word| word.len() >= LONGEST_WORD) {
-            return invalid("a word of `argv` is longer than the kernel takes");
+            return invalid("an element of `argv` is longer than the kernel allows");
         }
         check_env(&self.env)
     }
 }
 
 impl Problem {
-    /// With a word for programs.
+    /// Creates a problem with a code and a message.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), hint: None, changes: None }
     }
 
-    /// With the message of an error and of everything that led to it.
+    /// Creates a problem from an error and its causes.
     pub fn caused(code: &str, error: &dyn Error) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();

@@ -1,23 +1,23 @@
-//! What `docker build` gets to see: a Dockerfile and a few files, written straight into its input. Nothing of it ever
-//! lies on the disk, so that nothing is left of a build that is killed.
+//! Build context: a Dockerfile and a few files, streamed to `docker build`. Nothing is written to disk, so a killed
+//! build leaves nothing behind.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Prepares the base inside the image.
+/// Script that prepares the base image.
 const PREPARE: &str = include_str!("../../../../image/prepare");
 
-/// The files of a build.
+/// Files of a build.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) dockerfile: String,
-    /// Names in the context, and the programs that they are.
+    /// Names in the context, and paths of the programs.
     pub(super) programs: Vec<(&'static str, PathBuf)>,
 }
 
 impl Context {
-    /// Writes it as an archive.
+    /// Writes the context as a tar archive.
     pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
         let mut archive = tar::Builder::new(to);
         for (name, text) in [("Dockerfile", self.dockerfile.as_str()), ("prepare", PREPARE)] {
@@ -37,6 +37,6 @@ fn header(size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_size(size);
     header.set_mode(0o755);
-    header.set_mtime(1); // the same files make the same layers
+    header.set_mtime(1); // reproducible layers
     header
 }

@@ -1,4 +1,4 @@
-//! Docker's own program, which knows about contexts, `DOCKER_HOST`, credentials and builders.
+//! The `docker` command, which handles contexts, `DOCKER_HOST`, credentials and builders.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
@@ -11,12 +11,12 @@ use sandbox_policy::Host;
 use super::context::Context;
 use super::error::BuildError;
 
-/// The program, and a daemon that answers it.
+/// `docker` command with a running daemon.
 #[derive(Debug)]
 pub(super) struct Docker(PathBuf);
 
 impl Docker {
-    /// Looks for both.
+    /// Finds the command, and checks that its daemon responds.
     pub(super) fn find(host: &Host) -> Result<Self, BuildError> {
         let mut places = host.search_path().into_iter().map(|folder| folder.join("docker"));
         let program = places.find(|path| path.is_file()).ok_or(BuildError::NoDocker)?;
@@ -28,17 +28,17 @@ impl Docker {
         Err(BuildError::NoDaemon(last_line(&answer.stderr)))
     }
 
-    /// The id of an image that is here.
+    /// Returns the id of a local image.
     pub(super) fn image(&self, name: &str) -> Result<Option<String>, BuildError> {
         let answer = self.ask(&["image", "inspect", "--format", "{{.Id}}", name])?;
         let id = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
         Ok(answer.status.success().then_some(id))
     }
 
-    /// Fetches an image.
+    /// Pulls an image.
     pub(super) fn pull(&self, name: &str, said: &mut dyn FnMut(&str)) -> Result<(), BuildError> {
-        let told = self.tell(&["pull".into(), name.into()], None, said)?;
-        told.map_err(|said| BuildError::NoBase { name: name.to_owned(), said: last_of(&said) })
+        let ended = self.stream(&["pull".into(), name.into()], None, said)?;
+        ended.map_err(|said| BuildError::NoBase { name: name.to_owned(), said: last_of(&said) })
     }
 
     /// Builds an image from a context.
@@ -48,8 +48,8 @@ impl Docker {
         context: &Context,
         said: &mut dyn FnMut(&str),
     ) -> Result<(), BuildError> {
-        let told = self.tell(words, Some(context), said)?;
-        told.map_err(|said| BuildError::Fails { full: is_full(&said), said: last_of(&said) })
+        let ended = self.stream(words, Some(context), said)?;
+        ended.map_err(|said| BuildError::Fails { full: is_full(&said), said: last_of(&said) })
     }
 
     fn ask(&self, words: &[&str]) -> Result<Output, BuildError> {
@@ -58,8 +58,8 @@ impl Docker {
         asked.map_err(|error| BuildError::Start(self.0.clone(), error))
     }
 
-    /// Runs it and passes on what it says; when it fails, that is the answer.
-    fn tell(
+    /// Runs `docker` and passes on its output. On failure, returns the output as the inner error.
+    fn stream(
         &self,
         words: &[OsString],
         context: Option<&Context>,
@@ -71,7 +71,7 @@ impl Docker {
         command.args(words).stdin(if context.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(writer.try_clone().map_err(start)?).stderr(writer);
         let mut child = command.spawn().map_err(start)?;
-        drop(command); // and with it our ends of the pipe
+        drop(command); // closes our ends of the pipe
         let input = child.stdin.take();
         let (printed, written) = std::thread::scope(|scope| {
             let written = scope.spawn(move || match (context, input) {
@@ -82,7 +82,7 @@ impl Docker {
         });
         let status = child.wait().map_err(start)?;
         match written {
-            // A build that has failed reads no further, and says why by itself.
+            // A failed build closes its input early, and prints the reason.
             Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(BuildError::Context(error))
             }
@@ -91,7 +91,7 @@ impl Docker {
     }
 }
 
-/// Shows every line, and keeps them.
+/// Passes on every line, and collects them.
 fn pass_on(reader: io::PipeReader, said: &mut dyn FnMut(&str)) -> Vec<String> {
     let mut lines = Vec::new();
     for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
@@ -102,7 +102,7 @@ fn pass_on(reader: io::PipeReader, said: &mut dyn FnMut(&str)) -> Vec<String> {
     lines
 }
 
-/// The older builder paints what a step says on stderr, whoever reads it.
+/// Removes colours, which the legacy builder prints even when stderr is not a terminal.
 fn without_colours(line: &str) -> String {
     let mut parts = line.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,18 +1,18 @@
-//! The Dockerfile of the repository, without the stage that compiles, and without the stages that a target does not
-//! use: Docker's older builder runs every stage that stands before the wanted one.
+//! Dockerfile of a target: the stages that it uses, without the one that compiles. Docker's legacy builder would run
+//! every stage before the target's.
 
-/// The stages, as `docker buildx build` reads them.
+/// The repository's Dockerfile.
 const DOCKERFILE: &str = include_str!("../../../../image/Dockerfile");
 
-/// What stands in the place of the stage that compiles: the files of the context.
+/// Replacement for the stage that compiles: the files of the build context.
 const BUILD: &str = "FROM scratch AS build\nCOPY . /out/\n";
 
-/// The Dockerfile of one target.
+/// Returns the Dockerfile of a target.
 pub(super) fn of(target: &str) -> String {
     let (head, stages) = stages(DOCKERFILE);
     let mut wanted = vec![target];
     let mut kept: Vec<&str> = Vec::new();
-    // A stage uses earlier ones only, so that one walk from the end finds them all.
+    // A stage only uses earlier ones, so one pass from the end finds them all.
     for (name, text) in stages.iter().rev().filter(|(name, _)| *name != "build") {
         if wanted.contains(name) {
             wanted.extend(uses(text));
@@ -24,7 +24,7 @@ pub(super) fn of(target: &str) -> String {
     format!("{head}\n{}", kept.concat())
 }
 
-/// The arguments above the first stage, and the stages by name.
+/// Splits a Dockerfile into the arguments above the first stage, and the stages by name.
 fn stages(text: &str) -> (String, Vec<(&str, String)>) {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let (mut head, mut stages) = (String::new(), Vec::<(&str, String)>::new());
@@ -40,7 +40,7 @@ fn stages(text: &str) -> (String, Vec<(&str, String)>) {
     (head, stages)
 }
 
-/// The stages that a stage copies from.
+/// Returns the stages that a stage copies from.
 fn uses(stage: &str) -> Vec<&str> {
     let from = stage.split("--from=").skip(1);
     from.filter_map(|rest| rest.split_whitespace().next()).collect()
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_has_the_stages_that_it_uses_and_compiles_nothing() {
+    fn of_keeps_the_used_stages_and_compiles_nothing() {
         for (target, stages) in [
             ("sandbox", vec!["build", "sandbox"]),
             ("init", vec!["build", "init"]),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_stage_is_the_default_one() {
+    fn the_last_stage_is_the_default() {
         let (_, stages) = stages(DOCKERFILE);
         assert_eq!(stages.last().unwrap().0, "sandbox");
     }

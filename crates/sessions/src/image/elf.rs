@@ -1,14 +1,14 @@
-//! Whether a program is static: only such a one runs in every image.
+//! Detection of static programs, the only ones that run in every image.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The program header that names a dynamic linker.
+/// Program header type of a dynamic linker, elf(5).
 const PT_INTERP: u32 = 3;
 
-/// Whether this is a 64-bit program that asks for no dynamic linker. Any other file is not.
+/// Returns true for a 64-bit ELF program without a dynamic linker.
 pub(super) fn is_static(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     let mut head = [0; 64];
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_program_without_a_dynamic_linker_is_static() {
+    fn is_static_is_true_for_a_program_without_a_dynamic_linker() {
         assert!(is_static(&testkit::need("busybox")).unwrap(), "of busybox-static");
         assert!(!is_static(Path::new("/bin/sh")).unwrap());
         assert!(!is_static(Path::new("/etc/passwd")).unwrap());

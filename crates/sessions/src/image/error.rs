@@ -11,25 +11,25 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// `agent-sandbox-init` was not found.
-    #[error("`{INIT}` is neither in `{}` nor in PATH", .0.display())]
+    #[error("cannot find `{INIT}` in `{}` or PATH", .0.display())]
     NoInit(PathBuf),
     /// A program cannot be read.
     #[error("cannot read `{}`", .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// A program is not static.
-    #[error("`{}` needs a dynamic linker, which an image may not have", .0.display())]
+    #[error("`{}` is not statically linked", .0.display())]
     NotStatic(PathBuf),
     /// Docker is not installed.
-    #[error("docker is not in PATH")]
+    #[error("cannot find `docker` in PATH")]
     NoDocker,
-    /// The daemon does not answer.
-    #[error("no Docker daemon answers: {0}")]
+    /// The daemon does not respond.
+    #[error("cannot reach the Docker daemon: {0}")]
     NoDaemon(String),
     /// Docker cannot be run.
     #[error("cannot run `{}`", .0.display())]
     Start(PathBuf, #[source] io::Error),
-    /// The base image can neither be found nor fetched.
-    #[error("the base image `{name}` is not here, and cannot be fetched: {said}")]
+    /// The base image is not local and cannot be pulled.
+    #[error("cannot pull the base image `{name}`: {said}")]
     NoBase {
         /// The image.
         name: String,
@@ -37,10 +37,10 @@ pub enum BuildError {
         said: String,
     },
     /// The build context cannot be written.
-    #[error("cannot hand the files over to `docker build`")]
+    #[error("cannot send the build context to `docker build`")]
     Context(#[source] io::Error),
     /// The build failed.
-    #[error("`docker build` fails: {said}")]
+    #[error("`docker build` failed: {said}")]
     Fails {
         /// True when the disk is full.
         full: bool,
@@ -52,22 +52,24 @@ pub enum BuildError {
 impl Hint for BuildError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NoInit(_) => "install it beside `agent-sandbox`, or name it by `--init FILE`",
-            Self::NotStatic(_) => "releases are static, and so is what `./dev run` builds",
-            Self::NoDocker => "install it, on Debian: `apt install docker.io`",
+            Self::NoInit(_) => "install it next to `agent-sandbox`, or pass `--init FILE`",
+            Self::NotStatic(_) => {
+                "use a release binary, or build with `./dev run`: both are static"
+            }
+            Self::NoDocker => "install Docker (Debian: `apt install docker.io`)",
             Self::NoDaemon(said) if said.contains("permission denied") => {
-                "only root and the group `docker` may speak to it; whoever may is as good as root"
+                "only root and members of group `docker` can use it; membership is equivalent to root"
             }
             Self::NoDaemon(_) => {
-                "start it, as root: `systemctl start docker`; `DOCKER_HOST` names another one"
+                "start it as root with `systemctl start docker`, or set `DOCKER_HOST`"
             }
             Self::NoBase { .. } => {
-                "`--base IMAGE` takes one that is here: `docker image ls` lists them, `docker import` makes one"
+                "pass a local image with `--base IMAGE`; `docker image ls` lists them"
             }
             Self::Fails { full: true, .. } => {
-                "`docker system df` shows what fills the disk, `docker system prune` gives space back"
+                "`docker system df` shows disk usage, `docker system prune` frees space"
             }
-            Self::Fails { .. } => "what it said stands above; `--dry-run` prints the Dockerfile",
+            Self::Fails { .. } => "see its output above; `--dry-run` prints the Dockerfile",
             Self::Read(..) | Self::Start(..) | Self::Context(_) => return None,
         };
         Some(text.to_owned())

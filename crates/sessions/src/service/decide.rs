@@ -1,4 +1,4 @@
-//! The session that a request comes to, decided before anything is made.
+//! Decision which session a request refers to, and how it will be made. Nothing is created here.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ use crate::backend::{Notice, Planned};
 use crate::error::ControlError;
 use crate::session::{Name, NewSession, Session, Wanted};
 
-/// Request that was decided.
+/// Decided request.
 pub struct Decision {
-    /// The session that it comes to.
+    /// Requested session.
     pub new: NewSession,
-    /// How its backend would make it.
+    /// Plan of its backend.
     pub planned: Box<dyn Planned>,
-    /// Remarks for the user, before anything is made.
+    /// Notices for the user.
     pub notices: Vec<Notice>,
 }
 
-/// Makes the paths of a request absolute. A supervisor works elsewhere, where relative ones would mean something else.
+/// Makes the paths of a request absolute: a supervisor has another working directory.
 pub fn absolute(mut request: Request, host: &Host) -> Result<Request, ControlError> {
     let here = host.cwd.clone().unwrap_or_else(|| PathBuf::from("/"));
     let cwd = here.join(request.cwd.take().unwrap_or_default());
@@ -39,15 +39,14 @@ pub fn absolute(mut request: Request, host: &Host) -> Result<Request, ControlErr
     Ok(request)
 }
 
-/// Returns the request that a session was brought up by. It accepts the contents that were accepted then, and no
-/// others.
+/// Returns the request that a session was brought up with. It trusts the file contents that were trusted then.
 pub fn recorded(session: &Session) -> Result<Request, ControlError> {
     Request::recall(&session.request)
         .map_err(|error| ControlError::Recorded { name: session.name.as_str().to_owned(), error })
 }
 
 impl Service {
-    /// Decides what a session is to be. One that kept its changes in a layer continues with the layer.
+    /// Decides a session. One that has a layer keeps using it.
     pub fn decide(
         &self,
         host: &Host,
@@ -64,10 +63,9 @@ impl Service {
                 return Err(kept.refused());
             }
             request.cow = Some(kept.cow);
-            // As the supervisor will load it.
+            // The supervisor loads it as this flag.
             config.cow = Sourced::new(kept.cow, Origin::Flag(kept.cow.flag()));
-            let text =
-                format!("the session `{}` continues with the changes in its layer", kept.name);
+            let text = format!("session `{}` continues with the changes in its layer", kept.name);
             notices.push(Notice::Note(text));
         }
         let (project, backend) = (config.cwd.clone(), config.session.backend(&config.mounts));
@@ -87,15 +85,15 @@ impl Service {
         Ok(Decision { new, planned, notices })
     }
 
-    /// Finds the layer of the session that is asked for. A layer without changes binds only a request that says
-    /// nothing about `cow`.
+    /// Finds the layer of the requested session. A layer without changes only matters if the request does not mention
+    /// `cow`.
     fn kept(
         &self,
         host: &Host,
         name: Option<&Name>,
         config: &Config,
     ) -> Result<Option<ExistingLayer>, ControlError> {
-        // A name that is another project's is refused when the session is made.
+        // `claim` refuses a name that another project uses.
         let Ok(existing) = self.existing(name, &config.cwd) else { return Ok(None) };
         let called = self.name_of(name, &config.cwd)?;
         let sessions = layers::sessions(host)?;
@@ -112,9 +110,9 @@ impl Service {
         if let (Some(made), Some(asked)) = (made, named_engine(config.cow.value.engine))
             && made != asked
         {
-            // Refused before it is recorded: what is on record is what the next `up` continues with.
+            // Refuse before the request is recorded: the next `up` reads the record.
             let name = called.as_str().to_owned();
-            return Err(layers::LayersError::OtherEngine { name, made, asked }.into());
+            return Err(layers::LayersError::OtherEngine { name, made, requested: asked }.into());
         }
         let work = layer.as_ref().and_then(review::unapplied);
         let off = !config.cow.value.is_on() && matches!(config.cow.origin, Origin::Flag(_));
@@ -134,7 +132,7 @@ impl Service {
     }
 }
 
-/// Changes that a session of this name has kept apart.
+/// Existing layer of a session.
 struct ExistingLayer {
     name: String,
     cow: Cow,
@@ -147,7 +145,7 @@ impl ExistingLayer {
     }
 }
 
-/// Returns the engine that a request names, if it does not leave the choice to us.
+/// Returns the engine that a request names, if it names one.
 fn named_engine(asked: CowEngine) -> Option<LayerEngine> {
     match asked {
         CowEngine::Overlay => Some(LayerEngine::Overlay),
@@ -156,7 +154,7 @@ fn named_engine(asked: CowEngine) -> Option<LayerEngine> {
     }
 }
 
-/// Returns true when a configuration asks for a layer already.
+/// Returns true when a configuration asks for a layer.
 fn keeps_apart(config: &Config) -> bool {
     let workspace = config.session.workspace.as_ref().and_then(|workspace| workspace.value.cow);
     config.cow.value.is_on() || workspace.is_some_and(|engine| engine != CowEngine::Off)

@@ -1,4 +1,4 @@
-//! Taking a session down, and away.
+//! Taking down and removing a session.
 
 use super::Service;
 use super::lock::{Lock, is_held};
@@ -8,13 +8,13 @@ use crate::session::{Session, SessionId, Wanted};
 use crate::store::ThingKind;
 
 impl Service {
-    /// Takes a session down: everything that was made for it goes, the last thing first. Its log
-    /// and its changes stay. Whether there was anything to do.
+    /// Takes down a session: removes its resources in reverse order. Keeps its log and its changes.
+    /// Returns false if there was nothing to do.
     pub fn down(&self, session: &Session) -> Result<bool, ControlError> {
         self.take_down(session, Self::walk_back)
     }
 
-    /// Takes a session down that is removed next: its log is not kept.
+    /// Takes down a session that is removed next, without keeping its log.
     pub fn end(&self, session: &Session) -> Result<bool, ControlError> {
         self.take_down(session, Self::undo)
     }
@@ -28,13 +28,13 @@ impl Service {
         let Some(session) = self.store.get(&session.id)? else { return Ok(false) };
         let things = self.store.things(&session.id)?;
         let idle = things.is_empty() && session.wanted == Wanted::Down;
-        // Before anything else: whoever looks from now on does not take this for an accident.
+        // First of all, so that observers do not report the session as killed.
         self.store.want(&session.id, Wanted::Down)?;
         undo(self, &session)?;
         Ok(!idle)
     }
 
-    /// Takes a session down and forgets it, with its log.
+    /// Takes down a session and removes its record and its log.
     pub fn remove(&self, session: &Session) -> Result<(), ControlError> {
         let path = self.data_dir.lock(&session.id);
         let lock = Lock::take(&path)?;
@@ -55,7 +55,7 @@ impl Service {
         Lock::remove(lock, &path)
     }
 
-    /// What carries this program's mark and belongs to no session on record.
+    /// Finds resources that are labelled as ours and belong to no recorded session.
     pub fn strays(&self) -> Result<Vec<Stray>, ControlError> {
         let mut strays = Vec::new();
         for backend in &self.backends {
@@ -64,8 +64,8 @@ impl Service {
         Ok(strays)
     }
 
-    /// Removes one of those. The thing of a session that is still on record is removed under the session's lock,
-    /// unless a command has made it again meanwhile.
+    /// Removes a stray resource. If its session is recorded, the session's lock is held, and a resource that was
+    /// created again meanwhile is kept.
     pub fn remove_stray(&self, stray: &Stray) -> Result<(), ControlError> {
         let backend = self.backend(stray.backend)?;
         let mut lock = None;
@@ -93,7 +93,7 @@ impl Service {
         Ok(things.iter().any(|thing| thing.kind == kind && thing.identity == identity))
     }
 
-    /// Undoes what is on record after what the session's programs said is kept.
+    /// Saves the log of the session's programs, then removes its resources.
     pub(super) fn walk_back(&self, session: &Session) -> Result<(), ControlError> {
         if !self.store.things(&session.id)?.is_empty() {
             self.backend(session.backend)?.keep_log(session);
@@ -101,9 +101,9 @@ impl Service {
         self.undo(session)
     }
 
-    /// Undoes what is on record, the last thing first. All of it is tried; every failure is told, and
-    /// what could not be undone stays on record for the next command. So does a directory, as long as
-    /// something that stands on it may be there: a container whose engine is gone.
+    /// Removes the recorded resources in reverse order. All are tried and every error is reported. What could not be
+    /// removed stays recorded for the next command. Directories are kept after an error, because a container that could
+    /// not be removed may still use them.
     fn undo(&self, session: &Session) -> Result<(), ControlError> {
         let backend = self.backend(session.backend)?;
         let mut first: Result<(), ControlError> = Ok(());
@@ -125,7 +125,7 @@ impl Service {
 impl RecordLookup for Service {
     fn session(&self, id: &str) -> bool {
         let on_record = SessionId::parse(id).map(|id| self.store.get(&id));
-        // A record that cannot be read proves nothing: the thing stays.
+        // An unreadable database proves nothing, so the resource is kept.
         on_record.is_some_and(|found| !matches!(found, Ok(None)))
     }
 

@@ -1,4 +1,4 @@
-//! Lock of a session: one command at a time works on it.
+//! Lock of a session: only one command at a time changes it.
 
 use std::path::Path;
 
@@ -6,26 +6,26 @@ use sandbox_linux::lock::{LockFile, held};
 
 use crate::error::{ControlError, cannot};
 
-/// Held until it is dropped, or its process ends.
+/// Lock that is held until it is dropped or its process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: LockFile,
 }
 
 impl Lock {
-    /// Waits for a lock.
+    /// Waits for the lock.
     pub(super) fn take(path: &Path) -> Result<Self, ControlError> {
         loop {
             let lock = LockFile::open(path).map_err(cannot("open", path))?;
             lock.exclusive().map_err(cannot("lock", path))?;
-            // The last holder may have removed the session, and its lock with it.
+            // The previous holder may have removed the session and this file.
             if lock.is_at(path) {
                 return Ok(Self { _file: lock });
             }
         }
     }
 
-    /// Removes the lock file. A process that waits for it sees that it means nothing any more.
+    /// Removes the lock file. Processes that wait for it notice that and open a new one.
     pub(super) fn remove(lock: Self, path: &Path) -> Result<(), ControlError> {
         let removed = std::fs::remove_file(path);
         drop(lock);
@@ -38,7 +38,7 @@ impl Lock {
     }
 }
 
-/// Returns true while a command works on a session.
+/// Returns true while a command is changing the session.
 pub(super) fn is_held(path: &Path) -> bool {
     held(path).is_some()
 }

@@ -1,4 +1,4 @@
-//! The log of a session.
+//! Log of a session.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,11 +10,11 @@ use crate::backend::Listen;
 use crate::error::ControlError;
 use crate::session::{Session, State};
 
-/// Time between two readings of a log that is followed.
+/// Interval between reads of a followed log.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Service {
-    /// Passes on what a session's agent and its supervisor said. `each` says whether to go on.
+    /// Passes on the log of a session's agent and supervisor, until `each` returns false.
     pub fn log(
         &self,
         session: &Session,
@@ -41,7 +41,7 @@ impl Service {
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), ControlError> {
         loop {
-            // Observed before the log is read, so that everything until the end is shown.
+            // Observed before the read, so that nothing written before the end is missed.
             let current = self.sessions()?.into_iter().find(|other| other.id == session.id);
             let state = current.map(|current| self.observe(&current)).transpose()?;
             let is_up =
@@ -88,7 +88,7 @@ mod tests {
     use super::tail;
 
     #[test]
-    fn tail_shows_as_many_lines_as_there_are_at_most() {
+    fn tail_returns_the_last_lines_when_there_are_enough() {
         for (text, lines, expected) in [
             ("a\nb\nc\n", 2, "b\nc\n"),
             ("a\nb\nc", 1, "c"),

@@ -1,4 +1,4 @@
-//! Bringing a session up.
+//! Bringing up a session.
 
 use super::Service;
 use super::lock::Lock;
@@ -6,30 +6,29 @@ use crate::backend::{Observed, Recorder};
 use crate::error::{ControlError, cannot};
 use crate::session::{NewSession, Session, SessionId, Settings, State, Wanted};
 
-/// What `up` had to do.
+/// Result of `up`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Brought {
-    /// It was not up.
+    /// It was down.
     Started,
-    /// It was up already, as it was asked for.
+    /// It was up with the same settings.
     WasUp,
-    /// It was up with other settings, or only half: it was taken down first. A line for each setting
-    /// that changed.
+    /// It was up with other settings, or only partly: it was taken down first. One line per changed setting.
     Replaced(Vec<String>),
 }
 
-/// Reaction to a session that is up with other settings than those requested.
+/// Policy for a session that is up with other settings than the requested ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Differing {
-    /// Leave it alone, and say what differs.
+    /// Refuse, and list the differences.
     Refuse,
-    /// Take it down and bring it up with the new ones.
+    /// Take it down and bring it up with the new settings.
     Recreate,
 }
 
 impl Service {
-    /// Brings the session up that is asked for. One that is up with the same settings is left alone;
-    /// one that is down takes the new ones.
+    /// Brings up the requested session. One that is up with the same settings is not touched. One that is down gets the
+    /// new settings.
     pub fn up(
         &mut self,
         new: &NewSession,
@@ -40,7 +39,7 @@ impl Service {
             let id = SessionId::generate().map_err(cannot("read", "/dev/urandom".as_ref()))?;
             let (session, _) = self.store.claim(new, id, sandbox_linux::clock::now())?;
             let _lock = Lock::take(&self.data_dir.lock(&session.id))?;
-            // Whoever held the lock may have removed it.
+            // The previous holder of the lock may have removed it.
             if let Some(session) = self.store.get(&session.id)? {
                 let brought = self.bring(session.clone(), new, differing)?;
                 let session = self.store.get(&session.id)?.unwrap_or(session);
@@ -49,8 +48,8 @@ impl Service {
         }
     }
 
-    /// Takes down what is in the way of a session that is asked for, if that may be done.
-    fn make_way(
+    /// Takes down what exists of the session, unless it is up and `differing` refuses.
+    fn clear(
         &self,
         session: &Session,
         new: &NewSession,
@@ -60,7 +59,8 @@ impl Service {
             return Ok(Brought::Started);
         }
         let Observed { state, agent, .. } = self.backend(session.backend)?.observe(session)?;
-        // One that starts was cut short, unless it has an agent: that ended, and is started again.
+        // A starting session was interrupted, unless it has an agent that ended and is being
+        // restarted.
         let is_whole = state != State::Starting || agent.is_some();
         let is_up = session.wanted == Wanted::Up
             && matches!(state, State::Running | State::Suspended | State::Starting);
@@ -86,12 +86,12 @@ impl Service {
         new: &NewSession,
         differing: Differing,
     ) -> Result<Brought, ControlError> {
-        let brought = self.make_way(&session, new, differing)?;
+        let brought = self.clear(&session, new, differing)?;
         if brought == Brought::WasUp {
-            // The same settings, asked for in other words or by a file with other comments.
-            self.store.ask_again(&session.id, &new.request)?;
+            // The settings are equal, but the request may be worded differently.
+            self.store.update_request(&session.id, &new.request)?;
         } else {
-            self.store.renew(&session.id, new, &boot())?;
+            self.store.replace_request(&session.id, new, &boot())?;
         }
         session = self.store.get(&session.id)?.unwrap_or(session);
         let mut record = Recorder::new(&self.store, &session);
@@ -111,7 +111,7 @@ impl Service {
     }
 }
 
-/// Lists what a request would change about a session; nothing when it would change nothing.
+/// Lists what a request would change about a session. Returns `None` if nothing.
 fn differences(session: &Session, new: &NewSession) -> Option<Vec<String>> {
     if session.backend != new.backend {
         return Some(vec![format!("backend: {} → {}", session.backend, new.backend)]);
@@ -121,12 +121,12 @@ fn differences(session: &Session, new: &NewSession) -> Option<Vec<String>> {
     }
     match (Settings::recall(&session.request), Settings::recall(&new.request)) {
         (Some(old), Some(new)) => Some(old.differences(&new)).filter(|lines| !lines.is_empty()),
-        // A record of an earlier version does not say what it came to.
+        // Records of earlier versions have no settings to compare.
         _ => Some(Vec::new()),
     }
 }
 
-/// Which boot of the machine this is.
+/// Returns the boot id of the machine.
 fn boot() -> String {
     let id = sandbox_linux::file::kernel_text("/proc/sys/kernel/random/boot_id");
     id.unwrap_or_default().trim().to_owned()

@@ -1,21 +1,21 @@
-//! Which session is meant by a word.
+//! Lookup of a session by name or id.
 
 use super::Session;
 use crate::error::ControlError;
 
-/// How much of a word must be there.
+/// Accepted abbreviation of a session name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
-    /// The whole name, or the beginning of an id.
+    /// The full name, or a prefix of an id.
     Name,
-    /// The beginning of a name will do.
+    /// A prefix of a name or an id.
     Prefix,
 }
 
-/// The shortest beginning of an id: anything shorter may be meant for a name.
+/// Shortest prefix of an id. Shorter words are more likely names.
 const SHORTEST: usize = 4;
 
-/// The session that is meant: by its name, its id, or the beginning of one.
+/// Finds the session that a word names: by name, then by id, then by prefix.
 pub fn choose(
     sessions: &[Session],
     word: &str,
@@ -41,12 +41,12 @@ pub fn choose(
 }
 
 fn ambiguous(word: &str, found: &[&Session]) -> ControlError {
-    let matches = found.iter().map(|session| told(session)).collect();
+    let matches = found.iter().map(|session| label(session)).collect();
     ControlError::Ambiguous { word: word.into(), matches }
 }
 
-/// A session among several that were meant.
-pub(crate) fn told(session: &Session) -> String {
+/// Formats a session for a list of matches.
+pub(crate) fn label(session: &Session) -> String {
     format!("`{}` ({})", session.name, session.id)
 }
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn choose_takes_the_name_before_the_id_and_the_whole_before_the_beginning() {
+    fn choose_prefers_names_to_ids_and_full_matches_to_prefixes() {
         let all = [
             session("aaaa00000001", "web"),
             session("aaaa00000002", "web-2"),

@@ -1,4 +1,4 @@
-//! Ids and names.
+//! Ids and names of sessions.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::ControlError;
 
-/// Who a session is, for good: twelve hexadecimal digits by chance.
+/// Id of a session: twelve random hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct SessionId(String);
@@ -18,20 +18,20 @@ pub struct SessionId(String);
 impl SessionId {
     const LENGTH: usize = 12;
 
-    /// One that nobody else has.
+    /// Returns a random id.
     pub fn generate() -> io::Result<Self> {
         let mut chance = [0u8; Self::LENGTH / 2];
         File::open("/dev/urandom")?.read_exact(&mut chance)?;
         Ok(Self(hex::encode(&chance)))
     }
 
-    /// From a record or a command line. It becomes part of paths, so nothing else passes.
+    /// Parses an id. It becomes part of paths, so nothing but digits is accepted.
     pub fn parse(text: &str) -> Option<Self> {
         let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (text.len() == Self::LENGTH && text.bytes().all(digit)).then(|| Self(text.to_owned()))
     }
 
-    /// The digits.
+    /// Returns the digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -43,13 +43,14 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// What a user calls a session: it survives a shell, a path and a terminal.
+/// Name of a session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Name(String);
 
 impl Name {
-    /// Letters, digits, `.`, `_` and `-`, at most 64, the first a letter or digit.
+    /// Parses a name: at most 64 letters, digits, `.`, `_` and `-`, starting with a letter or
+    /// digit.
     pub fn parse(text: &str) -> Result<Self, ControlError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         let begins = text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
@@ -59,7 +60,7 @@ impl Name {
         Err(ControlError::Name(text.to_owned()))
     }
 
-    /// The project's own name, or the first number after it that is free.
+    /// Derives a name from the project's, with the first free number if it is taken.
     pub(crate) fn of_project(project: &Path, is_taken: impl Fn(&str) -> bool) -> Self {
         let base = project.file_name().unwrap_or_default().to_string_lossy();
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
@@ -71,7 +72,7 @@ impl Name {
         Self(names.find(|name| !is_taken(name)).unwrap_or_default())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_refused_when_it_could_mean_something_else() {
+    fn parse_refuses_a_name_when_it_could_be_a_flag_or_a_path() {
         for (text, good) in [
             ("web", true),
             ("Web-2.old_x", true),
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_refused_when_it_could_be_a_path() {
+    fn parse_refuses_an_id_when_it_could_be_a_path() {
         for (text, good) in [
             ("0123456789ab", true),
             ("0123456789AB", false),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_gives_its_name_to_its_session_and_then_numbers() {
+    fn of_project_adds_a_number_when_the_name_is_taken() {
         let taken = ["shop".to_owned(), "shop-2".to_owned()];
         for (project, expected) in [
             ("/home/u/shop", "shop-3"),

@@ -1,4 +1,4 @@
-//! The settings that a session was brought up with, to tell what another request would change.
+//! Settings that a session was brought up with, and their differences from another request's.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use sandbox_policy::config::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The key that says where a setting was written.
+/// Key of a setting's origin.
 const ORIGIN: &str = "origin";
-/// Keys whose values may be secrets: their hashes are kept.
+/// Keys whose values may be secrets. Only their hashes are recorded.
 const HASHED: [&str; 2] = ["env", "files"];
-/// The most differences that a message lists.
+/// Maximum number of differences in a message.
 const MOST: usize = 20;
-/// The longest value that a message shows.
+/// Maximum length of a value in a message.
 const LONGEST: usize = 120;
 
-/// Settings by key; a list has several values.
+/// Settings by key. A list has several values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Settings(BTreeMap<String, Vec<String>>);
 
-/// A request on record, with the settings that it came to.
+/// Recorded request, with the settings that it resolved to.
 #[derive(Deserialize)]
 struct Recorded {
     settings: Option<Settings>,
 }
 
 impl Settings {
-    /// Flattens a configuration or a plan: its keys with dots, without origins and without the keys
-    /// in `left_out`, which follow from others.
+    /// Flattens a configuration or a plan to dotted keys. Origins are dropped, and so are the keys
+    /// in `left_out`, which derive from others.
     pub fn of(plan: &impl Serialize, left_out: &[&str]) -> serde_json::Result<Self> {
         let mut settings = Self::default();
         let mut plan = serde_json::to_value(plan)?;
@@ -51,14 +51,14 @@ impl Settings {
         self
     }
 
-    /// Writes a request for the record, with these settings beside it.
+    /// Encodes a request with these settings for the database.
     pub fn record(&self, request: &Request) -> serde_json::Result<String> {
         let mut text = serde_json::to_value(request)?;
         text["settings"] = serde_json::to_value(self)?;
         Ok(text.to_string())
     }
 
-    /// Reads the settings of a request on record; earlier versions wrote none.
+    /// Decodes the settings of a recorded request. Earlier versions wrote none.
     pub(crate) fn recall(request: &str) -> Option<Self> {
         serde_json::from_str::<Recorded>(request).ok()?.settings
     }
@@ -66,7 +66,8 @@ impl Settings {
     fn take(&mut self, key: &str, value: Value, hashed: bool) {
         match value {
             Value::Object(map) => {
-                // A value with its origin is that value; what the kernel counts as text is bytes.
+                // An object with an origin stands for its value. `OsString` serializes as `{"Unix":
+                // [bytes]}`.
                 let single = map.contains_key(ORIGIN) || map.contains_key("Unix");
                 for (name, value) in map {
                     if name == ORIGIN {
@@ -92,7 +93,7 @@ impl Settings {
         self.0.entry(key.to_owned()).or_default().push(value);
     }
 
-    /// Lists what `new` would change, a line for each setting.
+    /// Lists what `new` would change, one line per setting.
     pub(crate) fn differences(&self, new: &Self) -> Vec<String> {
         let keys = self.0.keys().chain(new.0.keys().filter(|key| !self.0.contains_key(*key)));
         let mut lines: Vec<String> = keys
@@ -119,7 +120,7 @@ fn difference(key: &str, old: &[String], new: &[String]) -> Vec<String> {
         let word = match (old.is_empty(), new.is_empty()) {
             (true, _) => "added",
             (_, true) => "removed",
-            _ => "another value",
+            _ => "changed",
         };
         return vec![format!("{shown_key}: {word}")];
     }
@@ -134,12 +135,12 @@ fn difference(key: &str, old: &[String], new: &[String]) -> Vec<String> {
     let mut lines = only(old, new, '-');
     lines.extend(only(new, old, '+'));
     if lines.is_empty() {
-        lines.push(format!("{shown_key}: another order"));
+        lines.push(format!("{shown_key}: order changed"));
     }
     lines
 }
 
-/// An element of a list on one line: the words of a rule or a mount, without their keys.
+/// Formats an element of a list on one line: the values of a rule or a mount, without their keys.
 fn line(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -157,7 +158,7 @@ fn hash(value: &Value) -> String {
     hex::encode(&Sha256::digest(value.to_string().as_bytes()))
 }
 
-/// Text of a configuration, as a terminal may show it.
+/// Escapes text of a configuration for a terminal.
 fn escaped(text: &str) -> String {
     cut(text, LONGEST, |letter, text| text.extend(letter.escape_debug()))
 }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_name_what_changes_and_not_where_it_is_written() {
+    fn differences_ignore_origins() {
         let sourced =
             |value: Value, line: u32| json!({"value": value, "origin": format!("f:{line}")});
         let rule = |pattern: &str| json!({"access": "rw", "pattern": pattern});
@@ -198,7 +199,7 @@ mod tests {
             (
                 "the order of a list",
                 json!({"network": sourced(json!("off"), 1), "paths": [sourced(rule("b"), 2), sourced(rule("a"), 3)]}),
-                vec!["paths: another order"],
+                vec!["paths: order changed"],
             ),
             (
                 "a new key",
@@ -211,24 +212,24 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_compared_and_never_shown() {
+    fn differences_hide_values_of_variables() {
         let env = |value: &str| json!({"env": {"TOKEN": {"value": {"Unix": value.as_bytes()}, "origin": "flag"}}});
         let (old, new) = (settings(&env("secret")), settings(&env("other")));
-        assert_eq!(old.differences(&new), ["env.TOKEN: another value"]);
+        assert_eq!(old.differences(&new), ["env.TOKEN: changed"]);
         assert_eq!(old.differences(&settings(&env("secret"))), Vec::<String>::new());
         assert_eq!(old.differences(&Settings::default()), ["env.TOKEN: removed"]);
-        // One that is let through is a setting, too.
+        // A variable that is passed through is a setting, too.
         let through = settings(&json!({"env": {"TOKEN": {"value": null, "origin": "flag"}}}));
         assert_eq!(Settings::default().differences(&through), ["env.TOKEN: added"]);
         let text = serde_json::to_string(&old).unwrap();
         assert!(!text.contains("secret") && !text.contains("115,101,99"), "{text}");
-        // Containers have theirs as text.
+        // Docker plans hold variables as plain text.
         let plain = settings(&json!({"env": {"TOKEN": "secret"}}));
         assert!(!serde_json::to_string(&plain).unwrap().contains("secret"));
     }
 
     #[test]
-    fn settings_are_read_back_from_a_request_and_a_request_without_them() {
+    fn recall_reads_settings_back_when_the_request_has_them() {
         let settings = settings(&json!({"network": "off"}));
         let text = settings.record(&Request::default()).unwrap();
         assert_eq!(Settings::recall(&text), Some(settings));

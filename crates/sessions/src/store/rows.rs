@@ -12,7 +12,7 @@ const COLUMNS: &str =
     "id, name, named, project, backend, request, policy, cow, wanted, created, boot";
 
 impl Store {
-    /// Every session, the oldest first.
+    /// Returns all sessions, the oldest first.
     pub fn list(&self) -> Result<Vec<Session>, ControlError> {
         let failed = self.failed();
         let query = format!("SELECT {COLUMNS} FROM session ORDER BY created, id");
@@ -21,13 +21,13 @@ impl Store {
         rows.collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// One session, if it is still there.
+    /// Returns a session, if it still exists.
     pub fn get(&self, id: &SessionId) -> Result<Option<Session>, ControlError> {
         let query = format!("SELECT {COLUMNS} FROM session WHERE id = ?1");
         self.conn.query_row(&query, [id.as_str()], session).optional().map_err(self.failed())
     }
 
-    /// The session that is asked for: the one there is, or a new one. Whether it is new.
+    /// Returns the requested session and true if it was created, false if it existed.
     pub fn claim(
         &mut self,
         new: &NewSession,
@@ -75,8 +75,13 @@ impl Store {
         Ok((made, true))
     }
 
-    /// Puts what is now asked for in the place of what was.
-    pub fn renew(&self, id: &SessionId, new: &NewSession, boot: &str) -> Result<(), ControlError> {
+    /// Replaces the request of a session, and marks it as wanted.
+    pub fn replace_request(
+        &self,
+        id: &SessionId,
+        new: &NewSession,
+        boot: &str,
+    ) -> Result<(), ControlError> {
         let query = "UPDATE session SET backend = ?2, request = ?3, policy = ?4, cow = ?5, \
              wanted = 'up', boot = ?6 WHERE id = ?1";
         let backend = new.backend.as_str();
@@ -84,28 +89,28 @@ impl Store {
         self.conn.execute(query, values).map(drop).map_err(self.failed())
     }
 
-    /// Puts another request for the same settings in the place of the one on record.
-    pub fn ask_again(&self, id: &SessionId, request: &str) -> Result<(), ControlError> {
+    /// Replaces the request of a session by one with the same settings.
+    pub fn update_request(&self, id: &SessionId, request: &str) -> Result<(), ControlError> {
         let query = "UPDATE session SET request = ?2 WHERE id = ?1 AND request <> ?2";
         let values = params![id.as_str(), request];
         self.conn.execute(query, values).map(drop).map_err(self.failed())
     }
 
-    /// Whether it is meant to be up.
+    /// Sets the requested state.
     pub fn want(&self, id: &SessionId, wanted: Wanted) -> Result<(), ControlError> {
         let query = "UPDATE session SET wanted = ?2 WHERE id = ?1";
         let values = params![id.as_str(), wanted.as_str()];
         self.conn.execute(query, values).map(drop).map_err(self.failed())
     }
 
-    /// Forgets a session, of which nothing is on record any more.
+    /// Removes a session that has no resources.
     pub fn forget(&self, id: &SessionId) -> Result<(), ControlError> {
         let query = "DELETE FROM session WHERE id = ?1";
         self.conn.execute(query, [id.as_str()]).map(drop).map_err(self.failed())
     }
 }
 
-/// The one that is meant: of that name, or, without a name, the project's own.
+/// Returns the session with this name, or, without a name, the project's unnamed session.
 pub(crate) fn existing(
     name: Option<&Name>,
     project: &Path,
@@ -124,7 +129,7 @@ pub(crate) fn existing(
     }
 }
 
-/// Returns the name of the session that is meant, also of one that is still to be made.
+/// Returns the name that an existing or new session has or would get.
 pub(crate) fn name_of(
     name: Option<&Name>,
     project: &Path,
@@ -156,7 +161,7 @@ fn of_new(new: &NewSession, id: SessionId, name: Name, now: u64) -> Session {
 fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     let text = |at: usize| row.get::<_, String>(at);
     Ok(Session {
-        id: SessionId::parse(&text(0)?).ok_or_else(|| damaged(0, "no id"))?,
+        id: SessionId::parse(&text(0)?).ok_or_else(|| damaged(0, "invalid id"))?,
         name: Name::parse(&text(1)?).map_err(|error| damaged(1, error))?,
         named: row.get(2)?,
         project: PathBuf::from(text(3)?),

@@ -1,4 +1,4 @@
-//! Everything that was made for a session, in the order of its making.
+//! Resources that were created for a session, in order of creation.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -10,32 +10,32 @@ use super::rows::damaged;
 use crate::error::ControlError;
 use crate::session::SessionId;
 
-/// Something that was made, or was about to be.
+/// Resource that was created, or was about to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thing {
-    /// What it is.
+    /// Kind.
     pub kind: ThingKind,
-    /// By what it is found again: a path, a name, an id.
+    /// Path, name or id.
     pub identity: String,
-    /// How far it came.
+    /// Progress of its creation.
     pub made: Made,
 }
 
-/// How far the making of a thing came.
+/// Progress of the creation of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
-    /// It may exist, or not.
+    /// It may exist.
     Planned,
-    /// It exists, unless somebody else took it away.
+    /// It exists, unless another program removed it.
     Yes,
 }
 
-/// What can be made for a session.
+/// Kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThingKind {
     /// A directory on the host.
     Directory,
-    /// A socket that somebody listens on.
+    /// Listening socket.
     Socket,
     /// A process on the host.
     Process,
@@ -43,19 +43,19 @@ pub enum ThingKind {
     Container,
     /// A network of containers.
     Network,
-    /// What the proxy knows of a session.
-    Door,
-    /// A broker of host commands.
+    /// Rendezvous socket of the proxy. The word in the database is `door`.
+    Rendezvous,
+    /// Broker of host commands.
     Broker,
-    /// The layer that keeps its changes apart.
+    /// Copy-on-write layer.
     Layer,
-    /// A volume of an engine's.
+    /// Volume of a container engine.
     Volume,
-    /// A key in a file.
+    /// Key file.
     Key,
-    /// A line of `authorized_keys`, which lets a key in.
+    /// Line of `authorized_keys`.
     AuthorizedKey,
-    /// A token.
+    /// Token.
     Token,
 }
 
@@ -66,7 +66,7 @@ impl ThingKind {
         (Self::Process, "process"),
         (Self::Container, "container"),
         (Self::Network, "network"),
-        (Self::Door, "door"),
+        (Self::Rendezvous, "door"),
         (Self::Broker, "broker"),
         (Self::Layer, "layer"),
         (Self::Volume, "volume"),
@@ -75,7 +75,7 @@ impl ThingKind {
         (Self::Token, "token"),
     ];
 
-    /// As it is written.
+    /// Returns the word in the database.
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, word)| word)
     }
@@ -86,12 +86,12 @@ impl FromStr for ThingKind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(_, word)| *word == text).map(|(kind, _)| *kind);
-        found.ok_or_else(|| format!("`{text}` is not known here"))
+        found.ok_or_else(|| format!("unknown kind `{text}`"))
     }
 }
 
 impl Store {
-    /// What was made for a session, the first thing first.
+    /// Returns the resources of a session in order of creation.
     pub fn things(&self, id: &SessionId) -> Result<Vec<Thing>, ControlError> {
         let failed = self.failed();
         let query = "SELECT kind, identity, state FROM thing WHERE session = ?1 ORDER BY step";
@@ -108,7 +108,7 @@ impl Store {
         rows.map_err(&failed)?.collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// The sessions that something was made for.
+    /// Returns the sessions that have resources.
     pub fn with_things(&self) -> Result<BTreeSet<SessionId>, ControlError> {
         let failed = self.failed();
         let query = "SELECT DISTINCT session FROM thing";
@@ -118,7 +118,7 @@ impl Store {
         Ok(ids.iter().filter_map(|id| SessionId::parse(id)).collect())
     }
 
-    /// A thing is about to be made; nothing changes if that is on record already.
+    /// Records that a resource is about to be created. Does nothing if that is recorded already.
     pub fn plan(&self, id: &SessionId, kind: ThingKind, what: &str) -> Result<(), ControlError> {
         let query = "INSERT INTO thing (session, step, kind, identity, state) VALUES (?1, \
              (SELECT coalesce(max(step), 0) + 1 FROM thing WHERE session = ?1), ?2, ?3, 'planned') \
@@ -127,7 +127,7 @@ impl Store {
         self.conn.execute(query, values).map(drop).map_err(self.failed())
     }
 
-    /// It has been made.
+    /// Records that a resource was created.
     pub fn made(&self, id: &SessionId, kind: ThingKind, what: &str) -> Result<(), ControlError> {
         let query =
             "UPDATE thing SET state = 'made' WHERE session = ?1 AND kind = ?2 AND identity = ?3";
@@ -135,7 +135,7 @@ impl Store {
         self.conn.execute(query, values).map(drop).map_err(self.failed())
     }
 
-    /// It is gone.
+    /// Removes the record of a resource.
     pub fn gone(&self, id: &SessionId, thing: &Thing) -> Result<(), ControlError> {
         let query = "DELETE FROM thing WHERE session = ?1 AND kind = ?2 AND identity = ?3";
         let values = params![id.as_str(), thing.kind.as_str(), thing.identity];

@@ -22,14 +22,14 @@ use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, and_more, ask, visible};
 use sandbox_linux::escape::name;
 
-/// Applies a session's changes, or those of the paths that were named.
+/// Applies a session's changes, all or those at the named paths.
 pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let mut opened = super::open(None, flags, host)?;
+    let mut opened = super::open("apply", None, flags, host)?;
     if let Err(error) = opened.check_stopped() {
         if !asked.live {
             return Err(in_use(error));
         }
-        opened.hold_still(&freeze(host))?;
+        opened.freeze(&freeze(host))?;
     }
     if flags.dry_run {
         tell_interrupted(&opened, io)?;
@@ -46,13 +46,13 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
     let selected = select(&asked.paths, &roots, &opened, flags, host)?;
     let here = here(flags, host);
     let plan = decide(&opened, &mut roots, &selected, &git, asked, &here, io)?;
-    print(&plan, &roots, &here, flags, io);
+    print(opened.name(), &plan, &roots, &here, flags, io);
     if flags.dry_run {
         return Ok(ExitCode::failed_if(!plan.conflicts.is_empty()).code());
     }
     if !plan.conflicts.is_empty() && !asked.partial {
-        io.labelled(Tone::Bad, "error", "nothing was applied, because of the conflicts above");
-        let hint = "`--partial` applies the rest; or bring the host's files back, and try again";
+        io.labelled(Tone::Bad, "error", "nothing was applied because of the conflicts above");
+        let hint = "pass `--partial` to apply the rest, or restore the host's files and try again";
         io.labelled(Tone::Good, "hint", hint);
         return Ok(ExitCode::Failure.code());
     }
@@ -71,14 +71,16 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
 fn in_use(error: ReviewError) -> Failed {
     let hint = match &error {
         ReviewError::Up(name) => {
-            format!("take it down: agent-sandbox down {name}; or apply while it runs: `--live`")
+            format!(
+                "stop it with `agent-sandbox down {name}`, or pass `--live` to apply while it runs"
+            )
         }
-        _ => "wait for its end; `--live` applies while it runs".into(),
+        _ => "wait until it ends, or pass `--live` to apply while it runs".into(),
     };
     Failed { hint: Some(hint), ..Failed::from(error) }
 }
 
-/// Plans all roots together, after questions about each change where the user wants them.
+/// Plans the apply for all roots. With `--interactive`, asks about each change first.
 fn decide(
     opened: &Review,
     roots: &mut [OpenRoot],
@@ -92,7 +94,7 @@ fn decide(
         return Ok(review::plan(roots, selected, git)?);
     }
     if !io.interactive {
-        return Err(Failed::usage("`--interactive` needs a terminal to ask on"));
+        return Err(Failed::usage("`--interactive` needs a terminal"));
     }
     let mut plan = Plan::default();
     for root in roots {
@@ -108,8 +110,15 @@ fn decide(
     Ok(plan)
 }
 
-/// Prints what will be done, and what will not.
-fn print(plan: &Plan, roots: &[OpenRoot], here: &Path, flags: &Flags, io: &mut Stdio<'_>) {
+/// Prints the steps, and what is left out.
+fn print(
+    session: &str,
+    plan: &Plan,
+    roots: &[OpenRoot],
+    here: &Path,
+    flags: &Flags,
+    io: &mut Stdio<'_>,
+) {
     if flags.json {
         return cmd::sorted_json(&PlanReport::new(plan, roots), io);
     }
@@ -139,24 +148,24 @@ fn print(plan: &Plan, roots: &[OpenRoot], here: &Path, flags: &Flags, io: &mut S
         }
     };
     list(Tone::Warning, "note", &plan.notes);
-    list(Tone::Warning, "held", &plan.held);
+    list(Tone::Warning, "held back", &plan.held);
     list(Tone::Warning, "refused", &plan.refused);
     list(Tone::Bad, "conflict", &plan.conflicts);
     if !plan.held.is_empty() {
         let first = shown(plan.held[0].root, plan.held[0].path.as_path());
-        let text =
-            format!("what is held is applied only when it is named: `agent-sandbox apply {first}`");
+        let command = format!("agent-sandbox apply -s {session} {first}");
+        let text = format!("Held back because it can run code. To apply it: {command}");
         io.labelled(Tone::Good, "hint", &text);
     }
 }
 
-/// Asks where many files are deleted.
+/// Asks for consent if many files would be deleted.
 fn agreed(plan: &Plan, roots: &[OpenRoot], yes: bool, io: &mut Stdio<'_>) -> Result<bool, Failed> {
     let Some(count) = deletions_to_confirm(plan, roots) else { return Ok(true) };
-    Ok(ask::confirm(&format!("{count} files will be deleted: apply?"), yes, io)?)
+    Ok(ask::confirm(&format!("delete {count} files"), yes, io)?)
 }
 
-/// Applies the plan, and says so.
+/// Applies the plan, and prints how to revert it.
 fn perform(
     opened: &Review,
     roots: &[OpenRoot],
@@ -167,25 +176,26 @@ fn perform(
     let done = opened.perform(roots, plan, &mut |done, _| bar.set(done));
     bar.finish();
     let changes = done?;
-    let text = format!("{changes} change{} applied", if changes == 1 { "" } else { "s" });
-    io.say(&format!("{text}; `agent-sandbox undo -s {}` takes them back", opened.name()));
+    let plural = if changes == 1 { "" } else { "s" };
+    let undo = format!("agent-sandbox undo -s {}", opened.name());
+    io.say(&format!("Applied {changes} change{plural}. Undo: {undo}"));
     Ok(())
 }
 
-/// Completes an apply that was killed, or the undo of one. Returns true when there was one.
+/// Completes an interrupted apply or undo. Returns true if there was one.
 fn resume(opened: &Review, io: &mut Stdio<'_>) -> Result<bool, Failed> {
     let Some(mut journal) = opened.interrupted()? else { return Ok(false) };
     let (what, steps) = match journal.status {
         Status::Undoing => ("an undo", 0),
         _ => ("an apply", journal.steps.len()),
     };
-    let text = format!("{what} was interrupted: it is completed first");
+    let text = format!("{what} was interrupted; completing it first");
     io.labelled(Tone::Warning, "note", &text);
     let bar = Bar::new(io, steps);
     let done = opened.resume(&mut journal, &mut |done, _| bar.set(done));
     bar.finish();
     match done? {
-        Resumed::Applied(count) => io.say(&format!("{count} changes applied")),
+        Resumed::Applied(count) => io.say(&format!("Applied {count} changes")),
         Resumed::Undone(undone) => {
             undo::tell(opened, &undone, io);
         }

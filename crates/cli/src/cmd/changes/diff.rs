@@ -1,4 +1,4 @@
-//! `diff`: what a session changed.
+//! `diff`: shows what a session changed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::cmd::here;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, and_more};
 
-/// As many commits of a ref are named on a terminal.
+/// Number of commits of a ref that are listed on a terminal.
 const NAMED: usize = 20;
 
 /// Shows the changes of a session.
 pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (name, words) = session_word(&asked.words, flags, host)?;
-    let opened = super::open(name, flags, host)?;
+    let opened = super::open("diff", name, flags, host)?;
     let mut roots = opened.roots()?;
     review::inspect(&git(&opened, host), &mut roots)?;
     let selected = select(words, &roots, &opened, flags, host)?;
     tell_interrupted(&opened, io)?;
     if roots.iter().any(|root| root.changes.truncated) {
-        let text = "more files go than are listed: a directory with very many was removed";
+        let text = "the list is incomplete: a directory with very many files was removed";
         io.labelled(Tone::Warning, "note", text);
     }
     let here = here(flags, host);
@@ -38,11 +38,11 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) 
     let counted = if asked.name_only || plain { Counted::No } else { Counted::Yes };
     let lines = review::lines(&roots, &selected, counted)?;
     let shown: Vec<_> = roots.iter().flat_map(|root| Shown::of(root, &selected)).collect();
-    if asked.name_only {
-        names(&lines, &shown, &here, io);
-    } else if flags.json {
+    if flags.json {
         let report = DiffReport::new(opened.name(), &lines, &roots, &selected);
         cmd::sorted_json(&report, io);
+    } else if asked.name_only {
+        names(&lines, &shown, &here, io);
     } else if asked.stat {
         let text = stat::table(&lines, &shown, &here, |rows| io.most(rows), io);
         io.data(&text);
@@ -54,7 +54,7 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) 
     Ok(0)
 }
 
-/// One path on each line.
+/// Prints one path per line.
 fn names(lines: &[Line<'_>], shown: &[Shown<'_>], here: &Path, io: &mut Stdio<'_>) {
     let files = lines
         .iter()
@@ -70,8 +70,8 @@ fn names(lines: &[Line<'_>], shown: &[Shown<'_>], here: &Path, io: &mut Stdio<'_
     }
 }
 
-/// The patch as it is, for `git apply`. One patch is for one directory: where a session has several,
-/// the first that changed is taken, and the others are named.
+/// Prints the patch for `git apply`. A patch covers one directory. If a session has several, the patch covers the first
+/// one with changes, and notes name the others.
 fn patch(
     lines: &[Line<'_>],
     shown: &[Shown<'_>],
@@ -79,7 +79,7 @@ fn patch(
     io: &mut Stdio<'_>,
 ) -> Result<(), Failed> {
     for line in shown.iter().flat_map(|shown| shown.lines(here, None)) {
-        // `git apply` passes over text before the first file, and no line here looks like one.
+        // `git apply` skips text before the first file header, and no line here looks like one.
         io.data(&format!("# {line}\n"));
     }
     let patch = Patch::of(lines);
@@ -99,17 +99,19 @@ fn left_out(left: &LeftOut) -> String {
     match left {
         LeftOut::Directory(dir) => {
             let dir = name(dir);
-            format!("the changes in {dir} are a patch of their own; name it to see them")
+            format!("the patch leaves out {dir}; name it to get a patch of it")
         }
-        LeftOut::Special(path) => format!("{} is no file, and in no patch", name(path.as_path())),
+        LeftOut::Special(path) => {
+            format!("the patch leaves out {}, a special file", name(path.as_path()))
+        }
         LeftOut::Git(path) => {
             let name = name(path.as_path());
-            format!("{name} is in no patch: git takes none for its own directory")
+            format!("the patch leaves out {name}: git rejects patches for its own directory")
         }
     }
 }
 
-/// For somebody's eyes: what runs code later, then how much, then the patch.
+/// Shows the summary and the patch on a terminal.
 fn show(
     lines: &[Line<'_>],
     shown: &[Shown<'_>],
@@ -132,7 +134,7 @@ fn show(
     Ok(())
 }
 
-/// What somebody should know first.
+/// Formats the files that can run code, the files that changed on the host, and the sizes.
 pub(super) fn summary(
     lines: &[Line<'_>],
     shown: &[Shown<'_>],
@@ -143,7 +145,7 @@ pub(super) fn summary(
     let later: Vec<_> = lines.iter().filter(|line| line.later.is_some()).collect();
     let in_git: Vec<_> = shown.iter().flat_map(|shown| shown.held(here)).collect();
     if !later.is_empty() || !in_git.is_empty() {
-        text += &io.tone(Tone::Warning, "Runs code later, once applied:");
+        text += &io.tone(Tone::Warning, "Can run code once applied:");
         text += "\n";
         for line in &later {
             let why = line.later.as_deref().unwrap_or_default();
@@ -169,12 +171,12 @@ pub(super) fn summary(
     text
 }
 
-/// One change, safe for a terminal.
+/// Formats one change. Control characters are escaped.
 fn one(line: &Line<'_>, here: &Path, io: &Stdio<'_>) -> Result<String, Failed> {
     let name = shown_name(line.root, line.change, here);
     if let Count::Bytes { before, after } = line.count {
         let what =
-            format!("{} {name}: no text, {before} -> {after} bytes", stat::letter(line.change));
+            format!("{} {name}: binary, {before} -> {after} bytes", stat::letter(line.change));
         return Ok(format!("{}\n", io.tone(Tone::Strong, &what)));
     }
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! `discard`: throw a session's changes away.
+//! `discard`: discards a session's changes.
 
 use sandbox_layers::review::{self, Counted, Shown};
 use sandbox_policy::Host;
@@ -10,9 +10,9 @@ use crate::args::changes::Discard;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, ask};
 
-/// Throws all changes of a session away, or those of the paths that were named.
+/// Discards a session's changes, all or those at the named paths.
 pub(crate) fn run(flags: &Flags, asked: &Discard, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let mut opened = super::open(None, flags, host)?;
+    let mut opened = super::open("discard", None, flags, host)?;
     opened.check_stopped()?;
     opened.check_whole()?;
     let roots = opened.roots()?;
@@ -20,17 +20,18 @@ pub(crate) fn run(flags: &Flags, asked: &Discard, host: &Host, io: &mut Stdio<'_
     let lines = review::lines(&roots, &selected, Counted::No)?;
     let repositories: Vec<_> = roots.iter().flat_map(|root| Shown::of(root, &selected)).collect();
     if lines.is_empty() && repositories.is_empty() {
-        io.say("nothing to throw away");
+        io.say("nothing to discard");
         return Ok(0);
     }
-    let git = if repositories.is_empty() { "" } else { ", and what changed in git," };
-    let question =
-        format!("throw away {}{git} of the session `{}`?", stat::total(&lines), opened.name());
-    if !ask::confirm(&question, asked.yes, io)? {
-        io.say("nothing was thrown away");
+    let git = if repositories.is_empty() { "" } else { ", with changes to git," };
+    let session = opened.name().to_owned();
+    let action = format!("discard {}{git} in session `{session}`", stat::losses(&lines));
+    if !ask::confirm(&action, asked.yes, io)? {
+        io.say("nothing was discarded");
         return Ok(ExitCode::Failure.code());
     }
     opened.discard(&selected)?;
-    io.say("thrown away");
+    let all = if asked.paths.is_empty() { "all" } else { "the selected" };
+    io.say(&format!("Discarded {all} changes in session `{session}`"));
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `apply --interactive`: every change is shown and asked about, texts hunk by hunk.
+//! `apply --interactive`: shows each change and asks about it, text files hunk by hunk.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::failed::Failed;
 use crate::ui::{Stdio, Tone, ask};
 
 const HELP: &str = "\
-y  take it
-n  leave it
-a  take it and everything else in this file
-d  leave it and everything else in this file
-s  split it into smaller ones
-q  leave it and everything after it
-?  this text";
+y  apply it
+n  skip it
+a  apply it and the rest of this file
+d  skip it and the rest of this file
+s  split it into smaller hunks
+q  skip it and everything after it
+?  show this help";
 
-/// What was typed.
+/// Answer of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Yes,
@@ -31,22 +31,22 @@ enum Answer {
     Quit,
 }
 
-/// The part of one file that was taken.
+/// Selected part of one file.
 enum Taken {
     Nothing,
     Everything,
-    /// The file that the chosen hunks make.
+    /// File with the selected hunks.
     Part(Chosen),
 }
 
-/// Whether to ask on.
+/// Progress of the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Go {
     On,
     Quit,
 }
 
-/// Asks about every selected change of a root. Returns the wish, and whether to ask on.
+/// Asks about every selected change of a root. Returns the selection, and the progress.
 pub(crate) fn choose(
     root: &OpenRoot,
     selected: &Selected,
@@ -56,7 +56,7 @@ pub(crate) fn choose(
     let mut wish = Wish { exact: true, ..Wish::default() };
     for change in root.files.iter().filter(|change| selected.has(root.number, &change.path)) {
         if comes_along(root, change) {
-            // The plan keeps a directory while something stays in it, and makes what files need.
+            // The plan keeps a directory that is not empty, and creates the parents of files.
             wish.paths.extend(change.after.is_none().then(|| change.path.clone()));
             continue;
         }
@@ -85,7 +85,7 @@ pub(crate) fn choose(
     Ok((wish, Go::On))
 }
 
-/// Directories come and go with what is in them, unless they are empty.
+/// Returns true for a directory that is created or removed with its content.
 fn comes_along(root: &OpenRoot, change: &Change) -> bool {
     let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
     let at = root.files.partition_point(|other| other.path <= change.path);
@@ -94,7 +94,7 @@ fn comes_along(root: &OpenRoot, change: &Change) -> bool {
     full && is_dir(&change.before) && is_dir(&change.after)
 }
 
-/// One change.
+/// Asks about one change.
 fn one(
     root: &OpenRoot,
     change: &Change,
@@ -103,7 +103,7 @@ fn one(
 ) -> Result<(Taken, Go), Failed> {
     let name = shown(root, change, here);
     if let Some(why) = root.change_later(change) {
-        let text = io.err_tone(Tone::Warning, "runs code later");
+        let text = io.err_tone(Tone::Warning, "can run code");
         io.say(&format!("{text}: {name}  {why}"));
     }
     let (Some(Side::File { executable: was, .. }), Some(Side::File { executable: will, .. })) =
@@ -121,7 +121,7 @@ fn one(
     }
 }
 
-/// Something that is taken or left as a whole.
+/// Asks about a change that cannot be split.
 fn whole(
     root: &OpenRoot,
     change: &Change,
@@ -144,7 +144,7 @@ fn whole(
     })
 }
 
-/// The executable bit of a file, on the host and in the session.
+/// Executable bit of a file, on the host and in the session.
 #[derive(Debug, Clone, Copy)]
 struct Bit {
     was: bool,
@@ -209,7 +209,7 @@ fn by_hunk(diff: &LineDiff<'_>, bit: Bit, name: &str, io: &mut Stdio<'_>) -> (Ta
 
 fn question(text: &str, answers: &str, io: &mut Stdio<'_>) -> Answer {
     loop {
-        // The end of the input is the end of the questions.
+        // End of input ends the questions.
         let Some(answer) = ask::line(&format!("{text} [{answers}]?")) else { return Answer::Quit };
         match answer.as_str() {
             "y" => return Answer::Yes,

@@ -1,4 +1,4 @@
-//! Showing more than a screen: through the user's pager, and only on a terminal.
+//! Pager for long output on a terminal.
 
 use std::io::Write;
 use std::process::{Child, Stdio as Pipes};
@@ -7,16 +7,16 @@ use sandbox_policy::Host;
 
 use crate::ui::Stdio;
 
-/// Where long text goes.
+/// Destination of long text.
 pub(crate) enum Pager {
-    /// A process that shows it.
+    /// Pager process.
     Running(Box<Child>),
-    /// Nobody between us and stdout.
+    /// Standard output.
     None,
 }
 
 impl Pager {
-    /// Starts `$PAGER`, else `less`, on a terminal. Without either, the text is just printed.
+    /// Starts `$PAGER`, else `less`, if stdout is a terminal. Without either, text goes to stdout.
     pub(crate) fn start(host: &Host, io: &Stdio<'_>) -> Self {
         if !io.terminal {
             return Self::None;
@@ -35,7 +35,7 @@ impl Pager {
         pager.spawn().map_or(Self::None, |child| Self::Running(Box::new(child)))
     }
 
-    /// Shows text; false when nobody looks any more.
+    /// Shows text. Returns false when the pager has exited.
     pub(crate) fn show(&mut self, text: &str, io: &mut Stdio<'_>) -> bool {
         match self {
             Self::None => {
@@ -48,11 +48,11 @@ impl Pager {
         }
     }
 
-    /// Waits until the user has seen enough.
+    /// Waits until the pager exits.
     pub(crate) fn finish(self) {
         if let Self::Running(mut child) = self {
             drop(child.stdin.take());
-            // It was there to be looked at; how it ends says nothing.
+            // The pager's exit status has no meaning for the command.
             let _ = child.wait();
         }
     }

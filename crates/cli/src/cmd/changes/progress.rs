@@ -1,13 +1,13 @@
-//! How far a long piece of work is, where somebody watches.
+//! Progress bar on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::ui::Stdio;
 
-/// Fewer steps are over before anybody could look.
+/// Smallest number of steps for which a bar is shown.
 const LONG: usize = 200;
 
-/// A bar on the terminal, or nothing.
+/// Progress bar, or nothing.
 pub(crate) struct Bar(Option<ProgressBar>);
 
 impl Bar {

@@ -1,10 +1,10 @@
-//! A patch for somebody's eyes: nothing in it can move the cursor, hide or turn text.
+//! Patch for a terminal. Text in it cannot move the cursor, hide text or reverse its direction.
 
 use sandbox_linux::escape::visible_bytes;
 
 use crate::ui::{Stdio, Tone};
 
-/// A patch in colours, line by line.
+/// Formats a patch in colours, line by line.
 pub(crate) fn patch(bytes: &[u8], io: &Stdio<'_>) -> String {
     let mut text = String::new();
     let mut header = true;

@@ -1,4 +1,4 @@
-//! How much changed: one line for each file, and the sum.
+//! Sizes of changes: a row for each file, and the sum.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use sandbox_layers::review::{Line, Shown, Status, shown as shown_name};
 use crate::cmd::columns;
 use crate::ui::{Stdio, Tone, and_more};
 
-/// A file of this many changed lines has the longest bar.
+/// Greatest width of a bar.
 const WIDEST: usize = 40;
 
 /// Returns `A`, `M`, `D` or `T`, as git does.
@@ -27,13 +27,13 @@ pub(crate) fn sign(status: Status) -> char {
     }
 }
 
-/// What stands there now, for a list.
+/// Returns `/` for a directory.
 pub(crate) fn slash(change: &Change) -> &'static str {
     let side = change.after.as_ref().or(change.before.as_ref());
     if side == Some(&Side::Dir) { "/" } else { "" }
 }
 
-/// The table of `--stat`, with as many rows as `most` allows.
+/// Formats the table of `--stat`, with as many rows as `most` allows.
 pub(crate) fn table(
     lines: &[Line<'_>],
     shown: &[Shown<'_>],
@@ -76,7 +76,7 @@ fn count(line: &Line<'_>) -> String {
     }
 }
 
-/// How long the two halves of a bar are.
+/// Returns the widths of the two parts of a bar.
 fn bar(added: usize, removed: usize) -> (usize, usize) {
     let all = added + removed;
     if all <= WIDEST {
@@ -96,21 +96,16 @@ fn signs(text: &str, io: &Stdio<'_>) -> String {
     format!("{number}{}{}", io.tone(Tone::Good, plus), io.tone(Tone::Removed, minus.trim_end()))
 }
 
-/// `3 files changed, 10 lines added, 2 removed, 1 file deleted`.
+/// Formats the sum: `3 files changed, 10 lines added, 2 removed, 1 file deleted`.
 pub(crate) fn total(lines: &[Line<'_>]) -> String {
-    let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
-    let files: Vec<_> = lines
-        .iter()
-        .filter(|line| !(is_dir(&line.change.before) && is_dir(&line.change.after)))
-        .collect();
+    let files = files(lines);
     let (mut added, mut removed) = (0, 0);
     for line in &files {
         if let Count::Lines { added: came, removed: went } = line.count {
             (added, removed) = (added + came, removed + went);
         }
     }
-    let deleted = files.iter().filter(|line| is_dir(&line.change.after)).count();
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let deleted = deletions(&files);
     let mut text = format!("{} file{} changed", files.len(), plural(files.len()));
     if added + removed > 0 {
         let _ = write!(text, ", {added} line{} added, {removed} removed", plural(added));
@@ -119,4 +114,37 @@ pub(crate) fn total(lines: &[Line<'_>]) -> String {
         let _ = write!(text, ", {deleted} file{} deleted", plural(deleted));
     }
     text
+}
+
+/// Formats changes that would be lost: `3 changed files and 1 deletion`.
+pub(crate) fn losses(lines: &[Line<'_>]) -> String {
+    let files = files(lines);
+    let deleted = deletions(&files);
+    let changed = files.len() - deleted;
+    let deletions = format!("{deleted} deletion{}", plural(deleted));
+    match (changed, deleted) {
+        (0, 1..) => deletions,
+        (_, 0) => format!("{changed} changed file{}", plural(changed)),
+        _ => format!("{changed} changed file{} and {deletions}", plural(changed)),
+    }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Returns true for a directory, and for a path that does not exist.
+fn is_dir(side: Option<&Side>) -> bool {
+    matches!(side, None | Some(Side::Dir))
+}
+
+fn files<'l, 'c>(lines: &'l [Line<'c>]) -> Vec<&'l Line<'c>> {
+    let is_file = |line: &&Line<'_>| {
+        !(is_dir(line.change.before.as_ref()) && is_dir(line.change.after.as_ref()))
+    };
+    lines.iter().filter(is_file).collect()
+}
+
+fn deletions(files: &[&Line<'_>]) -> usize {
+    files.iter().filter(|line| is_dir(line.change.after.as_ref())).count()
 }

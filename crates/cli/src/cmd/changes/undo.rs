@@ -14,10 +14,10 @@ use sandbox_linux::escape::name;
 
 /// Reverts the last apply of a session.
 pub(crate) fn run(flags: &Flags, asked: &Undo, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let opened = super::open(None, flags, host)?;
+    let opened = super::open("undo", None, flags, host)?;
     opened.check_stopped()?;
     let Some(mut journal) = opened.last_apply()? else {
-        io.say("there is no apply to take back");
+        io.say("no apply to revert");
         return Ok(ExitCode::Failure.code());
     };
     let changed = if asked.partial { Changed::LeaveOut } else { Changed::Stop };
@@ -30,14 +30,18 @@ pub(super) fn tell(opened: &Review, undone: &Undone, io: &mut Stdio<'_>) -> u8 {
     match undone {
         Undone::Refused(left) => {
             list(opened, left, io);
-            io.labelled(Tone::Bad, "error", "nothing was taken back, because these changed since");
-            let hint = "`--partial` takes the rest back and leaves them as they are";
+            io.labelled(
+                Tone::Bad,
+                "error",
+                "nothing was reverted because these files changed since",
+            );
+            let hint = "pass `--partial` to revert the rest and keep them";
             io.labelled(Tone::Good, "hint", hint);
             ExitCode::Failure.code()
         }
         Undone::Done { left, count } => {
             list(opened, left, io);
-            io.say(&format!("{count} change{} taken back", if *count == 1 { "" } else { "s" }));
+            io.say(&format!("Reverted {count} change{}", if *count == 1 { "" } else { "s" }));
             ExitCode::failed_if(!left.is_empty()).code()
         }
     }

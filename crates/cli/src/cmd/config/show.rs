@@ -1,4 +1,4 @@
-//! `config show`: prints every effective value, and its origin.
+//! `config show`: shows every effective value, with its origin.
 
 use sandbox_core::describe::effective::{self, Rows};
 use sandbox_policy::Host;
@@ -7,7 +7,7 @@ use crate::args::Flags;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
-/// Prints what holds here.
+/// Prints the effective configuration of this directory.
 pub(crate) fn show(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let plan = super::planned(flags, host, io)?;
     if flags.json {

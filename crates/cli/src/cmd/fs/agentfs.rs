@@ -93,5 +93,6 @@ fn unknown(words: &[OsString]) -> Failed {
     let word = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let hint = "`agentfs --help` lists what it does; to run a command on a copy: agent-sandbox --cow COMMAND";
     let error = format!("agent-sandbox does not do `{word}` in the place of agentfs");
-    Failed { error: error.into(), hint: Some(hint.into()), code: ExitCode::Failure.code() }
+    let code = ExitCode::Failure.code();
+    Failed { error: error.into(), hint: Some(hint.into()), word: "unsupported", code }
 }

@@ -54,15 +54,15 @@ pub(super) fn run(flags: &Flags, asked: &Test, host: &Host, io: &mut Stdio<'_>) 
     let name = &asked.name;
     let answer = ask(session, &provider.test, host)?;
     if flags.json {
-        let taken = answer.taken();
+        let accepted = answer.accepted();
         json(
-            &serde_json::json!({ "name": name, "taken": taken, "status": answer.status, "message": answer.message }),
+            &serde_json::json!({ "name": name, "taken": accepted, "status": answer.status, "message": answer.message }),
             io,
         );
-        return Ok(ExitCode::failed_if(!taken).code());
+        return Ok(ExitCode::failed_if(!accepted).code());
     }
     let message = one_line(&answer.message);
-    if answer.taken() {
+    if answer.accepted() {
         io.labelled(
             Tone::Good,
             "taken",

@@ -1,4 +1,4 @@
-//! `down`: what was made for a session goes, its changes and its log stay.
+//! `down`: stops sessions and removes their resources. Changes and logs are kept.
 
 use sandbox_policy::Host;
 use sandbox_sessions::session::Session;
@@ -9,7 +9,7 @@ use crate::args::sessions::Down;
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// Takes sessions down. All names are looked up before the first one goes.
+/// Stops sessions. Finds all names before it stops the first one.
 pub(crate) fn run(down: &Down, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let service = service::open(host)?;
     let chosen = if down.all {
@@ -21,18 +21,19 @@ pub(crate) fn run(down: &Down, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -
         down.names.iter().map(find).collect::<Result<_, _>>()?
     };
     for session in chosen {
-        let word = if service.down(&session)? { "is down" } else { "was not up" };
+        let stopped = service.down(&session)?;
         service::warn(&service, io);
         settle(&session, host)?;
-        if !down.all || word == "is down" {
-            io.say(&format!("{} {word}", session.name));
+        if stopped {
+            io.say(&format!("Stopped session `{}`", session.name));
+        } else if !down.all {
+            io.say(&format!("session `{}` was not running", session.name));
         }
     }
     Ok(0)
 }
 
-/// What the changes of a session stand on is recorded at the end of its run; of one that was killed
-/// that is done now.
+/// Records the base of a session's changes, which a killed session could not do at its end.
 pub(crate) fn settle(session: &Session, host: &Host) -> Result<(), Failed> {
     if !session.cow {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `exec`: in a session that is up, or as any other run.
+//! `exec`: runs a command in a running session, or in a new sandbox.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,7 @@ use sandbox_policy::config::Cow;
 use sandbox_sessions::backend::{Ended, Exec, Stream};
 use sandbox_sessions::relay;
 use sandbox_sessions::session::{Matching, Session, Wanted};
-use sandbox_sessions::{ControlError, Service, UnknownSession};
+use sandbox_sessions::{ControlError, Service, unknown};
 
 use super::{here, service};
 use crate::args::Flags;
@@ -19,12 +19,12 @@ use crate::args::sessions::One;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, indented};
 
-/// How a command was typed.
+/// Form of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `agent-sandbox COMMAND`: a session that is not there yet is begun.
+    /// `agent-sandbox COMMAND`, which creates a missing session.
     Short,
-    /// `agent-sandbox exec COMMAND`: the session must be there, unless `--cow` begins it.
+    /// `agent-sandbox exec COMMAND`, which creates a missing session only with `--cow`.
     Exec {
         /// `-i`.
         interactive: bool,
@@ -33,7 +33,7 @@ pub(crate) enum Form {
     },
 }
 
-/// Runs a command in the session that is named, if one of that name is up, else in a sandbox of its own.
+/// Runs a command in the named session if it is running, else in a new sandbox.
 pub(crate) fn run(
     flags: &Flags,
     form: Form,
@@ -46,9 +46,9 @@ pub(crate) fn run(
         Form::Exec { interactive, tty } => [interactive, tty],
     };
     if let Some((service, session)) = meant(flags, host)? {
-        unshaped(flags, &session)?;
+        check_unchanged(flags, &session)?;
         let exec = prepare(flags, [interactive, tty], command, &session, host)?;
-        // Before the command can say anything: whoever hears of it may send a signal.
+        // Handlers are installed before the command can print: its output may cause the user to send a signal.
         let signals = relay::signals().map_err(failed)?;
         let connection = service.connect(&session, exec)?;
         let ended = relay::run(connection, &signals, [interactive, tty]).map_err(failed)?;
@@ -58,20 +58,18 @@ pub(crate) fn run(
         must_exist(flags, host)?;
     }
     if interactive || tty {
-        return Err(Failed::usage(
-            "`-i` and `-t` are for a command in a session that is up; name it by `-s`",
-        ));
+        return Err(Failed::usage("`-i` and `-t` need a running session; name it with `-s`"));
     }
     crate::cmd::exec::run(flags, command, host, io)
 }
 
-/// Joins the terminal of a session's agent.
+/// Attaches to the terminal of a session's agent.
 pub(crate) fn attach(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let service = service::open(host)?;
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
     let signals = relay::signals().map_err(failed)?;
     let connection = service.attach(&session, terminal_size())?;
-    io.say("^P ^Q leaves the agent alone again");
+    io.say("Attached. Detach with Ctrl-P Ctrl-Q.");
     Ok(tell(&relay::watch(connection, &signals).map_err(failed)?, io))
 }
 
@@ -79,7 +77,7 @@ fn failed(error: io::Error) -> Failed {
     Failed::new(error, None)
 }
 
-/// Prints why a command ended without a code of its own, and returns the code to pass on.
+/// Prints the reason if the command did not exit normally. Returns the exit code.
 fn tell(ended: &Ended, io: &mut Stdio<'_>) -> u8 {
     if let Some(why) = &ended.why {
         io.labelled(Tone::Bad, "error", &indented(why));
@@ -87,8 +85,8 @@ fn tell(ended: &Ended, io: &mut Stdio<'_>) -> u8 {
     ended.code
 }
 
-/// The session that is up under the name that was typed. One that is down and keeps changes apart
-/// is gone on with by a run of its own, as ever.
+/// Returns the running session with the given name. A stopped local session with a layer is continued by a new sandbox
+/// instead.
 fn meant(flags: &Flags, host: &Host) -> Result<Option<(Service, Session)>, Failed> {
     let begins = flags.cow.is_some_and(Cow::is_on);
     let Some(name) = flags.session.as_ref().filter(|_| !begins && !flags.dry_run) else {
@@ -104,37 +102,22 @@ fn meant(flags: &Flags, host: &Host) -> Result<Option<(Service, Session)>, Faile
     }
 }
 
-/// Refuses a name that no session has: a slip must not begin another sandbox.
+/// Refuses the name of a session that does not exist, because a typo must not create a sandbox with another policy.
 fn must_exist(flags: &Flags, host: &Host) -> Result<(), Failed> {
     let Some(name) = &flags.session else { return Ok(()) };
     if host.inside || flags.cow.is_some_and(Cow::is_on) {
         return Ok(());
     }
-    let (sessions, project) = (sandbox_launch::layers::sessions(host)?, here(flags, host));
-    if sessions.of(&project, name)?.is_some() {
-        return Ok(());
+    let (layers, service) = (sandbox_launch::layers::sessions(host)?, service::open_used(host)?);
+    match unknown(name, &here(flags, host), service.as_ref(), &layers)? {
+        Some(unknown) => Err(unknown.into()),
+        None => Ok(()),
     }
-    let up = match service::open_used(host)? {
-        Some(service) => {
-            if let Ok(session) = service.find(name, Matching::Name) {
-                return Err(ControlError::NotUp(session.name.to_string()).into());
-            }
-            service.sessions()?
-        }
-        None => Vec::new(),
-    };
-    let mut known: Vec<String> = up.iter().map(|session| session.name.to_string()).collect();
-    let here = sessions.list()?.into_iter().filter(|session| session.record().project == project);
-    known.extend(here.map(|session| session.record().name.clone()));
-    // A session that is up and its layer have one name.
-    let mut seen = std::collections::BTreeSet::new();
-    known.retain(|name| seen.insert(name.clone()));
-    Err(UnknownSession { name: name.clone(), known }.into())
 }
 
-/// A session has the shape that it was brought up with.
-fn unshaped(flags: &Flags, session: &Session) -> Result<(), Failed> {
-    let shaping = [
+/// Refuses flags that would change the policy of a running session.
+fn check_unchanged(flags: &Flags, session: &Session) -> Result<(), Failed> {
+    let flags = [
         ("--network", flags.network.is_some()),
         ("--allow-host", !flags.allow_host.is_empty()),
         ("--docker", flags.docker.is_some()),
@@ -146,11 +129,11 @@ fn unshaped(flags: &Flags, session: &Session) -> Result<(), Failed> {
         ("--cow", flags.cow.is_some()),
     ];
     let name = &session.name;
-    shaping.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| {
+    flags.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| {
         let mut failed =
-            Failed::usage(format!("the session `{name}` is up: `{flag}` would have no effect"));
+            Failed::usage(format!("session `{name}` is running: `{flag}` would have no effect"));
         failed.hint = Some(format!(
-            "bring it up with it: agent-sandbox {flag} … up --name {name} --recreate"
+            "to recreate it with this flag: agent-sandbox {flag} … up --name {name} --recreate"
         ));
         Err(failed)
     })
@@ -171,7 +154,7 @@ fn prepare(
     let stdin = if interactive {
         passed(io::stdin().as_fd())
     } else {
-        socket::nothing().map(Stream::Given)
+        socket::dev_null().map(Stream::Given)
     };
     Ok(Exec {
         argv,
@@ -184,7 +167,7 @@ fn prepare(
     })
 }
 
-/// Where the user stands, if that is in the session's project; else the project.
+/// Returns the working directory if it is in the session's project, else the project.
 fn directory(flags: &Flags, session: &Session, host: &Host) -> PathBuf {
     let here = here(flags, host);
     if flags.cwd.is_some() || here.starts_with(&session.project) {
@@ -193,7 +176,7 @@ fn directory(flags: &Flags, session: &Session, host: &Host) -> PathBuf {
     session.project.clone()
 }
 
-/// `--env NAME=VALUE`, and `--env NAME` for the caller's own value.
+/// Returns the variables of `--env NAME=VALUE`, and of `--env NAME` with the caller's value.
 fn variables(flags: &Flags, host: &Host) -> Result<Vec<(OsString, OsString)>, Failed> {
     let asked = flags.request(Vec::new(), false).map_err(Failed::usage)?.env;
     let value = |(name, value): (String, Option<OsString>)| {
@@ -203,8 +186,8 @@ fn variables(flags: &Flags, host: &Host) -> Result<Vec<(OsString, OsString)>, Fa
     Ok(asked.into_iter().filter_map(value).collect())
 }
 
-/// A pipe goes in as it is. A file or a terminal of the host's never does: it could be opened anew
-/// from inside, by another right than the one it was given with.
+/// Passes a pipe as a descriptor. A file or terminal of the host is relayed instead: through `/proc/self/fd` a process
+/// inside could open it again with other access than the descriptor has.
 fn passed(fd: BorrowedFd<'_>) -> io::Result<Stream> {
     if socket::is_pipe(fd) { socket::copy(fd).map(Stream::Given) } else { Ok(Stream::Piped) }
 }

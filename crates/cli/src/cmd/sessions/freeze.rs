@@ -7,7 +7,7 @@ use sandbox_policy::Host;
 #[cfg(feature = "sessions")]
 use {super::service, sandbox_sessions::session::Matching};
 
-/// Suspends the container of a session, which has the layer in use.
+/// Returns a function that suspends the container of a session.
 #[cfg(feature = "sessions")]
 pub(crate) fn freeze(host: &Host) -> impl Fn(&str) -> io::Result<Frozen> + '_ {
     move |holder| {
@@ -22,8 +22,8 @@ pub(crate) fn freeze(host: &Host) -> impl Fn(&str) -> io::Result<Frozen> + '_ {
     }
 }
 
-/// Fails: only a session that stays up has a layer in use.
+/// Returns a function that fails. Without the feature `sessions`, no session can have the layer in use.
 #[cfg(not(feature = "sessions"))]
 pub(crate) fn freeze(_: &Host) -> impl Fn(&str) -> io::Result<Frozen> {
-    |_| Err(io::Error::other("this takes the feature `sessions`, which this build leaves out"))
+    |_| Err(io::Error::other("this needs the feature `sessions`, which this build leaves out"))
 }

@@ -1,4 +1,4 @@
-//! `history`: what happened in a session.
+//! `history`: shows a session's log of runs and applies.
 
 use sandbox_layers::review::{Event, history};
 use sandbox_linux::clock;
@@ -11,7 +11,7 @@ use crate::cmd::{columns, json};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, one_line};
 
-/// Tells it, the oldest first.
+/// Prints the events, the oldest first.
 pub(crate) fn run(
     name: Option<&String>,
     flags: &Flags,

@@ -1,8 +1,8 @@
-//! `inspect`: everything that is known of a session.
+//! `inspect`: shows session details.
 
 use sandbox_policy::Host;
 use sandbox_sessions::backend::Observed;
-use sandbox_sessions::listing::Told;
+use sandbox_sessions::listing::Details;
 use sandbox_sessions::session::Session;
 
 use super::service;
@@ -12,7 +12,7 @@ use crate::failed::Outcome;
 use crate::ui::Stdio;
 use sandbox_linux::escape::name;
 
-/// Tells everything about a session.
+/// Prints the details of a session.
 pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let service = service::open(host)?;
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
@@ -32,25 +32,25 @@ pub(crate) fn run(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> 
         ("state", state.as_str().to_owned()),
         ("backend", session.backend.to_string()),
         ("project", name(&session.project)),
-        ("by", handle.unwrap_or_else(|| "nobody".into())),
+        ("handle", handle.unwrap_or_else(|| "none".into())),
         ("agent", agent),
-        ("changes", if session.cow { "kept apart" } else { "in the project" }.into()),
+        ("changes", if session.cow { "isolated" } else { "in the project" }.into()),
         ("policy", session.policy.clone()),
         ("log", name(&service.data_dir().log(&session.id))),
-        ("things", things.join(", ")),
+        ("resources", things.join(", ")),
     ] {
-        io.data(&format!("{label:<8} {value}\n"));
+        io.data(&format!("{label:<9} {value}\n"));
     }
     if let Some(key) = service.authorized(&session) {
         let place = key.place.map(|place| format!(" in {}", name(&place))).unwrap_or_default();
-        io.data(&format!("{:<8} for {}{place}: {}", "key", key.user, key.line));
+        io.data(&format!("{:<9} for {}{place}: {}", "key", key.user, key.line));
     }
     Ok(0)
 }
 
-/// Prints [`Told`] for programs.
+/// Prints [`Details`] for programs.
 pub(crate) fn json(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let service = service::open(host)?;
-    crate::cmd::json(&Told::of(&service, session)?, io);
+    crate::cmd::json(&Details::of(&service, session)?, io);
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `ps`: the sessions there are.
+//! `ps`: lists sessions.
 
 use sandbox_linux::clock;
 use sandbox_policy::Host;
@@ -23,13 +23,13 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         return Ok(0);
     }
     for (dir, error) in sessions.broken()? {
-        io.labelled(Tone::Warning, "note", &format!("{} cannot be read: {error}", name(&dir)));
+        io.labelled(Tone::Warning, "note", &format!("cannot read {}: {error}", name(&dir)));
     }
     if lines.is_empty() {
-        io.say("there are no sessions; `agent-sandbox up` makes one, `agent-sandbox --cow COMMAND` another");
+        io.say("no sessions; `agent-sandbox up` or `agent-sandbox --cow COMMAND` creates one");
         return Ok(0);
     }
-    let head = ["NAME", "STATE", "BY", "CHANGES", "USED", "BASE"].map(str::to_owned);
+    let head = ["NAME", "STATE", "BACKEND", "CHANGES", "LAST USED", "PROJECT"].map(str::to_owned);
     let rows: Vec<[String; 6]> = std::iter::once(head).chain(lines.iter().map(row)).collect();
     let text = columns(&rows, |column, cell, row| match (column, row[1].as_str()) {
         _ if row[0] == "NAME" => io.tone(Tone::Quiet, cell),
@@ -44,7 +44,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
 
 fn row(line: &Line) -> [String; 6] {
     let changes = match line.files {
-        _ if line.engine.is_none() => "not kept apart".into(),
+        _ if line.engine.is_none() => "in the project".into(),
         Some(1) => format!("1 file, {}", bytes(line.bytes)),
         Some(files) => format!("{files} files, {}", bytes(line.bytes)),
         None => bytes(line.bytes),

@@ -11,8 +11,7 @@ use crate::args::sessions::Rm;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, ask};
 
-/// Removes the named sessions. All names are looked up, and the user is asked about work that was not
-/// applied, before the first session goes.
+/// Removes the named sessions. Finds all names, and asks about unapplied changes, before it removes the first one.
 pub(crate) fn run(rm: &Rm, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if rm.names.is_empty() {
         return Err(Failed::usage("`rm` needs the name of a session"));
@@ -21,22 +20,22 @@ pub(crate) fn run(rm: &Rm, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     let removal = Removal::plan(&rm.names, &here(flags, host), service.as_ref(), &layers)?;
     let losses = removal.losses();
     if !losses.is_empty() {
-        let question = format!("remove work that was not applied, of {}?", losses.join(", "));
+        let question = format!("remove unapplied changes of {}", losses.join(", "));
         if !ask::confirm(&question, rm.yes, io)? {
             io.say("nothing was removed");
             return Ok(ExitCode::Failure.code());
         }
     }
     removal.carry_out(rm.yes, &mut |Removed { name, layer }| match layer {
-        Some((changes, size)) => io.say(&format!("removed {}", tell(&name, changes, size))),
-        None => io.say(&format!("removed {name}")),
+        Some((changes, size)) => io.say(&format!("Removed {}", tell(&name, changes, size))),
+        None => io.say(&format!("Removed {name}")),
     })?;
     Ok(0)
 }
 
 /// Describes a session and its changes.
-pub(crate) fn tell(name: &str, changes: Option<Summary>, size: u64) -> String {
+fn tell(name: &str, changes: Option<Summary>, size: u64) -> String {
     let changes =
-        changes.map_or_else(|| "changes that cannot be read".into(), |summary| summary.to_string());
+        changes.map_or_else(|| "unreadable changes".into(), |summary| summary.to_string());
     format!("{name}: {changes}; {}", bytes(size))
 }

@@ -1,4 +1,4 @@
-//! `serve`: sessions over HTTP.
+//! `serve`: serves the session API over HTTP.
 
 use sandbox_policy::Host;
 use sandbox_sessions::http::{self, Entry, Settings, TOKEN};
@@ -8,16 +8,16 @@ use crate::args::sessions::Serve;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
-/// A token that is shorter can be guessed.
+/// Shortest allowed token, because a shorter one can be guessed.
 const SHORTEST: usize = 32;
 
-/// Serves until a signal ends it.
+/// Serves until a signal.
 pub(crate) fn run(serve: &Serve, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if serve.openapi {
         crate::cmd::json(&http::document(), io);
         return Ok(0);
     }
-    // Makes the directory that the socket lies in, and says what is wrong with it.
+    // Creates and checks the directory of the socket.
     let data_dir = service::make(host)?.data_dir().clone();
     let socket = serve.socket.clone().unwrap_or_else(|| data_dir.path().join("api.sock"));
     let tcp = serve.listen.map(|address| token(host).map(|token| (address, token))).transpose()?;

@@ -1,4 +1,4 @@
-//! The sessions of this user, as every command opens them.
+//! Access to the sessions of this user.
 
 use sandbox_policy::Host;
 use sandbox_sessions::backend;
@@ -10,33 +10,33 @@ use crate::args::Flags;
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone, visible};
 
-/// Opens the record. Where there is none, nothing is made.
+/// Opens the database. Creates nothing if it does not exist.
 pub(crate) fn open(host: &Host) -> Result<Service, Failed> {
     if host.inside {
-        let why = std::io::Error::other("inside a sandbox there are no sessions");
-        let hint = "type it where the outermost sandbox was started";
+        let why = std::io::Error::other("sessions are not available inside a sandbox");
+        let hint = "run this command on the host";
         return Err(Failed::new(why, Some(hint.into())));
     }
     let data_dir = DataDir::of(host)?;
     let backends = backend::all(&data_dir, host);
-    Ok(Service::look(data_dir, backends)?)
+    Ok(Service::open_existing(data_dir, backends)?)
 }
 
-/// Opens the record, and makes it where there is none.
+/// Opens the database, and creates it if it does not exist.
 pub(crate) fn make(host: &Host) -> Result<Service, Failed> {
     let data_dir = DataDir::of(host)?;
     let backends = backend::all(&data_dir, host);
     Ok(Service::open(data_dir, backends)?)
 }
 
-/// Prints what went wrong without keeping anything from being done.
+/// Prints warnings about steps that failed without effect on the result.
 pub(crate) fn warn(service: &Service, io: &mut Stdio<'_>) {
     for warning in service.warnings() {
         io.labelled(Tone::Warning, "warning", &visible(&warning));
     }
 }
 
-/// Opens the record if there is one.
+/// Opens the database if it exists.
 pub(crate) fn open_used(host: &Host) -> Result<Option<Service>, Failed> {
     if host.inside || !DataDir::of(host)?.is_used() {
         return Ok(None);
@@ -44,7 +44,7 @@ pub(crate) fn open_used(host: &Host) -> Result<Option<Service>, Failed> {
     open(host).map(Some)
 }
 
-/// The session that is meant: the named one, else the one of this directory.
+/// Returns the named session, else the one of this directory.
 pub(crate) fn chosen(
     service: &Service,
     name: Option<&String>,

@@ -1,4 +1,4 @@
-//! The process of a session outside, which this binary becomes when it is called by its multicall word.
+//! Supervisor of a local session: this binary, when it is called by its multicall word.
 
 use std::ffi::OsString;
 
@@ -13,12 +13,12 @@ use crate::args::When;
 use crate::events::Printer;
 use crate::ui::Stdio;
 
-/// Returns true when this process was started to be one.
+/// Returns true when this process was started as a supervisor.
 pub(crate) fn is_called(args: &[OsString]) -> bool {
     args.get(1).is_some_and(|word| word == SUPERVISE)
 }
 
-/// Leaves a process behind that runs the session, and ends.
+/// Starts a background process that runs the session, and exits.
 pub(crate) fn run(args: &[OsString], host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let id = args.get(2).map(|word| word.to_string_lossy()).unwrap_or_default();
     let begun = DataDir::of(host).and_then(|data_dir| {

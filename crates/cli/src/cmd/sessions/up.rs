@@ -1,4 +1,4 @@
-//! `up` and `restart`: a sandbox that stays.
+//! `up` and `restart`: starts sessions.
 
 use sandbox_policy::Host;
 use sandbox_policy::config::Request;
@@ -13,10 +13,10 @@ use crate::args::sessions::{One, Up};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, visible};
 
-/// Brings a session up, and says its name.
+/// Starts a session, and prints its name.
 pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     if flags.session.is_some() {
-        return Err(Failed::usage("a session that is to be made gets its name by `--name`"));
+        return Err(Failed::usage("`up` takes the name of the session with `--name`"));
     }
     let name = up.name.as_deref().map(Name::parse).transpose()?;
     let request = absolute(crate::cmd::request(flags, Vec::new(), host)?, host)?;
@@ -35,7 +35,7 @@ pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     tell(&session, &brought, flags, host, io)
 }
 
-/// Takes a session down and brings it up again, by what its configuration says now.
+/// Stops a session and starts it again with its current configuration.
 pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let mut service = service::open(host)?;
     let session = service::chosen(&service, one.name.as_ref(), flags, host)?;
@@ -52,7 +52,7 @@ pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
     tell(&session, &brought, flags, host, io)
 }
 
-/// Reads the configuration of a request, decides, and says what the user should know.
+/// Loads the configuration, decides what to start, and prints notices.
 fn decide(
     service: &Service,
     name: Option<Name>,
@@ -66,7 +66,7 @@ fn decide(
     Ok(decision)
 }
 
-/// Prints a remark about a plan.
+/// Prints a notice about a plan.
 pub(super) fn tell_notice(notice: &Notice, io: &mut Stdio<'_>) {
     match notice {
         Notice::Note(text) => io.labelled(Tone::Warning, "note", &visible(text)),
@@ -88,20 +88,20 @@ fn tell(
         io.labelled(
             Tone::Warning,
             "note",
-            &format!("settings changed{changed}; session recreated"),
+            &format!("settings changed{changed}; session `{name}` was recreated"),
         );
     }
     if flags.json {
         return inspect::json(session, host, io);
     }
     tell_key(session, host, io)?;
-    let word = if *brought == Brought::WasUp { "is up already" } else { "is up" };
-    io.say(&format!("{name} {word}: agent-sandbox exec -s {name} COMMAND"));
+    let word = if *brought == Brought::WasUp { "is already running" } else { "is running" };
+    io.say(&format!("session `{name}` {word}: agent-sandbox exec -s {name} COMMAND"));
     io.data(&format!("{name}\n"));
     Ok(0)
 }
 
-/// Says what has to be done on the host before host commands by SSH work, or what was.
+/// Reports the SSH key for host commands: the file that authorizes it, or the line that the user has to add.
 fn tell_key(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Result<(), Failed> {
     let Some(Authorized { user, line, own: true, place }) =
         service::open(host)?.authorized(session)
@@ -109,11 +109,17 @@ fn tell_key(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Result<(), Fa
         return Ok(());
     };
     match place {
-        Some(place) => io.say(&format!("its key is in `{}` until it goes down", place.display())),
+        Some(place) => io.say(&format!(
+            "its SSH key is authorized in `{}` until the session stops",
+            place.display()
+        )),
         None => io.labelled(
             Tone::Warning,
             "note",
-            &format!("host commands wait until this line stands in the `authorized_keys` of `{user}`:\n{}", line.trim_end()),
+            &format!(
+                "host commands need this line in the `authorized_keys` of `{user}`:\n{}",
+                line.trim_end()
+            ),
         ),
     }
     Ok(())

@@ -181,7 +181,7 @@ fn a_stored_key_is_used_and_what_is_missing_is_named() {
     stage
         .bring_up()
         .code(125)
-        .stderr_contains("there is no stored secret `pipo_key`")
+        .stderr_contains("secret `pipo_key` is not stored")
         .stderr_contains("secret set pipo_key < KEY");
     make_key(&stage.world, "admins");
     stage.world.run_with_input("not a key", ["secret", "set", "pipo_key"]).succeeds();

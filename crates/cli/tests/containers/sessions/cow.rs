@@ -21,7 +21,7 @@ fn stage(config: &str) -> Stage {
 
 fn up(config: &str) -> Stage {
     let stage = stage(config);
-    stage.bring_up().succeeds().stderr_contains("are kept apart");
+    stage.bring_up().succeeds().stderr_contains("go to a copy-on-write layer");
     stage
 }
 
@@ -94,13 +94,13 @@ fn up_continues_with_the_layer_when_cow_is_not_typed_again() {
     // While it is up, the same session is meant.
     let same = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
     same.stderr_contains("is up already");
-    stage.world.run(["rm", NAME]).code(1).stderr_contains("work that was not applied");
+    stage.world.run(["rm", NAME]).code(1).stderr_contains("not applied");
     stage.sh("cat made").succeeds().stdout("new\nmore\n");
     stage.down().succeeds();
     assert!(!stage.world.has("project/made"));
     let refused = stage.world.run(["--trust", "--cow=false", "up", "--name", NAME]).code(125);
-    refused.stderr_contains("keeps its changes apart");
-    stage.world.run(["rm", NAME]).code(1).stderr_contains("work that was not applied");
+    refused.stderr_contains("without its copy-on-write layer");
+    stage.world.run(["rm", NAME]).code(1).stderr_contains("not applied");
     of(&stage, &["apply", "--yes"]).succeeds();
     stage.world.run(["rm", NAME]).succeeds();
 }
@@ -145,7 +145,7 @@ fn restart_refuses_a_file_that_opens_more_than_it_did() {
 #[test]
 fn without_the_key_changes_land_at_once() {
     let stage = stage("");
-    stage.bring_up().succeeds().stderr_lacks("kept apart");
+    stage.bring_up().succeeds().stderr_lacks("copy-on-write layer");
     stage.sh(CHANGE).succeeds();
     assert_eq!(stage.world.read("project/made"), "new\n");
     stage.world.run(["ps"]).succeeds().stdout_contains("not kept apart");
@@ -287,10 +287,13 @@ fn rules_hold_in_the_layer_too() {
 #[test]
 fn what_cannot_be_kept_apart_is_refused_with_the_reason() {
     for (config, why) in [
-        ("cow = 'agentfs'", "which a container outlives"),
-        ("workspace.cow = 'agentfs'", "which a container outlives"),
-        ("cow = true\nagent = { command = 'sleep', args = ['9'], init = 'exec' }", "looked at"),
-        ("cow = true\nfilesystem = { ro = ['dir'], rw = ['dir/new'] }", "cannot be kept apart"),
+        ("cow = 'agentfs'", "a container can outlive it"),
+        ("workspace.cow = 'agentfs'", "a container can outlive it"),
+        (
+            "cow = true\nagent = { command = 'sleep', args = ['9'], init = 'exec' }",
+            "PID 1 checks the directory",
+        ),
+        ("cow = true\nfilesystem = { ro = ['dir'], rw = ['dir/new'] }", "cannot have a layer"),
         ("cow = true\nmounts = [{ host = 'FILE', container = '/f', mode = 'rw' }]", "single file"),
     ] {
         let stage = stage("");

@@ -58,7 +58,7 @@ fn a_full_disk_is_told_at_whatever_step_and_leaves_nothing() {
         }
         failed += 1;
         let said = run.code(125).messages();
-        assert!(said.contains("is full: make room"), "with {room} pages: {said}");
+        assert!(said.contains("is full: free some space"), "with {room} pages: {said}");
         assert_eq!(stage.containers(), [""; 0], "with {room} pages");
     }
     assert!(failed >= 2, "only {failed} failed");
@@ -92,12 +92,12 @@ fn a_container_goes_also_when_its_log_finds_no_room() {
     };
     up();
     small.leave(ROOM);
-    stage.down().succeeds().stderr_contains("warning: cannot keep the container's log");
+    stage.down().succeeds().stderr_contains("warning: cannot save the container's log");
     assert!(stage.containers().is_empty() && !unfinished());
     up();
     stage.configure(&format!("{agent}\nenv.A = 'b'"));
     let again = stage.bring_up().succeeds();
-    again.stderr_contains("cannot keep the container's log").stderr_contains("settings changed");
+    again.stderr_contains("cannot save the container's log").stderr_contains("settings changed");
     assert!(!unfinished());
     // With the session goes its log: nothing is written.
     while !stage.world.run(["logs", "--tail", "1", NAME]).output().contains("said") {}

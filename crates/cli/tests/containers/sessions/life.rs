@@ -123,7 +123,7 @@ fn daemon_that_is_gone_is_said_so() {
         .stderr_contains("/nowhere/docker.sock")
         .stderr_contains("hint: ");
     let elsewhere = gone.env("DOCKER_HOST", "tcp://10.0.0.1:2375");
-    elsewhere.run(["--trust", "up"]).code(125).stderr_contains("no socket of this machine");
+    elsewhere.run(["--trust", "up"]).code(125).stderr_contains("not a Unix socket on this machine");
 }
 
 /// C9: another policy makes another container; the same one does not.

@@ -46,7 +46,7 @@ fn mounts_are_read_only_unless_they_say_otherwise() {
     );
     std::fs::remove_file(stage.world.path("project/sandbox.toml")).unwrap();
     stage.world.write("project/.agent-sandbox.json", text);
-    stage.bring_up().succeeds().stderr_lacks("nothing is mounted at");
+    stage.bring_up().succeeds().stderr_lacks("no other mount is configured there");
     stage.sh("cat file /ref/file; echo new > file").succeeds().stdout("here\nhere\n");
     stage.sh("echo new > /ref/file").fails();
     stage.sh("ls /workspace/sandbox.toml /workspace/.agent-sandbox.json").fails();

@@ -42,7 +42,7 @@ fn every_command_counts_across_restarts_of_the_daemon() {
     stage.bring_up().succeeds().stderr_contains("is up already");
     // What cannot be taken away stays on record, with what it stands on, and goes with the next command.
     daemon.stop(Signal::TERM);
-    let gone = "the engine cannot be reached";
+    let gone = "cannot connect to the container engine";
     stage.world.run(["down", NAME]).fails().stderr_contains(gone);
     stage.world.run(["rm", NAME]).fails().stderr_contains(gone);
     daemon.start();
@@ -70,7 +70,7 @@ fn run_all(stage: &Stage, numbers: std::ops::Range<usize>) {
 
 /// Nothing hangs, nothing is forgotten, and what cannot be done is said.
 fn without_an_engine(stage: &Stage) {
-    let gone = "the engine cannot be reached";
+    let gone = "cannot connect to the container engine";
     stage.sh("echo lost >> done").code(125).stderr_contains(gone).stderr_contains("hint: ");
     stage.bring_up().code(125).stderr_contains(gone);
     stage.world.run(["logs", NAME]).fails().stderr_contains(gone);

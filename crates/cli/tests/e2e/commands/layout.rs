@@ -56,7 +56,7 @@ fn check_tells_inside_from_outside() {
 fn exit_codes_tell_a_missing_command_from_one_that_cannot_run() {
     let world =
         World::new().file("project/data", "x").exec_file("project/empty-interp", "#!/no/such\n");
-    world.run(["no-such-command"]).code(127).stderr_contains("was not found");
+    world.run(["no-such-command"]).code(127).stderr_contains("command not found");
     world.run(["./no-such-command"]).code(127);
     world.run(["./data"]).code(126).stderr_contains("cannot be executed");
     world.run(["/"]).code(126);

@@ -77,16 +77,16 @@ fn nothing_is_said_twice_when_a_sandbox_inside_asks_too() {
 #[test]
 fn doctor_names_the_engine() {
     let world = place().dir("project/sub");
-    world.run(["doctor"]).stdout_contains("by the engine overlay");
+    world.run(["doctor"]).stdout_contains("uses the engine `overlay`");
     let run = with_mounts(&world, "mount -t tmpfs none sub; $as doctor || true").succeeds();
-    run.stdout_contains("no overlay can be made over this directory");
+    run.stdout_contains("cannot mount an overlay over this directory");
 }
 
 #[test]
 fn the_plan_tells_what_is_kept_apart() {
     let world = place().file("project/a", "");
-    world.run(["--cow", "why", "a"]).succeeds().stdout_contains("changes are kept apart");
-    world.run(["why", "a"]).succeeds().stdout_lacks("kept apart");
+    world.run(["--cow", "why", "a"]).succeeds().stdout_contains("changes are isolated");
+    world.run(["why", "a"]).succeeds().stdout_lacks("isolated");
     let dry = world.run(["--cow", "--dry-run", "true"]).succeeds();
     dry.stdout_contains("changes go into a layer").stdout_contains("--ro-bind");
     world.run(["--cow", "--debug", "true"]).succeeds().stderr_contains("kept apart");

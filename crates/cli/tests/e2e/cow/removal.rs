@@ -135,7 +135,7 @@ fn prune_keeps_work_whose_base_is_gone_or_whose_record_cannot_be_read() {
     std::fs::rename(world.path("project"), world.path("away")).unwrap();
     let elsewhere = world.clone().dir("other").cwd("other");
     let pruned = elsewhere.run(["prune", "--yes"]).succeeds();
-    pruned.stderr_contains("idle").stderr_contains("kept: fix has work that was not applied");
+    pruned.stderr_contains("idle").stderr_contains("kept: fix has changes that were not applied");
     std::fs::rename(world.path("away"), world.path("project")).unwrap();
     cow(&world, &["-s", "fix"], "cat a").succeeds().stdout("one\ntwo\n");
     // A record that this version cannot read.

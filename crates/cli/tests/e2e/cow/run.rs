@@ -49,7 +49,7 @@ fn agentfs_keeps_changes_apart_too() {
     world
         .run(["--cow=overlay", "-s", "fix", "true"])
         .code(125)
-        .stderr_contains("was made by agentfs");
+        .stderr_contains("uses agentfs, not overlay");
     world.run(["rm", "--yes", "fix"]).succeeds();
     world.run(["-s", "more", "cat", "e/x"]).succeeds().stdout("x");
     world.run(["rm", "--yes", "more"]).succeeds();

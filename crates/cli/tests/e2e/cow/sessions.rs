@@ -124,7 +124,7 @@ fn prune_reports_first_and_takes_what_nobody_misses() {
     world.run(["ps"]).stdout_lacks("empty").stdout_contains("full");
     // Work that was not applied goes only by its name, however old it is.
     let kept = world.run(["prune", "--older-than", "0", "--yes"]).succeeds();
-    kept.stderr_contains("kept: full has work that was not applied").stderr_contains("rm full");
+    kept.stderr_contains("kept: full has changes that were not applied").stderr_contains("rm full");
     world.run(["ps"]).stdout_contains("full");
     world.run(["prune", "nosuch", "--yes"]).code(2).stderr_contains("nosuch");
     world.run(["prune", "full"]).code(2).stderr_contains("pass `--yes`");

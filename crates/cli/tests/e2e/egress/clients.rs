@@ -21,7 +21,7 @@ fn curl_reaches_what_is_allowed_and_is_told_about_the_rest() {
     run.stdout_contains("HTTP/1.1 403")
         .stdout_contains("x-agent-sandbox-error: host-not-allowed")
         .stdout_contains("\"host\":\"other.example.net\"")
-        .stdout_contains("\"rule\":\"no rule of `allowed_hosts` allows it\"")
+        .stdout_contains("\"rule\":\"not in `allowed_hosts`\"")
         .stdout_contains("agent-sandbox --allow-host other.example.net");
     internet.run(["curl", "-sS", "https://other.example.net/hello"]).fails().stderr_contains("403");
     // A name of the machine's own list of hosts.

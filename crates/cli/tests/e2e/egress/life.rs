@@ -50,7 +50,10 @@ fn requests_are_refused_when_the_proxy_is_lost_for_good() {
     kill_process(supervisor, Signal::CONT).unwrap();
     run.send("\n");
     run.wait_for("refused\n");
-    run.wait().succeeds().stderr_contains("the proxy was lost").stderr_contains("does not start");
+    run.wait()
+        .succeeds()
+        .stderr_contains("the proxy was lost")
+        .stderr_contains("cannot start the proxy");
 }
 
 /// The process that waits beside the sandbox: the only one of the binary that is no proxy.
@@ -91,7 +94,7 @@ fn blocked_lists_what_the_last_run_was_refused() {
     let run = internet.world.run(["blocked"]).succeeds();
     run.stdout_contains("other.example.net:443")
         .stdout_contains("curl")
-        .stdout_contains("no rule of `allowed_hosts` allows it")
+        .stdout_contains("not in `allowed_hosts`")
         .stdout_contains("agent-sandbox --allow-host other.example.net …");
     let json = internet.world.run(["blocked", "--json"]).succeeds().output();
     assert!(json.contains("\"by\": \"curl\"") && json.contains("\"allow_with\""), "{json}");

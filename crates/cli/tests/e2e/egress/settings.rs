@@ -84,18 +84,18 @@ fn why_explains_a_host_outside_and_inside() {
     let why = |host: &str| internet.world.run(flags.into_iter().chain(["why", "--host", host]));
     why("api.example.com")
         .succeeds()
-        .stdout_contains("can be reached")
+        .stdout_contains(": reachable")
         .stdout_contains("allowed `*.example.com:443`");
     let run = why("other.example.net").succeeds();
-    run.stdout_contains("cannot be reached").stdout_contains("--allow-host other.example.net");
-    why("api.example.com:80").succeeds().stdout_contains("cannot be reached");
+    run.stdout_contains("not reachable").stdout_contains("--allow-host other.example.net");
+    why("api.example.com:80").succeeds().stdout_contains("not reachable");
     why("a b").code(2);
     let inside = ["/run/agent-sandbox/agent-sandbox", "why", "--host", "other.example.net"];
     let run = internet.world.run(flags.into_iter().chain(inside)).succeeds();
-    run.stdout_contains("cannot be reached").stdout_contains(", outside:");
+    run.stdout_contains("not reachable").stdout_contains(", outside this sandbox:");
     let inside = ["/run/agent-sandbox/agent-sandbox", "why", "--variable", "HTTPS_PROXY"];
     let run = internet.world.run(flags.into_iter().chain(inside)).succeeds();
-    run.stdout_contains("set to a value of the sandbox's own").stdout_contains("--allow-host");
+    run.stdout_contains("set by the sandbox").stdout_contains("--allow-host");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn what_is_not_clear_is_refused_before_anything_runs() {
         ),
         ("[secrets.a]\nenv_var = 'A'\nfrom_env = 'B'\nfrom_file = 'c'\n", "a secret has one place"),
         ("[secrets.a]\nenv_var = 'A'\nmodels = ['x']\n", "`models` is the proxy's"),
-        ("[secrets.a]\nenv_var = 'A'\n", "the variable `A` is not set"),
+        ("[secrets.a]\nenv_var = 'A'\n", "variable `A` is not set"),
         ("[secrets.a]\nenv_vr = 'A'\n", "env_var"),
     ] {
         let world = World::new().file("home/policy.toml", config).env("A_KEY", "value-of-a");
@@ -258,7 +258,9 @@ fn a_registration_that_the_proxy_refuses_ends_the_start_before_the_command_runs(
         let refused = sh(&world, "echo ran; touch ran").code(125).stdout("");
         refused
             .stderr_contains("cannot attach the sandbox to the proxy")
-            .stderr_contains("the key is empty or has characters that no header can carry")
+            .stderr_contains(
+                "the key is empty or contains characters that are not allowed in a header",
+            )
             .stderr_lacks("0123456789");
         assert!(!world.has("project/ran"), "{network}");
         let world = provider.world(network).env("ANTHROPIC_API_KEY", KEY);

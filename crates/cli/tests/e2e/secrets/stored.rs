@@ -20,7 +20,7 @@ fn a_stored_secret_is_listed_and_never_shown() {
     world
         .run(["secret", "rm", "anthropic"])
         .code(1)
-        .stderr_contains("no stored secret `anthropic`");
+        .stderr_contains("secret `anthropic` is not stored");
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn what_cannot_be_stored_is_refused_and_changes_nothing() {
     world
         .run_with_input("value", ["secret", "set", "../x"])
         .code(2)
-        .stderr_contains("invalid name of a secret");
+        .stderr_contains("invalid secret name");
     world
         .run_with_input("\n", ["secret", "set", "x"])
         .code(1)
-        .stderr_contains("an empty secret is none");
+        .stderr_contains("the secret is empty");
     let binary = world.binary().display().to_string();
     let odd = format!(r"printf '\377' | {binary} secret set x");
     world.host(["sh", "-c", &odd]).code(1).stderr_contains("no text");
@@ -100,7 +100,7 @@ fn a_provider_is_asked_whether_it_takes_a_secret() {
     world.run(test).succeeds().stderr_contains("anthropic takes `anthropic` (200)");
     world.run_with_input("sk-wrong-0123456789", ["secret", "set", "anthropic"]).succeeds();
     world.run(test).code(1).stderr_contains("anthropic says 401").stderr_lacks("sk-wrong");
-    world.run(["secret", "test", "other"]).code(1).stderr_contains("no stored secret `other`");
+    world.run(["secret", "test", "other"]).code(1).stderr_contains("secret `other` is not stored");
     world.run_with_input(KEY, ["secret", "set", "other"]).succeeds();
     world.run(["secret", "test", "other"]).code(1).stderr_contains("nothing says whose");
 }
@@ -123,5 +123,5 @@ fn a_secret_of_the_configuration_is_tested_where_it_lies() {
     let world = world.file("home/key", "sk-wrong-0123456789");
     world.run(test).code(1).stderr_contains("anthropic says 401").stderr_lacks("sk-wrong");
     world.run(["secret", "test", "gone"]).fails().stderr_contains("`NOT_THERE` is not set");
-    world.run(["secret", "test", "other"]).code(1).stderr_contains("no stored secret `other`");
+    world.run(["secret", "test", "other"]).code(1).stderr_contains("secret `other` is not stored");
 }

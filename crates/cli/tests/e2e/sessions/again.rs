@@ -41,7 +41,7 @@ fn up_again_tells_what_differs_and_never_a_value_of_a_variable() {
     for (flags, said) in [
         (&["--env", "TOKEN=first"][..], "paths: ro ~/notes → none"),
         (&["--env", "TOKEN=first", "--rw", "~/notes"], "paths: ro ~/notes → rw ~/notes"),
-        (&["--env", "TOKEN=second", "--ro", "~/notes"], "env.TOKEN: another value"),
+        (&["--env", "TOKEN=second", "--ro", "~/notes"], "env.TOKEN: changed"),
         (&["--ro", "~/notes"], "env.TOKEN: removed"),
         (&["--env", "TOKEN=first", "--env", "MORE", "--ro", "~/notes"], "env.MORE: added"),
         (&["--env", "TOKEN=first", "--ro", "~/notes", "--cmd", "ls=false"], "commands.ls: none → "),
@@ -85,7 +85,9 @@ fn up_goes_on_with_the_changes_that_a_session_keeps_apart() {
         sh(name, "cat a").succeeds().stdout("three\n");
         world.run(["down", name]).succeeds();
         let refused = world.run(["--cow=false"].iter().chain(again)).code(125);
-        refused.stderr_contains("keeps its changes apart").stderr_contains("1 file changed");
+        refused
+            .stderr_contains("without its copy-on-write layer")
+            .stderr_contains("1 file changed");
         let list = world.run(["ps"]).succeeds().output();
         assert_eq!(list.matches(&format!("\n{name} ")).count(), 1, "{list}");
     }
@@ -112,7 +114,7 @@ fn another_engine_is_refused_and_the_next_up_continues() {
         world.run([&made, "--session", name, "sh", "-c", "echo two > a"]).succeeds();
         for again in [&[][..], &["--recreate"]] {
             let refused = world.run([&[&other, "up", "--name", name], again].concat()).code(125);
-            refused.stderr_contains("was made by").stderr_contains(&format!("pass `{made}`"));
+            refused.stderr_contains(" uses ").stderr_contains(&format!("pass `{made}`"));
             world.run(["up", "--name", name]).succeeds();
         }
         world.run(["exec", "-s", name, "cat", "a"]).succeeds().stdout("two\n");
@@ -142,7 +144,10 @@ fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
         world.run(inside("cat a; echo three >> a")).succeeds().stdout("two\n");
         assert_eq!((world.read("project/a"), listed()), ("one\n".into(), 1), "{recorded}");
         world.run(["down"]).succeeds();
-        world.run(["--cow=false", "up"]).code(125).stderr_contains("keeps its changes apart");
+        world
+            .run(["--cow=false", "up"])
+            .code(125)
+            .stderr_contains("without its copy-on-write layer");
     }
 }
 

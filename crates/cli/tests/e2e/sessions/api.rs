@@ -303,7 +303,7 @@ fn a_command_streams_over_a_websocket_with_input_sizes_and_signals() {
     let text = said(r#"{"argv":["cat"]}"#, r#"[{"type":"all of it"},{"eof":true}]"#);
     assert_eq!(text, "1:all of it\n{\"code\":0,\"why\":null}\n");
     let text = said(r#"{"argv":["nosuch"]}"#, "[]");
-    assert!(text.contains("\"code\":127") && text.contains("was not found"), "{text}");
+    assert!(text.contains("\"code\":127") && text.contains("command not found"), "{text}");
     let text = said(r#"{"argv":[]}"#, "[]");
     assert!(text.contains("\"code\":125") && text.contains("`argv` is empty"), "{text}");
     let text = said(r#"{"argv":["sleep","1000"]}"#, r#"[{"signal":"TERM"}]"#);
@@ -415,7 +415,7 @@ fn serve_removes_the_socket_that_it_bound_and_no_other() {
     drop(next);
     // A file of another kind is not touched.
     std::fs::write(&socket, "mine").unwrap();
-    world.run(["serve"]).code(1).stderr_contains("cannot listen at");
+    world.run(["serve"]).code(1).stderr_contains("cannot listen on");
     assert_eq!(std::fs::read_to_string(&socket).unwrap(), "mine");
 }
 
@@ -496,7 +496,10 @@ fn a_conflict_with_a_session_answers_409_and_names_the_key_that_resolves_it() {
     world.run(["exec", "-s", "web", "sh", "-c", "echo two > a; sync a"]).succeeds();
     for more in [r#","cow":false"#, r#","cow":false,"recreate":true"#] {
         let (status, text) = create(more);
-        assert!(status == "409" && text.contains("keeps its changes apart"), "{status} {text}");
+        assert!(
+            status == "409" && text.contains("without its copy-on-write layer"),
+            "{status} {text}"
+        );
     }
     assert_eq!(world.read("project/a"), "one\n");
 }

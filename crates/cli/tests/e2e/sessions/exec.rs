@@ -18,7 +18,7 @@ fn codes_and_deaths_come_back_as_from_any_command() {
     ] {
         world.run(inside(script)).code(code);
     }
-    world.run(["exec", "-s", "project", "nosuch"]).code(127).stderr_contains("was not found");
+    world.run(["exec", "-s", "project", "nosuch"]).code(127).stderr_contains("command not found");
     world.run(["exec", "-s", "project", "./text"]).code(126).stderr_contains("cannot be executed");
     world
         .run(["-C", "/nowhere", "exec", "-s", "project", "true"])
@@ -189,7 +189,7 @@ fn a_session_that_is_held_still_from_inside_lets_its_callers_go() {
     for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
         caller.signal(signal);
     }
-    caller.wait_for_message("does not answer");
+    caller.wait_for_message("does not respond");
     world.write("project/go", "");
     caller.wait();
     world.run(inside("true")).succeeds();

@@ -37,16 +37,16 @@ fn names_ids_and_their_beginnings_find_a_session_and_others_do_not() {
         world.run(["inspect", word]).succeeds().stdout_contains(id);
     }
     world.run(["inspect", "wor"]).succeeds().stdout_contains("worker");
-    world.run(["inspect", "w"]).code(2).stderr_contains("means several sessions");
+    world.run(["inspect", "w"]).code(2).stderr_contains("matches several sessions");
     world.run(["inspect", "nothing"]).code(2).stderr_contains("there is no session `nothing`");
     world.run(["down", "web", "nothing"]).code(2);
     world.run(["exec", "-s", "web", "true"]).succeeds();
-    world.run(["up", "--name", "../x"]).code(2).stderr_contains("cannot be the name");
+    world.run(["up", "--name", "../x"]).code(2).stderr_contains("invalid session name");
     world.run(["up", "--name", "-x"]).code(2);
     world.run(["-s", "web", "up"]).code(2).stderr_contains("--name");
     let other = world.clone().cwd("other");
-    other.run(["up", "--name", "web"]).code(125).stderr_contains("is taken by a session of");
-    other.run(["inspect"]).code(2).stderr_contains("there is no session of");
+    other.run(["up", "--name", "web"]).code(125).stderr_contains("is already used in project");
+    other.run(["inspect"]).code(2).stderr_contains("there is no session for");
     world.run(["--ro", "x", "exec", "-s", "web", "true"]).code(2).stderr_contains("no effect");
     world.run(["exec", "-t", "true"]).code(2).stderr_contains("name it by `-s`");
 }
@@ -82,7 +82,7 @@ fn a_session_whose_supervisor_is_killed_says_so_and_the_next_command_repairs_it(
     // Its last processes may still be on their way out.
     eventually("nobody answers", || world.run(inside("true")).status().code() == Some(125));
     let refused = world.run(inside("true")).code(125);
-    refused.stderr_contains("does not answer").stderr_contains("up --name");
+    refused.stderr_contains("does not respond").stderr_contains("up --name");
     world.run(["up"]).succeeds();
     world.run(inside("echo again")).succeeds().stdout("again\n");
     kill(&world);
@@ -181,13 +181,13 @@ fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
 fn s8_what_the_backend_cannot_carry_out_is_refused_with_the_reason() {
     let world = World::new();
     for (line, why) in [
-        ("resources.memory = '1g'", "nothing would hold a limit"),
-        ("image = 'x'", "the host's own programs"),
-        ("network = 'bridge'", "hosts by name"),
-        ("agent.user = 'x'", "runs as you"),
-        ("agent.init = 'exec'", "first process"),
-        ("env_file = 'missing'", "cannot use the variables"),
-        ("workspace.path = '.'", "the project itself"),
+        ("resources.memory = '1g'", "no cgroup to enforce limits"),
+        ("image = 'x'", "the host's programs"),
+        ("network = 'bridge'", "an allow list"),
+        ("agent.user = 'x'", "run as you"),
+        ("agent.init = 'exec'", "PID 1"),
+        ("env_file = 'missing'", "cannot read variables"),
+        ("workspace.path = '.'", "the project directory"),
     ] {
         world.write("s.toml", format!("backend = 'bwrap'\n{line}\n"));
         let file = world.path("s.toml").display().to_string();

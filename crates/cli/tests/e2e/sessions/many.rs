@@ -51,7 +51,7 @@ fn a_full_disk_is_told_and_leaves_a_record_that_can_be_used() {
     );
     let full = world.clone().within(Namespace::new(&world, &script));
     let _guard = Up(&full);
-    full.run(["up"]).code(125).stderr_contains("is full: make room");
+    full.run(["up"]).code(125).stderr_contains("is full: free some space");
     full.host(["rm", &format!("{data}/fill")]).succeeds();
     full.run(["up"]).succeeds();
     full.run(inside("echo served")).succeeds().stdout("served\n");

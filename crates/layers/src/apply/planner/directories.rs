@@ -12,9 +12,9 @@ use crate::diff::{Change, Side};
 use crate::host::Kind;
 
 impl Planner<'_> {
-    /// Every new file needs its directory. One that the layer made comes along; one that the host
-    /// lost meanwhile is made again for a file that is named, and else is a conflict, like one that
-    /// the host has as something else.
+    /// Adds the parent directories of new files. A directory that the layer created is included. One that the host
+    /// deleted is recreated for a file that is named, and is a conflict otherwise, like one that is not a directory on
+    /// the host.
     pub(super) fn parents(
         &mut self,
         changes: &BTreeMap<&RelPath, &Change>,
@@ -26,7 +26,7 @@ impl Planner<'_> {
             .filter(|(_, steps)| makes(steps))
             .map(|(path, _)| path.clone())
             .collect();
-        // Directories that are there or will be: in a deep tree each is asked about once.
+        // Directories that exist or will exist, so that each is checked once in a deep tree.
         let mut ready = BTreeSet::new();
         for path in comes {
             let above = path.as_path().ancestors().skip(1);
@@ -64,21 +64,21 @@ impl Planner<'_> {
             (None, Some(change)) if !change.meanwhile => {
                 self.push(change, Some(Goal::Dir), Expected::Nothing)?;
             }
-            // A file of the layer has directories of the layer above it.
+            // The parents of a file in the layer are in the layer too.
             (None, _) if self.wish.names(path, |_| true) => {
                 let (path, after, odd) = (dir.clone(), Some(Side::Dir), Vec::new());
                 let again = Change { path, before: None, after, meanwhile: true, mode: None, odd };
                 self.push(&again, Some(Goal::Dir), Expected::Nothing)?;
             }
             (None, _) => {
-                let why = "the host removed its directory";
-                return Ok(Some(format!("{why} `{shown}` meanwhile; named, it is made again")));
+                let why = format!("its directory `{shown}` was deleted on the host");
+                return Ok(Some(format!("{why}; name the path to recreate it")));
             }
         }
         Ok(if self.steps.contains_key(dir) { None } else { no_dir() })
     }
 
-    /// A directory stays when something in it stays.
+    /// Keeps directories that contain an entry which stays.
     pub(super) fn keep_full_dirs(&mut self, changes: &BTreeMap<&RelPath, &Change>) {
         let going = |steps: &BTreeMap<RelPath, Vec<Step>>, path: &RelPath| {
             steps.get(path).is_some_and(|steps| steps[0].is_removal())
@@ -95,7 +95,7 @@ impl Planner<'_> {
                     continue;
                 }
                 let replaced = self.steps.remove(&dir).is_some_and(|steps| steps.len() > 1);
-                let why = format!("`{}` in it stays", path.as_path().display());
+                let why = format!("kept, because `{}` in it is kept", path.as_path().display());
                 let left = Left { root: self.target.number, path: dir, why };
                 if replaced { self.plan.conflicts.push(left) } else { self.stays.push(left) }
             }

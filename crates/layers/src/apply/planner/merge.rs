@@ -9,35 +9,35 @@ use crate::apply::merge::{Clash, merge};
 use crate::apply::plan::Made;
 use crate::diff::{Change, Content, Digest, MAX_TEXT, Side, View};
 
-/// A text on the host that was merged with.
+/// Host text that was merged.
 struct OnHost {
     text: Vec<u8>,
     executable: bool,
 }
 
 impl Planner<'_> {
-    /// The host changed since the layer was made from it: both changes, or neither.
+    /// Plans a change of a path that the host changed too, as a merge or a conflict.
     pub(super) fn merge(&mut self, change: &Change) -> Result<(), ApplyError> {
         let (Some(Side::File { executable: was, .. }), Some(Side::File { executable, .. })) =
             (&change.before, &change.after)
         else {
-            self.conflict(change, "the host changed it meanwhile");
+            self.conflict(change, "also changed on the host");
             return Ok(());
         };
         let Some((merged, host)) = self.three_way(change)? else { return Ok(()) };
         let executable = self.wish.chosen.get(&change.path).map_or(*executable, |it| it.executable);
-        // The side that changed the bit since decides.
+        // The side that changed the bit determines it.
         let executable = if *was == executable { host.executable } else { executable };
         let goal = self.made(change, merged, executable);
-        let left = self.left(change, "merged with what the host changed meanwhile");
+        let left = self.left(change, "merged with changes on the host");
         self.plan.notes.push(left);
         self.push(change, Some(goal), Expected::Content(Digest::of(&host.text)))
     }
 
-    /// The merged text, and the host's that went into it.
+    /// Returns the merged text, and the host's text that it includes.
     fn three_way(&mut self, change: &Change) -> Result<Option<(Made, OnHost)>, ApplyError> {
         let Some(ancestor) = self.target.record.ancestor(&change.path)? else {
-            self.conflict(change, "the host changed it meanwhile, and what it was is not known");
+            self.conflict(change, "also changed on the host, and its original version is unknown");
             return Ok(None);
         };
         let view =
@@ -49,7 +49,7 @@ impl Planner<'_> {
         let host = self.host_text(change)?;
         let (Some(Content::Text(layer)), Some((Content::Text(host), executable))) = (layer, host)
         else {
-            self.conflict(change, "the host changed it meanwhile, and it is no text to merge");
+            self.conflict(change, "also changed on the host, and not a text that can be merged");
             return Ok(None);
         };
         match merge(&ancestor, &host, &layer) {
@@ -80,5 +80,5 @@ impl Planner<'_> {
 fn clash_text(clashes: &[Clash]) -> String {
     let lines: Vec<_> = clashes.iter().take(5).map(|clash| clash.line.to_string()).collect();
     let more = if clashes.len() > 5 { " and more" } else { "" };
-    format!("the host changed the same lines meanwhile: around line {}{more}", lines.join(", "))
+    format!("the same lines changed on the host, around line {}{more}", lines.join(", "))
 }

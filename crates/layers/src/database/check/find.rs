@@ -1,4 +1,4 @@
-//! Looking: each function is one rule, or a few that need the same rows.
+//! Checks: each function covers one rule, or a few that need the same rows.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -16,13 +16,13 @@ use crate::database::rows::{
 };
 use crate::database::{chunk_size, loose_dir};
 
-/// Everything that is looked at more than once.
+/// Data that several checks need.
 struct Facts<'d> {
     db: &'d Connection,
     path: &'d Path,
     tables: HashSet<String>,
     inodes: HashMap<i64, Inode>,
-    /// Directory, name, inode.
+    /// Directory, name and inode.
     names: Vec<(i64, OsString, i64)>,
     chunk: u64,
     base: Base,
@@ -41,7 +41,7 @@ pub(super) fn all(db: &Connection, path: &Path) -> Result<Vec<Problem>, LayerErr
         found: Vec::new(),
     };
     facts.file()?;
-    // A file whose pages are wrong would only give a second list of the same damage.
+    // Damaged pages would only report the same damage again under other rules.
     if facts.found.is_empty() {
         facts.settings()?;
         facts.inodes()?;
@@ -101,10 +101,9 @@ impl Facts<'_> {
         if let Some(base) = base.map(OsString::from_vec) {
             match Base::open(Path::new(&base), 0) {
                 Ok(base) => self.base = base,
-                Err(_) => self.report(
-                    Rule::Setting,
-                    format!("the base `{}` is not there or cannot be opened", base.display()),
-                ),
+                Err(_) => {
+                    self.report(Rule::Setting, format!("cannot open the base `{}`", base.display()))
+                }
             }
         }
         Ok(())
@@ -146,13 +145,14 @@ impl Facts<'_> {
                     _ => OsString::new(),
                 };
                 let (Ok(parent), Ok(ino)) = (row.get(0), row.get(2)) else {
-                    wrong.push(format!("`{}` belongs to no number", name.display()));
+                    wrong.push(format!("`{}` has an invalid inode number", name.display()));
                     return Ok(());
                 };
                 if !is_name(&name) {
-                    wrong.push(format!("`{}` is no name (in directory {parent})", name.display()));
+                    wrong.push(format!("invalid name `{}` in directory {parent}", name.display()));
                 } else if !seen.insert((parent, name.clone())) {
-                    wrong.push(format!("`{}` is twice in directory {parent}", name.display()));
+                    wrong
+                        .push(format!("duplicate name `{}` in directory {parent}", name.display()));
                 }
                 self.names.push((parent, name, ino));
                 Ok(())
@@ -164,7 +164,7 @@ impl Facts<'_> {
         Ok(())
     }
 
-    /// Names that lead nowhere, inodes without a name, and counts.
+    /// Checks for dangling names, inodes without a name, and link counts.
     fn links(&mut self) {
         let mut counts: HashMap<i64, u64> = HashMap::new();
         let mut found = Vec::new();
@@ -173,18 +173,18 @@ impl Facts<'_> {
             if !self.inodes.get(parent).is_some_and(|parent| parent.is_dir()) {
                 found.push((
                     Rule::Dangling,
-                    format!("`{}` is in {parent}, which is no directory", name.display()),
+                    format!("`{}` is in inode {parent}, which is not a directory", name.display()),
                 ));
             } else if !self.inodes.contains_key(ino) {
                 found.push((
                     Rule::Dangling,
-                    format!("`{}` leads to {ino}, which is not there", name.display()),
+                    format!("`{}` refers to missing inode {ino}", name.display()),
                 ));
             }
         }
         let orphans = self.numbers("SELECT ino FROM sandbox_orphan", "sandbox_orphan");
         let copies = self.numbers("SELECT delta_ino FROM sandbox_origin", "sandbox_origin");
-        // Open without a name, or with other names in the base.
+        // Open files without a name, or files with more names in the base.
         let elsewhere = |ino: &i64, count: u64, inode: &Inode| {
             orphans.contains(ino) || (copies.contains(ino) && count < inode.links)
         };
@@ -195,7 +195,7 @@ impl Facts<'_> {
             } else if !inode.is_dir() && count != inode.links && !elsewhere(ino, count, inode) {
                 found.push((
                     Rule::Links,
-                    format!("inode {ino} has {count} names and says {}", inode.links),
+                    format!("inode {ino} has {count} names, but its link count is {}", inode.links),
                 ));
             }
         }
@@ -208,7 +208,7 @@ impl Facts<'_> {
     fn numbers(&self, query: &str, table: &str) -> HashSet<i64> {
         let mut found = HashSet::new();
         if self.has(table) {
-            // What cannot be read belongs to nothing, and another rule names it.
+            // Skip unreadable rows; another rule reports them.
             let _ = each(self.db, query, |row| {
                 found.extend(row.get::<_, i64>(0));
                 Ok(())
@@ -217,7 +217,7 @@ impl Facts<'_> {
         found
     }
 
-    /// Each directory is in one place, and every place can be reached from the root.
+    /// Checks that each directory has one parent and can be reached from the root.
     fn tree(&mut self) {
         let mut children: HashMap<i64, Vec<i64>> = HashMap::new();
         for (parent, _, ino) in &self.names {
@@ -232,7 +232,7 @@ impl Facts<'_> {
                 if seen.insert(child) {
                     left.push(child);
                 } else {
-                    found.push(format!("directory {child} is in two places"));
+                    found.push(format!("directory {child} has two parents"));
                 }
             }
         }
@@ -252,15 +252,12 @@ impl Facts<'_> {
         let mut found = Vec::new();
         each(self.db, "SELECT ino, chunk_index, typeof(data), length(data) FROM fs_data", |row| {
             let (Ok(ino), Ok(index)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) else {
-                found.push((Rule::Chunk, "a chunk belongs to no number".into()));
+                found.push((Rule::Chunk, "a chunk has an invalid inode number".into()));
                 return Ok(());
             };
             let (kind, length): (String, Option<i64>) = (row.get(2)?, row.get(3)?);
             let Some(inode) = self.inodes.get(&ino) else {
-                found.push((
-                    Rule::Orphan,
-                    format!("chunk {index} belongs to {ino}, which is not there"),
-                ));
+                found.push((Rule::Orphan, format!("chunk {index} belongs to missing inode {ino}")));
                 return Ok(());
             };
             let start = u64::try_from(index).ok().and_then(|index| index.checked_mul(self.chunk));
@@ -269,11 +266,14 @@ impl Facts<'_> {
                 && start.is_some_and(|start| start < inode.size)
                 && end.is_some();
             if inode.mode & TYPE != FILE {
-                found.push((Rule::Chunk, format!("{ino} is no file and has chunk {index}")));
+                found.push((
+                    Rule::Chunk,
+                    format!("inode {ino} is not a file but has chunk {index}"),
+                ));
             } else if !fits || (kind != "blob" && kind != "text") {
                 found.push((
                     Rule::Chunk,
-                    format!("chunk {index} lies outside of {ino}, or is no chunk"),
+                    format!("chunk {index} is outside of inode {ino} or invalid"),
                 ));
             }
             Ok(())
@@ -297,10 +297,14 @@ impl Facts<'_> {
             match is_link(ino) {
                 Some(true) => {}
                 Some(false) => {
-                    found.push((Rule::Symlink, format!("{ino} has a target and is no link")));
+                    found.push((
+                        Rule::Symlink,
+                        format!("inode {ino} has a target but is not a link"),
+                    ));
                 }
-                None => found
-                    .push((Rule::Orphan, format!("a target belongs to {ino}, which is not there"))),
+                None => {
+                    found.push((Rule::Orphan, format!("a target belongs to missing inode {ino}")))
+                }
             }
         }
         let links = self.inodes.iter().filter(|(_, inode)| inode.mode & TYPE == SYMLINK);
@@ -326,7 +330,7 @@ impl Facts<'_> {
                 rows.into_iter().filter(|ino| !self.inodes.contains_key(ino)).collect();
             lost.sort_unstable();
             for ino in lost {
-                self.report(Rule::Orphan, format!("`{table}` speaks of {ino}, which is not there"));
+                self.report(Rule::Orphan, format!("`{table}` refers to missing inode {ino}"));
             }
         }
     }
@@ -341,10 +345,13 @@ impl Facts<'_> {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .collect();
         for ino in rows.difference(&files) {
-            self.report(Rule::Loose, format!("the content of {ino} is not in `{}`", dir.display()));
+            self.report(
+                Rule::Loose,
+                format!("the content of inode {ino} is missing in `{}`", dir.display()),
+            );
         }
-        // Files that no row names are no damage: a mount makes them before their row, keeps them
-        // until the disk knows that their row is gone, and deletes what a killed one left.
+        // Files without a row are not damage: a mount creates them before their row, keeps them
+        // until the deletion of their row is on disk, and deletes those that a killed mount left.
     }
 
     fn whiteouts(&mut self) -> Result<(), LayerError> {
@@ -358,12 +365,12 @@ impl Facts<'_> {
                 let shown = String::from_utf8_lossy(&stored).into_owned();
                 match inside(&stored) {
                     Err(error) => found.push((Rule::Name, error.to_string())),
-                    // A directory below which something is gone may itself be gone by now.
+                    // A whiteout may lie below a directory that has been deleted since.
                     Ok(path) if !matches!(self.base, Base::Nothing) => {
                         if self.base.stat(&path)?.is_none() {
                             found.push((
                                 Rule::Whiteout,
-                                format!("`{shown}` is gone, and the base does not have it"),
+                                format!("whiteout of `{shown}`, which the base does not have"),
                             ));
                         }
                     }
@@ -387,7 +394,9 @@ impl Facts<'_> {
         each(self.db, "SELECT ino, base FROM sandbox_dir", |row| {
             let ino: i64 = row.get(0)?;
             if self.inodes.get(&ino).is_some_and(|inode| inode.mode & TYPE != DIR) {
-                found.push(format!("{ino} stands for a directory of the base and is none"));
+                found.push(format!(
+                    "inode {ino} refers to a directory of the base but is not a directory"
+                ));
             }
             if matches!(row.get_ref(1)?, ValueRef::Null) {
                 return Ok(());
@@ -400,11 +409,11 @@ impl Facts<'_> {
                     let there = self.base.stat(&path)?.is_some_and(Inode::is_dir);
                     if !matches!(self.base, Base::Nothing) && !there {
                         found.push(format!(
-                            "{ino} stands for `{shown}`, which the base does not have"
+                            "inode {ino} refers to `{shown}`, which the base does not have"
                         ));
                     }
                     if !bases.insert(path) {
-                        found.push(format!("two directories stand for `{shown}`"));
+                        found.push(format!("two directories refer to `{shown}`"));
                     }
                 }
             }

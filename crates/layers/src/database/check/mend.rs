@@ -1,4 +1,4 @@
-//! Mending what can be mended without losing anything, in one transaction.
+//! Repairs that lose no data, in one transaction.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(super) fn all(db: &mut Connection) -> Result<(), LayerError> {
     Ok(())
 }
 
-/// Tables whose rows belong to an inode.
+/// Tables whose rows belong to an inode, with the column of its number.
 pub(crate) const OF_AN_INODE: &[(&str, &str)] = &[
     ("fs_data", "ino"),
     ("fs_symlink", "ino"),
@@ -45,14 +45,15 @@ pub(crate) const OF_AN_INODE: &[(&str, &str)] = &[
     ("sandbox_orphan", "ino"),
 ];
 
-/// Directories count in another way, and tools differ in it.
+/// Corrects the link counts of files. Directories are left out because tools count them
+/// differently.
 fn counts(db: &Connection, has: &impl Fn(&str) -> bool) -> Result<(), LayerError> {
     let names = if has("sandbox_dentry") {
         "SELECT ino FROM fs_dentry UNION ALL SELECT ino FROM sandbox_dentry"
     } else {
         "SELECT ino FROM fs_dentry"
     };
-    // Files that are open without a name, and those that have more names in the base.
+    // Open files without a name, and files with more names in the base.
     let mut held = String::new();
     for (table, column) in [("sandbox_orphan", "ino"), ("sandbox_origin", "delta_ino")] {
         if has(table) {
@@ -78,7 +79,7 @@ fn whiteouts(db: &Connection, has: &impl Fn(&str) -> bool) -> Result<(), LayerEr
             Ok(())
         })?;
     }
-    // Without its base nothing can be said about what is gone from it.
+    // Without its base, no whiteout can be judged.
     let Some(Ok(base)) = base.map(|base| Base::open(&base, 0)) else { return Ok(()) };
     for table in ["fs_whiteout", "sandbox_whiteout"].into_iter().filter(|table| has(table)) {
         let mut idle = Vec::new();

@@ -16,19 +16,19 @@ use crate::apply::{ApplyError, Goal, Made, Source, Step, original};
 use crate::diff::Digest;
 use crate::host::{HostTree, Kind};
 
-/// Makes the steps of one repository.
+/// Builder of a repository's steps.
 pub(super) struct Maker<'m, 't> {
     pub(super) taker: &'m mut Taker<'t>,
     /// The host's refs.
     pub(super) host: BTreeMap<String, RefValue>,
     pub(super) steps: Vec<Step>,
-    /// Directories that will be there.
+    /// Directories that will exist.
     pub(super) dirs: BTreeSet<RelPath>,
-    /// Paths that will be gone.
+    /// Paths that will be removed.
     pub(super) gone: BTreeSet<RelPath>,
 }
 
-/// Path at which something of the host is in the way, and the reason.
+/// Path where an entry of the host conflicts, and the reason.
 pub(super) type Clash = Option<(PathBuf, String)>;
 
 impl Maker<'_, '_> {
@@ -82,7 +82,7 @@ impl Maker<'_, '_> {
         Ok(found.map(|found| found.kind).filter(|_| !self.gone.contains(path)))
     }
 
-    /// Adds the directories that a path needs. False where something else is in the way.
+    /// Adds the parent directories of a path. Returns false if another entry conflicts.
     fn parents(&mut self, inner: &Path) -> Result<bool, ApplyError> {
         let Some(path) = self.path(inner) else { return Ok(false) };
         let above = path.as_path().ancestors().skip(1).filter_map(RelPath::new);
@@ -102,7 +102,7 @@ impl Maker<'_, '_> {
         Ok(true)
     }
 
-    /// Adds a file. False where something else is in the way.
+    /// Adds a file. Returns false if another entry conflicts.
     fn write(&mut self, inner: impl AsRef<Path>, bytes: Vec<u8>) -> Result<bool, ApplyError> {
         let Some(path) = self.path(inner.as_ref()) else { return Ok(false) };
         if !self.parents(inner.as_ref())? {
@@ -131,7 +131,7 @@ impl Maker<'_, '_> {
         let Some(path) = self.path(&inner) else { return Ok(()) };
         self.parents(&inner)?;
         if self.kind(&path)?.is_some() {
-            // The name of a pack says what is in it.
+            // A pack of the same name has the same content.
             return Ok(());
         }
         let failed = |source| ApplyError::Host { path: from.clone(), source };
@@ -178,7 +178,7 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Removes directories that git left where a ref will be. False if one holds another ref.
+    /// Removes empty directories at the path of a ref. Returns false if one contains another ref.
     fn clear(&mut self, name: &str) -> Result<bool, ApplyError> {
         let Some(top) = self.path(name) else { return Ok(false) };
         if self.kind(&top)? != Some(Kind::Dir) {
@@ -201,7 +201,7 @@ impl Maker<'_, '_> {
         Ok(true)
     }
 
-    /// Adds a line to the log of a ref, as git would; the stash's log is the list of stashes.
+    /// Adds a line to the log of a ref, like git. The log of the stash is the list of stashes.
     fn log(&mut self, change: &RefChange) -> Result<(), ApplyError> {
         let stashes = change.stashes();
         if !stashes.is_empty() {
@@ -231,11 +231,11 @@ impl Maker<'_, '_> {
         let line = log_line(before, after, time, "apply: from the session");
         let mut text = old.unwrap_or_default();
         text.extend(line.bytes());
-        // A log is not worth a conflict.
+        // A conflict in a log is ignored.
         self.write(inner, text).map(drop)
     }
 
-    /// Moves `HEAD` of each checkout, and tells its log.
+    /// Moves `HEAD` of each checkout and adds a line to its log.
     fn heads(&mut self, taken: &Taken<'_>) -> Result<(), ApplyError> {
         let host = std::mem::take(&mut self.host);
         let refs = with_changes(&host, taken.refs.iter().copied());

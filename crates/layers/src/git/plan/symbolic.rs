@@ -1,4 +1,4 @@
-//! Refs that point to other refs: none may point to nothing afterwards, which `git fsck` rejects.
+//! Symbolic refs. None may dangle after an apply, because `git fsck` rejects that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,14 +9,14 @@ use sandbox_git::refs::{self, RefValue};
 use super::{Taken, Taker};
 use crate::apply::ApplyError;
 
-/// Git follows as many.
+/// Maximum depth of symbolic refs in git.
 const MAX_DEPTH: usize = 5;
 
 type Refs = BTreeMap<String, RefValue>;
 
 impl<'t> Taker<'t> {
-    /// Leaves out symbolic refs whose target would be missing, and deletions of a target that is
-    /// still in use. `HEAD` may name a branch that does not exist yet.
+    /// Leaves out symbolic refs whose target would be missing, and deletions of targets that are still in use. `HEAD`
+    /// may name a branch that does not exist yet.
     pub(super) fn leave_dangling(
         &mut self,
         taken: &mut Taken<'t>,
@@ -28,11 +28,11 @@ impl<'t> Taker<'t> {
         let dir = &self.repository.dir;
         let failed = |source| ApplyError::Host { path: dir.clone(), source };
         let host = refs::all(self.target.host, dir).map_err(failed)?;
-        // Leaving one out can take the target of another one away.
+        // Leaving one out can remove the target of another.
         while let Some((change, target)) = dangling(&host, &taken.refs) {
             let inner = Path::new(&change.name);
             if change.after.is_some() && waiting.contains(target.as_str()) {
-                self.note(inner, format!("stays as it is until `{target}` is applied"));
+                self.note(inner, format!("unchanged until `{target}` is applied"));
             } else if change.after.is_some() {
                 self.refuse(inner, format!("points to `{target}`, which does not exist"));
             } else {
@@ -45,8 +45,8 @@ impl<'t> Taker<'t> {
     }
 }
 
-/// Finds a change that leaves a symbolic ref without a target: the ref itself and its target, or a
-/// deleted target and the ref of the host.
+/// Finds a change that leaves a symbolic ref without a target. Returns the ref with its target, or a deleted target
+/// with the host's ref.
 fn dangling<'t>(host: &Refs, taken: &[&'t RefChange]) -> Option<(&'t RefChange, String)> {
     let changed = taken.iter().copied().filter(|change| change.name.starts_with("refs/"));
     let refs = with_changes(host, changed);
@@ -61,7 +61,7 @@ fn dangling<'t>(host: &Refs, taken: &[&'t RefChange]) -> Option<(&'t RefChange, 
     })
 }
 
-/// Follows a ref, and returns the one at which that ends without an object.
+/// Follows a ref and returns the missing ref at its end, if there is one.
 fn missing(refs: &Refs, name: &str) -> Option<String> {
     let mut name = name;
     for _ in 0..=MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! The columns of an agent's row.
+//! Columns of the table of agents.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,51 +13,51 @@ use super::{AGENTS, TOOLS};
 /// A coding agent that a sandbox starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agent {
-    /// Its name.
+    /// Name of the agent.
     pub title: &'static str,
-    /// Its commands.
+    /// Commands that start it.
     pub programs: &'static [&'static str],
-    /// How it works without asking before each step.
+    /// Way to turn off the agent's own permission prompts.
     pub unattended: Unattended,
-    /// What it writes in the home directory; `@agents` makes it writable.
+    /// Paths in the home directory that it writes.
     pub state: &'static [State],
-    /// Variables that reach it although they have the name of a secret; `*` ends a pattern.
+    /// Variables that reach it although they have the name of a secret. A final `*` matches any text.
     pub passed_variables: &'static [&'static str],
-    /// Providers whose keys its files can hold.
+    /// Providers whose keys its files can contain.
     pub providers: &'static [&'static str],
-    /// Files that hold logins and keys, and nothing that it needs without them.
+    /// Files with logins and keys. The agent needs nothing else from them.
     pub logins: &'static [AgentFile],
     /// The login that `from_login` can use.
     pub login: LoginUse,
-    /// Files that it needs, and that can hold keys or name programs.
+    /// Files that it needs, and that can contain keys or configure programs.
     pub settings: &'static [SettingsFile],
-    /// Files and directories of a project that it obeys.
-    pub obeys: &'static [Obeyed],
-    /// How the address of the proxy is named to it.
+    /// Files and directories of a project that it reads as instructions or configuration.
+    pub project_config: &'static [ProjectConfig],
+    /// Way to tell it the proxy's address.
     pub proxy: ProxyNaming,
-    /// Its row in the guide to the proxy.
+    /// Row in the guide to the proxy.
     pub guide: Guide,
 }
 
-/// A program that stands beside agents: an editor with an agent in it, or a keeper of keys.
+/// A program with files that matter to a sandbox: an editor with an agent, or a program that stores keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the program.
     pub title: &'static str,
-    /// Providers whose keys its files can hold.
+    /// Providers whose keys its files can contain.
     pub providers: &'static [&'static str],
-    /// Files that hold logins and keys.
+    /// Files with logins and keys.
     pub logins: &'static [AgentFile],
-    /// Files and directories of a project that it obeys.
-    pub obeys: &'static [Obeyed],
+    /// Files and directories of a project that it reads as instructions or configuration.
+    pub project_config: &'static [ProjectConfig],
 }
 
-/// How an agent works without asking before each step.
+/// Way to turn off an agent's own permission prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unattended {
-    /// With these flags.
+    /// These flags.
     Flags(&'static str),
-    /// With these settings.
+    /// These settings.
     Settings(&'static str),
     /// Unknown.
     Unknown,
@@ -68,22 +68,22 @@ pub enum Unattended {
 pub struct State {
     /// The path.
     pub path: &'static str,
-    /// What is done about it where the agent has never run.
+    /// Preparation for the first run of the agent.
     pub on_first_run: OnFirstRun,
     /// The preset that makes it writable.
     pub preset: Preset,
 }
 
-/// What is done about a path in a home directory where its agent has never run.
+/// Preparation of a path in a home directory in which the agent has never run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFirstRun {
-    /// It is created before the agent starts.
+    /// The path is created before the agent starts.
     Created(Initial),
-    /// Nothing: the agent starts, and remembers its settings, without it.
+    /// None: the agent starts, and keeps its settings, without the path.
     NotNeeded,
 }
 
-/// The first content of a path.
+/// Initial content of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initial {
     /// An empty directory.
@@ -97,83 +97,84 @@ pub enum Initial {
 pub enum Preset {
     /// `@agents`.
     Agents,
-    /// `@caches`, which names the path itself.
+    /// `@caches`, which lists the path.
     Caches,
 }
 
 /// A file of an agent, in the home directory unless a variable moves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentFile {
-    /// The variable that moves its directory.
+    /// Variable that moves the directory.
     pub moved: Moved,
-    /// The directory below the home directory.
+    /// Directory, relative to the home directory.
     pub dir: &'static str,
-    /// The file's name.
+    /// Name of the file.
     pub name: &'static str,
 }
 
-/// The variable that moves a directory.
+/// Variable that moves a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// None does.
+    /// No variable does.
     Never,
-    /// This one.
+    /// This variable does.
     By {
-        /// Its name.
+        /// Name of the variable.
         variable: &'static str,
-        /// The directory below its value.
+        /// Directory, relative to the variable's value.
         below: &'static str,
     },
 }
 
-/// A file of settings that an agent needs.
+/// A settings file that an agent needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettingsFile {
     /// The file.
     pub file: AgentFile,
-    /// Whether it names programs that the agent runs, outside a sandbox too.
+    /// Programs that the file makes the agent run, outside a sandbox too.
     pub runs: Runs,
-    /// Words that stand before a key in it.
+    /// Names of the fields and variables that hold a key in the file.
     pub keys: &'static [&'static str],
 }
 
-/// What a file of settings starts.
+/// Programs that a settings file makes an agent run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
-    /// Programs: a change is reported after a run.
+    /// The file can name programs. A change is reported after a run.
     Programs,
-    /// Nothing, or it changes too often for a report to be read.
+    /// The file names no programs, or it changes too often for a useful report.
     Nothing,
 }
 
-/// Something in a project that an agent obeys when it is started there, with the reason to report it.
+/// Instructions or configuration of a project that an agent reads when it is started there, with the reason to report
+/// changes to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Obeyed {
-    /// A file of this name.
+pub enum ProjectConfig {
+    /// Files with this name.
     File(&'static str, &'static str),
-    /// Everything in a directory of this name.
+    /// Everything in directories with this name.
     Dir(&'static str, &'static str),
 }
 
-/// How the address of the proxy is named to an agent.
+/// Way to tell an agent the proxy's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyNaming {
-    /// By the variables of the provider.
+    /// The variables of the provider.
     Variables,
-    /// By flags where it is the command itself, else by a provider in its settings (Codex).
+    /// Flags if the agent is the sandboxed command, else a provider in its settings (Codex).
     FlagsOrToml(AgentFile),
-    /// By settings in this variable (opencode).
+    /// Settings in this variable (opencode).
     JsonVariable(&'static str),
-    /// By the variables of the provider, with settings that select the kind of key (Gemini CLI).
+    /// The variables of the provider, and settings that select the kind of key (Gemini CLI).
     JsonKeyKind(AgentFile),
 }
 
 /// A row in the guide to the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guide {
-    /// What the agent needs, in Markdown.
+    /// Settings that the agent needs, in Markdown.
     Row(&'static str),
-    /// Nothing has been tried.
+    /// Nothing: the agent has not been tested with the proxy.
     Nothing,
 }
 
@@ -182,30 +183,30 @@ pub enum Guide {
 pub enum LoginUse {
     /// None.
     None,
-    /// This one.
+    /// This login.
     FromLogin(Login),
 }
 
 /// A login on this machine that the proxy uses and renews.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Login {
-    /// Its name in configurations.
+    /// Name in configuration files.
     pub name: &'static str,
-    /// The agent, as messages name it.
+    /// Name of the agent in messages.
     pub owner: &'static str,
-    /// The provider that accepts its token.
+    /// Provider that accepts the token.
     pub provider: &'static str,
-    /// The file that holds it.
+    /// File that contains the login.
     pub file: AgentFile,
-    /// How that file is written.
+    /// Format of the file.
     pub format: LoginFormat,
-    /// How a user makes a new one.
+    /// Instruction for the user to log in again.
     pub remedy: &'static str,
-    /// Where it is renewed.
+    /// Server that renews the login.
     pub renewal: Renewal,
 }
 
-/// The format of a file with a login.
+/// Format of a login file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginFormat {
     /// `claudeAiOauth` with `accessToken`, `refreshToken` and `expiresAt` in milliseconds.
@@ -214,25 +215,25 @@ pub enum LoginFormat {
     Codex,
 }
 
-/// A server that renews a login, by OAuth's `refresh_token` grant.
+/// A server that renews a login, by the `refresh_token` grant of OAuth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
-    /// Its address.
+    /// URL of the server.
     pub server: &'static str,
-    /// The path of the request.
+    /// Path of the request.
     pub path: &'static str,
-    /// The agent's public client identifier.
+    /// Public client identifier of the agent.
     pub client: &'static str,
-    /// The scope of the new token.
+    /// Scope of the new token.
     pub scope: Scope,
 }
 
-/// The scope of a renewed token.
+/// Scope of a renewed token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The scope that the login has.
+    /// The scope of the login.
     Granted,
-    /// This scope, in the request.
+    /// The scope in the request.
     Requested(&'static str),
 }
 
@@ -243,7 +244,7 @@ impl Agent {
     }
 }
 
-/// Returns the state that an agent needs at its start, each with its first content.
+/// Returns the paths that must exist before an agent starts, with their initial content.
 pub fn created_on_first_run(program: &OsStr) -> impl Iterator<Item = (&'static str, Initial)> {
     let state = Agent::of_command(program).map_or(&[][..], |agent| agent.state);
     state.iter().filter_map(|state| match state.on_first_run {
@@ -258,7 +259,7 @@ pub fn writable() -> impl Iterator<Item = &'static str> {
     state.filter(|state| state.preset == Preset::Agents).map(|state| state.path)
 }
 
-/// Returns the files that hold logins to a provider.
+/// Returns the files that can contain logins to a provider.
 pub fn logins(provider: &str) -> impl Iterator<Item = &'static AgentFile> {
     let agents = AGENTS.iter().map(|agent| (agent.providers, agent.logins));
     let tools = TOOLS.iter().map(|tool| (tool.providers, tool.logins));
@@ -268,31 +269,31 @@ pub fn logins(provider: &str) -> impl Iterator<Item = &'static AgentFile> {
         .flat_map(|(_, logins)| logins)
 }
 
-/// Returns the settings that can hold keys of a provider.
+/// Returns the settings files that can contain keys of a provider.
 pub fn settings(provider: &str) -> impl Iterator<Item = &'static SettingsFile> {
     let agents = AGENTS.iter().filter(move |agent| agent.providers.contains(&provider));
     agents.flat_map(|agent| agent.settings).filter(|settings| !settings.keys.is_empty())
 }
 
-/// Returns the settings that name programs, wherever an agent is started.
+/// Returns the settings files that can name programs.
 pub fn running_settings() -> impl Iterator<Item = &'static SettingsFile> {
     let settings = AGENTS.iter().flat_map(|agent| agent.settings);
     settings.filter(|settings| settings.runs == Runs::Programs)
 }
 
-/// Returns everything in a project that an agent obeys.
-pub fn obeyed() -> impl Iterator<Item = &'static Obeyed> {
-    let tools = TOOLS.iter().flat_map(|tool| tool.obeys);
-    AGENTS.iter().flat_map(|agent| agent.obeys).chain(tools)
+/// Returns the files and directories of a project that agents read as instructions or configuration.
+pub fn project_config() -> impl Iterator<Item = &'static ProjectConfig> {
+    let tools = TOOLS.iter().flat_map(|tool| tool.project_config);
+    AGENTS.iter().flat_map(|agent| agent.project_config).chain(tools)
 }
 
 impl AgentFile {
-    /// Returns its path below the home directory.
+    /// Returns the path relative to the home directory.
     pub fn in_home(&self) -> PathBuf {
         Path::new(self.dir).join(self.name)
     }
 
-    /// Returns its path where a variable moves it, and where none does.
+    /// Returns the path if a variable moves the file.
     pub fn moved(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         match self.moved {
             Moved::Never => None,
@@ -302,7 +303,7 @@ impl AgentFile {
         }
     }
 
-    /// Returns the paths that it can have: below a home directory, and where a variable moves it.
+    /// Returns the possible paths: in the home directory, and where a variable moves the file.
     pub fn paths(
         &self,
         home: Option<&Path>,
@@ -314,7 +315,7 @@ impl AgentFile {
 }
 
 impl Login {
-    /// Returns every login that `from_login` can name.
+    /// Returns every login that `from_login` can use.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         AGENTS.iter().filter_map(|agent| match &agent.login {
             LoginUse::FromLogin(login) => Some(login),
@@ -322,7 +323,7 @@ impl Login {
         })
     }
 
-    /// Returns the login of this name.
+    /// Returns the login with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::all().find(|login| login.name == name)
     }
@@ -357,7 +358,7 @@ impl JsonSchema for Login {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let names: Vec<_> = Self::all().map(|login| login.name).collect();
         json_schema!({
-            "description": "An agent whose login on this machine can be used.",
+            "description": "Agent whose login on this machine is used.",
             "type": "string",
             "enum": names,
         })

@@ -1,4 +1,4 @@
-//! The columns of a provider's row.
+//! Columns of the table of providers.
 
 use std::fmt;
 
@@ -12,36 +12,36 @@ use super::super::hosts::HostPreset;
 use super::PROVIDERS;
 use crate::text::{did_you_mean, shown};
 
-/// A server of models that a secret can belong to.
+/// A model API that a secret can belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
-    /// Its name in configurations.
+    /// Name in configuration files.
     pub name: &'static str,
-    /// Its server.
+    /// Server of the API.
     pub upstream: Upstream,
-    /// How it receives the key.
+    /// Header that carries the key.
     pub key: KeyHeader,
-    /// Keys that are tokens of a login, and belong to another row.
+    /// Keys that are login tokens, and belong to another row.
     pub login_keys: LoginKeys,
-    /// Headers that every request needs.
+    /// Headers that the proxy adds to every request.
     pub headers: &'static [Header],
-    /// Requests that an agent may send unless a secret names others.
+    /// Requests that an agent may send, unless the secret has `routes`.
     pub routes: &'static [&'static str],
-    /// Variables that carry its keys and tokens, in the order in which agents prefer them.
+    /// Variables that carry its keys and tokens, in order of the agents' preference.
     pub key_variables: &'static [&'static str],
-    /// First parts of its variables. A variable that begins so and has the name of a secret carries a key.
+    /// Prefixes of its variables. A variable with such a prefix and the name of a secret carries a key.
     pub prefixes: &'static [&'static str],
-    /// Variables that reach a command although they have the name of a secret; `*` ends a pattern.
+    /// Variables that reach a command although they have the name of a secret. A final `*` matches any text.
     pub passed_variables: &'static [&'static str],
-    /// Variables that name the server to agents and SDKs, each with the path that follows the address.
+    /// Variables that tell agents and SDKs the server, each with the path to append to the address.
     pub addresses: &'static [(&'static str, &'static str)],
-    /// Agents that read no such variable, or not only that.
+    /// Agents that learn the server by other means than these variables.
     pub agents: &'static [AgentAddress],
-    /// The request of `secret test`.
+    /// Request that `secret test` sends.
     pub test: TestRequest,
-    /// Its hosts, for `allowed_hosts`.
+    /// Hosts, for `allowed_hosts`.
     pub hosts: Hosts,
-    /// Names under which its responses count tokens.
+    /// Names of the token counts in its responses.
     pub usage: Usage,
     /// Tools that a request can offer to a model.
     pub tools: Tools,
@@ -54,7 +54,7 @@ pub enum Upstream {
     Public(&'static str),
     /// A server on this machine.
     Local(&'static str),
-    /// None: `upstream_url` names it.
+    /// The server of `upstream_url`.
     Configured,
 }
 
@@ -63,23 +63,23 @@ pub enum Upstream {
 pub enum KeyHeader {
     /// The provider needs no key.
     None,
-    /// A header; `{}` in the format is the key.
+    /// A header. `{}` in the format is the key.
     Header {
-        /// Its name.
+        /// Name of the header.
         name: &'static str,
-        /// Its value.
+        /// Value of the header.
         format: &'static str,
     },
 }
 
-/// Keys that are sent in the way of another provider.
+/// Keys that are sent like those of another provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginKeys {
-    /// There are none.
+    /// The provider has no such keys.
     None,
-    /// Keys that begin so.
+    /// Keys with this prefix.
     Begin {
-        /// First characters of the key.
+        /// Prefix of the key.
         with: &'static str,
         /// Name of the other provider.
         provider: &'static str,
@@ -89,101 +89,101 @@ pub enum LoginKeys {
 /// A header that the proxy sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Its name.
+    /// Name of the header.
     pub name: &'static str,
-    /// Its value.
+    /// Value of the header.
     pub value: &'static str,
-    /// How it combines with the client's.
+    /// Combination with the client's header.
     pub merge: Merge,
 }
 
-/// How a header combines with one of the same name that the client sent.
+/// Combination of a header with one of the same name that the client sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
-    /// It replaces the client's.
+    /// The header replaces the client's.
     Replace,
-    /// It is added to the client's list.
+    /// The value is added to the client's list.
     AddToList,
 }
 
-/// A provider as one agent's settings name it.
+/// Provider in the settings of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentAddress {
-    /// Program of the agent, as its row has it.
+    /// Program of the agent, as in its row.
     pub agent: &'static str,
     /// Name of the provider, or of its kind of key, in the agent's settings.
     pub name: &'static str,
-    /// Path that follows the proxy's address.
+    /// Path to append to the proxy's address.
     pub path: &'static str,
 }
 
-/// A request that every account may send and that costs nothing.
+/// A request that is free and allowed for every account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TestRequest {
-    /// Path of a `GET`.
+    /// Path of the `GET` request.
     pub path: &'static str,
-    /// Headers that it needs.
+    /// Headers of the request.
     pub headers: &'static [(&'static str, &'static str)],
 }
 
 /// Hosts of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hosts {
-    /// No preset names them.
+    /// The provider has no host preset.
     None,
-    /// A preset of hosts.
+    /// The host preset.
     Preset(HostPreset),
 }
 
-/// Names of token counts, in JSON and in events alike.
+/// Names of token counts, in JSON bodies and in event streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens that the model read.
     pub input: &'static [&'static str],
-    /// Tokens that it wrote.
+    /// Tokens that the model wrote.
     pub output: &'static [&'static str],
-    /// Tokens of the provider's cache that are not part of the input; each name counts separately.
+    /// Tokens of the provider's cache that are not part of the input. Each name is counted separately.
     pub cached: &'static [&'static str],
 }
 
 /// Tools that a request can offer to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tools {
-    /// Whether the provider runs tools of its own.
+    /// Tools that the provider runs.
     pub own: OwnTools,
-    /// Types of tools that the client runs, or that reach nothing but the model.
+    /// Types of tools that the client runs, or that have no effect outside the model.
     pub client: &'static [&'static str],
-    /// Tools of that kind that are fields without a type.
+    /// Fields for such tools that have no type.
     pub client_fields: &'static [&'static str],
-    /// Tools of the provider that are fields without a type.
+    /// Fields for the provider's tools that have no type.
     pub fields: &'static [&'static str],
 }
 
-/// Whether a provider searches, fetches or runs code when a request asks for it.
+/// Tools that a provider runs on request: search, fetch or code execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnTools {
-    /// It may be no provider of models at all.
+    /// None are known. The server may not be a model API.
     None,
-    /// It does; a closed network takes these tools away.
+    /// The provider has some. The proxy removes them in a sandbox without an open network.
     Some,
 }
 
-/// A name that no provider has.
+/// Name of an unknown provider.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown provider `{0}`")]
 pub struct UnknownProvider(pub String);
 
 impl Hint for UnknownProvider {
-    /// Names the nearest provider, else all of them.
+    /// Returns the most similar provider, or a list of all.
     fn hint(&self) -> Option<String> {
         let known = || PROVIDERS.iter().map(|provider| provider.name);
-        let all = || format!("the providers are {}", known().collect::<Vec<_>>().join(", "));
+        let all = || format!("providers: {}", known().collect::<Vec<_>>().join(", "));
         Some(did_you_mean(&self.0, known()).unwrap_or_else(all))
     }
 }
 
 impl Provider {
-    /// Returns the provider of this name.
+    /// Returns the provider with this name.
     pub fn named(name: &str) -> Result<&'static Self, UnknownProvider> {
         let found = PROVIDERS.iter().find(|provider| provider.name == name);
         found.ok_or_else(|| UnknownProvider(name.to_owned()))
@@ -194,12 +194,12 @@ impl Provider {
         PROVIDERS.iter().find(|provider| provider.key_variables.contains(&variable))
     }
 
-    /// Returns the provider whose server the configuration names.
+    /// Returns the provider whose server is configured by `upstream_url`.
     pub fn custom() -> Option<&'static Self> {
         PROVIDERS.iter().find(|provider| provider.upstream == Upstream::Configured)
     }
 
-    /// Returns the row by which this key is sent: a token of a login begins differently.
+    /// Returns the provider to which this key belongs. The prefix of the key tells API keys from login tokens.
     pub fn for_key(&'static self, key: &str) -> &'static Self {
         match self.login_keys {
             LoginKeys::Begin { with, provider } if key.starts_with(with) => {
@@ -209,7 +209,7 @@ impl Provider {
         }
     }
 
-    /// Returns how an agent's settings name it, if they can.
+    /// Returns the provider's entry in the settings of an agent.
     pub fn for_agent(&self, program: &str) -> Option<&'static AgentAddress> {
         self.agents.iter().find(|row| row.agent == program)
     }
@@ -225,7 +225,7 @@ impl<'de> Deserialize<'de> for &'static Provider {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         Provider::named(&name).map_err(|error| {
-            // The hint follows on a second line, as all hints in errors of serde do.
+            // In serde errors, the hint is on the second line.
             let (name, hint) = (shown(&name), error.hint().unwrap_or_default());
             de::Error::custom(format_args!("unknown provider {name}\n{hint}"))
         })

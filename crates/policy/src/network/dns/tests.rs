@@ -13,7 +13,7 @@ fn question(name: &[&[u8]], kind: u16) -> Vec<u8> {
 }
 
 #[test]
-fn dns_answers_with_loopback_or_nothing() {
+fn dns_answers_with_loopback_or_an_error() {
     let packet = question(&[b"api", b"example", b"com"], 1);
     let asked = read(&packet).unwrap();
     assert_eq!(asked.name, Ok("api.example.com".parse().unwrap()));
@@ -27,7 +27,7 @@ fn dns_answers_with_loopback_or_nothing() {
 }
 
 #[test]
-fn dns_names_that_are_none_are_told() {
+fn dns_rejects_invalid_names_and_messages() {
     let odd = question(&[b"a\0", b"com"], 1);
     assert!(read(&odd).unwrap().name.is_err());
     let empty = question(&[], 1);
@@ -40,7 +40,7 @@ fn dns_names_that_are_none_are_told() {
     for (why, packet) in [
         ("a response", response),
         ("a pointer", pointer),
-        ("a dot in a part", question(&[b"a.b", b"com"], 1)),
+        ("a dot in a label", question(&[b"a.b", b"com"], 1)),
         ("cut", good[..good.len() - 1].to_vec()),
         ("nothing", Vec::new()),
     ] {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A greeting as TLS clients send it, with these extensions.
+/// Builds a ClientHello with these extensions.
 fn greeting(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend([7; 32]);
@@ -25,7 +25,7 @@ fn server_name(name: &[u8]) -> (u16, Vec<u8>) {
     (0, list)
 }
 
-/// The message in records of so many bytes.
+/// Splits the message into records of this size.
 fn records(message: &[u8], size: usize) -> Vec<u8> {
     let record = |part: &[u8]| {
         [&[22, 3, 1][..], &u16::try_from(part.len()).unwrap().to_be_bytes(), part].concat()
@@ -34,7 +34,7 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn hello_finds_the_name_however_it_is_cut() {
+fn hello_finds_the_name_in_records_of_any_size() {
     let message =
         greeting(&[(43, vec![2, 3, 4]), server_name(b"API.example.com"), (16, vec![0; 900])]);
     let expected = Hello::Greeting(Some("api.example.com".parse().unwrap()));
@@ -49,7 +49,7 @@ fn hello_finds_the_name_however_it_is_cut() {
 }
 
 #[test]
-fn hello_is_broken_when_the_name_is_not_one() {
+fn hello_is_broken_when_the_name_is_invalid() {
     let two = [&[0, 14][..], &[0, 0, 4], b"a.io", &[0, 0, 4], b"b.io"].concat();
     for (why, extensions) in [
         ("NUL", vec![server_name(b"a.com\0.evil.io")]),

@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A directory with files, directories (`x/`) and links (`x -> y`; `@` stands for the directory).
+/// Creates a directory with files, directories (`x/`) and links (`x -> y`; `@` is the directory's path).
 fn tree(lines: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
@@ -20,7 +20,7 @@ fn tree(lines: &[&str]) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn place_follows_every_link_and_remembers_where_they_lie() {
+fn place_follows_every_link_and_records_their_directories() {
     let (_dir, top) = tree(&[
         "d/e/",
         "d/e/f",
@@ -60,7 +60,7 @@ fn place_follows_every_link_and_remembers_where_they_lie() {
 }
 
 #[test]
-fn place_is_missing_when_links_lead_in_a_circle_or_names_are_too_long() {
+fn place_is_missing_when_links_form_a_loop_or_names_are_too_long() {
     let (_dir, top) = tree(&["loop -> pool", "pool -> loop", "self -> self/x"]);
     let long = "x".repeat(300);
     for path in ["loop", "loop/below", "self", long.as_str()] {
@@ -69,7 +69,7 @@ fn place_is_missing_when_links_lead_in_a_circle_or_names_are_too_long() {
 }
 
 #[test]
-fn place_ends_where_the_kernel_ends() {
+fn place_has_the_kernels_limit_of_symlinks() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     fs::write(top.join("0"), "").unwrap();
@@ -85,7 +85,7 @@ fn place_ends_where_the_kernel_ends() {
 }
 
 #[test]
-fn place_is_the_same_when_asked_again() {
+fn place_is_the_same_from_the_cache() {
     let (_dir, top) = tree(&["d/e/", "d/e/f", "one -> d"]);
     let mut resolver = Resolver::default();
     for path in ["one/e/f", "one/e/f", "d/e/f", "one/e", "one"] {
@@ -98,7 +98,7 @@ fn place_is_the_same_when_asked_again() {
 }
 
 #[test]
-fn resolve_gives_one_rule_for_each_match_of_a_glob() {
+fn resolve_returns_one_rule_for_each_match_of_a_glob() {
     let (_dir, top) =
         tree(&["a.key", "d/e/", "d/b.key", "d/e/c.key", "out -> d/e", "d/not.txt", ".h.key"]);
     for (pattern, expected) in [

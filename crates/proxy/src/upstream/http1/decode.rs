@@ -1,4 +1,4 @@
-//! The body of an answer out of what comes on the connection.
+//! Decoder for response bodies.
 
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,46 +6,46 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use super::head::Received;
 use crate::upstream::error::Malformed;
 
-/// What follows the last piece: headers that were not known before.
+/// Limits of the trailer section.
 const MOST_TRAILERS: usize = 32;
 const LONGEST_TRAILERS: usize = 16 << 10;
-/// A chunk's size, and whatever is written behind it.
+/// Limit of a chunk-size line, with extensions.
 const LONGEST_SIZE: usize = 1 << 10;
 
-/// How much of a body is still to come.
+/// State of the decoder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoder {
-    /// So many bytes.
+    /// Remaining bytes of a body with a known length.
     Length(u64),
-    /// The size of the next chunk.
+    /// Before the size of a chunk.
     Size,
-    /// The rest of a chunk.
+    /// Remaining bytes of a chunk.
     Chunk(u64),
-    /// The end of a chunk.
+    /// Before the line break after a chunk.
     ChunkEnd,
-    /// The headers behind the last chunk.
+    /// In the trailer section.
     Trailers,
-    /// Everything up to the end of the connection.
+    /// Body that ends with the connection.
     UntilEnd,
-    /// Nothing.
+    /// Complete.
     Done,
 }
 
-/// What could be made of what has come.
+/// Result of a decoding step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A piece of the body, as it came.
+    /// Bytes of the body.
     Piece(Bytes),
-    /// The headers behind it.
+    /// Trailers.
     Trailers(HeaderMap),
-    /// The body is complete.
+    /// End of the body.
     End,
-    /// Nothing before more has come.
+    /// More input is needed.
     More,
 }
 
 impl Decoder {
-    /// Begins with the body that a head announces.
+    /// Creates a decoder for a framing.
     pub fn new(framing: Received) -> Self {
         match framing {
             Received::Length(0) => Self::Done,
@@ -55,17 +55,17 @@ impl Decoder {
         }
     }
 
-    /// Returns whether the body is complete.
+    /// Returns true when the body is complete.
     pub fn is_done(&self) -> bool {
         *self == Self::Done
     }
 
-    /// Returns whether the end of the connection is the end of the body.
+    /// Returns true when the end of the connection ends the body.
     pub fn ends_with_connection(&self) -> bool {
         *self == Self::UntilEnd
     }
 
-    /// Returns how many bytes are left, where that is known.
+    /// Returns the number of remaining bytes, if known.
     pub fn left(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
@@ -74,7 +74,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the next step, as far as the buffer goes.
+    /// Decodes the next step from the buffer.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Step, Malformed> {
         loop {
             match self {
@@ -100,7 +100,7 @@ impl Decoder {
                     buffer.advance(2);
                     *self = Self::Size;
                 }
-                Self::ChunkEnd => return Err(Malformed("a chunk has no end")),
+                Self::ChunkEnd => return Err(Malformed("a chunk does not end with a line break")),
                 Self::Size => match size(buffer)? {
                     None => return Ok(Step::More),
                     Some(0) => *self = Self::Trailers,
@@ -120,21 +120,21 @@ impl Decoder {
     }
 }
 
-/// What there is of a piece of this length.
+/// Takes up to `left` bytes from the buffer.
 fn up_to(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
     let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
     *left -= most as u64;
     buffer.split_to(most).freeze()
 }
 
-/// The size of the next chunk, if its line is there as a whole.
+/// Parses a complete chunk-size line.
 fn size(buffer: &mut BytesMut) -> Result<Option<u64>, Malformed> {
-    // httparse reads a line without a digit, such as `;x`, as the size 0: an answer that is cut there would look whole.
+    // httparse accepts a line without digits, such as `;x`, as size 0. A response cut there would look complete.
     if !buffer.first().is_some_and(u8::is_ascii_hexdigit) {
-        return Err(Malformed("a chunk has no size"));
+        return Err(Malformed("invalid chunk size"));
     }
     match httparse::parse_chunk_size(buffer) {
-        // httparse skips a bare LF in an extension, where others see the end of the line.
+        // httparse ignores a bare LF in an extension, which other parsers treat as the end of the line.
         Ok(httparse::Status::Complete((end, size)))
             if end <= LONGEST_SIZE && is_one_line(&buffer[..end]) =>
         {
@@ -142,18 +142,18 @@ fn size(buffer: &mut BytesMut) -> Result<Option<u64>, Malformed> {
             Ok(Some(size))
         }
         Ok(httparse::Status::Partial) if buffer.len() < LONGEST_SIZE => Ok(None),
-        _ => Err(Malformed("a chunk has no size")),
+        _ => Err(Malformed("invalid chunk size")),
     }
 }
 
-/// Returns whether CR and LF stand at the end alone.
+/// Returns true when the line contains CR and LF only at its end.
 fn is_one_line(line: &[u8]) -> bool {
     line.strip_suffix(b"\r\n").is_some_and(|line| memchr::memchr2(b'\r', b'\n', line).is_none())
 }
 
-/// What stands behind the last chunk, if it is there as a whole.
+/// Parses a complete trailer section.
 fn trailers(buffer: &mut BytesMut) -> Result<Option<HeaderMap>, Malformed> {
-    const WRONG: Malformed = Malformed("what follows the body cannot be read");
+    const WRONG: Malformed = Malformed("invalid trailers");
     let mut slots = [httparse::EMPTY_HEADER; MOST_TRAILERS];
     let mut trailers = HeaderMap::new();
     let end = match httparse::parse_headers(buffer, &mut slots) {
@@ -176,7 +176,7 @@ fn trailers(buffer: &mut BytesMut) -> Result<Option<HeaderMap>, Malformed> {
 mod tests {
     use super::*;
 
-    /// Everything that comes out when the text comes in pieces of this size, and whether it was whole.
+    /// Decodes a text in pieces of this size. Returns the body, the number of trailers, and true if it was complete.
     fn through(
         framing: Received,
         text: &str,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn body_is_the_same_however_it_is_cut() {
+    fn body_does_not_depend_on_how_it_is_split() {
         let chunked = Received::Chunked;
         for (framing, text, body, trailers, whole) in [
             (Received::Length(5), "hello", "hello", 0, true),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_refused() {
+    fn next_refuses_invalid_chunks() {
         for text in [
             "xyz\r\n",
             "-1\r\n",

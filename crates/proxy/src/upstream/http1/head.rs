@@ -1,4 +1,4 @@
-//! Heads: a request's as it is written, an answer's as it is read.
+//! Writer for request heads and parser for response heads.
 
 use std::mem::MaybeUninit;
 
@@ -13,17 +13,17 @@ use hyper::{Response, StatusCode, Version};
 use crate::upload::Upload;
 use crate::upstream::error::Malformed;
 
-/// As many as hyper takes from a client.
+/// Limit of headers, the same as hyper's for requests.
 const MOST_HEADERS: usize = 100;
 
-/// How a request's body is delimited.
+/// Framing of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     Length,
     Chunked,
 }
 
-/// Writes the head of a request. Its body is framed by what it is, not by what the client said of it.
+/// Writes the head of a request. The framing follows from the body, not from the client's headers.
 pub(super) fn write(head: &request::Parts, body: &Upload) -> (BytesMut, Sent) {
     let mut text = BytesMut::with_capacity(1 << 10);
     text.put_slice(head.method.as_str().as_bytes());
@@ -36,7 +36,7 @@ pub(super) fn write(head: &request::Parts, body: &Upload) -> (BytesMut, Sent) {
         }
     }
     if head.headers.contains_key(TE) {
-        // It is for this connection alone (RFC 9110, 10.1.4).
+        // `TE` is hop-by-hop, so `Connection` must list it (RFC 9110, 10.1.4).
         line(&mut text, "connection", b"te");
     }
     let framing = if let Some(length) = body.size_hint().exact() {
@@ -58,38 +58,38 @@ fn line(text: &mut BytesMut, name: &str, value: &[u8]) {
     }
 }
 
-/// The head of an answer.
+/// Head of a response.
 #[derive(Debug)]
 pub struct Head {
     /// Status and headers.
     pub parts: response::Parts,
-    /// The form of the body.
+    /// Framing of the body.
     pub framing: Received,
-    /// Set when the server keeps the connection open.
+    /// True when the server keeps the connection open.
     pub keep: bool,
 }
 
 impl Head {
-    /// Returns whether it is only a note before the answer.
+    /// Returns true for an interim response.
     pub fn is_interim(&self) -> bool {
         let status = self.parts.status;
         status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
     }
 }
 
-/// The form of a body, as its head announces it (RFC 9112, 6.3).
+/// Framing of a response body (RFC 9112, 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes.
+    /// Known length.
     Length(u64),
-    /// Pieces, each with its size.
+    /// Chunked coding.
     Chunked,
-    /// Everything up to the end of the connection.
+    /// Until the end of the connection.
     UntilEnd,
 }
 
 impl Received {
-    /// Returns what there is to read: some answers have no body whatever they say.
+    /// Returns the framing of the actual body. Some responses have none, whatever their headers say.
     #[must_use]
     pub fn body(self, of_head: bool, status: StatusCode) -> Self {
         let none = of_head
@@ -100,13 +100,13 @@ impl Received {
     }
 }
 
-/// Takes a head out of the buffer, if it is there as a whole.
+/// Takes a complete head out of the buffer.
 pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, Malformed> {
     let Some(end) = end(buffer) else { return Ok(None) };
     parse(&buffer.split_to(end).freeze()).map(Some)
 }
 
-/// Where a head ends: behind an empty line.
+/// Returns the end of a head, after an empty line.
 fn end(buffer: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'\n', buffer).find_map(|at| match &buffer[at + 1..] {
         [b'\n', ..] => Some(at + 2),
@@ -116,7 +116,7 @@ fn end(buffer: &[u8]) -> Option<usize> {
 }
 
 fn parse(bytes: &Bytes) -> Result<Head, Malformed> {
-    const WRONG: Malformed = Malformed("its head cannot be read");
+    const WRONG: Malformed = Malformed("invalid head");
     let mut slots = [const { MaybeUninit::uninit() }; MOST_HEADERS];
     let mut found = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
@@ -141,7 +141,7 @@ fn parse(bytes: &Bytes) -> Result<Head, Malformed> {
     Ok(Head { parts, framing, keep })
 }
 
-/// Whether `Connection` has this word.
+/// Returns true when `Connection` lists this word.
 fn names(headers: &HeaderMap, word: &[u8]) -> bool {
     let values = headers.get_all(CONNECTION).iter().map(HeaderValue::as_bytes);
     values
@@ -149,13 +149,13 @@ fn names(headers: &HeaderMap, word: &[u8]) -> bool {
         .any(|found| found.trim_ascii().eq_ignore_ascii_case(word))
 }
 
-/// Two readers must not see two lengths: what can be read in two ways is no answer.
+/// Returns the framing. Refuses ambiguous lengths, which allow response smuggling.
 fn framing(headers: &mut HeaderMap, old: bool) -> Result<Received, Malformed> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         if !chunked || codings.next().is_some() || old || headers.contains_key(CONTENT_LENGTH) {
-            return Err(Malformed("its body has an unknown coding, or two lengths"));
+            return Err(Malformed("unsupported transfer encoding, or ambiguous length"));
         }
         return Ok(Received::Chunked);
     }
@@ -166,12 +166,12 @@ fn framing(headers: &mut HeaderMap, old: bool) -> Result<Received, Malformed> {
     match first {
         Some(length) if same => {
             if others > 0 {
-                // What was said twice is passed on once.
+                // Forward a repeated length only once.
                 headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
             }
             Ok(Received::Length(length))
         }
-        _ => Err(Malformed("its length is none")),
+        _ => Err(Malformed("invalid `content-length`")),
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn head_says_how_long_the_body_is_or_is_refused() {
+    fn head_gives_the_framing_or_is_refused() {
         let of = |headers: &str| {
             let read = read(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n"));
             read.ok().map(|head| head.unwrap()).map(|head| (head.framing, head.keep))
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn head_is_taken_when_it_is_whole_and_leaves_what_follows() {
+    fn take_waits_for_a_complete_head_and_leaves_the_rest() {
         let text = "HTTP/1.1 404 Not Found\r\nx-a: 1\r\ncontent-length: 3\r\n\r\nabc";
         for end in 0..text.len() - 3 {
             assert!(read(&text[..end]).unwrap().is_none(), "{end}");

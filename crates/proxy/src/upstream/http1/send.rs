@@ -1,4 +1,4 @@
-//! A request on its way to the server.
+//! Writer for requests.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::head::{self, Sent};
 use crate::upload::Upload;
 use crate::upstream::dial::Stream;
 
-/// What is still to be written, in this order, and the body that the rest comes from.
+/// Request in progress: buffers in the order of writing, and the rest of the body.
 #[derive(Debug)]
 pub(super) struct Sending {
     before: BytesMut,
@@ -25,12 +25,12 @@ pub(super) struct Sending {
     flushed: bool,
 }
 
-/// A piece up to this size goes with what is before it, in one buffer.
+/// Pieces up to this size are copied into the buffer before them.
 const SMALL: usize = 2 << 10;
 
 impl Sending {
-    pub(super) fn new(asked: &request::Parts, body: Upload) -> Self {
-        let (before, framing) = head::write(asked, &body);
+    pub(super) fn new(head: &request::Parts, body: Upload) -> Self {
+        let (before, framing) = head::write(head, &body);
         let body = (!body.is_end_stream()).then(|| Box::new(body));
         Self { before, piece: Bytes::new(), after: b"", framing, body, flushed: false }
     }
@@ -39,14 +39,14 @@ impl Sending {
         self.flushed
     }
 
-    /// Writes for as long as there is something to write, and the server takes it.
+    /// Writes while there is data and the server accepts it.
     pub(super) fn poll(
         &mut self,
         stream: &mut Stream,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), CallError>> {
         while !self.flushed {
-            // The body is asked first: a small one goes with the head, in one write.
+            // Poll the body first, so that a small one is sent together with the head.
             let body = self.poll_piece(cx)?;
             if self.is_empty() {
                 ready!(Pin::new(&mut *stream).poll_flush(cx))?;
@@ -63,7 +63,7 @@ impl Sending {
         self.before.is_empty() && self.piece.is_empty() && self.after.is_empty()
     }
 
-    /// Takes the next piece of the body when the one before it is gone. Ready at its end, and when there is one.
+    /// Queues the next piece of the body after the last one was written. Pending while the body has no data.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CallError>> {
         while self.piece.is_empty()
             && self.after.is_empty()
@@ -122,7 +122,7 @@ impl Sending {
         self.piece.advance(written(self.piece.len()));
         self.after = &self.after[written(self.after.len())..];
         if self.is_empty() {
-            // What waits for the next piece holds nothing.
+            // Free the buffer while waiting for the next piece.
             self.before = BytesMut::new();
         }
         Poll::Ready(Ok(count))

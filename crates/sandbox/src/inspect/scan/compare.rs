@@ -1,4 +1,4 @@
-//! Comparison of recorded files with what is there now, and how to make them what they were.
+//! Comparison of recorded files with their present state, and their restoration.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::inspect::baseline::{Baseline, Class, FileState, Id, MAX_COPY, MAX_HOO
 use crate::inspect::report::Why;
 
 impl Scan<'_> {
-    /// Compares with the start, and undoes what must not be.
+    /// Compares with the state at the start, and reverts forbidden changes.
     pub(super) fn compare(&mut self, baseline: &Baseline) {
         let path = &baseline.path.0;
-        if let Some(link) = self.link_on_the_way(path) {
+        if let Some(link) = self.link_in(path) {
             self.aside(&link, Why::Link);
         }
-        // Without its parent there is nothing left that could be obeyed.
+        // Without the parent directory there is no file that git could act on.
         let Ok((dir, name)) = tree::parent(path) else { return };
         match &baseline.was {
             Was::File(state) => self.compare_file(&dir, path, name, baseline.class, state),
@@ -55,7 +55,7 @@ impl Scan<'_> {
                 },
                 _ => Why::Changed,
             },
-            // Without the file there is nothing to obey: the user removed a worktree or a submodule.
+            // Without the file git has nothing to act on: the user removed a worktree or a submodule.
             Err(_) if class == Class::OurConfig || is_dot_git(name) => return,
             Err(_) => return self.restore(dir, path, name, was),
         };
@@ -74,7 +74,7 @@ impl Scan<'_> {
         match dir.stat(name) {
             Ok(stat) if id == stat.into() => {}
             Ok(_) => self.aside(path, Why::Swapped),
-            // Removed on purpose, or with the repository: nothing is left to run.
+            // The hooks were removed on purpose or with the repository: git has nothing to run.
             Err(_) => return,
         }
         let Ok(hooks) = dir.make_dir(name, 0o755) else { return };
@@ -85,7 +85,7 @@ impl Scan<'_> {
         let known = |name: &OsString| files.iter().any(|(hook, _)| hook.0.as_os_str() == name);
         let now = hooks.entries().unwrap_or_default();
         let new = now.into_iter().filter(|(name, _)| is_live(name) && !known(name));
-        // Beyond what is remembered one by one, a name says nothing about who wrote it.
+        // If not every hook was recorded, an unknown name does not prove that the run created the hook.
         for (name, _) in new.filter(|_| files.len() < MAX_HOOKS) {
             if hooks.stat(&name).is_ok_and(|stat| stat.ctime >= self.since) {
                 self.aside(&path.join(&name), Why::Hook);
@@ -95,20 +95,16 @@ impl Scan<'_> {
 
     fn restore(&mut self, dir: &Dir, path: &Path, name: &OsStr, was: &FileState) {
         let Some(content) = &was.content else {
-            return self.report.fail(
-                path,
-                "cannot put it back",
-                &"it was too large to be remembered",
-            );
+            return self.report.fail(path, "cannot restore it", &"it was too large to record");
         };
         match dir.write_new(name, &content.0, was.mode) {
             Ok(()) => self.restored(path.to_path_buf()),
-            Err(error) => self.report.fail(path, "cannot put it back", &error),
+            Err(error) => self.report.fail(path, "cannot restore it", &error),
         }
     }
 }
 
-/// The settings that run programs now and did not before.
+/// Returns the settings that run programs now and did not before.
 fn new_programs(old: Option<&[u8]>, new: &[u8]) -> Option<Why> {
     let before = old.and_then(|text| danger::in_config(text).ok()).unwrap_or_default();
     let Ok(now) = danger::in_config(new) else { return Some(Why::UnreadableSettings) };
@@ -116,7 +112,7 @@ fn new_programs(old: Option<&[u8]>, new: &[u8]) -> Option<Why> {
     (!keys.is_empty()).then_some(Why::Settings(keys))
 }
 
-/// A swapped directory's original, if it only has another name now.
+/// Returns the original of a swapped directory, if it was only renamed.
 pub(super) fn find_sibling(dir: &Dir, id: Id) -> Option<PathBuf> {
     let entries = dir.entries().ok()?.into_iter().take(10_000);
     entries

@@ -1,4 +1,4 @@
-//! Each way to plant something that the host's git obeys.
+//! Attacks that plant something the host's git acts on.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,11 +8,11 @@ use super::world::World;
 
 pub(super) struct Attack {
     pub(super) id: &'static str,
-    /// What is there before.
+    /// Sets up the files that exist before the run.
     pub(super) before: fn(&World),
-    /// What the sandbox does.
+    /// Does what the sandbox does.
     pub(super) plant: fn(&World),
-    /// Where the host runs git afterwards, and how.
+    /// Directory and arguments of the git command that the host runs afterwards.
     pub(super) then: (&'static str, &'static [&'static str]),
 }
 
@@ -48,8 +48,8 @@ fn append(world: &World, path: &str, text: &str) {
     world.write(path, &(old + text));
 }
 
-/// A git directory in a place of the attacker's choice. As a common directory it names no work tree,
-/// so that it is an alias that shows whether its settings are obeyed.
+/// Creates a git directory at a path of the attacker's choice. As a common directory it has no work tree,
+/// so an alias shows whether git applies its settings.
 fn evil_git_dir(world: &World, path: &str) {
     world.git(".", &["init", "-q", "--bare", path]);
     append(world, &format!("{path}/config"), "[core]\n\tbare = false\n\tworktree = /\n");

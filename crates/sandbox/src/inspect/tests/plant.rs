@@ -1,4 +1,4 @@
-//! What is planted is obeyed without the look, and undone by it.
+//! Planted files: git acts on them without the scan, and the scan reverts them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,13 +15,13 @@ fn planting_is_undone_when_the_run_ends() {
         before(&world);
         plant(&world);
         world.try_git(dir, git);
-        assert!(world.ran(), "{id}: without the look the host's git obeys");
+        assert!(world.ran(), "{id}: without the scan, the host's git runs it");
 
         let world = World::new();
         before(&world);
         let report = world.run(&["work"], plant);
         world.try_git(dir, git);
-        assert!(!world.ran(), "{id}: after the look it does not; {report:#?}");
+        assert!(!world.ran(), "{id}: after the scan, it does not; {report:#?}");
         assert!(!report.moved.is_empty(), "{id}: it is reported");
         assert_eq!(report.errors, [], "{id}");
     }
@@ -42,11 +42,11 @@ fn planting_is_undone_by_the_next_run_when_the_run_was_killed() {
         assert!(!world.ran(), "{id}");
         assert!(!recalled.report.moved.is_empty(), "{id}");
         let again = inspect::recall(&world.host, &[world.work()]).unwrap();
-        assert!(again.report.is_empty(), "{id}: once is enough");
+        assert!(again.report.is_empty(), "{id}: a second scan finds nothing");
     }
 }
 
-/// Makes the record look like that of a process that is gone.
+/// Renames the record to that of a process that has ended.
 fn kill(world: &World, run: inspect::Run) {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -142,7 +142,7 @@ fn findings_are_copied_when_the_state_is_on_another_filesystem() {
 }
 
 #[test]
-fn findings_stay_under_a_harmless_name_when_they_cannot_be_carried_away() {
+fn findings_are_renamed_in_place_when_they_are_too_large_to_copy() {
     let mut world = World::with_repo();
     let shm = tempfile::tempdir_in("/dev/shm").expect("a second filesystem at /dev/shm");
     world.host.env.insert("XDG_STATE_HOME".into(), shm.path().into());

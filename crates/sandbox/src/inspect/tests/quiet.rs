@@ -1,4 +1,4 @@
-//! What a look leaves alone, what it only names, and what it costs.
+//! Files that a scan leaves alone or only lists, and the length of its report.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +44,7 @@ fn new_settings_and_sample_hooks_stay_when_git_finds_nothing_to_run_in_them() {
 }
 
 #[test]
-fn work_on_the_host_stays_when_it_goes_on_beside_a_worktree() {
+fn work_on_the_host_stays_when_it_continues_beside_a_worktree() {
     let world = World::new();
     world.init("main");
     fs::remove_dir(world.work()).unwrap();
@@ -78,7 +78,7 @@ fn hooks_of_the_user_stay_when_the_repository_was_not_seen_at_the_start() {
     world.git("work/a/b/nested", &["commit", "--allow-empty", "-qm", "x"]);
     world.evil("work/a/b/nested/.git/hooks/pre-commit");
     let report = run.finish();
-    // The folder changed, so nobody can tell which of its files were there; both are kept safe.
+    // The directory changed, so it is unknown which of its files existed before. Both are moved aside.
     assert!(moved(&report, &world.base).contains(&"work/a/b/nested/.git/hooks/pre-commit".into()));
 
     world.evil("work/c/.git/hooks/pre-push");
@@ -93,7 +93,7 @@ fn hooks_of_the_user_stay_when_the_repository_was_not_seen_at_the_start() {
 }
 
 #[test]
-fn what_runs_later_is_named_and_left_when_it_is_new() {
+fn files_that_run_later_are_listed_and_left_when_they_are_new() {
     let world = World::with_repo();
     world.write("work/Makefile", "all:");
     std::thread::sleep(std::time::Duration::from_millis(60));
@@ -124,7 +124,7 @@ fn what_runs_later_is_named_and_left_when_it_is_new() {
 }
 
 #[test]
-fn report_stays_short_when_there_is_very_much_to_name() {
+fn report_stays_short_when_there_is_much_to_list() {
     let world = World::new();
     let report = world.run(&["work"], |world| {
         (0..200).for_each(|n| world.write(&format!("work/{n}/.envrc"), ""));
@@ -161,5 +161,8 @@ fn record_is_private_and_gone_when_the_run_ends() {
     assert_eq!((mode(&record.path()), mode(&runs)), (0o600, 0o700));
     assert!(run.finish().is_empty());
     assert_eq!(fs::read_dir(&runs).unwrap().count(), 0);
-    assert!(!world.has("home/.local/state/agent-sandbox/quarantine"), "no folder for nothing");
+    assert!(
+        !world.has("home/.local/state/agent-sandbox/quarantine"),
+        "no directory without findings"
+    );
 }

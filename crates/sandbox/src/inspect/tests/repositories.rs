@@ -17,7 +17,7 @@ fn strict(world: &World, roots: &[&str]) -> Result<GitProtection, ProtectError> 
     discover(&world.host, &roots, true, &[], WHOLE)
 }
 
-/// What a plan does with a protection, as a plain bwrap line.
+/// Runs a script in bwrap with the mounts that a plan would make for a protection.
 fn bwrap(world: &World, git: &GitProtection, roots: &[&str], script: &str) -> bool {
     let mut bwrap = Command::new("bwrap");
     bwrap.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
@@ -147,7 +147,7 @@ fn g6_pointer_opens_nothing_when_the_repository_does_not_point_back() {
     assert_eq!(distrust(&world), Some(Distrust::NoBackPointer), "another repository");
 
     world.write("work/.git", &format!("gitdir: {}\n", world.path("home").display()));
-    assert_eq!(distrust(&world), Some(Distrust::NoGitDir), "some directory");
+    assert_eq!(distrust(&world), Some(Distrust::NoGitDir), "not a git directory");
 
     fs::remove_file(world.path("work/.git")).unwrap();
     fs::remove_dir(world.work()).unwrap();
@@ -159,7 +159,7 @@ fn g6_pointer_opens_nothing_when_the_repository_does_not_point_back() {
     world.git("home", &["config", "core.worktree", "../../work"]);
     world.write("work/.git", "gitdir: ../home/.git\n");
     let git = world.discover(&["work"]);
-    assert_eq!(names(&world, &git.writable), ["home/.git"], "one that agrees");
+    assert_eq!(names(&world, &git.writable), ["home/.git"], "a repository that points back");
     for junk in ["", "gitdir:", "gitdir: \0", "gitdir: .git\n", "no pointer"] {
         world.write("work/.git", junk);
         assert!(world.discover(&["work"]).writable.is_empty(), "{junk:?}");
@@ -199,7 +199,7 @@ fn submodules_and_nested_repositories_are_protected_like_the_first() {
         pins.contains(&"work/.git/modules/a".into())
             && pins.contains(&"work/x/y/nested/.git".into())
     );
-    assert!(!pins.contains(&"work/x".into()), "folders of the project stay free to move");
+    assert!(!pins.contains(&"work/x".into()), "directories of the project can still be renamed");
     assert!(!bwrap(&world, &git, &["work"], "mv .git/modules/a .git/modules/z"));
     assert!(bwrap(&world, &git, &["work"], "cd sub; git commit -q --allow-empty -m x"));
 
@@ -268,7 +268,10 @@ fn link_is_protected_at_its_end_and_remembered() {
     fs::rename(world.path("work/.git"), world.path("store")).unwrap();
     symlink("../store", world.path("work/.git")).unwrap();
     let git = world.discover(&["work"]);
-    assert!(git.read_only.is_empty() && git.writable.is_empty(), "out of reach, so it stays so");
+    assert!(
+        git.read_only.is_empty() && git.writable.is_empty(),
+        "not writable before, so not opened"
+    );
     assert_eq!(git.links.len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Settings that an agent keeps in the home directory, and obeys outside a sandbox too.
+//! Settings of an agent in the home directory, which it applies outside a sandbox too.
 
 use super::world::World;
 

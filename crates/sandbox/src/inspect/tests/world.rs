@@ -1,4 +1,4 @@
-//! A temporary home with a project in it, and the git of a host that knows nothing of sandboxes.
+//! Temporary home with a project in it, and the git of a host without sandboxes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +42,7 @@ impl World {
         Self { _dir: dir, base, host }
     }
 
-    /// The project, with a repository and one commit.
+    /// Creates a world whose project is a repository with one commit.
     pub(crate) fn with_repo() -> Self {
         let world = Self::new();
         world.init("work");
@@ -78,13 +78,13 @@ impl World {
         self.path(path).symlink_metadata().is_ok()
     }
 
-    /// A program that tells that it ran.
+    /// Creates a program that leaves a mark when it runs.
     pub(crate) fn evil(&self, path: &str) {
         self.write(path, &format!("#!/bin/sh\necho ran >> {}\n", self.marker().display()));
         fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Settings that run that program at each `git status`.
+    /// Adds settings that run that program at each `git status`.
     pub(crate) fn evil_config(&self, path: &str) {
         self.evil("work/evil.sh");
         let old = fs::read_to_string(self.path(path)).unwrap_or_default();
@@ -96,7 +96,7 @@ impl World {
         self.path("marker")
     }
 
-    /// Whether the program ran since the last question.
+    /// Returns true when the program ran since the last call.
     pub(crate) fn ran(&self) -> bool {
         fs::remove_file(self.marker()).is_ok()
     }
@@ -143,7 +143,7 @@ impl World {
         .unwrap()
     }
 
-    /// A run that does `plant` and ends.
+    /// Starts a run, does `plant`, and finishes the run.
     pub(crate) fn run(&self, roots: &[&str], plant: impl FnOnce(&Self)) -> Report {
         let run = self.begin(roots);
         plant(self);
@@ -151,7 +151,7 @@ impl World {
     }
 }
 
-/// The paths that a report says were moved, below the base.
+/// Returns the paths of a report's moved files, relative to the base.
 pub(crate) fn moved(report: &Report, base: &Path) -> Vec<String> {
     let below = |path: &Path| path.strip_prefix(base).unwrap().display().to_string();
     report.moved.iter().map(|moved| below(&moved.path)).collect()

@@ -39,7 +39,7 @@ impl Home {
         plan(&self.host, &Request { paths, ..Request::default() })
     }
 
-    /// What is mounted below home, without `p` itself.
+    /// Mounts below home, without `p` itself.
     fn mounts(&self, paths: &[(Access, &str)]) -> Vec<(String, View)> {
         let below = |mount: Mount| {
             let name = mount.target.strip_prefix(&self.top).ok()?.display().to_string();
@@ -57,12 +57,12 @@ use Access::{Exclude, Ro, Rw};
 use View::{EmptyDir, EmptyFile, Pin, ReadOnly, ReadWrite};
 
 #[test]
-fn build_mounts_what_changes_something_and_nothing_else() {
+fn build_adds_a_mount_only_when_the_view_changes() {
     let home = Home::new(&["a/b/c", "d/e", "p/x/y"]);
     for (why, rules, expected) in [
         ("home is read-only anyway", &[(Ro, "~/a")][..], &[][..]),
         ("the project is writable anyway", &[(Rw, "x")], &[]),
-        ("nothing there", &[(Exclude, "~/none"), (Rw, "~/none/x")], &[]),
+        ("missing", &[(Exclude, "~/none"), (Rw, "~/none/x")], &[]),
         ("a file", &[(Exclude, "~/a/b/c")], &[("a/b/c", EmptyFile)]),
         ("a directory", &[(Exclude, "~/a")], &[("a", EmptyDir)]),
         ("hidden twice", &[(Exclude, "~/a"), (Exclude, "~/a/b")], &[("a", EmptyDir)]),
@@ -72,7 +72,7 @@ fn build_mounts_what_changes_something_and_nothing_else() {
             &[("a", EmptyDir), ("a/b/c", ReadOnly)],
         ),
         ("writable", &[(Rw, "~/d")], &[("d", ReadWrite)]),
-        ("pinned on the way", &[(Ro, "x/y")], &[("p/x", Pin), ("p/x/y", ReadOnly)]),
+        ("pinned ancestor", &[(Ro, "x/y")], &[("p/x", Pin), ("p/x/y", ReadOnly)]),
         ("hidden needs no pin", &[(Exclude, "x/y")], &[("p/x/y", EmptyFile)]),
     ] {
         let expected: Vec<_> =
@@ -82,7 +82,7 @@ fn build_mounts_what_changes_something_and_nothing_else() {
 }
 
 #[test]
-fn build_makes_places_in_hidden_directories_only() {
+fn build_creates_mount_points_in_hidden_directories_only() {
     let home = Home::new(&["a/b/c"]);
     let plan = home.plan(&[(Exclude, "~/a"), (Rw, "~/a/b")]).unwrap();
     let created: Vec<_> =
@@ -91,12 +91,12 @@ fn build_makes_places_in_hidden_directories_only() {
 }
 
 #[test]
-fn plan_refuses_what_cannot_be() {
+fn plan_refuses_rules_on_managed_paths_and_a_missing_home() {
     let home = Home::new(&[]);
     for (why, rule, message) in [
-        ("proc", (Ro, "/proc/self"), "no rule can be set on `/proc"),
-        ("dev", (Rw, "/dev"), "no rule can be set on `/dev`"),
-        ("the root", (Exclude, "/"), "no rule can be set on `/`"),
+        ("proc", (Ro, "/proc/self"), "cannot set a rule on `/proc"),
+        ("dev", (Rw, "/dev"), "cannot set a rule on `/dev`"),
+        ("the root", (Exclude, "/"), "cannot set a rule on `/`"),
         ("the working directory", (Exclude, "."), "the working directory"),
     ] {
         let error = home.plan(&[rule]).unwrap_err().to_string();
@@ -107,7 +107,7 @@ fn plan_refuses_what_cannot_be() {
 }
 
 #[test]
-fn first_missing_is_the_first_name_that_is_not_there() {
+fn first_missing_returns_the_topmost_missing_path() {
     let home = Home::new(&["a/b/c"]);
     let top = &home.top;
     for (path, expected) in [
@@ -128,7 +128,7 @@ fn first_missing_is_the_first_name_that_is_not_there() {
 }
 
 #[test]
-fn exclude_holds_when_another_rule_leads_nowhere_near_it() {
+fn exclude_applies_when_another_rule_follows_a_broken_link() {
     let home = Home::new(&["p/key"]);
     std::os::unix::fs::symlink("none/../key", home.top.join("p/link")).unwrap();
     let global = home.host.config_dir().unwrap();
@@ -154,13 +154,13 @@ fn home_overlay_keeps_secrets_hidden_that_appear_later() {
     ] {
         assert_eq!(missing.contains(&home.top.join(path)), expected, "{path}");
     }
-    // Where a command may write there is no overlay to hide anything by.
+    // In a writable directory there is no overlay that could hide it.
     let opened = home.missing(&[(Exclude, "~/d/new"), (Rw, "~/d")]);
     assert!(!opened.contains(&home.top.join("d/new")));
 }
 
 #[test]
-fn home_overlay_is_not_used_when_home_is_writable_or_a_sandbox_is_around() {
+fn home_overlay_is_not_used_when_home_is_writable_or_the_sandbox_is_nested() {
     let home = Home::new(&[]);
     assert!(home.plan(&[]).unwrap().home_overlay.is_some());
     assert!(home.plan(&[(Ro, "!~"), (Rw, "~")]).unwrap().home_overlay.is_none());
@@ -169,14 +169,14 @@ fn home_overlay_is_not_used_when_home_is_writable_or_a_sandbox_is_around() {
 }
 
 #[test]
-fn watched_are_protected_files_in_their_own_place() {
+fn watched_lists_protected_files_at_their_own_paths() {
     let home = Home::new(&["p/a", "p/b", "p/c", "p/d/e"]);
     let plan = home.plan(&[(Ro, "a"), (Exclude, "b"), (Ro, "d")]).unwrap();
     assert_eq!(plan.watched, [home.top.join("p/a"), home.top.join("p/b")]);
 }
 
 #[test]
-fn lost_flag_is_said_with_the_flag_that_would_help() {
+fn note_about_a_lost_flag_names_the_flag_that_would_help() {
     let home = Home::new(&[".ssh/id"]);
     let notes = home.plan(&[(Ro, "~/.ssh")]).unwrap().notes;
     assert_eq!(notes.len(), 1, "{notes:?}");

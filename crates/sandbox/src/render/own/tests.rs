@@ -1,4 +1,4 @@
-//! The mounts of a plan.
+//! Tests of the native rendering.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use sandbox_policy::config::{Access, Request};
 use sandbox_policy::host::Host;
 
 #[test]
-fn file_gets_a_directory_of_its_own_when_home_is_read_only() {
+fn writable_file_gets_a_separate_directory_when_home_is_read_only() {
     let root = tempfile::tempdir().unwrap();
     let base = root.path().canonicalize().unwrap();
     for name in ["home/open", "project"] {
@@ -47,7 +47,7 @@ fn file_gets_a_directory_of_its_own_when_home_is_read_only() {
     );
 }
 
-/// Where something from below `base` is mounted so that it can be written.
+/// Returns the targets of writable mounts whose source is below `base`.
 fn writable(steps: &[Step], base: &Path) -> Vec<PathBuf> {
     let writable = |step: &Step| match step {
         Step::Bind { source, target, read_only: false, .. } if source.starts_with(base) => {

@@ -32,7 +32,7 @@ impl Runtime {
         Launcher { runtime: self.0.path() }.intercept(&words, Some(Path::new(exe)))
     }
 
-    /// The program below the runtime with its name and arguments, `itself`, or the first line of the message.
+    /// Returns the program below the runtime with its name and arguments, `itself`, or the first line of the message.
     fn outcome(&self, line: &str, exe: &str) -> String {
         let Some(launch) = self.launch(line, exe) else { return runs("itself") };
         match launch {
@@ -59,7 +59,7 @@ fn runs(text: &str) -> String {
 }
 
 #[test]
-fn dispatch_goes_by_the_name_called_and_then_by_the_file() {
+fn dispatch_uses_the_rule_of_the_name_and_then_of_the_file() {
     let run = Runtime::new()
         .file("wrappers/wget", "deny\n")
         .file("wrappers/mawk", "deny\n")
@@ -96,7 +96,7 @@ fn dispatch_goes_by_the_name_called_and_then_by_the_file() {
 }
 
 #[test]
-fn scripts_learn_their_command_and_the_real_program() {
+fn scripts_get_their_command_and_the_real_program_as_variables() {
     let run =
         Runtime::new().file("wrappers/npm", "#!/bin/sh\n").file("wrappers/npx", "#!/bin/sh\n");
     let run = run.file("bin/npm", "");
@@ -137,7 +137,7 @@ fn multicall_programs_keep_their_other_names() {
 }
 
 #[test]
-fn interpreters_run_our_own_scripts_whatever_their_rule() {
+fn interpreters_run_wrapper_scripts_even_when_they_are_blocked() {
     let run = Runtime::new()
         .file("wrappers/sh", "deny\n")
         .file("bin/sh", "")

@@ -6,7 +6,7 @@ use super::*;
 use sandbox_policy::config::command_rule::Builtin;
 use sandbox_policy::config::{Network, Origin};
 
-/// A machine with a search path of its own.
+/// Machine with a private search path.
 struct Machine {
     dir: TempDir,
     host: Host,
@@ -139,7 +139,7 @@ fn resolve_covers_every_program_of_a_name_once() {
     assert_eq!(machine.covered(), expected);
     assert!(machine.bins().is_empty(), "a refusal needs no program");
     let commands = machine.resolve();
-    assert_eq!(commands, machine.resolve(), "the same again");
+    assert_eq!(commands, machine.resolve(), "resolving is deterministic");
     assert!(commands.files.iter().all(|file| file.content == b"deny\n" && file.dir == Wrappers));
     assert!(commands.covers.iter().all(|cover| cover.how == CoverBy::Launcher));
     let absent = commands.rules.iter().find(|ruled| ruled.name == "absent").unwrap();
@@ -147,7 +147,7 @@ fn resolve_covers_every_program_of_a_name_once() {
 }
 
 #[test]
-fn resolve_marks_the_file_by_its_own_name_when_another_leads_there() {
+fn resolve_marks_the_target_by_name_when_the_rule_names_a_symlink() {
     let machine =
         Machine::new().program("usr/bin/mawk").link("usr/bin/awk", "mawk").rule("awk", Block);
     assert_eq!(
@@ -173,7 +173,7 @@ fn resolve_keeps_the_other_names_of_a_multicall_program() {
 }
 
 #[test]
-fn resolve_brings_script_and_program_when_a_rule_is_a_script() {
+fn resolve_provides_script_and_program_when_a_rule_is_a_script() {
     let machine = Machine::new()
         .program("bin/npm")
         .program("usr/bin/npm")
@@ -191,7 +191,7 @@ fn resolve_brings_script_and_program_when_a_rule_is_a_script() {
 }
 
 #[test]
-fn resolve_brings_a_blocked_interpreter_when_a_script_needs_it() {
+fn resolve_provides_a_blocked_interpreter_when_a_script_needs_it() {
     for (line, name) in [("#!/nowhere/bash -e\n", "bash"), ("#!/usr/bin/env -S bash -e\n", "bash")]
     {
         let machine = Machine::new()
@@ -205,16 +205,16 @@ fn resolve_brings_a_blocked_interpreter_when_a_script_needs_it() {
 }
 
 #[test]
-fn resolve_says_what_is_wrong_with_a_rule() {
+fn resolve_returns_an_error_with_a_hint_when_a_rule_is_invalid() {
     let machine = || Machine::new().file("project/plain", "echo\n", 0o755);
     for (name, rule, expected) in [
         ("npm", script("missing"), "cannot read the wrapper script"),
         ("npm", script("."), "cannot read the wrapper script"),
         ("npm", script("plain"), "does not start with `#!`"),
-        ("bin/npm", Block, "is no command name"),
-        ("", Block, "is no command name"),
-        ("@start", Block, "is no command name"),
-        ("npm", CommandRule::Builtin(Builtin::Git), "is a wrapper for `git`"),
+        ("bin/npm", Block, "invalid command name"),
+        ("", Block, "invalid command name"),
+        ("@start", Block, "invalid command name"),
+        ("npm", CommandRule::Builtin(Builtin::Git), "wraps only `git`"),
     ] {
         let machine = machine().rule(name, rule);
         let error = resolve_in(&machine.host, &machine.config, None).unwrap_err();
@@ -243,7 +243,7 @@ fn resolve_covers_the_copies_of_git_when_git_is_ruled() {
     assert_eq!(machine.bins(), [("git".into(), machine.path("usr/bin/git"))]);
     let home = machine.path("home");
     let [marker] = &machine.files()[..] else { panic!("one marker") };
-    // The project of this test lies in /tmp itself on most machines, where nothing is scratch then.
+    // On most machines the project of this test lies in /tmp, which is not scratch then.
     let scratch = if machine.config.cwd.starts_with("/tmp") { "" } else { "scratch /tmp\n" };
     assert_eq!(
         *marker,
@@ -252,7 +252,7 @@ fn resolve_covers_the_copies_of_git_when_git_is_ruled() {
 }
 
 #[test]
-fn git_has_a_scratch_place_only_when_tmp_is_private_and_the_project_elsewhere() {
+fn git_marker_has_scratch_only_when_tmp_is_private_and_the_project_elsewhere() {
     for (cwd, tmp, expected) in [
         ("/home/u/p", Tmp::Private, true),
         ("/tmpfoo", Tmp::Private, true),
@@ -293,7 +293,7 @@ fn resolve_writes_shims_when_asked_and_possible() {
 }
 
 #[test]
-fn resolve_keeps_the_rules_of_the_sandbox_around_it() {
+fn resolve_keeps_the_rules_of_the_outer_sandbox() {
     let launcher = "the launcher";
     let machine = Machine::new()
         .file("agent-sandbox", launcher, 0o755)

@@ -1,4 +1,4 @@
-//! Where the engine is: as its own tools find it, and only on this machine.
+//! Address of the engine. It is found as Docker's own tools find it, and must be on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -7,59 +7,61 @@ use serde_json::Value;
 
 use crate::backend::BackendError;
 
-/// The engine's socket, and what said so.
+/// Socket of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) socket: PathBuf,
+    /// Source of the address, for messages.
     pub(super) by: String,
 }
 
-/// `DOCKER_HOST`, else the context that is in use, else the first socket that is there: Docker's, its
-/// rootless one, Podman's.
+/// Finds the engine: `DOCKER_HOST`, else the current context, else the first existing socket of Docker, rootless Docker
+/// or Podman.
 pub(super) fn find(host: &Host) -> Result<Address, BackendError> {
     if let Some(text) = host.var("DOCKER_HOST") {
         return local(&text.to_string_lossy(), "`DOCKER_HOST`");
     }
     if let Some((name, endpoint)) = context(host)? {
-        return local(&endpoint, &format!("the context `{name}`"));
+        return local(&endpoint, &format!("context `{name}`"));
     }
-    let places = places(host);
-    let found = places.iter().find(|place| place.try_exists().unwrap_or(false));
+    let sockets = sockets(host);
+    let found = sockets.iter().find(|socket| socket.try_exists().unwrap_or(false));
     let Some(socket) = found else {
-        let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        return Err(BackendError::plain(format!("no engine was found at {}", looked.join(", ")))
+        let tried: Vec<_> = sockets.iter().map(|socket| socket.display().to_string()).collect();
+        return Err(BackendError::plain(format!("cannot find a container engine at {}", tried.join(", ")))
             .code("no_engine")
-            .hint("start Docker or Podman, or set `DOCKER_HOST` to its socket; without one, `backend = \"bwrap\"` works"));
+            .hint("start Docker or Podman, set `DOCKER_HOST` to its socket, or use `backend = \"bwrap\"`, which needs no engine"));
     };
-    Ok(Address { socket: socket.clone(), by: "its usual place".into() })
+    Ok(Address { socket: socket.clone(), by: "the default path".into() })
 }
 
-fn places(host: &Host) -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("/var/run/docker.sock"), "/run/docker.sock".into()];
+fn sockets(host: &Host) -> Vec<PathBuf> {
+    let mut sockets = vec![PathBuf::from("/var/run/docker.sock"), "/run/docker.sock".into()];
     let runtime = host.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
     let runtime = runtime.unwrap_or_else(|| format!("/run/user/{}", host.uid).into());
-    places.push(runtime.join("docker.sock"));
+    sockets.push(runtime.join("docker.sock"));
     if let Some(home) = &host.home {
-        places.push(home.join(".docker/run/docker.sock"));
-        places.push(home.join(".docker/desktop/docker.sock"));
+        sockets.push(home.join(".docker/run/docker.sock"));
+        sockets.push(home.join(".docker/desktop/docker.sock"));
     }
-    places.push(runtime.join("podman/podman.sock"));
-    places.push("/run/podman/podman.sock".into());
-    places
+    sockets.push(runtime.join("podman/podman.sock"));
+    sockets.push("/run/podman/podman.sock".into());
+    sockets
 }
 
-/// Directories and sockets of this machine are nothing to an engine elsewhere.
+/// Parses the address of an engine on this machine. A remote engine could not mount this machine's directories and
+/// sockets.
 fn local(text: &str, by: &str) -> Result<Address, BackendError> {
     let path = text.strip_prefix("unix://").map(Path::new).filter(|path| path.is_absolute());
     match path {
         Some(path) => Ok(Address { socket: path.to_owned(), by: by.to_owned() }),
-        None => Err(BackendError::plain(format!("{by} names `{text}`, which is no socket of this machine"))
+        None => Err(BackendError::plain(format!("{by} is `{text}`, which is not a Unix socket on this machine"))
             .code("no_engine")
-            .hint("sessions mount directories and sockets of this machine, and also behind `tcp://127.0.0.1` or a tunnel of SSH another one may answer: use an engine that runs here, by `unix://…`")),
+            .hint("use a local engine with `unix://…`; sessions mount directories and sockets of this machine, and a TCP address or an SSH tunnel may lead to another one")),
     }
 }
 
-/// The context that the user chose, and where it leads.
+/// Returns the name and endpoint of the current Docker context, if it is not the default.
 fn context(host: &Host) -> Result<Option<(String, String)>, BackendError> {
     let Some(folder) = host
         .var("DOCKER_CONFIG")
@@ -84,10 +86,10 @@ fn context(host: &Host) -> Result<Option<(String, String)>, BackendError> {
         });
     match endpoint {
         Some(endpoint) => Ok(Some((name, endpoint))),
-        None => Err(BackendError::plain(format!("the Docker context `{name}` is not there"))
+        None => Err(BackendError::plain(format!("cannot find the Docker context `{name}`"))
             .code("no_engine")
             .hint(
-                "`docker context ls` lists those that are; `docker context use default` goes back",
+                "`docker context ls` lists contexts, `docker context use default` selects the default",
             )),
     }
 }
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn find_goes_by_the_variable_then_the_context_then_the_place() {
+    fn find_prefers_the_variable_to_the_context_to_the_default_path() {
         let home = tempfile::tempdir().unwrap();
         let meta = home.path().join(".docker/contexts/meta/abc");
         std::fs::create_dir_all(&meta).unwrap();
@@ -125,12 +127,12 @@ mod tests {
         assert_eq!(found(&[]).unwrap(), "/mine.sock");
         assert_eq!(found(&[("DOCKER_HOST", "unix:///d.sock")]).unwrap(), "/d.sock");
         let gone = found(&[("DOCKER_CONTEXT", "gone")]).unwrap_err();
-        assert!(gone.to_string().contains("`gone` is not there"), "{gone}");
+        assert!(gone.to_string().contains("context `gone`"), "{gone}");
         for elsewhere in
             ["tcp://10.0.0.1:2375", "tcp://127.0.0.1:2375", "ssh://host", "unix://relative"]
         {
             let error = found(&[("DOCKER_HOST", elsewhere)]).unwrap_err();
-            assert!(error.to_string().contains("no socket of this machine"), "{elsewhere}");
+            assert!(error.to_string().contains("not a Unix socket on this machine"), "{elsewhere}");
         }
         let socket = home.path().join("run/podman/podman.sock");
         std::fs::create_dir_all(socket.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Joining the terminal of a container's agent: the engine keeps it, shows what is said and takes what is typed.
+//! Attaching to the terminal of a container's agent. The engine owns it and relays input and output.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,14 +18,14 @@ use tokio::sync::mpsc;
 use super::process::{self, Notes, Order};
 use crate::backend::{Connection, EndOfInput, Ended};
 
-/// The keys by which the engine itself would let go. Ours are found before they reach it, and of these hardly
-/// anybody types the first one.
+/// Detach keys of the engine. Ours are handled before input reaches it, so these are set to a sequence that is unlikely
+/// in input.
 const ENGINES_KEYS: &str = "ctrl-^,ctrl-_,ctrl-^,ctrl-_";
-/// Who does not take what is said for so long leaves: the engine would make the agent wait.
+/// Time after which a caller that does not read output is detached. The engine would block the agent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Joins, and returns as soon as what is said is shown.
-pub(super) fn join(docker: Docker, container: String, size: Size) -> io::Result<Connection> {
+/// Attaches, and returns as soon as output is relayed.
+pub(super) fn start(docker: Docker, container: String, size: Size) -> io::Result<Connection> {
     let (typed, stdin) = process::pipe()?;
     let (stdout, shown) = process::pipe()?;
     let process = process::attended(move |inbox, notes| {
@@ -47,10 +47,10 @@ async fn watch(
     mut inbox: mpsc::UnboundedReceiver<Order>,
     notes: Notes,
 ) -> Ended {
-    // Before anything is shown, so that no end is missed: it may be started again at once.
+    // Wait for the end before attaching, so that no end is missed. The engine may restart the agent at once.
     let end = tokio::spawn(code(agent.docker.clone(), agent.container.clone()));
     let AttachContainerResults { mut output, input } = match agent.attach().await {
-        Ok(joined) => joined,
+        Ok(attached) => attached,
         Err(error) => {
             let ended = process::lost(&error);
             notes.started(Err(error));
@@ -58,7 +58,7 @@ async fn watch(
         }
     };
     notes.started(Ok(()));
-    // A program that draws a whole screen draws it again when the size changes.
+    // Full-screen programs redraw when the size changes.
     agent.resize(Size { rows: size.rows.saturating_add(1), ..size }).await;
     agent.resize(size).await;
     let typing = tokio::spawn(process::feed(typed, input));
@@ -71,14 +71,14 @@ async fn watch(
                 Some(Ok(piece)) => {
                     let shown = shown.send_timeout(piece.into_bytes(), PATIENCE).await;
                     if shown.is_err() {
-                        let why = "what the agent says was not taken: it is left alone";
+                        let why = "detached, because the agent's output was not read";
                         break Some(Ended { code: ExitCode::Setup.code(), why: Some(why.into()) });
                     }
                 }
             },
             order = inbox.recv() => match order {
                 Some(Order::Resize(size)) => agent.resize(size).await,
-                // Who watches goes; the agent stays.
+                // Detach. The agent keeps running.
                 Some(Order::Signal(signal)) => {
                     return Ended { code: by_signal(signal), why: None };
                 }
@@ -96,7 +96,7 @@ async fn watch(
     Ended { code: code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255), why: None }
 }
 
-/// Waits for the agent's end: its code.
+/// Waits for the agent to end, and returns its exit code.
 async fn code(docker: Docker, container: String) -> Option<i64> {
     let next = WaitContainerOptionsBuilder::default().condition("next-exit").build();
     let answer = docker.wait_container(&container, Some(next)).next().await?;
@@ -122,7 +122,7 @@ impl Agent {
     async fn resize(&self, size: Size) {
         let (rows, columns) = (i32::from(size.rows), i32::from(size.columns));
         let options = ResizeContainerTTYOptionsBuilder::default().h(rows).w(columns).build();
-        // It may have ended just now.
+        // The agent may have just ended.
         let _ = self.docker.resize_container_tty(&self.container, options).await;
     }
 }

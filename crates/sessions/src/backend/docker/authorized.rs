@@ -1,5 +1,5 @@
-//! Letting the key of a session in on the host: the line of `authorized_keys`, put there where the deployment says and
-//! the caller may, else told to whoever may.
+//! Authorization of a session's SSH key on the host. The line of `authorized_keys` is added if the caller can write the
+//! file that the deployment uses. Otherwise it is shown to the user.
 
 use std::fs;
 use std::io;
@@ -18,17 +18,17 @@ use crate::error::ControlError;
 use crate::session::Session;
 use crate::store::ThingKind;
 
-const TOLD: &str = "authorized.json";
-/// How long a key may be used, if nobody takes it out before.
+const FILE: &str = "authorized.json";
+/// Lifetime of a key that is not removed earlier.
 const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Docker {
-    /// What lets a session's key in, if it has one and its public half is known.
+    /// Returns the authorization of a session's key, if it has one and its public half is known.
     pub(super) fn read_authorized(&self, session: &Session) -> Option<Authorized> {
-        serde_json::from_slice(&fs::read(self.dir(session).join(TOLD)).ok()?).ok()
+        serde_json::from_slice(&fs::read(self.dir(session).join(FILE)).ok()?).ok()
     }
 
-    /// The key in its place, and the way in for it.
+    /// Writes the key, and authorizes it on the host.
     pub(super) fn make_key(
         &self,
         session: &Session,
@@ -47,22 +47,24 @@ impl Docker {
             Ok(public)
         })?;
         let Some(public) = public else { return Ok(()) };
-        let mut told = self.tell(plan, wanted, stored.is_none(), &public)?;
+        let mut authorized = self.line(plan, wanted, stored.is_none(), &public)?;
         let place = authorized::place(&wanted.user)
-            .filter(|place| told.own && authorized::may_write(place));
+            .filter(|place| authorized.own && authorized::may_write(place));
         if let Some(place) = place {
             record.make(ThingKind::AuthorizedKey, &place.to_string_lossy(), || {
-                authorized::add(&place, &told.line).map_err(|error| cannot_change(&place, error))
+                authorized::add(&place, &authorized.line)
+                    .map_err(|error| cannot_change(&place, error))
             })?;
-            told.place = Some(place);
+            authorized.place = Some(place);
         }
-        let text = serde_json::to_vec(&told).unwrap_or_default();
-        fs::write(dir.join(TOLD), text)
-            .map_err(|error| BackendError::new("cannot write down the line of the key", error))?;
+        let text = serde_json::to_vec(&authorized).unwrap_or_default();
+        fs::write(dir.join(FILE), text).map_err(|error| {
+            BackendError::new("cannot record the key's `authorized_keys` line", error)
+        })?;
         Ok(())
     }
 
-    fn tell(
+    fn line(
         &self,
         plan: &Container,
         wanted: &BridgeKey,
@@ -70,7 +72,7 @@ impl Docker {
         public: &str,
     ) -> Result<Authorized, BackendError> {
         let from = self.sources(&plan.network)?;
-        // Whole days, which are the same in every zone but for one.
+        // A date without time is the same in all time zones, give or take a day.
         let ends = rfc3339(SystemTime::now() + LIFE);
         let ends: String = ends.chars().take(10).filter(char::is_ascii_digit).collect();
         let ends = Some(ends.as_str()).filter(|_| own);
@@ -79,7 +81,8 @@ impl Docker {
         Ok(Authorized { user: wanted.user.clone(), line, own, place: None })
     }
 
-    /// The addresses that a container of this network has on its host. Those of a rootless engine are not known.
+    /// Returns the source addresses of containers in this network, as the host sees them. They are unknown for a rootless
+    /// engine.
     fn sources(&self, network: &str) -> Result<Option<String>, BackendError> {
         let engine = self.engine()?;
         if engine.facts(false)?.rootless {
@@ -88,15 +91,15 @@ impl Docker {
         if network == "host" {
             return Ok(Some("127.0.0.1,::1".into()));
         }
-        let found =
-            engine.ask_for("look at the network", engine.docker.inspect_network(network, None))?;
+        let found = engine
+            .find_optional("inspect the network", engine.docker.inspect_network(network, None))?;
         let ranges = found.and_then(|found| found.ipam?.config).unwrap_or_default();
         let ranges: Vec<String> = ranges.into_iter().filter_map(|range| range.subnet).collect();
         Ok(Some(ranges.join(",")).filter(|ranges| !ranges.is_empty()))
     }
 }
 
-/// The private key, and its public half where that is known.
+/// Returns the private key, and its public half if that is known.
 fn pair(
     session: &Session,
     stored: Option<&Secret>,
@@ -104,29 +107,29 @@ fn pair(
     let comment = comment(session);
     let Some(stored) = stored else {
         let (mut private, public) = key::make(&comment)
-            .map_err(|error| BackendError::new("cannot make an SSH key", error))?;
+            .map_err(|error| BackendError::new("cannot generate an SSH key", error))?;
         return Ok((Secret::from(std::mem::take(&mut *private)), Some(public)));
     };
     let public = key::public_half(stored.expose()).map_err(|error| {
-        BackendError::new("the stored secret is no SSH key for host commands", error)
+        BackendError::new("the stored secret is not a usable SSH key", error)
             .hint("store one without a passphrase: ssh-keygen -t ed25519 -N '' -f KEY; agent-sandbox secret set NAME < KEY")
     })?;
-    // An SSH client wants the newline that whoever stored it may have lost.
+    // ssh(1) needs the final newline, which may be missing in the stored secret.
     let text = format!("{}\n", stored.expose().trim_end());
     Ok((Secret::from(text), public.map(|public| format!("{public} {comment}"))))
 }
 
-/// By what a line is known again.
+/// Returns the comment that identifies the line.
 fn comment(session: &Session) -> String {
     format!("agent-sandbox-{}", session.id)
 }
 
-/// Takes a session's line out again.
+/// Removes the line of a session's key.
 pub(super) fn take_out(place: &Path, session: &Session) -> Result<(), BackendError> {
     authorized::remove(place, &comment(session)).map_err(|error| cannot_change(place, error))
 }
 
 fn cannot_change(place: &Path, error: io::Error) -> BackendError {
     BackendError::new(format!("cannot change `{}`", place.display()), error)
-        .hint("whoever made the session may change it, or root")
+        .hint("run this as the user that created the session, or as root")
 }

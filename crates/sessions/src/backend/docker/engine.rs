@@ -1,4 +1,4 @@
-//! Speaking to the engine. Calls are made one after the other, each waited for.
+//! Client of the engine. Its calls are synchronous.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::plan::{Engine as Facts, IMAGE, Image};
 use super::{address, rootless};
 use crate::backend::BackendError;
 
-/// Seconds that an answer may take: a container's end takes as long as its grace period.
+/// Time limit for a response in seconds. Stopping a container takes as long as its grace period.
 const PATIENCE: u64 = 120;
 
-/// Pause between attempts at something that the engine is about to allow.
+/// Interval between retries of an operation that the engine will soon allow.
 pub(super) const AGAIN: Duration = Duration::from_millis(50);
 
-/// A connection to the engine, and the runtime that it needs.
+/// Connection to the engine, and its runtime.
 pub(super) struct Engine {
     pub(super) docker: Docker,
     runtime: Runtime,
@@ -32,7 +32,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Connects, and agrees on a version.
+    /// Connects, and negotiates the API version.
     pub(super) fn connect(host: &Host) -> Result<Self, BackendError> {
         let address = address::find(host)?;
         let greeting =
@@ -47,8 +47,8 @@ impl Engine {
         Ok(Self { docker, runtime, socket: address.socket, by: address.by, greeting })
     }
 
-    /// Waits for an answer.
-    pub(super) fn ask<T>(
+    /// Makes a call and waits for the response. `what` completes the message "the engine cannot …".
+    pub(super) fn call<T>(
         &self,
         what: &str,
         call: impl Future<Output = Result<T, Error>>,
@@ -56,8 +56,8 @@ impl Engine {
         self.runtime.block_on(call).map_err(|error| self.failed(what, error))
     }
 
-    /// The same, with nothing where what is asked for is not there.
-    pub(super) fn ask_for<T>(
+    /// Makes a call like [`Self::call`], and returns `None` for status 404.
+    pub(super) fn find_optional<T>(
         &self,
         what: &str,
         call: impl Future<Output = Result<T, Error>>,
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// Waits for anything else.
+    /// Waits for a future.
     pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -82,23 +82,23 @@ impl Engine {
         unreachable(&address, error)
     }
 
-    /// Returns true for Podman, which takes some settings in another form.
+    /// Returns true for Podman, which expects some settings in a different form.
     pub(super) fn is_podman(&self) -> bool {
         self.greeting.podman.is_some()
     }
 
-    /// Whether the engine makes everything below a read-only mount read-only.
+    /// Returns true if the engine makes mounts below a read-only mount read-only too.
     pub(super) fn reads_only_deeply(&self) -> bool {
         self.greeting.version >= (1, 44) && self.greeting.podman.is_none()
     }
 
-    /// What a plan has to know of it. It is asked about itself only where a runtime is wanted, or where somebody else
-    /// than root answers: that may be an engine of an ordinary user's, or somebody between.
+    /// Returns the properties that a plan depends on. Queries the engine only if a runtime is requested, or if the process at
+    /// the socket is not root's: it may be a rootless engine, or a proxy in front of one.
     pub(super) fn facts(&self, runtimes: bool) -> Result<Facts, BackendError> {
         let podman = self.greeting.podman.is_some();
         let mut facts = Facts { socket: self.socket.clone(), podman, ..Facts::default() };
         if runtimes || !self.greeting.by_root {
-            let info = self.ask("tell about itself", self.docker.info())?;
+            let info = self.call("report its properties", self.docker.info())?;
             if !podman {
                 rootless::docker(&mut facts, &info, self.greeting.pid);
             }
@@ -107,18 +107,20 @@ impl Engine {
         }
         if podman && !self.greeting.by_root {
             let info = self.greeting.podman(&self.socket).map_err(|error| {
-                BackendError::new("Podman does not tell about itself", error).code("engine")
+                BackendError::new("cannot query Podman's properties", error).code("engine")
             })?;
             rootless::podman(&mut facts, &info);
         }
         Ok(facts)
     }
 
-    /// Returns a container's usage as the engine counts it, or nothing where it does not.
+    /// Returns a container's usage, or `None` if the engine does not measure it.
     pub(super) fn used(&self, name: &str) -> Result<Option<Used>, BackendError> {
         let options = StatsOptionsBuilder::default().stream(false).one_shot(true).build();
         let told = self.wait(async { self.docker.stats(name, Some(options)).next().await });
-        let told = told.transpose().map_err(|error| self.failed("count what it uses", error))?;
+        let told = told
+            .transpose()
+            .map_err(|error| self.failed("measure the container's usage", error))?;
         let Some(told) = told else { return Ok(None) };
         let processes = told.pids_stats.and_then(|pids| pids.current);
         let memory = told.memory_stats.and_then(|memory| memory.usage);
@@ -129,16 +131,16 @@ impl Engine {
         }))
     }
 
-    /// What a plan has to know of an image. It is never fetched: what runs is what the user has.
+    /// Returns the properties of a local image. Never pulls one, so only images that the user has are run.
     pub(super) fn image(&self, name: Option<&str>) -> Result<Image, BackendError> {
         let name = name.unwrap_or(IMAGE);
-        let found = self.ask_for("look at the image", self.docker.inspect_image(name))?;
+        let found = self.find_optional("inspect the image", self.docker.inspect_image(name))?;
         let Some(found) = found else {
             let hint = if name == IMAGE {
-                "make it: agent-sandbox image build".to_owned()
+                "build it: agent-sandbox image build".to_owned()
             } else {
                 format!(
-                    "fetch it: docker pull {name}; or make one: agent-sandbox image build --tag {name}"
+                    "pull it: docker pull {name}; or build it: agent-sandbox image build --tag {name}"
                 )
             };
             return Err(BackendError::plain(format!("the engine has no image `{name}`"))
@@ -154,7 +156,7 @@ impl Engine {
     }
 }
 
-/// What the engine answered, if it did.
+/// Returns the HTTP status of an error response.
 pub(super) fn status(error: &Error) -> Option<u16> {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
@@ -167,7 +169,10 @@ fn unreachable(
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> BackendError {
     let (socket, by) = (address.socket.display(), &address.by);
-    BackendError::new(format!("the engine cannot be reached at `{socket}` (by {by})"), error)
-        .code("engine_unreachable")
-        .hint("is it running, and may you use its socket? `docker version` asks the same")
+    BackendError::new(
+        format!("cannot connect to the container engine at `{socket}` (from {by})"),
+        error,
+    )
+    .code("engine_unreachable")
+    .hint("check with `docker version` that it runs and that you can access its socket")
 }

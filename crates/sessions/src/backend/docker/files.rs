@@ -1,4 +1,4 @@
-//! What a session keeps on the host: what its container mounts, and what is to be known of it later.
+//! Files of a session on the host: those that its container mounts, and properties for later commands.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -12,36 +12,37 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Container, Start};
 
-/// What outlives the container: the agent's home, and what its set-up keeps.
+/// Entries that outlive the container: the agent's home, and the data of its set-up.
 const KEPT: [&str; 2] = ["home", "data"];
 const FACTS: &str = "facts.json";
 
-/// What `exec` has to know, so that it need not ask the engine.
+/// Properties of a container that `exec` needs, so that it does not query the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent property")]
 pub(super) struct Facts {
-    /// Who enters.
+    /// User of commands that enter.
     pub(super) user: String,
-    /// The first process's file, inside.
+    /// Path of PID 1's program inside.
     pub(super) init: String,
-    /// Where the agent works.
+    /// Working directory of the agent.
     pub(super) workdir: PathBuf,
-    /// Paths on the host and where they are inside.
+    /// Shared directories, as paths on the host and inside.
     pub(super) mounts: Vec<(PathBuf, PathBuf)>,
-    /// The image's id.
+    /// Id of the image.
     #[serde(default)]
     pub(super) image: String,
-    /// Whether its agent has a terminal.
+    /// True when the agent has a terminal.
     #[serde(default)]
     pub(super) terminal: bool,
     /// True when it has an agent.
     #[serde(default)]
     pub(super) agent: bool,
-    /// True when its first process knows `attend`. That of 0.1.0 does not.
+    /// True when its `agent-sandbox-init` supports `attend`. Version 0.1.0 does not.
     #[serde(default)]
     pub(super) attends: bool,
-    /// Whether the proxy is needed.
-    pub(super) door: bool,
+    /// True when the session needs the proxy.
+    #[serde(rename = "door")]
+    pub(super) proxy: bool,
     /// Marks a session with a broker, and is empty otherwise. Version 0.1.0 recorded the broker's command line.
     pub(super) broker: Vec<String>,
 }
@@ -62,7 +63,7 @@ impl Facts {
             terminal: plan.terminal,
             agent: plan.env.contains_key(AGENT_COMMAND),
             attends: true,
-            door: plan.door.is_some(),
+            proxy: plan.proxy.is_some(),
             broker: plan.bridge.iter().filter_map(broker).collect(),
         }
     }
@@ -71,8 +72,8 @@ impl Facts {
         Ok(serde_json::from_slice(&fs::read(dir.join(FACTS))?)?)
     }
 
-    /// Where a directory of the host is inside. The project is where the agent works, also when it is not mounted; what
-    /// is neither is a directory of the container.
+    /// Translates a host directory to its path inside. The project maps to the agent's working directory, even if it is not
+    /// mounted. Any other path is one of the container.
     pub(super) fn inside(&self, host: Option<&Path>, project: &Path) -> PathBuf {
         let Some(host) = host else { return self.workdir.clone() };
         let covering = self.mounts.iter().filter(|(source, _)| host.starts_with(source));
@@ -93,7 +94,7 @@ fn broker(bridge: &Bridge) -> Option<String> {
     bridge.list.is_some().then(|| "broker".into())
 }
 
-/// Makes everything that the plan names; what is there is made anew.
+/// Creates the files of a plan, and replaces existing ones.
 pub(super) fn make(dir: &Path, plan: &Container, control: &str) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     clear(dir)?;
@@ -116,7 +117,7 @@ pub(super) fn make(dir: &Path, plan: &Container, control: &str) -> io::Result<()
     write(&dir.join(FACTS), &facts, 0o600)
 }
 
-/// What is said about the session. Before each start that we make: `entrypoint` takes it away.
+/// Writes the control file. Needed before each start, because `entrypoint` removes it.
 pub(super) fn write_control(dir: &Path, plan: &Container, control: &str) -> io::Result<()> {
     let path = dir.join(session::CONTROL_DIR).join(session::CONTROL_FILE);
     let agents = plan.agent.start == Start::Exec;
@@ -124,8 +125,8 @@ pub(super) fn write_control(dir: &Path, plan: &Container, control: &str) -> io::
     if agents { give(&path, plan) } else { Ok(()) }
 }
 
-/// The private key: for the first process, which hands it over, or for the agent itself. Nobody else on this machine
-/// enters the session's directory.
+/// Writes the private key, for PID 1, which passes it on, or for the agent. Other users of this machine cannot enter the
+/// session's directory.
 pub(super) fn write_key(
     path: &Path,
     text: &str,
@@ -135,13 +136,13 @@ pub(super) fn write_key(
     let own = sandbox_linux::process::uid();
     let is_caller = plan.agent.init_uid.is_some();
     let agents = plan.agent.ids.is_some_and(|(uid, _)| own == 0 || own == uid || is_caller);
-    // An SSH client refuses a key of its own user that others can read, and takes one of somebody else's.
+    // ssh(1) ignores a private key that others can read, if it belongs to the client's user. The owner may be another user.
     let mode = if agents && !with_relay { 0o400 } else { 0o444 };
     write(path, text.as_bytes(), mode)?;
     if with_relay { Ok(()) } else { give(path, plan) }
 }
 
-/// Only root has something to give: whoever else starts a session is the agent's user.
+/// Makes the agent the owner, if the caller is root. Any other caller has the agent's uid.
 fn give(path: &Path, plan: &Container) -> io::Result<()> {
     match plan.agent.ids {
         Some((uid, gid)) if sandbox_linux::process::uid() == 0 => chown(path, Some(uid), Some(gid)),
@@ -162,7 +163,7 @@ fn write(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Removes what does not outlive the container.
+/// Removes everything that does not outlive the container.
 pub(super) fn clear(dir: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -1,7 +1,7 @@
-//! The first word with an engine: which version it speaks, what it is, and who runs it.
+//! First request to an engine: its API version, its kind, and its user.
 //!
-//! Its own questions for that, `version` and `info`, make it start other programs to find out about them. This one
-//! costs nothing, and its answer has everything in its headers.
+//! For `version` and `info` the engine starts other programs. `_ping` is cheap, and its response headers contain
+//! everything.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,26 +10,26 @@ use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, ClientVersion};
 
-/// How long an engine may take to answer at all.
+/// Time limit for the first response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer.
+/// Maximum size of a response.
 const LONGEST: u64 = 256 << 10;
 
-/// What an engine says, and what is seen of it.
+/// Result of the first request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Greeting {
-    /// Major and minor version of what both sides speak.
+    /// Major and minor API version that both sides support.
     pub(super) version: (usize, usize),
-    /// The version of Podman's own words, if it is Podman.
+    /// Version of the libpod API, if the engine is Podman.
     pub(super) podman: Option<String>,
-    /// Whether root answers.
+    /// True if the process at the socket runs as root.
     pub(super) by_root: bool,
-    /// The process that answers.
+    /// Pid of that process.
     pub(super) pid: i32,
 }
 
 impl Greeting {
-    /// Asks an engine.
+    /// Sends the request.
     pub(super) fn of(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         let owner = rustix::net::sockopt::socket_peercred(&stream)?;
@@ -37,7 +37,7 @@ impl Greeting {
         read(&answer, owner.uid.is_root(), owner.pid.as_raw_pid())
     }
 
-    /// What Podman says of itself in its own words.
+    /// Queries Podman's properties over the libpod API.
     pub(super) fn podman(&self, socket: &Path) -> io::Result<serde_json::Value> {
         let version = self.podman.as_deref().unwrap_or_default();
         let answer = get(UnixStream::connect(socket)?, &format!("/v{version}/libpod/info"))?;
@@ -45,14 +45,14 @@ impl Greeting {
         Ok(serde_json::from_str(body)?)
     }
 
-    /// The same for the library that speaks to it.
+    /// Returns the API version for the client library.
     pub(super) fn client_version(&self) -> ClientVersion {
         let (major_version, minor_version) = self.version;
         ClientVersion { major_version, minor_version }
     }
 }
 
-/// Asks for a path, in words so old that the answer ends with the connection.
+/// Requests a path with HTTP/1.0, so that the end of the connection ends the response.
 fn get(mut stream: UnixStream, path: &str) -> io::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -76,7 +76,7 @@ fn read(answer: &str, by_root: bool, pid: i32) -> io::Result<Greeting> {
     });
     let Some(version) = version else {
         let first = answer.lines().next().unwrap_or("nothing");
-        return Err(io::Error::other(format!("it does not answer as an engine does: {first}")));
+        return Err(io::Error::other(format!("unexpected response: {first}")));
     };
     let ours = (API_DEFAULT_VERSION.major_version, API_DEFAULT_VERSION.minor_version);
     let podman = header("libpod-api-version").map(str::to_owned);
@@ -88,7 +88,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn the_older_version_is_spoken_and_podman_is_known() {
+    fn read_negotiates_the_older_version_and_detects_podman() {
         let docker = "HTTP/1.0 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10.24\r\n\r\nOK";
         let podman = "HTTP/1.0 200 OK\r\nLibpod-Api-Version: 4.3.1\r\napi-version: 9.99\r\n\r\nOK";
         let (docker, podman) = (read(docker, false, 7).unwrap(), read(podman, true, 7).unwrap());

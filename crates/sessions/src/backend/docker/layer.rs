@@ -1,5 +1,5 @@
-//! The layer of a session whose changes are kept apart: the same as that of a local one, and read by the same
-//! commands. The engine mounts it, as a volume for each directory, for as long as the container runs.
+//! Copy-on-write layer of a container session. It has the format of a local session's, and the same commands read it.
+//! While the container runs, the engine mounts it, with a volume for each directory.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -26,14 +26,14 @@ use crate::error::ControlError;
 use crate::session::Session;
 use crate::store::ThingKind;
 
-/// The most that the kernel reads of a mount's options.
+/// Maximum length of mount options that the kernel reads.
 const LONGEST: usize = 4095;
-/// How long the engine may take to let go of a volume whose container it has removed.
+/// Time limit for the engine to release a volume after it removed the container.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Docker {
-    /// Gets the layers of a session ready, and makes what the container mounts.
-    pub(super) fn keep_apart(
+    /// Opens the layer of a session, and creates the volumes that the container mounts.
+    pub(super) fn create_volumes(
         &self,
         session: &Session,
         plan: &Container,
@@ -43,21 +43,23 @@ impl Docker {
             return Ok(());
         }
         let kept = record.make(ThingKind::Layer, session.id.as_str(), || {
-            self.open_layer(session, plan).map_err(not_kept)
+            self.open_layer(session, plan).map_err(layer_failed)
         })?;
         for (number, layer) in plan.layers.iter().enumerate() {
             let name = names::volume(session.id.as_str(), number);
             record.make(ThingKind::Volume, &name, || {
                 let mount = kept.root_at(&layer.base).map(|root| kept.overlay_mount(root));
-                let mount = mount.transpose().map_err(not_kept)?;
-                let mount = mount.ok_or_else(|| BackendError::plain("the layer is not there"))?;
+                let mount = mount.transpose().map_err(layer_failed)?;
+                let mount = mount.ok_or_else(|| {
+                    BackendError::plain("the layer does not cover this directory")
+                })?;
                 self.make_volume(session, &name, &options(&mount, layer)?)
             })?;
         }
         Ok(())
     }
 
-    /// The layer of this session, new or gone on with. From here on it is in the container's hands.
+    /// Opens or creates the layer of this session. The container holds it until [`Self::release_layer`].
     fn open_layer(
         &self,
         session: &Session,
@@ -86,7 +88,7 @@ impl Docker {
         Ok(kept)
     }
 
-    /// The container is gone: what the changes stand on is recorded, and others may have them.
+    /// Releases the layer after the container is gone: records the base of the changes, and lets other commands use it.
     pub(super) fn release_layer(&self, session: &Session) -> Result<(), BackendError> {
         let end = Instant::now() + PATIENCE;
         while let Err(error) = self.check_gone(session) {
@@ -95,39 +97,41 @@ impl Docker {
             }
             self.remove_container(&names::container(session))?;
         }
-        let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
+        let kept =
+            self.layers().of(&session.project, session.name.as_str()).map_err(layer_failed)?;
         match kept {
-            Some(mut kept) => kept.release(session.id.as_str()).map(drop).map_err(not_kept),
+            Some(mut kept) => kept.release(session.id.as_str()).map(drop).map_err(layer_failed),
             None => Ok(()),
         }
     }
 
-    /// Root's overlay leaves a file in its work directory that only root can remove, or the next mount of the
-    /// layer. For anybody else the engine mounts it once more, for a container that starts nothing.
+    /// Cleans the work directory of an overlay. A rootful engine leaves a file there that only root, or the next mount of the
+    /// layer, can remove. For ordinary users the engine mounts it again, for a container that starts no program.
     pub(super) fn tidy(&self, session: &Session, name: &str) -> Result<(), BackendError> {
-        let kept = self.layers().of(&session.project, session.name.as_str()).map_err(not_kept)?;
+        let kept =
+            self.layers().of(&session.project, session.name.as_str()).map_err(layer_failed)?;
         let Some(kept) = kept.filter(|_| self.host.uid != 0) else { return Ok(()) };
         self.check_gone(session)?;
         let left = |root: usize| kept.leaves_behind(root);
         if !(0..kept.record().roots.len()).any(left) {
             return Ok(());
         }
-        let body = render::nothing(&self.facts(session)?.image, name);
+        let body = render::tidier(&self.facts(session)?.image, name);
         let tidier = format!("{name}-tidy");
         self.remove_container(&tidier)?;
         let engine = self.engine()?;
         let options = CreateContainerOptionsBuilder::default().name(&tidier).build();
         let made = engine.docker.create_container(Some(options), body);
-        engine.ask("mount the layer once more", made)?;
-        // There is no such program, which is told only when everything is mounted.
+        engine.call("mount the layer for cleaning", made)?;
+        // Fails because the program does not exist, but only after everything was mounted.
         let _ = engine.wait(engine.docker.start_container(&tidier, None));
         self.remove_container(&tidier)
     }
 
-    /// Whoever takes things back goes on after a failure: a layer that is mounted is left alone.
+    /// Fails if the container still exists. Removal continues after failures, and must not touch a mounted layer.
     fn check_gone(&self, session: &Session) -> Result<(), BackendError> {
         match self.inspect(&names::container(session))? {
-            Some(_) => Err(BackendError::plain("the container that has the layer is still there")),
+            Some(_) => Err(BackendError::plain("the layer's container still exists")),
             None => Ok(()),
         }
     }
@@ -158,17 +162,19 @@ impl Docker {
         };
         let end = Instant::now() + PATIENCE;
         loop {
-            // One that was left behind may have other layers.
+            // A stale volume may have other layers.
             self.remove_volume(name)?;
             let made = engine.docker.create_volume(wanted.clone());
-            // The engine answers with the volume of that name that there is, whatever it is: it makes an empty one for
-            // a container that a killed call asked for.
-            if engine.ask("make the volume", made)?.options == *options {
+            // If a volume of this name exists, the engine returns it regardless of its options. It creates an empty one
+            // for the container of a killed command.
+            if engine.call("create the volume", made)?.options == *options {
                 return Ok(());
             }
             if Instant::now() >= end {
-                let text = format!("the volume `{name}` already exists and is not this session's");
-                return Err(BackendError::plain(text).hint("remove it: docker volume rm"));
+                let text = format!("volume `{name}` already exists and belongs to another session");
+                return Err(
+                    BackendError::plain(text).hint(format!("remove it: docker volume rm {name}"))
+                );
             }
         }
     }
@@ -180,8 +186,8 @@ impl Docker {
             let options = RemoveVolumeOptionsBuilder::default().build();
             match engine.wait(engine.docker.remove_volume(name, Some(options))) {
                 Err(error) if status(&error) == Some(404) => return Ok(()),
-                // A container has it: one that is being removed, or one that a killed call asked for and that the
-                // engine has finished only now.
+                // A container uses it. It is being removed, or the engine has only now finished creating it for a
+                // killed command.
                 Err(error) if status(&error) == Some(409) && Instant::now() < end => {
                     for holder in holders(name) {
                         self.remove_container(&holder)?;
@@ -196,27 +202,27 @@ impl Docker {
         }
     }
 
-    /// Removes every volume that bears a container's name, with our mark or without: the engine makes them without it
-    /// when it finishes a container after their removal.
+    /// Removes all volumes named after a container, with or without our label. The engine creates unlabelled ones when it
+    /// finishes creating a container after their removal.
     pub(super) fn remove_volumes_of(&self, container: &str) -> Result<(), BackendError> {
         let engine = self.engine()?;
         let layers = names::volumes(container);
         let filters = HashMap::from([("name".to_owned(), vec![layers.clone()])]);
         let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
-        let found = engine.ask("list its volumes", engine.docker.list_volumes(Some(options)))?;
+        let found = engine.call("list its volumes", engine.docker.list_volumes(Some(options)))?;
         let names = found.volumes.unwrap_or_default().into_iter().map(|found| found.name);
         let mut own = names.filter(|name| name.starts_with(&layers));
         own.try_for_each(|name| self.remove_volume(&name))
     }
 }
 
-/// The containers that may have a volume: its session's, and the one that mounts it to tidy up.
+/// Returns the containers that may use a volume: the session's, and the one that mounts it for cleaning.
 fn holders(volume: &str) -> [String; 2] {
     let session = volume.rsplit_once("-layer-").map_or(volume, |(session, _)| session);
     [session.to_owned(), format!("{volume}-tidy")]
 }
 
-/// The overlay, in the words of the engine's own driver: those of `mount`.
+/// Returns the overlay's mount options, for the engine's volume driver.
 fn options(
     mount: &OverlayMount,
     kept: &LayeredDir,
@@ -231,27 +237,30 @@ fn options(
         below(&mount.work)?
     );
     if options.len() > LONGEST {
-        return Err(BackendError::plain("the layer has more parts than the kernel mounts")
-            .hint("`agent-sandbox fork` a session with fewer snapshots, or use shorter paths"));
+        return Err(BackendError::plain("the layer's mount options are too long for the kernel")
+            .hint(
+                "fork a session with fewer snapshots (`agent-sandbox fork`), or use shorter paths",
+            ));
     }
     let words = [("type", "overlay"), ("device", "overlay"), ("o", options.as_str())];
     Ok(words.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
 }
 
-/// A path among the options. The kernel knows what is escaped; the engine cuts at every comma, and takes a
-/// piece that is a flag by itself out. The last piece of a path never is.
+/// Escapes a path for the options. The kernel understands the escapes, but the engine splits at every comma and removes
+/// pieces that are mount flags. The last piece of a path never is one.
 fn escaped(path: &Path) -> Result<String, BackendError> {
-    let text = std::str::from_utf8(path.as_os_str().as_bytes())
-        .map_err(|error| BackendError::new(format!("`{}` is no text", path.display()), error))?;
+    let text = std::str::from_utf8(path.as_os_str().as_bytes()).map_err(|error| {
+        BackendError::new(format!("path `{}` is not valid UTF-8", path.display()), error)
+    })?;
     let special = |c: char| matches!(c, ':' | ',' | '\\');
     let text: String =
         text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect();
     Ok(format!("{text}/."))
 }
 
-fn not_kept(error: SessionError) -> BackendError {
+fn layer_failed(error: SessionError) -> BackendError {
     let hint = error.hint();
-    let mut failed = BackendError::new("the session's changes cannot be kept apart", error);
+    let mut failed = BackendError::new("cannot use the session's copy-on-write layer", error);
     failed.code = "layer";
     failed.hint = hint;
     failed
@@ -262,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_keep_odd_paths_whole() {
+    fn options_escape_special_characters_in_paths() {
         let mount = OverlayMount {
             data: "/d,ro".into(),
             lower: vec!["layers/2/upper".into()],
@@ -276,7 +285,7 @@ mod tests {
             "nosuid,nodev,userxattr,lowerdir=/d\\,ro/layers/2/upper/.:/a\\:b\\\\c d\\,ro/.,\
              upperdir=/d\\,ro/layers/3/upper/.,workdir=/d\\,ro/sessions/1/work/0/."
         );
-        // What the engine's driver makes of it: no piece is one of its flags but ours.
+        // The engine's driver finds no flags except ours.
         let flags = made["o"].split(',').filter(|piece| ["ro", "rw", "bind"].contains(piece));
         assert_eq!(flags.count(), 0);
         let deep = OverlayMount { lower: vec!["l".repeat(250).into(); 20], ..mount };

@@ -1,4 +1,4 @@
-//! Making a container, starting it, listening to it, taking it away.
+//! Creation, start, log and removal of containers.
 
 mod log;
 
@@ -33,11 +33,11 @@ use crate::error::ControlError;
 use crate::session::Session;
 use crate::store::ThingKind;
 
-/// How long a container may take until its first process has started the agent.
+/// Time limit for PID 1 of a container to start the agent.
 const READY: Duration = Duration::from_secs(60);
-/// How long a log may be silent before whoever follows it is asked whether it is still there.
+/// Interval at which the reader of a silent log is checked for still being there.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the engine may take to free the name of a container that it removes.
+/// Time limit for the engine to free the name of a container that it removes.
 const NAME_IS_FREE: Duration = Duration::from_secs(10);
 impl Docker {
     pub(super) fn make(
@@ -50,18 +50,18 @@ impl Docker {
         let address = address(session, &plan);
         let mut secrets = credentials::for_container(config, address, &self.host)
             .map_err(|error| unavailable(&error))?;
-        if plan.door.is_some() {
+        if plan.proxy.is_some() {
             secrets.env.push((AGENT_DOOR_ADDRESS.into(), address.to_string()));
         }
         let dir = self.dir(session);
         let control = control(session)
-            .map_err(|error| BackendError::new("cannot make the session's token", error))?;
+            .map_err(|error| BackendError::new("cannot generate the session's token", error))?;
         record.make(ThingKind::Directory, &dir.to_string_lossy(), || {
             files::make(&dir, &plan, &control).map_err(|error| {
-                BackendError::file("cannot make the session's directory", &dir, error)
+                BackendError::file("cannot create the session's directory", &dir, error)
             })
         })?;
-        self.keep_apart(session, &plan, record)?;
+        self.create_volumes(session, &plan, record)?;
         if let Some(bridge) = &plan.bridge {
             bridge.write(&dir).map_err(|error| {
                 BackendError::file("cannot write the bridge's files", &dir, error)
@@ -76,9 +76,9 @@ impl Docker {
                 self.make_key(session, &plan, key, secrets.ssh_key.as_ref(), record)?;
             }
         }
-        if plan.door.is_some() {
-            record.make(ThingKind::Door, session.id.as_str(), || {
-                self.open_door(session, &plan, secrets.sessions.clone())
+        if plan.proxy.is_some() {
+            record.make(ThingKind::Rendezvous, session.id.as_str(), || {
+                self.open_rendezvous(session, &plan, secrets.sessions.clone())
             })?;
         }
         record.make(ThingKind::Container, &names::container(session), || {
@@ -92,23 +92,23 @@ impl Docker {
         Ok(())
     }
 
-    /// Whether the image has what asks the host by SSH. It is looked for before anything runs.
+    /// Checks that the image has an SSH client, before anything runs.
     fn check_client(&self, name: &str, path: &str) -> Result<(), BackendError> {
         let engine = self.engine()?;
         for dir in path.split(':').filter(|dir| !dir.is_empty() && !dir.starts_with(RUNTIME_DIR)) {
             let path = format!("{dir}/ssh");
             let options = ContainerArchiveInfoOptionsBuilder::default().path(&path).build();
             let asked = engine.docker.get_container_archive_info(name, Some(options));
-            if engine.ask_for("look into the container", asked)?.is_some() {
+            if engine.find_optional("search the container's file system", asked)?.is_some() {
                 return Ok(());
             }
         }
-        Err(BackendError::plain("the image has no `ssh`, which host commands by SSH need")
+        Err(BackendError::plain("the image has no `ssh`, which host commands over SSH need")
             .code("no_ssh")
-            .hint("add `openssh-client` to the image, or leave `host_commands.transport` out: the Unix socket needs nothing"))
+            .hint("add `openssh-client` to the image, or remove `host_commands.transport`: the default, a Unix socket, needs no client"))
     }
 
-    /// Starts the process that carries host commands out, where there is one and it does not run.
+    /// Starts the broker of host commands, if the session has one and it does not run.
     pub(super) fn start_broker(
         &self,
         session: &Session,
@@ -117,7 +117,7 @@ impl Docker {
         if facts.broker.is_empty() {
             return Ok(());
         }
-        // The record of what was asked for outlives the session.
+        // The audit log outlives the session.
         let audit = self
             .host
             .state_dir()
@@ -138,7 +138,7 @@ impl Docker {
         {
             let path = self.dir(session).join("seccomp.json");
             std::fs::write(&path, profile).map_err(|error| {
-                BackendError::file("cannot write the filter of system calls", &path, error)
+                BackendError::file("cannot write the seccomp filter", &path, error)
             })?;
             seccomp = Some(path.to_string_lossy().into_owned());
         }
@@ -167,7 +167,8 @@ impl Docker {
         loop {
             let made = engine.docker.create_container(Some(options.clone()), body.clone());
             match engine.wait(made) {
-                // The engine has just finished one that a killed call asked for, perhaps with other tokens in it.
+                // The engine just finished creating a container for a killed command. It may contain
+                // other tokens.
                 Err(error) if status(&error) == Some(409) && Instant::now() < end => {
                     self.remove_container(&name)?;
                     std::thread::sleep(AGAIN);
@@ -178,39 +179,39 @@ impl Docker {
         }
     }
 
-    /// Starts it and waits until its first process has done its work, or says why it has not.
+    /// Starts a container and waits until PID 1 has finished its set-up. On failure, the error has its output.
     pub(super) fn start(&self, session: &Session) -> Result<(), BackendError> {
         let engine = self.engine()?;
         let name = names::container(session);
         let since = i32::try_from(sandbox_linux::clock::wall().0).unwrap_or(0);
         engine
-            .ask("start the container", engine.docker.start_container(&name, None))
+            .call("start the container", engine.docker.start_container(&name, None))
             .map_err(explained)?;
-        let ready = engine.wait(tokio_timeout(READY, self.signs(&name, since)));
+        let ready = engine.wait(tokio_timeout(READY, self.await_ready(&name, since)));
         match ready {
             Some(Ok(())) => Ok(()),
             Some(Err(said)) => {
-                // It would be started again and again.
+                // The engine would keep restarting it.
                 let _ = self.stop(&name);
                 Err(BackendError::plain(format!(
-                    "the session `{}` did not start: {}",
+                    "session `{}` did not start: {}",
                     session.name,
                     tail(&said)
                 ))
                 .code("not_started"))
             }
             None => Err(BackendError::plain(format!(
-                "the session `{}` did not start within {} seconds",
+                "session `{}` did not start within {} seconds",
                 session.name,
                 READY.as_secs()
             ))
             .code("not_started")
-            .hint(format!("see what it says: docker logs {name}"))),
+            .hint(format!("see its output: docker logs {name}"))),
         }
     }
 
-    /// Follows what the first process says until it says that it is done; else what it said.
-    async fn signs(&self, name: &str, since: i32) -> Result<(), String> {
+    /// Follows the output of PID 1 until it reports the end of its set-up. If it ends earlier, returns its output.
+    async fn await_ready(&self, name: &str, since: i32) -> Result<(), String> {
         let Some(engine) = self.engine.get() else { return Err(String::new()) };
         let options = LogsOptionsBuilder::default()
             .follow(true)
@@ -219,10 +220,10 @@ impl Docker {
             .since(since)
             .build();
         let mut logs = engine.docker.logs(name, Some(options));
-        let (mut said, signs) = (String::new(), multicall::ready_lines());
+        let (mut said, lines) = (String::new(), multicall::ready_lines());
         while let Some(Ok(piece)) = logs.next().await {
             said.push_str(&String::from_utf8_lossy(piece.as_ref()));
-            if signs.iter().any(|sign| said.contains(sign)) {
+            if lines.iter().any(|line| said.contains(line)) {
                 return Ok(());
             }
         }
@@ -233,7 +234,7 @@ impl Docker {
         let engine = self.engine()?;
         let options = StopContainerOptionsBuilder::default().build();
         engine
-            .ask_for("stop the container", engine.docker.stop_container(name, Some(options)))
+            .find_optional("stop the container", engine.docker.stop_container(name, Some(options)))
             .map(drop)
     }
 
@@ -243,7 +244,7 @@ impl Docker {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let removed = engine.wait(engine.docker.remove_container(name, Some(options)));
         match removed {
-            // Gone, or somebody else is at it.
+            // Already gone, or another process is removing it.
             Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
             Err(error) => Err(BackendError::new("the engine cannot remove the container", error)),
             Ok(()) => Ok(()),
@@ -251,26 +252,27 @@ impl Docker {
     }
 
     pub(super) fn proxy(&self) -> Result<Client, BackendError> {
-        let place = sandbox_proxy::dirs::ProxyDirs::of(&self.host)
-            .ok_or_else(|| BackendError::plain("there is no home directory").hint("set `HOME`"))?;
-        Ok(Client::new(&place))
+        let dirs = sandbox_proxy::dirs::ProxyDirs::of(&self.host).ok_or_else(|| {
+            BackendError::plain("cannot find the home directory").hint("set `HOME`")
+        })?;
+        Ok(Client::new(&dirs))
     }
 
-    pub(super) fn open_door(
+    pub(super) fn open_rendezvous(
         &self,
         session: &Session,
         plan: &Container,
         sessions: Vec<Registration>,
     ) -> Result<(), BackendError> {
-        let Some(door) = &plan.door else { return Ok(()) };
+        let Some(proxy) = &plan.proxy else { return Ok(()) };
         let client = self.proxy()?;
         client.ensure(&self.host.exe).map_err(proxy_failed)?;
         let dir = self.dir(session);
         let new = NewRendezvous {
             rendezvous: Rendezvous {
                 path: dir.join(session::RENDEZVOUS_DIR).join(session::RENDEZVOUS_SOCKET),
-                peer: door.peer,
-                policy: door.policy.clone(),
+                peer: proxy.peer,
+                policy: proxy.policy.clone(),
                 record: Some(dir.join("blocked.jsonl")),
             },
             sessions,
@@ -278,7 +280,7 @@ impl Docker {
         client.open_rendezvous(session.id.as_str(), &new).map_err(proxy_failed)
     }
 
-    /// Where there is no engine, there is nothing of ours in it.
+    /// Returns the engine, or `None` if there is none: then it has no resources of ours either.
     pub(super) fn engine_if_any(&self) -> Result<Option<&Engine>, BackendError> {
         match self.engine() {
             Ok(engine) => Ok(Some(engine)),
@@ -290,71 +292,71 @@ impl Docker {
     }
 }
 
-/// Where a container finds the proxy: on its own loopback where everybody does. On this machine's, which it shares with
-/// others, each session has an address of its own, which stays the same.
+/// Returns the address at which a container reaches the proxy. On its own loopback that is the usual one. On the host's
+/// loopback, which it shares with others, each session has a separate, stable address.
 fn address(session: &Session, plan: &Container) -> Ipv4Addr {
     use sha2::{Digest, Sha256};
-    if !plan.door.as_ref().is_some_and(|door| door.shared) {
+    if !plan.proxy.as_ref().is_some_and(|proxy| proxy.shared) {
         return Ipv4Addr::LOCALHOST;
     }
     let [first, second, third, ..]: [u8; 32] = Sha256::digest(session.id.as_str()).into();
-    // What stands at the beginning of the range is used by others, too.
+    // Other programs also use addresses at the beginning of the range.
     Ipv4Addr::new(127, first.max(1), second, third.clamp(1, 254))
 }
 
-/// What the first process is told. The token is the session's own, and nobody's key.
+/// Returns the content of PID 1's control file. The token identifies the session and gives access to nothing else.
 fn control(session: &Session) -> io::Result<String> {
-    let mut chance = [0u8; 32];
-    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut chance)?;
+    let mut random = [0u8; 32];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut random)?;
     Ok(format!(
         "{SESSION_ID}={}\n{SESSION_TOKEN}={}\n",
         session.id,
-        sandbox_linux::hex::encode(&chance)
+        sandbox_linux::hex::encode(&random)
     ))
 }
 
 fn creation_failed(error: bollard::errors::Error, plan: &Container) -> BackendError {
-    let failed = BackendError::new("the engine cannot make the container", error).code("engine");
+    let failed = BackendError::new("the engine cannot create the container", error).code("engine");
     if plan.network == "none" {
         return failed;
     }
-    failed.hint("`docker network ls` lists the networks that there are")
+    failed.hint("`docker network ls` lists the existing networks")
 }
 
-/// Networks are looked for, and layers mounted, when a container starts.
+/// Adds a hint to an error of a container's start. The engine looks up networks and mounts layers only then.
 fn explained(error: BackendError) -> BackendError {
     let source = error.source.as_ref().map(ToString::to_string).unwrap_or_default();
     if source.contains("mount local volume") || source.contains("type: overlay") {
         return error.hint(
-            "the engine mounts the layer: it has to be on this machine, on a kernel that makes overlays with `userxattr` (5.11)",
+            "the engine mounts the layer, so it must run on this machine, on a kernel with overlayfs `userxattr` (5.11 or later)",
         );
     }
     if source.contains("unable to apply caps") {
         return error.hint(
-            "this machine's own root lacks a capability, so that no privileged container starts here: leave `services.dockerd` out",
+            "root lacks a capability on this machine, so privileged containers cannot start; remove `services.dockerd`",
         );
     }
     if !source.contains("network") {
         return error;
     }
-    error.hint("`docker network ls` lists the networks that there are")
+    error.hint("`docker network ls` lists the existing networks")
 }
 
 async fn tokio_timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(limit, work).await.ok()
 }
 
-/// The last lines of a text, on lines of their own.
+/// Formats the last lines of a container's output for an error message.
 fn tail(text: &str) -> String {
     const LINES: usize = 12;
     if text.trim().is_empty() {
-        return "it ended without a word".into();
+        return "it ended without output".into();
     }
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    format!("it says\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
+    format!("its output is\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
 }
 
-/// A secret that a container asks for and does not get.
+/// Returns the error for a secret that is not available.
 fn unavailable(error: &CredentialError) -> BackendError {
     let hint = error.hint();
     let source = error.source().map(|source| source.to_string().into());

@@ -1,4 +1,4 @@
-//! Names of containers and volumes. They follow from the session's id, so that a killed command's are found again.
+//! Names of containers and volumes. They derive from the session's id, so those of a killed command are found.
 
 use crate::session::Session;
 

@@ -37,8 +37,8 @@ impl Docker {
         Ok(Observed { state: word, handle, pid, agent })
     }
 
-    /// One question for all of them, and one more for each that has an agent: how that ended, and how often, is not in
-    /// the answer. Which processes the others are is not, either.
+    /// Observes all sessions with one call, and one more for each that has an agent, because the list contains no exit codes
+    /// and restart counts. It contains no pids either, so they are omitted.
     pub(super) fn observe_containers(
         &self,
         sessions: &[&Session],
@@ -70,7 +70,7 @@ impl Docker {
         Some(if runs { Agent::running() } else { Agent::ended(code) })
     }
 
-    /// Returns a hash of the data directory: two of them may share an engine.
+    /// Returns a hash of the data directory, because several of them may share an engine.
     pub(super) fn data_dir_hash(&self) -> String {
         use sha2::{Digest, Sha256};
         use std::os::unix::ffi::OsStrExt;
@@ -79,13 +79,13 @@ impl Docker {
         )
     }
 
-    /// By what everything of this data directory is found.
+    /// Returns the label filter for all resources of this data directory.
     pub(super) fn mark(&self) -> HashMap<String, Vec<String>> {
         let label = format!("{}={}", render::STATE, self.data_dir_hash());
         HashMap::from([("label".to_owned(), vec![label])])
     }
 
-    /// Containers with our mark, of this data directory, by their names; nothing where there is no engine.
+    /// Returns the containers of this data directory by name. Without an engine there are none.
     pub(super) fn own_containers(
         &self,
     ) -> Result<Option<HashMap<String, ContainerSummaryStateEnum>>, BackendError> {
@@ -93,7 +93,7 @@ impl Docker {
         let options =
             ListContainersOptionsBuilder::default().all(true).filters(&self.mark()).build();
         let found =
-            engine.ask("list its containers", engine.docker.list_containers(Some(options)))?;
+            engine.call("list its containers", engine.docker.list_containers(Some(options)))?;
         let own = found.into_iter().filter_map(|found| {
             let id = found.labels.as_ref()?.get(render::SESSION)?.clone();
             let name = found.names?.first()?.trim_start_matches('/').to_owned();
@@ -107,7 +107,7 @@ fn gone(session: &Session) -> Observed {
     Observed::only(if session.wanted == Wanted::Up { State::Killed } else { State::Stopped })
 }
 
-/// A list of sessions is worth something without the engine, too.
+/// Returns the state of a session when the engine is unreachable. Listings still work then.
 fn without_engine(session: &Session) -> Observed {
     Observed { handle: Some("no engine".into()), ..gone(session) }
 }

@@ -1,4 +1,4 @@
-//! Pausing a container for a moment. A child process unpauses it when told to, or when its parent is gone: a killed
+//! Temporary pause of a container. A child process unpauses it on request, or when its parent ends, so a killed
 //! command leaves no container paused.
 
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use super::{Docker, names};
 use crate::backend::{Backend, BackendError};
 use crate::session::{Session, State};
 
-/// Container that is paused until this is dropped.
+/// Guard that keeps a container paused until it is dropped.
 pub(super) struct Paused {
     hold: Option<OwnedFd>,
     child: Child,
@@ -21,13 +21,14 @@ pub(super) struct Paused {
 impl Drop for Paused {
     fn drop(&mut self) {
         drop(self.hold.take());
-        // It ends now; a failure has no caller left to report to.
+        // The child ends now. There is no caller to report a failure to.
         let _ = self.child.wait();
     }
 }
 
 impl Docker {
-    /// Pauses a container. One that is paused already stays so. The caller must be single-threaded.
+    /// Pauses a container. One that was paused before stays paused after the guard is dropped. The caller must be
+    /// single-threaded.
     pub(super) fn pause_until_dropped(
         &self,
         session: &Session,
@@ -36,12 +37,12 @@ impl Docker {
             State::Suspended => return Ok(None),
             State::Running => {}
             _ => {
-                let text = format!("the container of `{}` does not run", session.name);
+                let text = format!("the container of session `{}` is not running", session.name);
                 let hint = format!("take it down first: agent-sandbox down {}", session.name);
                 return Err(BackendError::plain(text).code("not_running").hint(hint));
             }
         }
-        // Forked first: at no moment is the container paused without a process that unpauses it.
+        // Fork first, so that the container is never paused without a process to unpause it.
         let held = self.fork_unpauser(session).map_err(|error| {
             BackendError::new("cannot fork the process that unpauses the container", error)
         })?;
@@ -53,22 +54,22 @@ impl Docker {
         let (until, hold) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut ours = Some(hold);
         let child = process::fork(|| {
-            // Only the caller's own end may keep the pipe open.
+            // Only the caller's end may keep the pipe open.
             drop(ours.take());
             i32::from(self.wait_and_unpause(session, until).is_err())
         })?;
         Ok(Paused { hold: ours, child })
     }
 
-    /// The child. What it says to the engine goes over a connection of its own.
+    /// Runs in the child, with a separate connection to the engine.
     fn wait_and_unpause(&self, session: &Session, until: OwnedFd) -> io::Result<()> {
-        // A key on the terminal that ends the caller must not end this one.
+        // ^C on the terminal must not kill this process.
         rustix::process::setsid()?;
         let mut rest = Vec::new();
         std::fs::File::from(until).read_to_end(&mut rest)?;
         let engine = Engine::connect(&self.host).map_err(io::Error::other)?;
         let name = names::container(session);
         let resumed = engine.docker.unpause_container(&name);
-        engine.ask("unpause the container", resumed).map_err(io::Error::other)
+        engine.call("unpause the container", resumed).map_err(io::Error::other)
     }
 }

@@ -1,8 +1,8 @@
-//! A configuration as a container: plain data, decided before anything is made. Whatever the container is
-//! given beyond the least is an [`Exception`] with its reason.
+//! Container that a configuration describes: plain data, decided before anything is created. Every permission beyond
+//! the minimum is an [`Exception`] with its reason.
 //!
-//! The least: no network, no capability, no new privileges, a read-only root, `/tmp` and `/run` of its own,
-//! limits, and of the host nothing but what is mounted.
+//! The minimum: no network, no capabilities, no new privileges, a read-only root, a private `/tmp` and `/run`, resource
+//! limits, and no file of the host except what is mounted.
 
 mod error;
 mod workspace;
@@ -32,199 +32,200 @@ pub use layers::LayeredDir;
 pub use mounts::{Bind, Identity, Source};
 pub use users::Range;
 
-/// The image that is used when none is named.
+/// Default image.
 pub const IMAGE: &str = "sandbox-image";
-/// Processes, unless `resources.pids` says otherwise.
+/// Default of `resources.pids`.
 const PIDS: u32 = 4096;
-/// Memory, unless `resources.memory` says otherwise.
+/// Default of `resources.memory`.
 const MEMORY: u64 = 8 << 30;
-/// How long the agent has to end, and how much longer the container has.
+/// Seconds that the agent has to end, and additional seconds for the container.
 const GRACE: u32 = 10;
 const AFTER_GRACE: u32 = 20;
 
-/// Paths of the session that the container is made for.
+/// Paths of the session that the container belongs to.
 #[derive(Debug, Clone)]
 pub struct SessionPaths<'a> {
     /// Its id.
     pub id: &'a str,
-    /// Its directory on the host, where nobody else can look.
+    /// Its directory on the host, which only its owner can enter.
     pub dir: &'a Path,
-    /// The static binaries that are mounted into the container: this program and its first process.
+    /// Static binaries that are mounted into the container: this program and PID 1.
     pub binaries: &'a Binaries,
 }
 
-/// Where the static binaries lie on the host.
+/// Paths of the static binaries on the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Binaries {
     /// `agent-sandbox`.
     pub sandbox: Option<PathBuf>,
-    /// `agent-sandbox-init`; without it, the image has to have one.
+    /// `agent-sandbox-init`; without it, the image must have one.
     pub init: Option<PathBuf>,
 }
 
-/// What is known about the engine.
+/// Properties of the engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Engine {
     /// Its socket.
     pub socket: PathBuf,
-    /// Whether its root is an ordinary user of this machine.
+    /// True when its root is an ordinary user of this machine.
     pub rootless: bool,
-    /// Whether it is Podman.
+    /// True for Podman.
     pub podman: bool,
-    /// Runtimes that it has.
+    /// Available runtimes.
     pub runtimes: Vec<String>,
-    /// How its own users are this machine's, where its root is an ordinary one.
+    /// Mapping of its users to this machine's, if it is rootless.
     pub users: Vec<Range>,
-    /// What it cannot limit: `memory`, `pids`, `cpus`.
+    /// Resources that it cannot limit: `memory`, `pids`, `cpus`.
     pub unlimited: Vec<&'static str>,
 }
 
-/// What is known about the image. Nothing of it is obeyed.
+/// Properties of the image. The image is untrusted, so its settings are not applied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Its id, which names this content and no other.
+    /// Id, which identifies the content.
     pub id: String,
-    /// Variables that it sets, `NAME=VALUE`.
+    /// Environment variables that it sets, as `NAME=VALUE`.
     pub env: Vec<String>,
-    /// Directories that it wants volumes for.
+    /// Directories that it declares as volumes.
     pub volumes: Vec<PathBuf>,
 }
 
-/// A container that is to be.
+/// Planned container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent property")]
 pub struct Container {
-    /// The image's id.
+    /// Id of the image.
     pub image: String,
-    /// Who its first process is.
+    /// User of PID 1.
     pub user: String,
-    /// Who the agent is, and every command that enters.
+    /// The agent. Commands that enter run as the same user.
     pub agent: Agent,
-    /// The first process and its words.
+    /// Command line of PID 1.
     pub entrypoint: Vec<String>,
-    /// Whether the agent has a terminal, which can be joined.
+    /// True when the agent has a terminal, to which users can attach.
     pub terminal: bool,
-    /// Variables. Those of secrets come later, and are in no plan.
+    /// Environment variables, except those of secrets, which are not part of a plan.
     pub env: BTreeMap<String, String>,
-    /// Variables of the image that are taken away.
+    /// Environment variables of the image that are removed.
     pub unset: Vec<String>,
     /// Bind mounts, parents first.
     pub mounts: Vec<Bind>,
-    /// Directories whose changes are kept apart.
+    /// Directories with a copy-on-write layer.
     pub layers: Vec<LayeredDir>,
-    /// File systems in memory, with their options.
+    /// tmpfs mounts, with their options.
     pub tmpfs: BTreeMap<PathBuf, String>,
-    /// Files of ours below the session's directory that mounts show, with their mode.
+    /// Files to create in the session's directory, which mounts show.
     pub files: Vec<OwnFile>,
-    /// Links of ours below the session's directory.
+    /// Symlinks to create in the session's directory.
     pub links: Vec<OwnLink>,
-    /// Directories of ours below the session's directory, with their mode and whether the agent owns them.
+    /// Directories to create in the session's directory.
     pub dirs: Vec<OwnDir>,
-    /// What it can reach.
+    /// Network.
     pub network: String,
-    /// Names inside, and where the engine leads them: `NAME:ADDRESS`.
+    /// Host names inside and their addresses, as `NAME:ADDRESS`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Whether the engine has to be told that everybody inside may use low ports: Docker does so by itself.
+    /// True when the engine must be told to let all users inside bind ports below 1024. Docker allows that by default.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub low_ports: bool,
-    /// The way to the proxy, if it has one.
-    pub door: Option<Door>,
+    /// Access to the proxy, if it has any. The name in a plan is older, and part of every policy's hash.
+    #[serde(rename = "door")]
+    pub proxy: Option<ProxyAccess>,
     /// The bridge to the host, if it has one.
     #[serde(skip)]
     pub bridge: Option<Bridge>,
-    /// What goes over it.
+    /// Host commands that the bridge accepts.
     pub host_commands: Vec<String>,
-    /// Capabilities that its first process has.
+    /// Capabilities of PID 1.
     pub capabilities: Vec<String>,
-    /// Devices that it has.
+    /// Devices.
     pub devices: Vec<String>,
-    /// Whether it is a machine of its own, with everything that this one can do.
+    /// True for a privileged container, which can do everything that root on this machine can.
     pub privileged: bool,
-    /// Whether programs may get rights that their caller has not.
+    /// True when programs can gain privileges that their caller does not have.
     pub new_privileges: bool,
-    /// The most memory, in bytes.
+    /// Memory limit in bytes.
     pub memory: u64,
-    /// The most processor time, in thousandths of a processor.
+    /// CPU limit in thousandths of a processor.
     pub cpus: Option<u32>,
-    /// The most processes.
+    /// Process limit.
     pub pids: u32,
-    /// Seconds between being asked to end and being killed.
+    /// Seconds between the stop signal and the kill.
     pub stop_timeout: u32,
-    /// Another runtime than the engine's own.
+    /// Runtime, if it is not the engine's default.
     pub runtime: Option<String>,
-    /// How the engine's users are this machine's.
+    /// Mode of the user namespace.
     pub userns: Option<String>,
-    /// The rules for secrets, so that another one makes another container.
+    /// Rules for secrets, so that a changed rule recreates the container.
     pub secrets: BTreeMap<String, Sourced<sandbox_policy::config::Secret>>,
-    /// Everything that it has beyond the least.
+    /// Permissions beyond the minimum.
     pub exceptions: Vec<Exception>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Something that a container has beyond the least.
+/// Permission of a container beyond the minimum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Exception {
-    /// What.
+    /// The permission.
     pub what: String,
-    /// What for.
+    /// The reason.
     pub why: String,
-    /// Who asked for it.
+    /// Setting that asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 
-/// A file of the session's directory.
+/// File in the session's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnFile {
-    /// Its place below the directory.
+    /// Path below the directory.
     pub path: PathBuf,
-    /// What it holds.
+    /// Content.
     pub text: String,
-    /// Its permissions.
+    /// Mode.
     pub mode: u32,
 }
 
-/// A link of the session's directory.
+/// Symlink in the session's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnLink {
-    /// Its place below the directory.
+    /// Path below the directory.
     pub path: PathBuf,
-    /// Where it leads, inside.
+    /// Target inside the container.
     pub to: PathBuf,
 }
 
-/// A directory of the session's directory.
+/// Directory in the session's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnDir {
-    /// Its place below the directory.
+    /// Path below the directory.
     pub path: PathBuf,
-    /// Its permissions.
+    /// Mode.
     pub mode: u32,
-    /// Whether it is the agent's, and outlives the container.
+    /// True when the agent owns it, and it outlives the container.
     pub agents: bool,
 }
 
-/// The way from a container to the user's proxy.
+/// Access of a container to the user's proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Door {
-    /// Where it may go by name; without it, to the proxy alone.
+pub struct ProxyAccess {
+    /// Hosts that it can reach by name. Without it, it can reach only the proxy.
     pub policy: Option<EgressPolicy>,
-    /// The user that the first process has, as this machine counts.
+    /// Uid of PID 1 on the host.
     pub peer: u32,
-    /// Whether many listen on the same loopback: each then has an address of its own there.
+    /// True when sessions share a loopback interface, and each has a separate address there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
 }
 
 impl Container {
-    /// What the policy comes to, so that a container of another one is told apart.
+    /// Returns a hash of the policy, to detect a container with another policy.
     pub fn policy_hash(&self) -> String {
         use sha2::{Digest, Sha256};
         let text = serde_json::to_vec(self).unwrap_or_default();
         let digest: [u8; 32] = Sha256::digest(text).into();
-        // Half of it tells policies apart as well, and is read more easily.
+        // Half of the digest is enough to distinguish policies, and easier to read.
         let (half, _) = digest.split_at(16);
         format!("{:032x}", half.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte)))
     }
@@ -248,7 +249,7 @@ impl Container {
     }
 }
 
-/// Decides everything about a container. Looks at what is to be mounted, and changes nothing.
+/// Plans a container. Inspects the paths that it mounts, and changes nothing.
 pub fn container(
     host: &Host,
     config: &Config,
@@ -285,7 +286,7 @@ fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Conta
         ("/run".into(), run.clone()),
     ]);
     if agent.init_uid.is_some() {
-        // The engine makes places for mounts as root's, whose number is the agent's.
+        // The engine creates mount points as root, whose uid is the agent's.
         tmpfs.insert(RUNTIME_DIR.into(), run);
     }
     Container {
@@ -304,7 +305,7 @@ fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Conta
         network: "none".into(),
         hosts: Vec::new(),
         low_ports: false,
-        door: None,
+        proxy: None,
         bridge: None,
         host_commands: Vec::new(),
         capabilities: Vec::new(),
@@ -324,7 +325,7 @@ fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Conta
     }
 }
 
-/// The network as it was asked for. Where the proxy is needed, it is reached without one.
+/// Sets the requested network. The proxy is reached without one.
 fn network(
     host: &Host,
     config: &Config,
@@ -334,7 +335,7 @@ fn network(
     let asked = config.session.network.as_ref();
     let wanted = asked.map_or(&ContainerNetwork::None, |network| &network.value);
     let origin = asked.map(|network| &network.origin);
-    // The engine's modes have such names too, and none of them is a network's.
+    // The engine's network modes have these names. They are not names of networks.
     if let ContainerNetwork::Named(name) = wanted
         && (name == "default" || name.starts_with("container") || name.starts_with("ns"))
         && let Some(asked) = asked
@@ -345,15 +346,19 @@ fn network(
     match wanted {
         ContainerNetwork::None => {}
         ContainerNetwork::Allow => {
-            made.door = Some(Door { policy: Some(config.egress()), peer, shared: false });
+            made.proxy = Some(ProxyAccess { policy: Some(config.egress()), peer, shared: false });
         }
         ContainerNetwork::Host => {
-            made.except("network host", "it reaches whatever this machine reaches", origin);
+            made.except(
+                "network host",
+                "it can reach everything that this machine can reach",
+                origin,
+            );
         }
         ContainerNetwork::Bridge | ContainerNetwork::Named(_) => {
             made.except(
                 format!("network {}", wanted.word()),
-                "it reaches what Docker's network reaches",
+                "it can reach everything that the Docker network can reach",
                 origin,
             );
         }
@@ -361,18 +366,19 @@ fn network(
     if *wanted != ContainerNetwork::Allow {
         wanted.word().clone_into(&mut made.network);
     }
-    if config.uses_proxy() && made.door.is_none() {
+    if config.uses_proxy() && made.proxy.is_none() {
         let shared = *wanted == ContainerNetwork::Host;
         if shared {
             let why =
-                "it listens on this machine's own loopback, for whoever has the session's token";
-            made.except("the way to the proxy", why, origin);
+                "it listens on this machine's loopback, for any process with the session's token";
+            made.except("access to the proxy", why, origin);
         }
-        // With no network at all, names lead nowhere: the proxy answers for nothing but its sessions.
+        // Without a network, no name resolves. The proxy serves only this session.
         let policy = (*wanted == ContainerNetwork::None).then(EgressPolicy::default);
-        made.door = Some(Door { policy, peer, shared });
+        made.proxy = Some(ProxyAccess { policy, peer, shared });
     }
-    made.low_ports = engine.podman && made.door.as_ref().is_some_and(|door| door.policy.is_some());
+    made.low_ports =
+        engine.podman && made.proxy.as_ref().is_some_and(|proxy| proxy.policy.is_some());
     Ok(())
 }
 
@@ -389,13 +395,13 @@ fn limits(config: &Config, engine: &Engine, made: &mut Container) -> Result<(), 
     if let Some(services) = services.filter(|services| services.value.dockerd != Dockerd::Off) {
         made.privileged = true;
         made.new_privileges = true;
-        let why = "a Docker daemon inside needs it: whoever is root inside is root on this machine";
+        let why = "the Docker daemon inside needs it; root inside is root on this machine";
         made.except("privileged", why, Some(&services.origin));
     }
     Ok(())
 }
 
-/// An image that asks for volumes would get writable places that nobody granted.
+/// Covers the image's volumes with a tmpfs. The engine would mount writable directories there that no rule allows.
 fn volumes(image: &Image, made: &mut Container) {
     for volume in &image.volumes {
         let covered = made.mounts.iter().any(|bind| bind.target == *volume);

@@ -1,4 +1,4 @@
-//! A container as the plan of a session: what it gets beyond the least is said, each with its reason.
+//! A container plan as the plan of a session. Its permissions beyond the minimum are notices, each with its reason.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Planned for Container {
     }
 }
 
-/// Returns a line for each reason, in their order.
+/// Returns one line per reason, in order.
 fn granted(exceptions: &[Exception]) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     let mut what: BTreeMap<String, Vec<&str>> = BTreeMap::new();

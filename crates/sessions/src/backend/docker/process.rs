@@ -1,7 +1,7 @@
-//! A command in a container: started by the engine, its streams carried between the engine and pipes.
+//! Command in a container. The engine starts it, and its streams are relayed between the engine and pipes.
 //!
-//! One thread speaks to the engine; reading and writing pipes, which may wait, is others' work. What is
-//! given may be shared with programs that know nothing of us, so that no descriptor is ever changed.
+//! One thread talks to the engine, and others read and write the pipes, which may block. Given descriptors may be shared
+//! with other programs, so their flags are never changed.
 
 mod feed;
 
@@ -32,10 +32,10 @@ use feed::{read_input, write_frames};
 
 use crate::backend::{Connection, EndOfInput, Ended, Exec, Process, Stream};
 
-/// Pieces of a stream that wait for a reader.
+/// Number of buffered pieces of a stream.
 const QUEUE: usize = 16;
 const KILL: i32 = 9;
-/// Signals for a command whose output has no reader any more, with a pause between them so that it can clean up.
+/// Signals for a command whose output has no reader any more. The pause between them lets it clean up.
 const NO_READER: [i32; 3] = [13, 15, KILL];
 const BETWEEN: Duration = Duration::from_secs(2);
 
@@ -45,7 +45,7 @@ pub(super) enum Order {
     Resize(Size),
 }
 
-/// Target a command is started.
+/// Container and user that a command runs in.
 pub(super) struct Target {
     pub(super) docker: Docker,
     pub(super) container: String,
@@ -63,7 +63,7 @@ struct Running {
     stopped: bool,
 }
 
-/// Starts a command and returns as soon as the engine has it.
+/// Starts a command and returns as soon as the engine has started it.
 pub(super) fn start(target: Target, exec: Exec) -> io::Result<Connection> {
     let (stdin, their_stdin) = input(exec.stdin)?;
     let (stdout, their_stdout) = output(exec.stdout)?;
@@ -77,14 +77,14 @@ pub(super) fn start(target: Target, exec: Exec) -> io::Result<Connection> {
     let streams = Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
     let process =
         attended(move |inbox, notes| Box::pin(attend(target, config, streams, inbox, notes)))?;
-    // `attend` knows what ends the input of a terminal.
+    // `attend` sends the EOF character to a terminal.
     Ok(Connection { stdin, stdout, stderr, end_of_input: EndOfInput::Closed, process })
 }
 
-/// What is done beside something that runs, until its end.
+/// Task that accompanies a process until its end.
 type Attending = std::pin::Pin<Box<dyn Future<Output = Ended>>>;
 
-/// Stays beside something that runs, in a thread of its own, and returns as soon as it has begun.
+/// Runs a task in a separate thread, and returns as soon as its process has started.
 pub(super) fn attended(
     attend: impl FnOnce(mpsc::UnboundedReceiver<Order>, Notes) -> Attending + Send + 'static,
 ) -> io::Result<Box<dyn Process>> {
@@ -96,7 +96,7 @@ pub(super) fn attended(
     let notes = Notes { started, stopped: signal.clone() };
     let thread = std::thread::spawn(move || {
         let _ = tell.send(run(|| attend(inbox, notes)));
-        // Its end is what can be read.
+        // Closing the pipe makes the other end readable.
         drop(signal);
     });
     if let Ok(Err(error)) = is_started.recv() {
@@ -110,7 +110,7 @@ pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
-/// What the caller writes to, and what is read here.
+/// Returns the caller's end of stdin, if it is piped, and the end that is read here.
 fn input(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
     match stream {
         Stream::Given(fd) => Ok((None, fd)),
@@ -118,7 +118,7 @@ fn input(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
     }
 }
 
-/// What the caller reads from, and what is written here.
+/// Returns the caller's end of an output, if it is piped, and the end that is written here.
 fn output(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
     match stream {
         Stream::Given(fd) => Ok((None, fd)),
@@ -126,8 +126,8 @@ fn output(stream: Stream) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
     }
 }
 
-/// Our first process leads the command in: without the variables of the first one, without any right. It stays beside
-/// it and kills it when this process is gone.
+/// Returns the engine's configuration of a command. `agent-sandbox-init attend` starts it, without the variables of PID 1
+/// and without capabilities, and kills it when this process ends.
 fn config(
     target: &Target,
     argv: &[std::ffi::OsString],
@@ -139,14 +139,14 @@ fn config(
         [Ok(target.init.clone()), Ok(Personality::Attend.word().to_owned()), Ok(size)].into_iter();
     let words = words.chain(argv.iter().map(|word| text(word)));
     let env = env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?)));
-    // It goes there itself. The engine is told nothing that an agent could have bent.
+    // `attend` changes the directory. The engine would resolve the path, in which the agent may have planted a symlink.
     let cwd = text(target.cwd.as_os_str()).map(|cwd| format!("{AGENT_WORKDIR}={cwd}"));
     let env = env.chain([cwd]);
     Ok(ExecConfig {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
-        // The first process opens a terminal where one is wanted: an engine's own loses what is said at the end.
+        // `attend` opens a terminal if one is wanted. An engine's terminal loses output at the end.
         tty: Some(false),
         env: Some(env.collect::<io::Result<_>>()?),
         cmd: Some(words.collect::<io::Result<_>>()?),
@@ -157,10 +157,10 @@ fn config(
     })
 }
 
-/// The engine is spoken to in text. A word that is none would become another word on the way.
+/// Checks that an argument is UTF-8. The API is JSON, which would change any other bytes.
 fn text(word: &std::ffi::OsStr) -> io::Result<String> {
     word.to_str().map(str::to_owned).ok_or_else(|| {
-        let what = format!("`{}` is no text, and the engine takes nothing else", word.display());
+        let what = format!("`{}` is not valid UTF-8, which the engine requires", word.display());
         io::Error::new(io::ErrorKind::InvalidInput, what)
     })
 }
@@ -171,19 +171,19 @@ struct Streams {
     stderr: Option<OwnedFd>,
 }
 
-/// Messages to a command while it runs.
+/// Notifications from the task to its [`Process`].
 pub(super) struct Notes {
     started: std::sync::mpsc::Sender<Result<(), Error>>,
     stopped: Arc<OwnedFd>,
 }
 
 impl Notes {
-    /// It has begun, or this is why not.
+    /// Reports that the process has started, or the error.
     pub(super) fn started(&self, how: Result<(), Error>) {
         let _ = self.started.send(how);
     }
 
-    /// It stopped and waits to be continued.
+    /// Reports that the command stopped and waits to be continued.
     fn stopped(&self) {
         let _ = channel::write(self.stopped.as_fd(), &[STOPPED]);
     }
@@ -195,7 +195,7 @@ fn run(attend: impl FnOnce() -> Attending) -> Ended {
         Err(error) => return lost(&error),
     };
     let ended = runtime.block_on(attend());
-    // A thread that waits for input that never comes is not waited for.
+    // Do not wait for a thread that blocks on input.
     runtime.shutdown_background();
     ended
 }
@@ -203,7 +203,7 @@ fn run(attend: impl FnOnce() -> Attending) -> Ended {
 pub(super) fn lost(error: &dyn std::error::Error) -> Ended {
     Ended {
         code: ExitCode::Setup.code(),
-        why: Some(format!("the engine has lost the command: {error}")),
+        why: Some(format!("lost the connection to the command: {error}")),
     }
 }
 
@@ -235,7 +235,7 @@ async fn attend(
     if let Err(error) = passed {
         return lost(&error);
     }
-    // What was said is passed on before the end is told.
+    // Deliver all output before the end is reported.
     let _ = tokio::task::spawn_blocking(move || {
         for thread in [Some(out_thread), err_thread].into_iter().flatten() {
             let _ = thread.join();
@@ -248,19 +248,19 @@ async fn attend(
 type Output = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<LogOutput, Error>> + Send>>;
 type Input = std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>;
 
-/// A command that runs, for the thread that speaks to the engine.
+/// Running command, in the thread that talks to the engine.
 struct Attended<'a> {
     target: &'a Target,
     id: &'a str,
     inbox: mpsc::UnboundedReceiver<Order>,
     notes: Notes,
     frames: mpsc::Sender<Bytes>,
-    /// How many signals it got because its output has no reader.
+    /// Number of signals sent because its output has no reader.
     unread: usize,
 }
 
 impl Attended<'_> {
-    /// Passes on what it says and what is ordered, until it says no more.
+    /// Relays output and orders until the output ends.
     async fn pass_on(
         &mut self,
         mut output: Output,
@@ -277,17 +277,17 @@ impl Attended<'_> {
                     Some(Err(error)) => return Err(error),
                     Some(Ok(LogOutput::StdErr { message })) => match stderr {
                         Some(sink) => waiting = Some((sink, message)),
-                        None => waiting = stdout.as_ref().zip(self.said_beside(&message)),
+                        None => waiting = stdout.as_ref().zip(self.on_stderr(&message)),
                     },
                     Some(Ok(other)) => waiting = stdout.as_ref().zip(Some(other.into_bytes())),
                 },
                 room = reserve(full), if full.is_some() => match (room, waiting.take()) {
                     (Some(room), Some((_, piece))) => room.send(piece),
-                    // As the kernel would, if the command wrote to that pipe itself.
+                    // The kernel would send SIGPIPE if the command wrote to the pipe directly.
                     _ => self.no_reader().await,
                 },
                 order = self.inbox.recv(), if orders_open => {
-                    // Without anyone to give orders, no one waits for it any more.
+                    // The caller is gone.
                     orders_open = order.is_some();
                     self.carry_out(order.unwrap_or(Order::Signal(KILL))).await;
                 },
@@ -298,8 +298,9 @@ impl Attended<'_> {
         }
     }
 
-    /// On a terminal there are no errors beside the output: only that it stopped, or why it did not begin.
-    fn said_beside(&self, message: &Bytes) -> Option<Bytes> {
+    /// Handles stderr of a command on a terminal. `attend` uses it only to report that the command stopped, or why it did not
+    /// start.
+    fn on_stderr(&self, message: &Bytes) -> Option<Bytes> {
         if message.iter().all(|byte| *byte == STOPPED) {
             self.notes.stopped();
             return None;
@@ -315,11 +316,11 @@ impl Attended<'_> {
     }
 
     async fn carry_out(&self, order: Order) {
-        // A command that ended just now needs neither.
+        // Errors are ignored: the command may have just ended.
         match order {
             Order::Resize(Size { rows, columns }) => {
                 let (frames, size) = (self.frames.clone(), Frame::resize((rows, columns)));
-                // Input that the command does not read may be before it.
+                // The queue may be full of input that the command does not read.
                 tokio::spawn(async move { frames.send(size.into()).await });
             }
             Order::Signal(signal) => {
@@ -329,7 +330,7 @@ impl Attended<'_> {
     }
 }
 
-/// Waits for room; nothing when the reader is gone.
+/// Waits for capacity; `None` when the reader is gone.
 async fn reserve(sink: Option<&mpsc::Sender<Bytes>>) -> Option<mpsc::Permit<'_, Bytes>> {
     match sink {
         Some(sink) => sink.reserve().await.ok(),
@@ -346,7 +347,7 @@ async fn begin(target: &Target, config: ExecConfig) -> Result<(String, Output, I
     }
 }
 
-/// The engine sends no signals to commands: another one does, as the same user, in the same container.
+/// Sends a signal to a command. The API cannot do that, so another command does, as the same user in the same container.
 async fn send(target: &Target, id: &str, signal: i32) -> Result<(), Error> {
     let Some(pid) = attendant(target, id).await? else { return Ok(()) };
     let config =
@@ -356,9 +357,9 @@ async fn send(target: &Target, id: &str, signal: i32) -> Result<(), Error> {
     target.docker.start_exec(&id, Some(options)).await.map(drop)
 }
 
-/// Returns the number, inside, of the process that attends a command; nothing when it has ended.
+/// Returns the pid, inside, of the `attend` process of a command; `None` if it has ended.
 async fn attendant(target: &Target, id: &str) -> Result<Option<i32>, Error> {
-    // The engine may not know yet which process it is, though the command has spoken already.
+    // The engine may not know the pid yet, even if output has arrived.
     for _ in 0..100 {
         let about = target.docker.inspect_exec(id).await?;
         let pid = about.pid.and_then(inside);
@@ -370,20 +371,20 @@ async fn attendant(target: &Target, id: &str) -> Result<Option<i32>, Error> {
     Ok(None)
 }
 
-/// A call of the first process's program, beside a command.
+/// Returns the configuration of an auxiliary `agent-sandbox-init` process.
 fn beside(target: &Target, words: &[&str]) -> ExecConfig {
     let cmd = [target.init.as_str()].iter().chain(words).map(|word| (*word).to_owned()).collect();
     ExecConfig { cmd: Some(cmd), user: Some(target.user.clone()), ..Default::default() }
 }
 
-/// A process's number in its own namespace, which anybody may read.
+/// Returns a process's pid in its own PID namespace: proc_pid_status(5), `NSpid`. The file is readable for all users.
 fn inside(pid: i64) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_whitespace().next_back()?.parse().ok()
 }
 
-/// How it ended. The streams may end a moment before the engine knows.
+/// Returns the exit code. The streams may end shortly before the engine knows it.
 async fn code(target: &Target, id: &str) -> u8 {
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
     for _ in 0..1000 {
@@ -414,7 +415,7 @@ impl Process for Running {
             }
             Err(std::sync::mpsc::TryRecvError::Empty) => Ok(None),
             Err(std::sync::mpsc::TryRecvError::Disconnected) => {
-                Err(io::Error::other("the command's end was lost"))
+                Err(io::Error::other("cannot determine how the command ended"))
             }
         }
     }
@@ -437,7 +438,7 @@ impl Drop for Running {
         if self.over {
             return;
         }
-        // The thread kills the command when nobody can give it orders any more.
+        // The thread kills the command when the order channel closes.
         let (unused, _) = mpsc::unbounded_channel();
         drop(std::mem::replace(&mut self.orders, unused));
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! A planned container in the engine's own words. Total: nothing is left to decide here.
+//! Translation of a plan to the engine's API. It is total and decides nothing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,15 +13,15 @@ use sandbox_policy::config::Access;
 use super::names;
 use super::plan::{Bind, Container, Source};
 
-/// The labels that say whose a container is.
+/// Labels of a container.
 pub(super) const SESSION: &str = "agent-sandbox.session";
 pub(super) const POLICY: &str = "agent-sandbox.policy";
 pub(super) const STATE: &str = "agent-sandbox.state";
-/// From which port on everybody may listen, in the container's own network.
+/// Sysctl: the first port that unprivileged users can bind in the container's network namespace.
 const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
 const OWNER: &str = "agent-sandbox.owner";
 
-/// Whose container it is.
+/// Values of a container's labels.
 pub(super) struct Marks<'m> {
     pub(super) session: &'m str,
     pub(super) policy: &'m str,
@@ -29,15 +29,15 @@ pub(super) struct Marks<'m> {
     pub(super) owner: u32,
 }
 
-/// How the engine wants to be told.
+/// Differences between engines.
 pub(super) struct Dialect {
-    /// True when the engine makes everything below a read-only mount read-only.
+    /// True when the engine makes mounts below a read-only mount read-only too.
     pub(super) deeply: bool,
-    /// The filter of system calls: for Docker itself, for Podman the path of a file with it.
+    /// Seccomp filter: its JSON for Docker, or the path of a file with it for Podman.
     pub(super) seccomp: Option<String>,
 }
 
-/// The whole of it. `secrets` are variables that are in no plan.
+/// Returns the request that creates a container. `secrets` are variables that no plan contains.
 pub(super) fn body(
     plan: &Container,
     marks: &Marks<'_>,
@@ -48,7 +48,7 @@ pub(super) fn body(
     let mut env: Vec<String> =
         plan.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     env.extend(secrets.iter().map(|(name, value)| format!("{name}={value}")));
-    // A name without a value takes the image's own away.
+    // A name without a value removes the image's variable.
     env.extend(plan.unset.iter().filter(|name| !plan.env.contains_key(*name)).cloned());
     ContainerCreateBody {
         hostname: Some("sandbox".into()),
@@ -108,7 +108,7 @@ fn host_config(plan: &Container, marks: &Marks<'_>, dir: &Path, dialect: &Dialec
         privileged: Some(plan.privileged),
         devices: Some(plan.devices.iter().map(|device| mapping(device)).collect()),
         memory: limit(memory),
-        // As much swap as memory would be twice the limit.
+        // Memory plus swap. The default would be twice the memory limit.
         memory_swap: limit(memory),
         nano_cpus: plan.cpus.map(|cpus| i64::from(cpus) * 1_000_000),
         pids_limit: limit(plan.pids.into()),
@@ -148,8 +148,8 @@ fn mapping(device: &str) -> DeviceMapping {
     }
 }
 
-/// A container that mounts a volume and does nothing at all.
-pub(super) fn nothing(image: &str, volume: &str) -> ContainerCreateBody {
+/// Returns the request for a container that mounts a volume and runs no program.
+pub(super) fn tidier(image: &str, volume: &str) -> ContainerCreateBody {
     let mount = Mount {
         typ: Some(MountType::VOLUME),
         source: Some(volume.to_owned()),
@@ -173,7 +173,7 @@ pub(super) fn nothing(image: &str, volume: &str) -> ContainerCreateBody {
     }
 }
 
-/// By the engine's structured form, in which no character of a path means anything.
+/// Translates a mount to the structured form, in which no character of a path is special.
 fn mount(bind: &Bind, marks: &Marks<'_>, dir: &Path, deeply: bool) -> Mount {
     let text = |path: &Path| Some(path.to_string_lossy().into_owned());
     let read_only = bind.access != Access::Rw;
@@ -183,7 +183,7 @@ fn mount(bind: &Bind, marks: &Marks<'_>, dir: &Path, deeply: bool) -> Mount {
         Source::Host(path) => path.clone(),
         Source::Session(below) => dir.join(below),
         Source::Layer(number) => {
-            // Nothing of the image belongs into it.
+            // Do not copy files of the image into it.
             let options = MountVolumeOptions { no_copy: Some(true), ..Default::default() };
             return Mount {
                 typ: Some(MountType::VOLUME),
@@ -194,7 +194,7 @@ fn mount(bind: &Bind, marks: &Marks<'_>, dir: &Path, deeply: bool) -> Mount {
         }
     };
     let options = MountBindOptions {
-        // An engine that cannot make what lies below read-only does not show it.
+        // An engine that cannot make mounts below it read-only must not show them.
         non_recursive: (read_only && !deeply).then_some(true),
         read_only_force_recursive: (read_only && deeply).then_some(true),
         ..Default::default()

@@ -1,12 +1,11 @@
-//! What is to be known of an engine that is an ordinary user's: how its users are this machine's, and what it cannot
-//! limit.
+//! Properties of rootless engines: their uid mapping, and the resources that they cannot limit.
 
 use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum};
 use serde_json::Value;
 
 use super::plan::{Engine as Facts, Range};
 
-/// Docker: by what it says of itself, and by the namespace that it runs in.
+/// Sets the properties of rootless Docker, from its own report and its user namespace.
 pub(super) fn docker(facts: &mut Facts, info: &SystemInfo, pid: i32) {
     let mut options = info.security_options.iter().flatten();
     facts.rootless = options.any(|option| option.contains("name=rootless"));
@@ -15,7 +14,7 @@ pub(super) fn docker(facts: &mut Facts, info: &SystemInfo, pid: i32) {
     }
     let map = std::fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap_or_default();
     facts.users = ranges(&map);
-    // Without cgroups it says that it could, and does not.
+    // Without cgroups, Docker reports support for limits, but does not set them.
     let none = info.cgroup_driver == Some(SystemInfoCgroupDriverEnum::NONE);
     let limits =
         [("memory", info.memory_limit), ("pids", info.pids_limit), ("cpus", info.cpu_cfs_quota)];
@@ -23,7 +22,7 @@ pub(super) fn docker(facts: &mut Facts, info: &SystemInfo, pid: i32) {
     facts.unlimited = cannot.map(|(what, _)| what).collect();
 }
 
-/// Podman: by its own account, which it gives under another address.
+/// Sets the properties of rootless Podman, from its libpod report.
 pub(super) fn podman(facts: &mut Facts, info: &Value) {
     let host = &info["host"];
     facts.rootless = host["security"]["rootless"] == true;
@@ -50,7 +49,7 @@ pub(super) fn podman(facts: &mut Facts, info: &Value) {
         limits.into_iter().filter(|(_, name)| !has(name)).map(|(what, _)| what).collect();
 }
 
-/// Lines of `/proc/PID/uid_map`.
+/// Parses the lines of `/proc/PID/uid_map`, user_namespaces(7).
 fn ranges(map: &str) -> Vec<Range> {
     let range = |line: &str| {
         let mut words = line.split_whitespace().map(|word| word.parse().ok());
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_limits_are_those_that_the_engine_has() {
+    fn facts_contain_the_uid_mapping_and_the_missing_limits() {
         assert_eq!(
             ranges("         0       1001          1\n         1     100000      65536\n"),
             [

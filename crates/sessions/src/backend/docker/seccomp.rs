@@ -1,5 +1,5 @@
-//! The filter of system calls of a container: ours, and so the same on every engine and version. It allows by name, as
-//! the engines' own do, and leaves out what those allow here and there: `io_uring`, user namespaces, keyrings, mounts.
+//! Seccomp filter of a container, the same for every engine and version. Like the engines' own filters it is an allow
+//! list. It excludes calls that some of those allow: `io_uring`, user namespaces, keyrings, mounts.
 //!
 //! <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::plan::Container;
 
-/// Calls that every program may make.
+/// System calls that every program can make.
 const ALLOWED: &str = "\
     _llseek _newselect accept accept4 access adjtimex alarm arch_prctl arm_fadvise64_64 arm_sync_file_range bind \
     breakpoint brk cacheflush cachestat capget capset chdir chmod chown chown32 clock_adjtime clock_adjtime64 \
@@ -48,23 +48,23 @@ const ALLOWED: &str = "\
     tkill truncate truncate64 ugetrlimit umask uname unlink unlinkat utime utimensat utimensat_time64 utimes vfork \
     wait4 waitid waitpid write writev";
 
-/// Further calls with which the first process mounts a layer. They take `CAP_SYS_ADMIN`.
+/// Additional system calls with which PID 1 mounts a layer. They need `CAP_SYS_ADMIN`.
 const MOUNTS: &str = "\
     fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree setns umount umount2";
 
-/// The answer for what is not allowed: as if the kernel did not have it, so that libraries fall back.
+/// Error for other calls, `ENOSYS`, as on a kernel without them, so that libraries fall back.
 const MISSING: u32 = 38;
 const FORBIDDEN: u32 = 1;
-/// `CLONE_NEWUSER`, and all flags that make a namespace: clone(2).
+/// `CLONE_NEWUSER`, and all flags that create a namespace: clone(2).
 const NEW_USER: u64 = 0x1000_0000;
 const NEW_ANY: u64 = 0x7E02_0000;
-/// `AF_VSOCK`, by which a container would reach the machine that its host is a guest of.
+/// `AF_VSOCK`, vsock(7), which would give a container access to the hypervisor of a virtual machine.
 const VSOCK: u64 = 40;
 /// Values of personality(2) that engines allow by default: `PER_LINUX`, `PER_LINUX32`, each with `UNAME26`, and the
 /// question for the current one. `ADDR_NO_RANDOMIZE` (0x40000) is refused: it would make addresses predictable.
 const PERSONALITIES: [u64; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
 
-/// The profile for a container, as JSON; none for one that is a machine of its own.
+/// Returns the profile of a container as JSON; `None` for a privileged container.
 pub(super) fn profile(plan: &Container) -> Option<String> {
     if plan.privileged {
         return None;
@@ -73,10 +73,10 @@ pub(super) fn profile(plan: &Container) -> Option<String> {
     let refused = if mounts { NEW_USER } else { NEW_ANY };
     let mut rules = vec![
         allow(&ALLOWED.split_whitespace().collect::<Vec<_>>(), None),
-        // Without the flags that are refused.
+        // Allowed without the refused flags.
         allow(&["clone", "unshare"], Some((0, refused, Some(0), "SCMP_CMP_MASKED_EQ"))),
         allow(&["socket"], Some((0, VSOCK, None, "SCMP_CMP_NE"))),
-        // Its flags lie in memory, where a filter cannot look; libraries fall back to `clone`.
+        // Its flags are in memory, which a filter cannot read, seccomp(2). Libraries fall back to `clone`.
         refuse(&["clone3"], MISSING),
         refuse(&["io_uring_setup", "io_uring_enter", "io_uring_register"], MISSING),
         refuse(&["bpf", "keyctl", "add_key", "request_key", "userfaultfd"], FORBIDDEN),
@@ -99,7 +99,7 @@ pub(super) fn profile(plan: &Container) -> Option<String> {
     Some(profile.to_string())
 }
 
-/// An argument's number, what it is compared with, for masks what must be left, and how.
+/// Condition on an argument: its index, the value or mask, the expected result for a mask, and the operator.
 type Argument = (u32, u64, Option<u64>, &'static str);
 
 fn allow(names: &[&str], argument: Option<Argument>) -> Value {

@@ -1,4 +1,4 @@
-//! Containers, volumes and directories with this data directory's mark that no record names.
+//! Strays: containers, volumes and directories that carry this data directory's label and are not recorded.
 
 use bollard::query_parameters::ListVolumesOptionsBuilder;
 use sandbox_bridge::process::end_broker;
@@ -41,7 +41,7 @@ impl Docker {
             }
         }
         strays.extend(self.stray_containers(record)?);
-        // A volume goes after the container that has it.
+        // A volume can be removed only after its container.
         strays.extend(self.stray_volumes(record)?);
         Ok(strays)
     }
@@ -50,7 +50,7 @@ impl Docker {
         if let Some(id) = stray.identity.strip_prefix("boxes/") {
             let dir = self.data_dir.path().join("boxes").join(id);
             end_broker(&dir).map_err(|error| {
-                BackendError::new("cannot end the broker of host commands", error)
+                BackendError::new("cannot stop the broker of host commands", error)
             })?;
             return remove_dir(&dir);
         }
@@ -61,7 +61,7 @@ impl Docker {
         self.remove_volumes_of(&stray.identity)
     }
 
-    /// Lists containers that no record names.
+    /// Lists unrecorded containers.
     fn stray_containers(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
         let found = self.own_containers()?.unwrap_or_default().into_keys();
         let stray = found.filter_map(|name| {
@@ -76,11 +76,11 @@ impl Docker {
         Ok(stray.collect())
     }
 
-    /// Volumes with our mark, of this data directory: the session's id and the name.
+    /// Returns the volumes of this data directory, as session id and volume name.
     fn own_volumes(&self) -> Result<Vec<(String, String)>, BackendError> {
         let Some(engine) = self.engine_if_any()? else { return Ok(Vec::new()) };
         let options = ListVolumesOptionsBuilder::default().filters(&self.mark()).build();
-        let found = engine.ask("list its volumes", engine.docker.list_volumes(Some(options)))?;
+        let found = engine.call("list its volumes", engine.docker.list_volumes(Some(options)))?;
         let own = found.volumes.unwrap_or_default().into_iter().filter_map(|found| {
             let id = found.labels.get(render::SESSION)?.clone();
             found.name.starts_with(&format!("{PREFIX}{id}-layer-")).then_some((id, found.name))
@@ -88,7 +88,7 @@ impl Docker {
         Ok(own.collect())
     }
 
-    /// Lists volumes that no record names.
+    /// Lists unrecorded volumes.
     fn stray_volumes(&self, record: &dyn RecordLookup) -> Result<Vec<Stray>, BackendError> {
         let stray = self.own_volumes()?.into_iter().filter_map(|(session, volume)| {
             (!record.thing(&session, ThingKind::Volume, &volume)).then(|| Stray {

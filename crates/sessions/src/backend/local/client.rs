@@ -1,4 +1,4 @@
-//! Who asks the server inside for something.
+//! Client of the server inside a session.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,33 +14,33 @@ use sandbox_protocol::exit::by_signal;
 use super::{ATTACH, SOCKET, log_writer, wire};
 use crate::backend::{Agent, Connection, EndOfInput, Ended, Exec, Process, Stream};
 
-/// How long a sandbox may take to be made, on a machine that makes many at once.
+/// Time limit for the start of a sandbox, also on a busy machine.
 pub(super) const READY: Duration = Duration::from_secs(180);
-/// How long somebody who only looks will wait.
+/// Time limit for a query.
 pub(super) const GLANCE: Duration = Duration::from_secs(2);
 
-/// The end of a command whose session went away under it.
+/// Exit code of a command whose session ended.
 const LOST: u8 = 137;
 
-/// Asks whether the server is there, and waits for the answer: what became of the agent.
+/// Queries the server and waits for its answer: the state of the agent.
 pub(super) fn hello(dir: &Path, patience: Duration) -> io::Result<Option<Agent>> {
     let conn = call(dir)?;
     hear(&conn, Instant::now() + patience)
 }
 
-/// Asks whether the server is there.
+/// Sends a query to the server.
 pub(super) fn call(dir: &Path) -> io::Result<OwnedFd> {
     let conn = socket::connect(dir, SOCKET)?;
     channel::send(conn.as_fd(), &[wire::HELLO])?;
     Ok(conn)
 }
 
-/// Waits for its answer.
+/// Waits for the answer to a query.
 pub(super) fn hear(conn: &OwnedFd, end: Instant) -> io::Result<Option<Agent>> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no response"));
         }
         let limit = u64::try_from(left.as_millis()).unwrap_or(1).max(1);
         channel::wait(&[(conn.as_fd(), Awaited::Data)], Some(limit))?;
@@ -57,12 +57,12 @@ fn answer(text: &[u8]) -> io::Result<Option<Agent>> {
         [wire::READY] => Ok(None),
         [wire::READY, b'r'] => Ok(Some(Agent::running())),
         [wire::READY, b'e', code] => Ok(Some(Agent::ended(Some(*code)))),
-        [] => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended")),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "its answer makes no sense")),
+        [] => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "invalid response")),
     }
 }
 
-/// One message, without any descriptor: an empty one when nobody is there any more.
+/// Receives a message without descriptors. It is empty when the connection is closed.
 fn receive(conn: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut text = [0; 1024];
     match rustix::net::recv(conn, &mut text, RecvFlags::DONTWAIT) {
@@ -89,8 +89,8 @@ pub(super) fn start(dir: &Path, exec: Exec) -> io::Result<Connection> {
     Ok(Connection { stdin, stdout, stderr, end_of_input, process })
 }
 
-/// Joins the agent's terminal: the log writer outside shows what it says and takes what is typed, and the
-/// server inside tells its end.
+/// Attaches to the agent's terminal. The log writer outside relays input and output, and the server inside reports the
+/// end.
 pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
     let conn = socket::connect(dir, SOCKET)?;
     channel::send(conn.as_fd(), &[wire::AWAIT])?;
@@ -99,7 +99,7 @@ pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
     channel::send_with(watch.as_fd(), &[log_writer::WATCH], &[typed.as_fd(), shown.as_fd()])?;
     let agent = Remote { conn, terminal: None, ended: None, stopped: false };
     let mut process = Watched { agent, watch, leaving: false };
-    // A program that draws a whole screen draws it again when the size changes.
+    // Full-screen programs redraw when the size changes.
     process.resize(Size { rows: size.rows.saturating_add(1), ..size })?;
     process.resize(size)?;
     Ok(Connection {
@@ -111,11 +111,11 @@ pub(super) fn attach(dir: &Path, size: Size) -> io::Result<Connection> {
     })
 }
 
-/// The agent, for somebody who watches.
+/// Agent with an attached viewer.
 struct Watched {
     agent: Remote,
     watch: OwnedFd,
-    /// It has ended, and the log writer was asked for what it said last.
+    /// True after the agent ended and the log writer was asked for the rest of its output.
     leaving: bool,
 }
 
@@ -130,14 +130,14 @@ impl Process for Watched {
             self.leaving = true;
             channel::send(self.watch.as_fd(), &[log_writer::LEAVE])?;
         }
-        // The log writer hangs up when everything that was said is in the pipe.
+        // The log writer closes the connection when all output is in the pipe.
         match receive(self.watch.as_fd()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             _ => Ok(Some(ended)),
         }
     }
 
-    /// Who watches goes; the agent stays.
+    /// Detaches the viewer. The agent keeps running.
     fn signal(&mut self, signal: i32) -> io::Result<()> {
         let code = by_signal(signal);
         self.agent.ended.get_or_insert(Ended { code, why: None });
@@ -150,14 +150,14 @@ impl Process for Watched {
     }
 }
 
-/// What goes in, what stays here, and the terminal between them.
+/// Streams of the command, our ends of them, and the terminal between them.
 type Ends = ([OwnedFd; 3], [Option<OwnedFd>; 3], Option<OwnedFd>);
 
-/// A terminal of its own: the user's never goes inside. It is one of the sandbox's, so that it has a name there; of
-/// this machine's where the sandbox does not say where those are.
+/// Creates a terminal for the command: the user's own never goes inside. It belongs to the sandbox's devpts, so that
+/// its name exists there, or to the host's if the sandbox does not provide one.
 fn on_terminal(conn: &OwnedFd, size: Size) -> io::Result<Ends> {
     let (ours, theirs) = match terminals(conn) {
-        Some(place) => pty::open_in(place.as_fd(), size)?,
+        Some(devpts) => pty::open_in(devpts.as_fd(), size)?,
         None => pty::open(size)?,
     };
     let copy = |fd: &OwnedFd| socket::copy(fd.as_fd());
@@ -166,7 +166,7 @@ fn on_terminal(conn: &OwnedFd, size: Size) -> io::Result<Ends> {
     Ok((inside, here, Some(ours)))
 }
 
-/// Where terminals have their names inside. Nothing else is taken from there, and this is looked at.
+/// Asks for the sandbox's devpts. It is the only descriptor accepted from inside, and `pty::open_in` checks it.
 fn terminals(conn: &OwnedFd) -> Option<OwnedFd> {
     channel::send(conn.as_fd(), &[wire::TERMINALS]).ok()?;
     let limit = u64::try_from(GLANCE.as_millis()).ok();
@@ -191,7 +191,7 @@ fn by_streams(streams: [Stream; 3]) -> io::Result<Ends> {
     Ok(([stdin.0, stdout.0, stderr.0], [stdin.1, stdout.1, stderr.1], None))
 }
 
-/// A command in a session, at the end of a connection. Closing it ends the command.
+/// Command in a session, at the end of a connection. Closing the connection ends the command.
 struct Remote {
     conn: OwnedFd,
     terminal: Option<OwnedFd>,
@@ -223,7 +223,7 @@ impl Process for Remote {
                 self.stopped = true;
                 None
             }
-            // Nothing else means anything.
+            // Ignore unknown messages.
             _ => None,
         };
         Ok(self.ended.clone())

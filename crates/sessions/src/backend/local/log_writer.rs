@@ -1,5 +1,5 @@
 //! Writer of a session's log, and its viewers. Programs inside write to a terminal whose other end is read here,
-//! outside: they can append to the log, and remove nothing from it.
+//! outside. They can append to the log, but not change what it contains.
 
 mod viewer;
 
@@ -17,10 +17,10 @@ use sandbox_linux::{fd, socket};
 use viewer::Viewer;
 pub(super) use viewer::{LEAVE, RESIZE, WATCH};
 
-/// Size at which the log is rotated; one old log is kept.
+/// Size at which the log is rotated. One old log is kept.
 const LONGEST: u64 = 8 << 20;
 
-/// Limit of the wait for the end of a log.
+/// Time to wait for the end of a log.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Paths of the log and of the viewers' socket.
@@ -30,21 +30,21 @@ pub(super) struct Logs {
     pub(super) runtime: PathBuf,
 }
 
-/// Copies the terminal's output to the log until the last process has closed the other end. Runs in a process of
-/// its own, which closes every other descriptor first. It keeps the session's lock: a caller that waits for the
-/// lock waits for the last process that could still write.
+/// Copies the terminal's output to the log until the last process has closed the other end. Runs in a separate process,
+/// which closes all other descriptors first. It holds the session's lock, so a caller that waits for the lock also
+/// waits for the last output.
 pub(super) fn run(terminal: OwnedFd, lock: &OwnedFd, logs: &Logs) -> io::Result<()> {
-    let nothing = socket::nothing()?;
+    let dev_null = socket::dev_null()?;
     fd::replace(0, lock)?;
     for number in [1, 2] {
-        fd::replace(number, &nothing)?;
+        fd::replace(number, &dev_null)?;
     }
-    drop(nothing);
+    drop(dev_null);
     let terminal = fd::keep_only(terminal)?;
-    // What is typed ahead of a program that does not read is dropped, as any terminal does.
-    socket::do_not_wait(terminal.as_fd())?;
+    // Input that a program does not read in time is dropped, as on any terminal.
+    socket::set_nonblocking(terminal.as_fd())?;
     let listener = socket::listen(&logs.runtime, super::ATTACH)?;
-    socket::do_not_wait(listener.as_fd())?;
+    socket::set_nonblocking(listener.as_fd())?;
     let log = open(logs)?;
     let length = log.metadata()?.len();
     LogWriter { terminal: terminal.into(), listener, logs, log, length, viewers: Vec::new() }.run()
@@ -63,16 +63,16 @@ impl LogWriter<'_> {
     fn run(&mut self) -> io::Result<()> {
         let mut text = [0; 16 << 10];
         loop {
-            let (said, called) = self.pause()?;
-            if called && let Ok(conn) = socket::accept(self.listener.as_fd()) {
+            let (has_output, has_caller) = self.pause()?;
+            if has_caller && let Ok(conn) = socket::accept(self.listener.as_fd()) {
                 self.viewers.push(Viewer::new(conn));
             }
             let terminal = &self.terminal;
             self.viewers.retain_mut(|viewer| viewer.step(terminal));
-            if said == Some(false) && !self.viewers.iter().any(Viewer::is_behind) {
+            if has_output == Some(false) && !self.viewers.iter().any(Viewer::is_behind) {
                 self.viewers.retain(|viewer| !viewer.is_leaving());
             }
-            if said != Some(true) {
+            if has_output != Some(true) {
                 continue;
             }
             match self.terminal.read(&mut text) {
@@ -83,16 +83,15 @@ impl LogWriter<'_> {
                         error.kind(),
                         io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
                     ) => {}
-                // The kernel says so when the last one has closed the other end.
+                // The kernel returns EIO once the last process has closed the other end.
                 Err(_) => return Ok(()),
             }
         }
     }
 
-    /// Waits until something happens: whether the terminal says something, if that was looked at, and
-    /// whether somebody calls.
+    /// Waits for an event. Returns whether the terminal has output, if that was checked, and whether a viewer connects.
     fn pause(&self) -> io::Result<(Option<bool>, bool)> {
-        // Nothing more is read before everybody who watches has seen what was.
+        // Read nothing more until every viewer has received the output so far.
         let behind = self.viewers.iter().any(Viewer::is_behind);
         let mut fds = vec![(self.listener.as_fd(), Awaited::Data)];
         fds.extend(self.viewers.iter().flat_map(Viewer::awaited));
@@ -111,7 +110,7 @@ impl LogWriter<'_> {
         for viewer in &mut self.viewers {
             viewer.show(text);
         }
-        // A full disk costs lines of the log, and never the session.
+        // A full disk loses log lines, but does not end the session.
         let written = without_returns(text);
         self.length += self.log.write_all(&written).map_or(0, |()| written.len() as u64);
         if self.length > LONGEST {
@@ -126,20 +125,20 @@ impl LogWriter<'_> {
 fn open(logs: &Logs) -> io::Result<File> {
     let log: LockFile =
         OpenOptions::new().append(true).create(true).mode(0o600).open(&logs.present)?.into();
-    // Held as long as there may be more to write.
+    // Held until nothing more can be written.
     let _ = log.try_exclusive();
     Ok(log.into())
 }
 
-/// Waits until everything is written that a session said before its end.
-pub(super) fn wait_for_the_last_word(log: &Path) {
+/// Waits until the log of a session is complete.
+pub(super) fn wait_until_closed(log: &Path) {
     let end = Instant::now() + PATIENCE;
     while held(log).is_some() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A terminal ends lines with two characters, a file with one.
+/// Replaces line ends of a terminal, CR LF, by LF.
 pub(in crate::backend) fn without_returns(text: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(text.len());
     for (at, byte) in text.iter().enumerate() {
@@ -155,7 +154,7 @@ mod tests {
     use super::without_returns;
 
     #[test]
-    fn lines_of_a_terminal_become_lines_of_a_file() {
+    fn without_returns_replaces_line_ends() {
         for (text, expected) in [
             (&b"a\r\nb\r\n"[..], &b"a\nb\n"[..]),
             (b"10%\r20%\r\n", b"10%\r20%\n"),

@@ -1,10 +1,10 @@
-//! A session in namespaces of this machine, planned: what is wrong with it is told before anything is made.
+//! Plan of a local session. Errors are found before anything is created.
 
 use std::ffi::OsString;
 
 use sandbox_core::plan::{Plan, plan_config};
 use sandbox_core::render::shell;
-use sandbox_launch::layers::make_room;
+use sandbox_launch::layers::create_data_dir;
 use sandbox_policy::Host;
 use sandbox_policy::config::Config;
 
@@ -13,7 +13,7 @@ use crate::backend::{Form, Notice, Planned};
 use crate::error::ControlError;
 use crate::session::Settings;
 
-/// The plan that the supervisor of a session will make.
+/// Plan that the session's supervisor will carry out.
 pub(super) struct LocalPlan {
     host: Host,
     plan: Plan,
@@ -25,7 +25,7 @@ impl LocalPlan {
     pub(super) fn of(host: &Host, config: Config) -> Result<Self, ControlError> {
         let (config, agent) = shape(config)?;
         let policy = policy(&config);
-        make_room(&config, host)?;
+        create_data_dir(&config, host)?;
         let plan = plan_config(host, config, Vec::new())?;
         Ok(Self { host: host.clone(), plan, policy, agent })
     }
@@ -36,7 +36,7 @@ impl Planned for LocalPlan {
         self.policy.clone()
     }
 
-    /// Leaves out the places where settings are written.
+    /// Excludes the locations of settings.
     fn settings(&self) -> serde_json::Result<Settings> {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let workdir = self.agent.workdir.iter().map(|dir| dir.to_string_lossy().into_owned());

@@ -1,9 +1,9 @@
-//! The server inside a session: our own binary as the sandbox's command. It starts the agent, and
-//! whatever it is asked to start.
+//! Server inside a session: this binary as the sandbox's command. It starts the agent, and commands
+//! on request.
 //!
-//! Everything that holds for it holds for what it starts, by inheritance: namespaces, filters,
-//! Landlock, no capability. It hides its memory and its descriptors from the others inside. They
-//! can end it, and with it the session; they gain nothing by that.
+//! Its children inherit its restrictions: namespaces, seccomp filters, Landlock rules, no
+//! capabilities. It protects its memory and descriptors from other processes inside. They can kill
+//! it, which only ends the session.
 
 mod child;
 
@@ -24,27 +24,27 @@ use sandbox_protocol::multicall::{MULTICALL, SERVE};
 use super::wire;
 use child::{Child, Start};
 
-/// How long a command may take to end after its caller has gone.
+/// Time that a command has to end after its caller disconnected.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How many words of a command line are the server's own.
+/// Number of arguments before the agent's command.
 pub const WORDS: usize = 5;
 
-/// Whether a command line is that of the server.
+/// Returns true for the command line of a server.
 pub fn is_in(command: &[OsString]) -> bool {
     command.first().is_some_and(|word| word == RUNTIME_BINARY)
         && command.get(2).is_some_and(|word| word == SERVE)
 }
 
-/// The command line of the server, with that of the agent behind it.
+/// Returns the command line of the server, followed by the agent's.
 pub fn command(agent: &super::Agent) -> Vec<OsString> {
     let words = [RUNTIME_BINARY, MULTICALL, SERVE].map(OsString::from);
     let workdir = agent.workdir.clone().unwrap_or_default().into_os_string();
     words.into_iter().chain([workdir, "--".into()]).chain(agent.argv.iter().cloned()).collect()
 }
 
-/// Serves until it is asked to end. `rest` are the agent's directory, `--` and its command line, if
-/// there is one; descriptor 0 is the socket. Returns the exit code, and why it could not serve.
+/// Serves until it is asked to end. `rest` holds the agent's directory, `--` and the agent's
+/// command, if any. Descriptor 0 is the socket. Returns the exit code and the reason of a failure.
 pub fn serve(rest: &[OsString], environment: &[(OsString, OsString)]) -> (ExitCode, String) {
     let served = Server::new(environment).and_then(|mut server| {
         let workdir = rest.first().filter(|dir| !dir.is_empty()).map(Path::new);
@@ -53,17 +53,17 @@ pub fn serve(rest: &[OsString], environment: &[(OsString, OsString)]) -> (ExitCo
     });
     match served {
         Ok(()) => (ExitCode::Success, String::new()),
-        Err(error) => (ExitCode::Setup, format!("the session's server cannot go on: {error}")),
+        Err(error) => (ExitCode::Setup, format!("the session's server failed: {error}")),
     }
 }
 
-/// Somebody who asked for something.
+/// Client of the server.
 struct Caller {
     conn: OwnedFd,
     child: Option<Child>,
-    /// It waits for the end of the agent.
+    /// True while it waits for the end of the agent.
     awaits_agent: bool,
-    /// When what it started has to be ended, because it went away.
+    /// Time at which its command is killed, after it disconnected.
     gone: Option<Instant>,
 }
 
@@ -73,12 +73,12 @@ struct Server<'e> {
     environment: &'e [(OsString, OsString)],
     callers: Vec<Caller>,
     agent: Option<Agent>,
-    /// Where terminals have their names, as it was before anybody else was here.
+    /// Directory of the sandbox's devpts, opened before any other process ran.
     terminals: Option<OwnedFd>,
     ending: bool,
 }
 
-/// The agent: a process, or what became of it.
+/// State of the agent.
 enum Agent {
     Running(Child),
     Ended(u8),
@@ -88,8 +88,8 @@ impl<'e> Server<'e> {
     fn new(environment: &'e [(OsString, OsString)]) -> io::Result<Self> {
         enclosure::hide_memory()?;
         let listener = socket::copy(io::stdin().as_fd())?;
-        fd::replace(0, &socket::nothing()?)?;
-        socket::do_not_wait(listener.as_fd())?;
+        fd::replace(0, &socket::dev_null()?)?;
+        socket::set_nonblocking(listener.as_fd())?;
         let signals = Signals::open()?;
         Ok(Self {
             listener,
@@ -97,12 +97,12 @@ impl<'e> Server<'e> {
             environment,
             callers: Vec::new(),
             agent: None,
-            terminals: pty::place().ok(),
+            terminals: pty::devpts().ok(),
             ending: false,
         })
     }
 
-    /// The agent's terminal is the one that this process writes to.
+    /// Starts the agent on the terminal that this process writes to.
     fn start_agent(&mut self, argv: &[OsString], cwd: Option<&Path>) {
         if argv.is_empty() {
             return;
@@ -140,25 +140,25 @@ impl<'e> Server<'e> {
         }
     }
 
-    /// Waits until something happens; the first answer is about new callers.
+    /// Waits for an event. The first result is for the listener.
     fn pause(&self) -> io::Result<Vec<bool>> {
         let mut fds = vec![(self.listener.as_fd(), Awaited::Data)];
         fds.push((self.signals.as_fd(), Awaited::Data));
-        let there = self.callers.iter().filter(|caller| caller.gone.is_none());
-        fds.extend(there.map(|caller| (caller.conn.as_fd(), Awaited::Data)));
+        let connected = self.callers.iter().filter(|caller| caller.gone.is_none());
+        fds.extend(connected.map(|caller| (caller.conn.as_fd(), Awaited::Data)));
         let first = self.callers.iter().filter_map(|caller| caller.gone).min();
         let left = first.map(|end| end.saturating_duration_since(Instant::now()).as_millis());
         channel::wait(&fds, left.map(|left| u64::try_from(left).unwrap_or(0) + 1))
     }
 
     fn accept(&mut self) {
-        // Nobody waits any more, or there is no room: who is there is heard first.
+        // On an error, such as a full descriptor table, serve the existing callers first.
         while let Ok(conn) = socket::accept(self.listener.as_fd()) {
             self.callers.push(Caller { conn, child: None, awaits_agent: false, gone: None });
         }
     }
 
-    /// Takes in what callers have said.
+    /// Receives messages of callers.
     fn hear(&mut self) {
         let mut callers = std::mem::take(&mut self.callers);
         callers.retain_mut(|caller| caller.gone.is_some() || self.hear_one(caller));
@@ -166,7 +166,7 @@ impl<'e> Server<'e> {
         self.callers = callers;
     }
 
-    /// Returns whether the caller is still of interest.
+    /// Handles a caller's messages. Returns false when the caller can be dropped.
     fn hear_one(&self, caller: &mut Caller) -> bool {
         loop {
             match channel::receive(caller.conn.as_fd()) {
@@ -191,7 +191,7 @@ impl<'e> Server<'e> {
                     Some(Agent::Running(_)) => text.push(b'r'),
                     Some(Agent::Ended(code)) => text.extend([b'e', *code]),
                 }
-                // Who has gone meanwhile is noticed at the next look.
+                // A closed connection is noticed at the next receive.
                 let _ = channel::send(caller.conn.as_fd(), &text);
             }
             (Some((&wire::AWAIT, _)), None) => match &self.agent {
@@ -203,8 +203,8 @@ impl<'e> Server<'e> {
             },
             (Some((&wire::TERMINALS, _)), None) => {
                 let _ = match &self.terminals {
-                    Some(place) => {
-                        channel::send_with(caller.conn.as_fd(), &[wire::READY], &[place.as_fd()])
+                    Some(devpts) => {
+                        channel::send_with(caller.conn.as_fd(), &[wire::READY], &[devpts.as_fd()])
                     }
                     None => channel::send(caller.conn.as_fd(), &[wire::READY]),
                 };
@@ -224,7 +224,7 @@ impl<'e> Server<'e> {
         }
     }
 
-    /// Hears which children have ended, and tells those who wait for them.
+    /// Reaps children, and notifies callers that wait for them.
     fn reap(&mut self) -> io::Result<()> {
         while let Some((pid, change)) = process::any_end()? {
             let code = match change {
@@ -240,7 +240,7 @@ impl<'e> Server<'e> {
             self.callers.retain(|caller| {
                 let own = caller.child.as_ref().is_some_and(|child| child.pid == pid);
                 if own && caller.gone.is_some() {
-                    // What it started in its group goes with it.
+                    // The rest of its process group is killed, too.
                     caller.child.iter().for_each(Child::end_group);
                 } else if own {
                     let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, code]);
@@ -256,7 +256,7 @@ impl<'e> Server<'e> {
         for caller in &mut self.callers {
             if caller.gone.is_some_and(|end| end <= now) {
                 caller.child.iter().for_each(|child| child.signal(signal::KILL));
-                // Its end is heard like any other's.
+                // `reap` handles its end.
                 caller.gone = Some(now + Duration::from_secs(3600));
             }
         }
@@ -267,7 +267,7 @@ impl<'e> Server<'e> {
             || self.callers.iter().any(|caller| caller.child.is_some())
     }
 
-    /// Asks everybody to end. Who does not is killed with the sandbox.
+    /// Asks all commands to end. Those that do not are killed with the sandbox.
     fn end_all(&mut self, signal: i32) {
         self.ending = true;
         if let Some(Agent::Running(child)) = &self.agent {

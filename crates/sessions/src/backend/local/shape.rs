@@ -1,4 +1,4 @@
-//! What the keys of sessions mean on this backend. What it cannot carry out it refuses.
+//! Session keys on this backend. Unsupported ones are refused.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,30 +8,30 @@ use sandbox_policy::config::{Config, Origin, Sourced};
 
 use crate::error::ShapeError;
 
-/// Keys that only a container can meet, and why.
+/// Keys that only containers support, with the reason.
 const REFUSED: &[(&str, &str)] = &[
-    ("network", "it has the host's network, none, or hosts by name"),
-    ("image", "it shows the host's own programs"),
-    ("runtime", "there is no container"),
-    ("resources", "without a control group of its own nothing would hold a limit"),
-    ("workspace", "it works in the project itself; `cow` keeps changes apart"),
-    ("home", "it shows your own home, read-only"),
-    ("services", "nothing is started beside the agent"),
-    ("proxy", "it finds its proxy by itself"),
-    ("host_commands", "there is no bridge from here to the host"),
+    ("network", "it supports the host's network, no network, or an allow list"),
+    ("image", "it uses the host's programs"),
+    ("runtime", "it does not use containers"),
+    ("resources", "it has no cgroup to enforce limits"),
+    ("workspace", "it works in the project directory; use `cow` for copy-on-write"),
+    ("home", "it shows your home, read-only"),
+    ("services", "it starts no services"),
+    ("proxy", "it configures the proxy automatically"),
+    ("host_commands", "it has no bridge to the host"),
 ];
 
-/// The agent of a session.
+/// Agent of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Agent {
-    /// Its command line; empty for a session that only serves `exec`.
+    /// Command line; empty for a session that only serves `exec`.
     pub argv: Vec<OsString>,
-    /// Where it starts; the project when left out.
+    /// Working directory; the project by default.
     pub workdir: Option<PathBuf>,
 }
 
-/// The agent that a configuration asks for, and the configuration with everything in it that
-/// follows from the keys of sessions.
+/// Returns the agent that a configuration describes, and the configuration with all effects of
+/// session keys applied.
 pub fn shape(mut config: Config) -> Result<(Config, Agent), ShapeError> {
     for key in &config.skipped {
         if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == key.value) {
@@ -55,10 +55,10 @@ fn agent(config: &Config) -> Result<Agent, ShapeError> {
         return Ok(Agent::default());
     };
     if agent.user.is_some() {
-        return Err(refused("agent.user", origin, "everything in it runs as you"));
+        return Err(refused("agent.user", origin, "all its processes run as you"));
     }
     if agent.init.is_some() {
-        return Err(refused("agent.init", origin, "its first process is always our own"));
+        return Err(refused("agent.init", origin, "its PID 1 is always agent-sandbox"));
     }
     let Some(command) = &agent.command else {
         return Ok(Agent { argv: Vec::new(), workdir: agent.workdir.as_ref().map(PathBuf::from) });
@@ -68,7 +68,7 @@ fn agent(config: &Config) -> Result<Agent, ShapeError> {
     Ok(Agent { argv, workdir: agent.workdir.as_ref().map(PathBuf::from) })
 }
 
-/// The file's variables, under those that are written in the configuration itself.
+/// Adds the variables of the file. Those in the configuration take precedence.
 fn read_variables(config: &mut Config, file: &Sourced<PathBuf>) -> Result<(), ShapeError> {
     let failed = |source| ShapeError::EnvFile {
         origin: file.origin.clone(),

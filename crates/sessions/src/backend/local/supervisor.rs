@@ -1,5 +1,5 @@
-//! The process of a session outside: it leaves its caller behind and launches the sandbox, with our own binary as the
-//! command, which starts others on request.
+//! Supervisor of a session: detaches from its caller and launches the sandbox with this binary as the command, which
+//! starts other commands on request.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,20 +19,20 @@ use crate::error::{ControlError, ShapeError};
 use crate::session::{Session, SessionId};
 use crate::store::Store;
 
-/// Why a session's sandbox did not start.
+/// Error of a supervisor.
 #[derive(Debug, Error)]
 pub enum SuperviseError {
-    /// The session's request cannot be read.
+    /// The session's request cannot be decoded.
     #[error(transparent)]
     Request(#[from] serde_json::Error),
     /// The configuration cannot be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The configuration asks for what this backend cannot do.
+    /// The local backend does not support the configuration.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The configuration is not the one that the session was made by.
-    #[error("the configuration has changed since it was looked at")]
+    /// The configuration changed since the session was planned.
+    #[error("the configuration changed since the session was planned")]
     Changed,
     /// The sandbox did not start.
     #[error(transparent)]
@@ -45,7 +45,7 @@ impl Hint for SuperviseError {
             Self::Request(_) => None,
             Self::Config(error) => error.hint(),
             Self::Shape(error) => error.hint(),
-            Self::Changed => Some("type the command again".into()),
+            Self::Changed => Some("run the command again".into()),
             Self::Launch(error) => error.hint(),
         }
     }
@@ -59,12 +59,12 @@ impl Hint for SuperviseError {
     }
 }
 
-/// Launches a session's sandbox and waits for its end.
+/// Launches a session's sandbox and waits until it ends.
 pub fn run(host: &Host, session: &Session, events: &mut dyn Events) -> Result<u8, SuperviseError> {
     let started = sandbox_linux::clock::wall_exactly();
     let request = Request::recall(&session.request)?;
     let (config, agent) = shape(config::load(host, &request)?)?;
-    // What is carried out is what was decided about.
+    // Only what was decided is carried out.
     if policy(&config) != session.policy {
         return Err(SuperviseError::Changed);
     }
@@ -77,17 +77,17 @@ pub fn run(host: &Host, session: &Session, events: &mut dyn Events) -> Result<u8
     Ok(launch(host, job, events)?.code)
 }
 
-/// What is on record of a session that is about to be run.
+/// Reads a session from the database.
 pub fn recall(data_dir: &DataDir, id: &str) -> Result<Session, ControlError> {
     let unknown = || ControlError::Unknown(id.to_owned());
     let id = SessionId::parse(id).ok_or_else(unknown)?;
     Store::open(&data_dir.database())?.get(&id)?.ok_or_else(unknown)
 }
 
-/// Leaves the caller behind and runs `body` in a process that nobody waits for. It has the
-/// session's socket as descriptor 0, and a terminal whose other end goes to the log as 1 and 2.
+/// Detaches from the caller and runs `body` in a process that is not waited for. Its descriptor 0
+/// is the session's socket; 1 and 2 are a terminal whose other end goes to the log.
 ///
-/// The caller must be single-threaded, with the lock as descriptor 1 and the log as 2.
+/// The caller must be single-threaded, with the lock as descriptor 1 and the log as descriptor 2.
 pub fn detach(data_dir: &DataDir, session: &Session, body: impl FnOnce() -> i32) -> io::Result<()> {
     let logs = Logs {
         present: data_dir.log(&session.id),
@@ -95,7 +95,7 @@ pub fn detach(data_dir: &DataDir, session: &Session, body: impl FnOnce() -> i32)
         runtime: data_dir.runtime(&session.id),
     };
     process::fork(|| {
-        // Held until this process ends; the sandbox's own processes do not get it.
+        // Held until this process ends. The sandbox's processes do not inherit it.
         let Ok(_lock) = settle_in(&logs) else { return ExitCode::Setup.into() };
         body()
     })
@@ -104,7 +104,7 @@ pub fn detach(data_dir: &DataDir, session: &Session, body: impl FnOnce() -> i32)
 
 fn settle_in(logs: &Logs) -> io::Result<OwnedFd> {
     process::lead_session()?;
-    signal::forget_the_callers()?;
+    signal::reset()?;
     let lock = holder::sign(socket::copy(io::stdout().as_fd())?)?;
     let (ours, theirs) = pty::open(Size::default())?;
     for number in [1, 2] {

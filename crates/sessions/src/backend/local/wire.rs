@@ -1,8 +1,8 @@
-//! What is said between a caller outside and the server inside: short messages, and one order.
+//! Messages between a caller outside and the server inside, and the order that describes a command.
 //!
-//! The caller trusts nothing that comes from inside: messages of a known kind and a bounded length,
-//! and no descriptors but one, which is looked at: the directory that terminals have their names in. The server is asked by whoever can reach a socket that only the session's
-//! owner can.
+//! The caller trusts nothing from inside. It accepts known messages of bounded length, and one descriptor, which it
+//! checks: the sandbox's devpts directory. The server accepts every connection, because only the session's owner can
+//! reach its socket.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,35 +12,35 @@ use std::path::PathBuf;
 
 use sandbox_linux::fd;
 
-/// Version of these messages. A change that an older supervisor does not understand raises it.
+/// Version of the messages. Raised by changes that an older supervisor does not understand.
 pub(super) const VERSION: u32 = 1;
 
-/// Are you there?
+/// Request: state of the server.
 pub(super) const HELLO: u8 = b'H';
-/// Start this: an order in a file of memory, and three streams.
+/// Request: start a command. Comes with an order in a memfd, and three streams.
 pub(super) const EXEC: u8 = b'E';
-/// Pass a signal on: its number follows.
+/// Request: send a signal, whose number follows.
 pub(super) const SIGNAL: u8 = b'K';
 
-/// Where do terminals have their names?
+/// Request: the sandbox's devpts.
 pub(super) const TERMINALS: u8 = b'T';
 
-/// Tell me when the agent ends.
+/// Request: report the end of the agent.
 pub(super) const AWAIT: u8 = b'A';
 
-/// I am here; what became of the agent follows: nothing, `r`, or `e` and its code.
+/// Response: ready. The agent's state follows: nothing, `r`, or `e` and its exit code.
 pub(super) const READY: u8 = b'R';
-/// It could not be started: the code, and why.
+/// Response: the command did not start. Exit code and reason follow.
 pub(super) const FAILED: u8 = b'X';
-/// It stopped, and waits to be continued.
+/// Response: the command stopped and waits to be continued.
 pub(super) const STOPPED: u8 = b'S';
-/// It ended: the code.
+/// Response: the command ended. The exit code follows.
 pub(super) const ENDED: u8 = b'Z';
 
-/// No command line that the kernel takes is longer.
+/// Maximum size of an order. The kernel accepts no longer command line.
 pub(super) const LONGEST: usize = 8 << 20;
 
-/// A command that is to be started.
+/// Command to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) argv: Vec<OsString>,
@@ -50,12 +50,12 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Words that end with NUL, which no part of a command has in it.
+    /// Encodes the order as NUL-terminated words. No part of a command can contain NUL.
     fn encode(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut word = |text: &[u8]| {
             if text.contains(&0) {
-                let why = "there is a NUL in the command or its environment";
+                let why = "the command or its environment contains NUL";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
             bytes.extend_from_slice(text);
@@ -75,7 +75,7 @@ impl Order {
         Ok(bytes)
     }
 
-    /// The order as a file in memory.
+    /// Returns the order as a memfd.
     pub(super) fn to_file(&self) -> io::Result<OwnedFd> {
         let bytes = self.encode()?;
         if bytes.len() > LONGEST {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_comes_back_as_it_was() {
+    fn decode_returns_what_encode_wrote() {
         for order in [
             order(&["ls"], &[], None, false),
             order(&["sh", "-c", "a\nb", ""], &[("A", ""), ("B", "x=y")], Some("/p q"), true),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_order_is_refused() {
+    fn decode_refuses_invalid_orders() {
         for bytes in [
             &b""[..],
             b"p",

@@ -1,4 +1,4 @@
-//! The work of each call, on a thread where it may wait.
+//! Review operations. They block, so they run on the thread pool.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::Call;
 use crate::http::answer::Refused;
 use crate::http::wire::{Applied, Apply, Blocking, Discard, Discarded, Problem, Reverted, Undo};
 
-/// Largest patch that is sent.
+/// Maximum size of a patch.
 const LARGEST: usize = 64 << 20;
 
 /// Returns the roots of a session with their commits, the selected part of them, and git.
@@ -37,7 +37,7 @@ pub(super) fn diff(call: &Call<'_>, paths: &[String]) -> Result<DiffReport, Refu
     Ok(DiffReport::new(call.review.name(), &lines, &roots, &selected))
 }
 
-/// Returns changes as a patch. Those that it does not carry are named in comments, which `git apply` skips.
+/// Returns changes as a patch. Changes that a patch cannot express are listed in comments, which `git apply` ignores.
 pub(super) fn patch(call: &Call<'_>, paths: &[String]) -> Result<Vec<u8>, Refused> {
     let (roots, selected, _) = open(call, paths)?;
     let lines = review::lines(&roots, &selected, Counted::No)?;
@@ -53,19 +53,19 @@ pub(super) fn patch(call: &Call<'_>, paths: &[String]) -> Result<Vec<u8>, Refuse
         text.extend(file?);
         if text.len() > LARGEST {
             let mut wrong = Problem::new("too_large", "the patch is larger than 64 MiB");
-            wrong.hint = Some("name a directory or a file: `?path=`".into());
+            wrong.hint = Some("limit it to a directory or a file with `?path=`".into());
             return Err(Refused(StatusCode::PAYLOAD_TOO_LARGE, wrong));
         }
     }
     Ok(text)
 }
 
-/// Names a path in one line, whatever is in its name.
+/// Formats a path as a one-line comment.
 fn comment(path: &Path) -> String {
     format!("# not in this patch: {}\n", path.to_string_lossy().escape_debug())
 }
 
-/// Applies changes, or says what stands against it.
+/// Applies changes, unless something blocks them.
 pub(super) fn apply(call: &Call<'_>, asked: &Apply) -> Result<Applied, Refused> {
     call.review.check_stopped()?;
     let resumed = !asked.dry_run && resume(&call.review)?;
@@ -107,17 +107,18 @@ fn check(
     };
     if !asked.partial && !report.conflicts.is_empty() {
         let message = "nothing was applied: some changes conflict with the host";
-        return refused("conflict", message, "`\"partial\": true` applies the rest");
+        return refused("conflict", message, "set `\"partial\": true` to apply the rest");
     }
     if !asked.partial && !report.held.is_empty() {
-        let message = "nothing was applied: some changes run code later";
-        let hint = "name them in `paths` to apply them; `\"partial\": true` applies the rest";
+        let message = "nothing was applied: some changes can run code later";
+        let hint =
+            "to apply them, list them in `paths`; to apply only the rest, set `\"partial\": true`";
         return refused("held", message, hint);
     }
     match deletions_to_confirm(plan, roots) {
         Some(count) if !asked.yes => {
             let message = format!("nothing was applied: {count} files would be deleted");
-            let hint = Some("`\"yes\": true` confirms it".into());
+            let hint = Some("set `\"yes\": true` to confirm".into());
             Err(Problem { hint, ..Problem::new("many_deletions", message) }.into())
         }
         _ => Ok(()),
@@ -140,7 +141,7 @@ pub(super) fn undo(review: &Review, asked: &Undo) -> Result<Reverted, Refused> {
         Undone::Done { left, count } => Ok(Reverted { reverted: count, left: report(&left) }),
         Undone::Refused(left) => {
             let message = "nothing was reverted: some files changed since the apply";
-            let hint = Some("`\"partial\": true` reverts the rest".into());
+            let hint = Some("set `\"partial\": true` to revert the rest".into());
             let changes = Some(Box::new(Blocking { held: Vec::new(), conflicts: report(&left) }));
             Err(Problem { hint, changes, ..Problem::new("changed", message) }.into())
         }

@@ -1,4 +1,4 @@
-//! Requests and answers of a review.
+//! Requests and responses of a review.
 
 use sandbox_layers::review::{LeftReport, PlanReport};
 use schemars::JsonSchema;
@@ -9,29 +9,29 @@ use super::Problem;
 /// Changes to apply to the project. An empty request applies all of them.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a separate option")]
 pub struct Apply {
-    /// Only these paths and what is below them; relative ones start at the project. A file that runs
-    /// code later is applied only when it is named here.
+    /// Apply only these paths and everything below them. Relative paths start at the project. A file that can run code
+    /// later is applied only if it is listed here.
     pub paths: Vec<String>,
-    /// Apply the rest where some changes are held back or conflict with the host.
+    /// Apply the rest when some changes are held back or conflict with the host.
     pub partial: bool,
     /// Confirm that many files are deleted.
     pub yes: bool,
-    /// Complete an apply that was interrupted, and do nothing else.
+    /// Only complete an apply that was interrupted.
     pub resume: bool,
-    /// Answer with the plan, and change nothing.
+    /// Return the plan without changing anything.
     pub dry_run: bool,
 }
 
-/// An apply.
+/// Result of an apply.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Applied {
-    /// Number of changes that were made on the host.
+    /// Number of applied changes.
     pub applied: usize,
-    /// True when an apply or undo that was interrupted was completed first.
+    /// True when an interrupted apply or undo was completed first.
     pub resumed: bool,
-    /// The plan; nothing where only an interrupted apply was to be completed.
+    /// The plan; absent when only an interrupted apply was completed.
     pub plan: Option<PlanReport>,
 }
 
@@ -39,16 +39,16 @@ pub struct Applied {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Undo {
-    /// Revert the rest where some files changed since the apply.
+    /// Revert the rest when some files changed since the apply.
     pub partial: bool,
 }
 
-/// An apply that was reverted.
+/// Result of an undo.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Reverted {
-    /// Number of changes that were reverted.
+    /// Number of reverted changes.
     pub reverted: usize,
-    /// Files that changed since the apply, and were left alone.
+    /// Files that changed since the apply, and were not reverted.
     pub left: Vec<LeftReport>,
 }
 
@@ -56,18 +56,18 @@ pub struct Reverted {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Discard {
-    /// Only these paths and what is below them; relative ones start at the project.
+    /// Discard only these paths and everything below them. Relative paths start at the project.
     pub paths: Vec<String>,
 }
 
-/// Changes that were discarded.
+/// Result of a discard.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Discarded {
-    /// Number of files, links, directories and repositories.
+    /// Number of discarded files, links, directories and repositories.
     pub discarded: usize,
 }
 
-/// Checks paths of a request. The kernel knows none that is empty or contains NUL.
+/// Checks the paths of a request. No path can be empty or contain NUL.
 pub(in crate::http) fn check_paths(paths: &[String]) -> Result<(), Problem> {
     if paths.iter().any(|path| path.is_empty() || path.contains('\0')) {
         return Err(Problem::new("invalid", "a path is empty or contains NUL"));

@@ -1,4 +1,4 @@
-//! The log of a container: passed on while the engine has it, and kept when the container goes.
+//! Log of a container: read from the engine while it exists, and saved before its removal.
 
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +16,7 @@ use crate::backend::{BackendError, Listen};
 use crate::session::Session;
 
 impl Docker {
-    /// What the container says, as the engine keeps it.
+    /// Passes on the output of a container that the engine stores.
     pub(in crate::backend::docker) fn listen(
         &self,
         session: &Session,
@@ -34,9 +34,9 @@ impl Docker {
         engine.wait(async {
             let mut logs = engine.docker.logs(&names::container(session), Some(options));
             loop {
-                let goes_on = match tokio_timeout(PAUSE, logs.next()).await {
+                let continues = match tokio_timeout(PAUSE, logs.next()).await {
                     None => each(&[]),
-                    // What a terminal shows has lines of its own kind.
+                    // Lines of a terminal end with CR LF.
                     Some(Some(Ok(LogOutput::Console { message }))) => {
                         each(&without_returns(&message))
                     }
@@ -44,18 +44,18 @@ impl Docker {
                     Some(None) => false,
                     Some(Some(Err(error))) if status(&error) == Some(404) => false,
                     Some(Some(Err(error))) => {
-                        return Err(BackendError::new("the engine cannot show the log", error));
+                        return Err(BackendError::new("the engine cannot read the log", error));
                     }
                 };
-                if !goes_on {
+                if !continues {
                     return Ok(());
                 }
             }
         })
     }
 
-    /// Keeps what a container said: the engine forgets it with the container. It is stopped first, so that its last
-    /// words are in it.
+    /// Saves the output of a container, which the engine would delete with it. Stops the container first, so that the log is
+    /// complete.
     pub(in crate::backend::docker) fn save_log(
         &self,
         session: &Session,
@@ -68,18 +68,18 @@ impl Docker {
         let new = path.with_extension("new");
         let saved = self.write_log(session, &new).and_then(|()| {
             self.put_log(session, &new).map_err(|error| {
-                BackendError::file("cannot keep the container's log", &path, error)
+                BackendError::file("cannot save the container's log", &path, error)
             })
         });
         if saved.is_err() {
-            // Half a log would fill the disk further.
+            // The disk may be full. A partial log would keep it so.
             let _ = std::fs::remove_file(&new);
         }
         saved
     }
 
     fn write_log(&self, session: &Session, new: &Path) -> Result<(), BackendError> {
-        let failed = |error| BackendError::file("cannot keep the container's log", new, error);
+        let failed = |error| BackendError::file("cannot save the container's log", new, error);
         let mut file = std::fs::OpenOptions::new();
         file.write(true).create(true).truncate(true).mode(0o600);
         let mut file = file.open(new).map_err(failed)?;
@@ -91,7 +91,7 @@ impl Docker {
         written.map_err(failed)
     }
 
-    /// Puts a log in the place of the last one, which is kept beside it.
+    /// Replaces the session's log with a new one, and keeps the previous one as its old log.
     fn put_log(&self, session: &Session, new: &Path) -> io::Result<()> {
         let path = self.data_dir.log(&session.id);
         match std::fs::rename(&path, self.data_dir.old_log(&session.id)) {

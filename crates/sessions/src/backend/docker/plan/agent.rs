@@ -1,4 +1,4 @@
-//! Who the agent is, and what PID 1 does for it.
+//! User and paths of the agent, and the role of PID 1.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,39 +20,39 @@ use sandbox_policy::config::{Access, AgentInit, Config, CowEngine, Dockerd, Orig
 use sandbox_policy::host::Host;
 use sandbox_policy::network::PROXY_PORT;
 
-/// The number of the user `agent` in images of ours.
+/// Uid of the user `agent` in our images.
 const USUAL: u32 = 1000;
 
-/// Who the agent is.
+/// Agent of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Agent {
-    /// As the engine and the first process are told.
+    /// User, in the form that the engine and PID 1 accept.
     pub user: String,
-    /// Its numbers, where they are known before the image is looked into.
+    /// Uid and gid, if they are known without inspecting the image.
     pub ids: Option<(u32, u32)>,
-    /// Its home.
+    /// Home directory.
     pub home: PathBuf,
-    /// Where it starts.
+    /// Working directory.
     pub workdir: PathBuf,
-    /// What PID 1 does.
+    /// Role of PID 1.
     pub start: Start,
-    /// Uid of PID 1 where the agent has root's. The name in a plan is older, and part of every policy's hash.
+    /// Uid of PID 1 if the agent has uid 0. The name in a plan is older, and part of every policy's hash.
     #[serde(rename = "keeper", skip_serializing_if = "Option::is_none")]
     pub init_uid: Option<u32>,
 }
 
-/// What PID 1 does.
+/// Role of PID 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
-    /// It becomes the agent.
+    /// PID 1 becomes the agent.
     Exec,
-    /// It starts the agent and stays.
+    /// PID 1 starts the agent and supervises it.
     Supervise,
 }
 
 impl Agent {
-    /// The one that the configuration asks for. By default it has the caller's number, so that files
+    /// Returns the agent that the configuration describes. By default it has the caller's uid, so that files
     /// belong to the caller.
     pub(super) fn of(
         host: &Host,
@@ -76,7 +76,7 @@ impl Agent {
         Ok(Self { user, ids, home, workdir, start: Start::Exec, init_uid })
     }
 
-    /// Returns the options of a tmpfs that belongs to PID 1, also where the agent has uid 0.
+    /// Returns the options of a tmpfs that belongs to PID 1, even if the agent has uid 0.
     pub(super) fn of_init(&self, options: &str) -> String {
         let owner = self.init_uid.map(|number| format!(",uid={number},gid={number}"));
         format!("{options}{}", owner.unwrap_or_default())
@@ -99,11 +99,11 @@ fn user(
     let (name, group) = wanted.split_once(':').unwrap_or((wanted, ""));
     let refused = |why| Err((wanted.to_owned(), why));
     match (name.parse::<u32>(), group.parse::<u32>()) {
-        (Ok(0), _) => refused("that is root"),
+        (Ok(0), _) => refused("it is root"),
         (Ok(uid), Ok(gid)) => Ok(numbered(uid, gid)),
         (Ok(uid), Err(_)) if group.is_empty() => Ok(numbered(uid, uid)),
-        _ if name == "root" => refused("that is root"),
-        _ if !is_name(name) || !group.is_empty() => refused("it is neither a name nor a number"),
+        _ if name == "root" => refused("it is root"),
+        _ if !is_name(name) || !group.is_empty() => refused("it is neither a user name nor a uid"),
         _ => Ok((name.to_owned(), None)),
     }
 }
@@ -113,8 +113,8 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(letters)
 }
 
-/// Root's agent is not root: it is whoever has the project, else the user of our images. The root of a rootless
-/// Docker is the caller.
+/// Returns the default uid and gid. If the caller is root, the agent is not: it is the owner of the project, else the
+/// user of our images. In rootless Docker, root is the caller.
 fn callers(host: &Host, config: &Config, engine: &Engine) -> (u32, u32) {
     if engine.rootless && !engine.podman {
         return (0, 0);
@@ -126,7 +126,7 @@ fn callers(host: &Host, config: &Config, engine: &Engine) -> (u32, u32) {
     owner.filter(|(uid, _)| *uid != 0 && !engine.rootless).unwrap_or((USUAL, USUAL))
 }
 
-/// Who keeps the changes of a home that the first process sets up.
+/// Returns the engine of the layer on a home that PID 1 sets up.
 fn cow(config: &Config) -> Cow {
     let cloned = config.session.workspace.as_ref().filter(|_| clones(config));
     match cloned.and_then(|workspace| workspace.value.cow) {
@@ -136,7 +136,7 @@ fn cow(config: &Config) -> Cow {
     }
 }
 
-/// The first process, with what it needs and no more.
+/// Configures PID 1, with only the permissions that it needs.
 pub(super) fn first_process(
     config: &Config,
     session: &SessionPaths<'_>,
@@ -148,7 +148,8 @@ pub(super) fn first_process(
     variables(config, made);
     let personality = match made.agent.start {
         Start::Exec => {
-            // Nothing has to be done after the agent, which as PID 1 does not hear TERM unless it handles it.
+            // No clean-up follows the agent. As PID 1 it gets SIGTERM only if it has a handler,
+            // pid_namespaces(7).
             made.stop_timeout = GRACE;
             own_tmp(made);
             controlled_by(made, Path::new(RUNTIME_DIR), true);
@@ -156,12 +157,12 @@ pub(super) fn first_process(
         }
         Start::Supervise => {
             made.user = "0:0".into();
-            let why = "the first process starts the agent as its user, and ends it";
+            let why = "PID 1 starts the agent as its user, and ends it";
             made.allow(&["SETUID", "SETGID", "SETPCAP", "KILL"], why);
             let private = made.agent.of_init("rw,nosuid,nodev,noexec,mode=0700,size=1m");
             made.tmpfs.insert(PRIVATE_DIR.into(), private);
             controlled_by(made, Path::new(PRIVATE_DIR), false);
-            open_door(session, made);
+            open_rendezvous(session, made);
             made.env.insert(variable::AGENT_STOP_GRACE.into(), GRACE.to_string());
             Personality::Init
         }
@@ -170,8 +171,8 @@ pub(super) fn first_process(
     home(config, session, made)
 }
 
-/// The first process is the agent, and only the owner may change the mode of `/tmp`, which some engines take from the
-/// image.
+/// Makes the agent, as PID 1, the owner of `/tmp`. Some engines take its mode from the image, and only the owner can
+/// change it.
 fn own_tmp(made: &mut Container) {
     if let (Some((uid, gid)), Some(options)) =
         (made.agent.ids, made.tmpfs.get_mut(Path::new("/tmp")))
@@ -188,19 +189,19 @@ fn start(config: &Config, made: &Container) -> Result<Start, ContainerError> {
     let needs = [
         (
             agent.is_none_or(|agent| agent.value.command.is_none()),
-            "there is no `agent.command`: somebody has to wait for `exec`",
+            "there is no `agent.command`, so PID 1 waits for `exec`",
         ),
-        (sets_up_home(config), "the workspace or the home has to be set up"),
-        (made.door.is_some(), "the way to the proxy has to be opened"),
-        (!made.layers.is_empty(), "what lies below the layer has to be looked at"),
+        (sets_up_home(config), "PID 1 sets up the workspace or the home"),
+        (made.proxy.is_some(), "PID 1 opens the connection to the proxy"),
+        (!made.layers.is_empty(), "PID 1 checks the directory below the layer"),
         (
             services.is_some_and(|services| services.value.dockerd != Dockerd::Off),
-            "a Docker daemon has to be started",
+            "PID 1 starts a Docker daemon",
         ),
-        (made.agent.ids.is_none(), "the image has to be asked who that user is"),
+        (made.agent.ids.is_none(), "PID 1 looks the user up in the image"),
     ];
     let need = needs.into_iter().find(|(is_needed, _)| *is_needed).map(|(_, why)| why);
-    // Where nobody stays beside the agent, it can read the key of host commands: only whoever asks for that gets it.
+    // Without a supervisor the agent can read the SSH key of host commands, so that needs an explicit setting.
     let better = commands.is_some_and(|commands| commands.value.enabled) && asked.is_none();
     match (asked, need, agent) {
         (Some(AgentInit::Exec), Some(why), Some(agent)) => {
@@ -212,7 +213,7 @@ fn start(config: &Config, made: &Container) -> Result<Start, ContainerError> {
     }
 }
 
-/// Our own programs, from beside this one; else the image has to have the first process.
+/// Mounts our binaries. Returns the path of PID 1, which is the image's if we have none.
 fn binaries(session: &SessionPaths<'_>, made: &mut Container) -> String {
     if let Some(sandbox) = &session.binaries.sandbox {
         made.bind(Bind::ours(sandbox, Path::new(RUNTIME_BINARY), Access::Ro));
@@ -226,14 +227,14 @@ fn binaries(session: &SessionPaths<'_>, made: &mut Container) -> String {
     }
 }
 
-/// Any image knows the agent, by the number that it has here.
+/// Adds the agent to the user database of any image, with its uid on this machine.
 fn describe_user(made: &mut Container) {
     let Some((uid, gid)) = made.agent.ids else { return };
     let home = made.agent.home.display();
-    // The first of a number gives it its name.
+    // The first entry of a uid determines its name.
     let passwd = format!(
         "agent:x:{uid}:{gid}:agent:{home}:/bin/sh\nroot:x:0:0:root:/root:/sbin/nologin\n\
-         nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n"
+         nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n" // words: quoted
     );
     let group = format!("agent:x:{gid}:\nroot:x:0:\nnogroup:x:65534:\n");
     for (name, text) in [("passwd", passwd), ("group", group)] {
@@ -245,7 +246,7 @@ fn describe_user(made: &mut Container) {
 
 fn variables(config: &Config, made: &mut Container) {
     let agent = config.session.agent.as_ref().map(|agent| agent.value.clone()).unwrap_or_default();
-    // The set-up of a home goes by the user's name.
+    // The set-up of a home looks the user up by name.
     let user = if sets_up_home(config) && made.agent.ids.is_some() {
         "agent".to_owned()
     } else {
@@ -273,8 +274,8 @@ fn variables(config: &Config, made: &mut Container) {
     }
 }
 
-/// Where the first process finds what is said about the session. The agent never reads it: it is gone
-/// before, or lies where only root can go.
+/// Mounts the control file of PID 1. The agent never reads it: it is removed before the agent starts, or is
+/// in a directory that only root can enter.
 fn controlled_by(made: &mut Container, above: &Path, agents: bool) {
     let (bits, access) = if agents { (0o700, Access::Rw) } else { (0o755, Access::Ro) };
     made.dirs.push(OwnDir { path: session::CONTROL_DIR.into(), mode: bits, agents });
@@ -284,12 +285,13 @@ fn controlled_by(made: &mut Container, above: &Path, agents: bool) {
     made.env.insert(variable::AGENT_CONTROL_FILE.into(), file);
 }
 
-/// The way to the proxy: a directory that only root can reach, and the listeners to hand over there.
-fn open_door(_: &SessionPaths<'_>, made: &mut Container) {
-    let Some(door) = &made.door else { return };
+/// Mounts the directory of the rendezvous socket, which only root can reach, and sets the listeners that PID 1 passes to
+/// the proxy.
+fn open_rendezvous(_: &SessionPaths<'_>, made: &mut Container) {
+    let Some(proxy) = &made.proxy else { return };
     let mut ports = vec![Port::Tcp(PROXY_PORT)];
-    // The engine lets everybody inside use low ports: it is a network of its own.
-    if door.policy.is_some() {
+    // The engine lets all users bind low ports in the container's private network namespace.
+    if proxy.policy.is_some() {
         ports.extend([Port::Tcp(53), Port::Udp(53), Port::Tcp(443), Port::Tcp(80)]);
     }
     let inside = Path::new(PRIVATE_DIR).join(session::RENDEZVOUS_DIR);
@@ -300,7 +302,7 @@ fn open_door(_: &SessionPaths<'_>, made: &mut Container) {
     made.env.insert(variable::AGENT_DOOR_PORTS.into(), port_list(&ports));
 }
 
-/// A home that outlives the container: a directory of the session's, or what the first process sets up.
+/// Mounts a home that outlives the container: a directory of the session, or one that PID 1 sets up.
 fn home(
     config: &Config,
     session: &SessionPaths<'_>,
@@ -312,7 +314,7 @@ fn home(
             .get(variable::AGENT_DOCKERD)
             .is_some_and(|word| word != value::Dockerd::Off.word())
     {
-        // The agent's home is in it, and what else is there has an owner of its own.
+        // It contains the agent's home, and entries of other owners.
         made.dirs.push(OwnDir { path: "data".into(), mode: 0o711, agents: false });
         made.bind(Bind::of_session(Path::new("data"), Path::new(DATA), Access::Rw));
     }
@@ -326,20 +328,16 @@ fn home(
     }
     let engine = cow(config);
     made.env.insert(variable::AGENT_COW.into(), engine.word().into());
-    let why = "the first process copies the home for the agent's user";
+    let why = "PID 1 copies the home for the agent's user";
     made.allow(&["CHOWN", "DAC_OVERRIDE", "FOWNER"], why);
     if engine != Cow::None {
-        made.allow(&["SYS_ADMIN"], "the first process mounts the layer on the home");
-        made.except("no AppArmor profile", "it forbids every mount", None);
+        made.allow(&["SYS_ADMIN"], "PID 1 mounts the layer on the home");
+        made.except("no AppArmor profile", "the profile denies all mounts", None);
     }
     if engine == Cow::Agentfs {
         made.devices.push("/dev/fuse".into());
         made.new_privileges = true;
-        made.except(
-            "new privileges",
-            "the layer's file system is mounted by a setuid program",
-            None,
-        );
+        made.except("new privileges", "a setuid program mounts the layer's file system", None);
     }
     super::mounts::home(config, session, made)
 }

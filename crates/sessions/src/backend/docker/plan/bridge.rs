@@ -1,4 +1,4 @@
-//! Commands that run on the host: a folder with shims and a way there, and nothing at all where they are off.
+//! Host commands: a directory of shims and a transport, if they are enabled.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use sandbox_policy::config::{Access, AgentInit, Config, HostCommands, HostKey, T
 use super::mounts::Bind;
 use super::{Container, ContainerError, OwnDir, OwnFile, Start};
 
-/// The number of the user that holds the key: in every engine's range, and of no distribution's.
+/// Uid of the user that holds the SSH key. It is in every engine's range, and no distribution uses it.
 const HOLDER: u32 = 65530;
 
 pub(super) fn open(config: &Config, made: &mut Container) -> Result<(), ContainerError> {
@@ -37,8 +37,8 @@ pub(super) fn open(config: &Config, made: &mut Container) -> Result<(), Containe
     if bridge.key.is_some() && !made.layers.is_empty() {
         return Err(ContainerError::Unsupported {
             origin: asked.origin.clone(),
-            key: "host_commands.transport = \"ssh\" beside changes that are kept apart",
-            why: "the host's own list decides where commands work, and knows nothing of them",
+            key: "host_commands.transport = \"ssh\" with a copy-on-write layer",
+            why: "the host's own list decides in which directories commands run, and does not know the layer",
         });
     }
     for mount in &bridge.mounts {
@@ -62,7 +62,7 @@ pub(super) fn open(config: &Config, made: &mut Container) -> Result<(), Containe
     Ok(())
 }
 
-/// What the host and the container both see.
+/// Returns the directories that the host and the container share.
 fn shared(made: &Container) -> Vec<HostMount> {
     let seen = made.mounts.iter().filter_map(|bind| {
         Some(HostMount { container: bind.target.clone(), host: bind.asked()?.to_owned() })
@@ -70,7 +70,7 @@ fn shared(made: &Container) -> Vec<HostMount> {
     seen.collect()
 }
 
-/// This machine's own keys, which everybody may read.
+/// Returns this machine's public host keys.
 fn host_keys(asked: &HostCommands) -> Vec<PublicKey> {
     if asked.transport != Transport::Ssh || asked.host_key != HostKey::Pinned {
         return Vec::new();
@@ -82,9 +82,9 @@ fn host_keys(asked: &HostCommands) -> Vec<PublicKey> {
     ["ed25519", "ecdsa", "rsa"].into_iter().filter_map(read).collect()
 }
 
-/// The key, and the name by which the host is found.
+/// Adds the SSH key, and the host name of this machine.
 fn by_ssh(bridge: &Bridge, key: &BridgeKey, made: &mut Container) -> Result<(), ContainerError> {
-    // So that another way makes another container.
+    // A different route recreates the container.
     made.host_commands.push(format!("{:?}", bridge.routes.route));
     made.hosts.extend(bridge.host.iter().map(|(name, lead)| format!("{name}:{lead}")));
     if let Some(text) = &bridge.known_hosts {
@@ -98,18 +98,18 @@ fn by_ssh(bridge: &Bridge, key: &BridgeKey, made: &mut Container) -> Result<(), 
     }
     made.bind(Bind::of_session(&key.source, &key.target, Access::Ro));
     made.notes.push(format!(
-        "the agent can read the SSH key `{}`: without `agent.init = \"exec\"` it could not",
+        "the agent can read the SSH key `{}`; to prevent that, remove `agent.init = \"exec\"`",
         key.target.display()
     ));
     Ok(())
 }
 
-/// A user of its own holds the key. It comes by a directory of root's, whatever its numbers on the host are.
+/// Gives the key to a separate user. It is mounted in a directory of root's, because its owner on the host may differ.
 fn hold(relay: &Relay, key: &BridgeKey, made: &mut Container) -> Result<(), ContainerError> {
     let agent = made.agent.ids.map(|(uid, _)| uid);
     let user = if agent == Some(HOLDER) { HOLDER - 1 } else { HOLDER };
     let known = made.files.iter_mut().find(|file| file.path == Path::new("etc/passwd"));
-    // A client without an entry of its own does not start.
+    // An SSH client does not start without a passwd entry for its user.
     let known = known.ok_or(BridgeError::NamedUser)?;
     let entry = format!("relay:x:{user}:{user}:relay:/nonexistent:/sbin/nologin\n");
     known.text.push_str(&entry);
@@ -120,7 +120,7 @@ fn hold(relay: &Relay, key: &BridgeKey, made: &mut Container) -> Result<(), Cont
         to.unwrap_or(Path::new("")),
         Access::Ro,
     ));
-    let why = "the first process gives the SSH key to the user that holds it";
+    let why = "PID 1 gives the SSH key to a separate user";
     made.allow(&["CHOWN"], why);
     let wanted = (user, &inside, &key.target, &relay.socket, &relay.words);
     made.env.insert(AGENT_RELAY.into(), serde_json::to_string(&wanted).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Why a container cannot be made as it was asked for, and what to do about it.
+//! Errors of container plans, with hints.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,141 +9,141 @@ use sandbox_policy::config::{Changed, Origin};
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-/// A container that cannot be made.
+/// Error of a container plan.
 #[derive(Debug, Error)]
 pub enum ContainerError {
-    /// The rules below what is mounted.
+    /// The rules below mounted directories cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The bridge to the host.
+    /// The bridge to the host cannot be planned.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
-    /// Nothing to mount.
+    /// A path to mount cannot be resolved.
     #[error("{origin}: cannot mount `{}`", host.display())]
     Missing {
         /// The setting.
         origin: Origin,
         /// The path on the host.
         host: PathBuf,
-        /// What the kernel says.
+        /// The reason.
         source: io::Error,
     },
-    /// Something that no container may have.
+    /// No container can mount this path.
     #[error("{origin}: `{}` is never mounted: {why}", host.display())]
     Forbidden {
         /// The setting.
         origin: Origin,
-        /// What the path leads to.
+        /// The resolved path.
         host: PathBuf,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// A place that every container has its own of.
+    /// The path inside is reserved.
     #[error("{origin}: nothing can be mounted at `{}`: {why}", target.display())]
     Target {
         /// The setting.
         origin: Origin,
-        /// The place.
+        /// The path inside.
         target: PathBuf,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// Two things at one place.
+    /// Two mounts have the same path inside.
     #[error("two mounts at `{}`: {first} and {second}", target.display())]
     Twice {
-        /// The place.
+        /// The path inside.
         target: PathBuf,
         /// The first setting.
         first: Origin,
-        /// The second.
+        /// The second setting.
         second: Origin,
     },
-    /// A user that the agent cannot be.
+    /// The agent cannot run as this user.
     #[error("{origin}: the agent cannot be `{user}`: {why}")]
     User {
         /// The setting.
         origin: Origin,
         /// The user.
         user: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// A name that means something else to the engine.
-    #[error("{origin}: `{name}` is no network of its own")]
+    /// The name has a different meaning to the engine.
+    #[error("{origin}: `{name}` is not the name of a network")]
     Network {
         /// The setting.
         origin: Origin,
         /// The name.
         name: String,
     },
-    /// `agent.init = "exec"`, although something has to stay beside the agent.
-    #[error("{origin}: `agent.init = \"exec\"` leaves nobody beside the agent, and {why}")]
+    /// `agent.init = "exec"` was set, but PID 1 must supervise the agent.
+    #[error("{origin}: cannot use `agent.init = \"exec\"`: {why}")]
     NeedsInit {
         /// The setting.
         origin: Origin,
-        /// What needs somebody.
+        /// The reason for a supervisor.
         why: &'static str,
     },
-    /// A runtime that the engine does not have.
+    /// The engine does not have this runtime.
     #[error("{origin}: the engine has no runtime `{name}`")]
     Runtime {
         /// The setting.
         origin: Origin,
         /// The runtime.
         name: String,
-        /// Those it has.
+        /// Available runtimes.
         known: Vec<String>,
     },
-    /// A file of variables that cannot be used.
-    #[error("{origin}: cannot use the variables in `{}`", path.display())]
+    /// A file of environment variables cannot be read.
+    #[error("{origin}: cannot read variables from `{}`", path.display())]
     EnvFile {
         /// The setting.
         origin: Origin,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// A variable that decides about the container itself.
-    #[error("{origin}: the variable `{name}` is not the agent's to set")]
+    /// The variable is reserved for PID 1.
+    #[error("{origin}: variable `{name}` is reserved")]
     Variable {
         /// The setting.
         origin: Origin,
-        /// Its name.
+        /// The variable.
         name: String,
     },
-    /// An overlay shows what lies under a mount, not what is mounted.
-    #[error("{origin}: changes in `{}` cannot be kept apart: `{}` is mounted in it", base.display(), point.display())]
+    /// A layer cannot cover a directory with a mount below it. An overlay shows the directory under that mount.
+    #[error("{origin}: `{}` cannot have a copy-on-write layer: `{}` is mounted in it", base.display(), point.display())]
     MountBelow {
         /// The setting.
         origin: Origin,
         /// The directory.
         base: PathBuf,
-        /// What is mounted in it.
+        /// The mount point in it.
         point: PathBuf,
     },
-    /// Users of the engine that cannot be told.
-    #[error("the engine is an ordinary user's, and {why}")]
+    /// The uid mapping of the engine is not sufficient.
+    #[error("cannot use the rootless engine: {why}")]
     Users {
-        /// What is missing.
+        /// The reason.
         why: &'static str,
     },
-    /// A limit that the engine cannot set.
+    /// The engine cannot set a limit.
     #[error("{origin}: the engine cannot limit `{what}`")]
     Limit {
         /// The setting.
         origin: Origin,
-        /// Of what.
+        /// The resource.
         what: &'static str,
     },
-    /// A key that this backend does not carry out.
-    #[error("{origin}: containers do not carry out `{key}`: {why}")]
+    /// This backend does not support a key.
+    #[error("{origin}: backend `docker` does not support `{key}`: {why}")]
     Unsupported {
         /// The setting.
         origin: Origin,
         /// The key.
         key: &'static str,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -154,31 +154,31 @@ impl Hint for ContainerError {
             Self::Plan(error) => return error.hint(),
             Self::Bridge(error) => return error.hint(),
             Self::Missing { .. } => {
-                "make it first: a missing directory would be made by the engine, as root's".into()
+                "create it first; the engine would create a missing directory as root".into()
             }
-            Self::Forbidden { .. } => "mount the one directory that the agent needs".into(),
-            Self::Target { .. } | Self::Twice { .. } => "choose another place inside".into(),
+            Self::Forbidden { .. } => "mount only the directory that the agent needs".into(),
+            Self::Target { .. } | Self::Twice { .. } => "choose a different path inside the container".into(),
             Self::User { .. } => {
-                "leave `agent.user` out: the agent then has your own number, and no rights".into()
+                "remove `agent.user`; the agent then has your uid and no privileges".into()
             }
             Self::Network { .. } => {
-                "name a network of `docker network ls`, or write `none`, `host` or `bridge`".into()
+                "use a network that `docker network ls` lists, or `none`, `host` or `bridge`".into()
             }
-            Self::NeedsInit { .. } => "leave `agent.init` out, or write \"supervise\"".into(),
-            Self::Runtime { known, .. } => format!("it has {}", known.join(", ")),
+            Self::NeedsInit { .. } => "remove `agent.init`, or set it to \"supervise\"".into(),
+            Self::Runtime { known, .. } => format!("available runtimes: {}", known.join(", ")),
             Self::EnvFile { source, .. } if Changed::is_in(source) => Changed::HINT.into(),
-            Self::EnvFile { .. } => "it holds lines `NAME=VALUE`".into(),
-            Self::Variable { .. } => "use the keys of `agent` for what it stands for".into(),
+            Self::EnvFile { .. } => "each line must have the form NAME=VALUE".into(),
+            Self::Variable { .. } => "use the keys of `agent` instead".into(),
             Self::MountBelow { .. } => {
-                "mount the one directory that the agent needs, or leave `cow` out".into()
+                "mount only the directory that the agent needs, or remove `cow`".into()
             }
             Self::Users { .. } => {
-                "give yourself 65536 subordinate users in /etc/subuid and /etc/subgid, and start the engine again".into()
+                "add 65536 subordinate users for yourself to /etc/subuid and /etc/subgid, and restart the engine".into()
             }
             Self::Limit { .. } => {
-                "an ordinary user's engine limits nothing on cgroup v1, and on v2 what systemd lets it (`Delegate=yes`): use the machine's own engine, or leave `resources` out".into()
+                "a rootless engine cannot set limits on cgroup v1, and on v2 only those that systemd delegates (`Delegate=yes`); use the system's engine, or remove `resources`".into()
             }
-            Self::Unsupported { .. } => "leave it out, or use `backend = \"bwrap\"`".into(),
+            Self::Unsupported { .. } => "remove it, or set `backend = \"bwrap\"`".into(),
         })
     }
 }

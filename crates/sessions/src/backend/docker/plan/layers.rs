@@ -1,5 +1,5 @@
-//! Directories whose changes are kept apart: the engine mounts an overlay over each, and what is written goes
-//! into the session's layer.
+//! Directories with a copy-on-write layer. The engine mounts an overlay over each, so writes go to the
+//! session's layer.
 
 use std::path::{Path, PathBuf};
 
@@ -12,25 +12,25 @@ use super::{Container, ContainerError, Engine};
 use sandbox_core::plan::mount_below;
 use sandbox_policy::config::{Access, Config, CowEngine, Origin};
 
-/// A directory that is seen through a layer.
+/// Directory that the container sees through a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LayeredDir {
-    /// The directory on the host, which nothing inside changes.
+    /// Directory on the host, which the container cannot change.
     pub base: PathBuf,
-    /// Where it is seen.
+    /// Path inside.
     pub target: PathBuf,
 }
 
-/// A wish to keep changes apart.
+/// Request for layers.
 struct Wish<'c> {
     origin: &'c Origin,
     key: &'static str,
     engine: CowEngine,
-    /// Of every writable mount, or of the workspace alone.
+    /// True for all writable mounts; false for the workspace only.
     everything: bool,
 }
 
-/// Puts layers over the writable directories that the configuration means.
+/// Adds layers to the writable directories that the configuration selects.
 pub(super) fn keep_apart(
     config: &Config,
     engine: &Engine,
@@ -50,12 +50,12 @@ pub(super) fn keep_apart(
         }
     }
     made.notes.push(match &made.layers[..] {
-        [] => "nothing is writable: there are no changes to keep apart".into(),
+        [] => "no directory is writable, so no copy-on-write layer is needed".into(),
         layers => {
             let places: Vec<_> =
                 layers.iter().map(|kept| format!("`{}`", kept.target.display())).collect();
             let places = places.join(", ");
-            format!("changes in {places} are kept apart: `agent-sandbox apply` takes them over")
+            format!("changes in {places} go to a copy-on-write layer; to apply them: agent-sandbox apply")
         }
     });
     Ok(())
@@ -71,7 +71,7 @@ fn wishes(config: &Config) -> Vec<Wish<'_>> {
             everything: true,
         });
     }
-    // In a clone nothing is the host's: what it keeps is the first process's work.
+    // A clone contains no files of the host. PID 1 mounts its layer.
     if let Some(workspace) = config.session.workspace.as_ref().filter(|_| !clones(config))
         && let Some(engine) = workspace.value.cow.filter(|engine| *engine != CowEngine::Off)
     {
@@ -83,9 +83,9 @@ fn wishes(config: &Config) -> Vec<Wish<'_>> {
 
 fn check(wish: &Wish<'_>, engine: &Engine) -> Result<(), ContainerError> {
     let why = if wish.engine == CowEngine::Agentfs {
-        "the engine `agentfs` is a process on this machine, which a container outlives; `overlay` needs none"
+        "engine `agentfs` needs a process on this machine, and a container can outlive it; use `overlay`"
     } else if engine.podman || engine.rootless {
-        "only Docker as root mounts a layer whose files you can read"
+        "only rootful Docker mounts layers whose files you can read"
     } else {
         return Ok(());
     };
@@ -93,13 +93,13 @@ fn check(wish: &Wish<'_>, engine: &Engine) -> Result<(), ContainerError> {
     Err(ContainerError::Unsupported { origin, key, why })
 }
 
-/// Puts a layer over one mount. The first process looks at what lies below it, where only root can go: the
-/// overlay itself does not tell.
+/// Adds a layer to a mount. The base is also mounted where only root can reach it, because PID 1 checks its
+/// identity, which the overlay hides.
 fn cover(number: usize, key: &'static str, made: &mut Container) -> Result<(), ContainerError> {
     let bind = made.mounts[number].clone();
     let Some(base) = bind.asked().map(Path::to_path_buf) else { return Ok(()) };
     if !base.is_dir() {
-        let why = "a single file that is mounted writable cannot be kept apart: mount its directory, or make it read-only";
+        let why = "a writable mount of a single file cannot have a layer; mount its directory, or make it read-only";
         return Err(ContainerError::Unsupported { origin: bind.origin, key, why });
     }
     if let Some(point) = mount_below(&base) {

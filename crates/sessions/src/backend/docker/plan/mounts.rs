@@ -1,4 +1,4 @@
-//! What of the host a container sees: each path resolved, looked at, and held to what it was.
+//! Host paths that a container sees. Each is resolved, checked, and recorded with its identity.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -14,45 +14,45 @@ use sandbox_core::plan::docker_places;
 use sandbox_policy::config::{Access, Config, Origin};
 use sandbox_policy::host::Host;
 
-/// A bind mount.
+/// Bind mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bind {
-    /// The path on the host; of the session's own, below its directory.
+    /// Path on the host.
     pub source: Source,
-    /// The path inside.
+    /// Path inside.
     pub target: PathBuf,
     /// `Rw` or `Ro`.
     pub access: Access,
-    /// What the source is, so that another one in its place is not taken for it.
+    /// Identity of the source, so that a file that replaced it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
-    /// Who asked for it.
+    /// Setting that asked for it.
     pub origin: Origin,
 }
 
-/// Where a bind mount comes from.
+/// Source of a bind mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// A path of the host, free of symlinks.
+    /// Path on the host, free of symlinks.
     Host(PathBuf),
-    /// A path below the session's directory.
+    /// Path below the session's directory.
     Session(PathBuf),
-    /// The directory of this number whose changes are kept apart, as it was changed.
+    /// Layered directory with this index.
     Layer(usize),
 }
 
-/// A file or directory, as the kernel tells it from others.
+/// Identity of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Identity {
-    /// The device.
+    /// Device.
     pub dev: u64,
-    /// The number on it.
+    /// Inode number.
     pub ino: u64,
 }
 
 impl Bind {
-    /// Something of ours that lies beside this program.
+    /// Mounts a file that is installed next to this program.
     pub(super) fn ours(source: &Path, target: &Path, access: Access) -> Self {
         Self {
             source: Source::Host(source.into()),
@@ -63,12 +63,12 @@ impl Bind {
         }
     }
 
-    /// Something of the session's directory.
+    /// Mounts a path below the session's directory.
     pub(super) fn of_session(below: &Path, target: &Path, access: Access) -> Self {
         Self { source: Source::Session(below.into()), ..Self::ours(below, target, access) }
     }
 
-    /// The path of the host that was asked for, if this shows it as it is.
+    /// Returns the requested host path, if the mount shows it without a layer.
     pub fn asked(&self) -> Option<&Path> {
         match &self.source {
             Source::Host(path)
@@ -81,7 +81,7 @@ impl Bind {
     }
 }
 
-/// Everything that the configuration mounts, and the project where nothing else is the workspace.
+/// Adds the mounts of the configuration, and the project as the workspace if no other mount is.
 pub(super) fn project(
     host: &Host,
     config: &Config,
@@ -101,17 +101,17 @@ pub(super) fn project(
         made.bind(forbidden.bind(workspace(config), Path::new(WORKSPACE), Access::Rw, &origin)?);
         let shown = config.cwd.display();
         made.notes.push(format!(
-            "nothing is mounted at `{WORKSPACE}`: it is the project, `{shown}`, writable"
+            "`{WORKSPACE}` is the project, `{shown}`, writable (no other mount is configured there)"
         ));
     }
     note_ownership(host, made);
     Ok(())
 }
 
-/// Whoever works as root should know why the agent cannot write.
+/// Adds a note if the agent may not be able to write to a writable mount.
 fn note_ownership(host: &Host, made: &mut Container) {
     let Some((uid, _)) = made.agent.ids else { return };
-    // Root's number is the caller's there.
+    // There, uid 0 is the caller.
     let uid = if made.agent.init_uid.is_some() { host.uid } else { uid };
     let others = made.mounts.iter().filter(|bind| bind.access == Access::Rw).find_map(|bind| {
         let Source::Host(path) = &bind.source else { return None };
@@ -120,13 +120,13 @@ fn note_ownership(host: &Host, made: &mut Container) {
     });
     if let Some((path, owner)) = others {
         made.notes.push(format!(
-            "`{}` belongs to user {owner}, and the agent is user {uid}: it may not be able to write there",
+            "`{}` belongs to uid {owner}, but the agent has uid {uid} and may not be able to write there",
             path.display()
         ));
     }
 }
 
-/// The home that the first process sets up, from what and where to.
+/// Sets the variables for a home that PID 1 sets up.
 pub(super) fn home(
     config: &Config,
     _: &SessionPaths<'_>,
@@ -138,16 +138,16 @@ pub(super) fn home(
         return Err(ContainerError::Unsupported {
             origin: home.origin.clone(),
             key: "home",
-            why: "the image's own home is what it starts from, and the session's directory keeps it: put files into the image, or mount them by `shared_dirs`",
+            why: "the home starts as the image's and is stored in the session's directory; add files to the image, or mount them with `shared_dirs`",
         });
     }
     if let Some(workspace) = &config.session.workspace {
         let text = &workspace.value;
         let path = text.path.clone().unwrap_or_default();
-        // A directory of the host is cloned from where it is mounted.
+        // A directory of the host would be cloned from its mount.
         let is_local = path.starts_with('/') || path.starts_with('.') || path.starts_with('~');
         if is_local {
-            let why = "a directory is mounted (`mounts` or `shared_dirs`); this clones a repository by its address";
+            let why = "it takes the URL of a repository to clone; mount a directory with `mounts` or `shared_dirs`";
             return Err(ContainerError::Unsupported {
                 origin: workspace.origin.clone(),
                 key: "workspace.path",
@@ -162,11 +162,11 @@ pub(super) fn home(
     Ok(())
 }
 
-/// What no container ever sees, each with the reason.
+/// Host paths that no container can mount, with reasons.
 struct Forbidden {
-    /// Neither these, nor what lies above or below.
+    /// These paths, and everything above and below them.
     around: Vec<(PathBuf, &'static str)>,
-    /// Neither these nor what lies above.
+    /// These paths, and everything above them.
     above: Vec<(PathBuf, &'static str)>,
 }
 
@@ -178,26 +178,24 @@ impl Forbidden {
         sockets.push("/run/podman/podman.sock".into());
         sockets.push("/run/containerd/containerd.sock".into());
         sockets.push(engine.socket.clone());
-        around.extend(
-            sockets.into_iter().map(|socket| {
-                (socket, "whoever reaches an engine's socket is root on this machine")
-            }),
-        );
+        around.extend(sockets.into_iter().map(|socket| {
+            (socket, "access to an engine's socket is equivalent to root on this machine")
+        }));
         for dir in [host.state_dir(), host.data_dir(), host.config_dir()].into_iter().flatten() {
-            around.push((dir, "what decides about sandboxes lies there"));
+            around.push((dir, "it contains settings or data of agent-sandbox"));
         }
         for (dir, why) in [
-            ("/proc", "it is this machine's own"),
-            ("/sys", "it is this machine's own"),
-            ("/dev", "it is this machine's own"),
+            ("/proc", "it belongs to this machine"),
+            ("/sys", "it belongs to this machine"),
+            ("/dev", "it belongs to this machine"),
         ] {
             around.push((dir.into(), why));
         }
-        let mut above = vec![(PathBuf::from("/"), "that is the whole machine")];
+        let mut above = vec![(PathBuf::from("/"), "it contains the whole file system")];
         if let Some(home) = &host.home {
-            above.push((home.clone(), "your whole home lies there, with every key in it"));
+            above.push((home.clone(), "it contains your whole home, with all keys"));
         }
-        // As they are, and as they are reached: either way in is shut.
+        // Both the paths as given and the resolved ones are forbidden.
         let real = |list: &[(PathBuf, &'static str)]| -> Vec<_> {
             list.iter().filter_map(|(path, why)| Some((file::real(path).ok()?, *why))).collect()
         };
@@ -212,12 +210,12 @@ impl Forbidden {
                 && (forbidden.starts_with(path) || path.starts_with(forbidden))
         });
         let above = || self.above.iter().find(|(forbidden, _)| forbidden.starts_with(path));
-        // The whole machine is the better reason than what lies in it.
-        let root = (path == Path::new("/")).then_some("that is the whole machine");
+        // For the root directory, this reason is better than that of a path in it.
+        let root = (path == Path::new("/")).then_some("it contains the whole file system");
         root.or_else(|| above().map(|(_, why)| *why)).or_else(|| around.map(|(_, why)| *why))
     }
 
-    /// A mount of what a path leads to now.
+    /// Returns a mount of the file or directory that a path currently resolves to.
     fn bind(
         &self,
         host: &Path,
@@ -258,15 +256,15 @@ fn check_target(target: &Path, origin: &Origin) -> Result<(), ContainerError> {
     };
     let own = [RUNTIME_DIR, PRIVATE_DIR, "/proc", "/sys", "/dev"];
     if own.iter().any(|own| target.starts_with(own) || Path::new(own).starts_with(target)) {
-        return refused("every container has its own");
+        return refused("every container has a private one");
     }
     if [HOME, DATA, "/etc/passwd", "/etc/group"].iter().any(|own| target == Path::new(own)) {
-        return refused("the session has its own there");
+        return refused("the session mounts its own file or directory there");
     }
     Ok(())
 }
 
-/// Two mounts at one place would hide one of them, and nobody could tell which.
+/// Refuses two mounts on one path: one would hide the other, in an order that the engine decides.
 pub(super) fn check_targets(sorted: &[Bind]) -> Result<(), ContainerError> {
     let twice = sorted.windows(2).find(|pair| pair[0].target == pair[1].target);
     twice.map_or(Ok(()), |pair| {

@@ -1,4 +1,4 @@
-//! The local policy inside a container: path rules below what is mounted, and command rules.
+//! Local policy inside a container: path rules below mounts, and command rules.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
 
 use super::layers::LayeredDir;
 use super::mounts::{Bind, Source};
-use super::{Container, ContainerError, Door, OwnDir, OwnFile, OwnLink, SessionPaths};
+use super::{Container, ContainerError, OwnDir, OwnFile, OwnLink, ProxyAccess, SessionPaths};
 use sandbox_core::plan::{Mount, Plan, PlanError, View, plan_config, withheld};
 use sandbox_core::wrapper;
 use sandbox_policy::config::{Access, Config, Cow, Network, Origin, PathRule, Sourced, Tmp};
@@ -14,7 +14,7 @@ use sandbox_policy::host::Host;
 use sandbox_policy::network::RESOLVER_CONFIGURATION;
 use sandbox_policy::path::{Kind, literal};
 
-/// Rules below mounted directories become mounts of their own: read-only, or empty.
+/// Turns rules below mounted directories into additional mounts, which are read-only or empty.
 pub(super) fn below(
     host: &Host,
     config: &Config,
@@ -27,7 +27,7 @@ pub(super) fn below(
     let (mut file, mut dir) = (false, false);
     let mut nested = Vec::new();
     for mount in &plan.mounts {
-        // The nearest root: one may lie in another.
+        // The nearest root, because roots may be nested.
         let near = roots
             .iter()
             .filter(|(root, _)| mount.target.starts_with(root) && mount.target != *root);
@@ -53,7 +53,7 @@ pub(super) fn below(
     Ok(())
 }
 
-/// A directory of the host that was asked for, as it is or through a layer.
+/// Returns the host directory of a requested mount, with or without a layer.
 fn root(bind: &Bind, layers: &[LayeredDir]) -> Option<(PathBuf, Bind)> {
     let path = match &bind.source {
         Source::Layer(number) => &layers.get(*number)?.base,
@@ -62,7 +62,7 @@ fn root(bind: &Bind, layers: &[LayeredDir]) -> Option<(PathBuf, Bind)> {
     Some((path.to_path_buf(), bind.clone()))
 }
 
-/// What the local sandbox would show, with the mounted directories as its working places.
+/// Plans the local sandbox, with the mounted directories as working directories.
 fn local(host: &Host, config: &Config, roots: &[(PathBuf, Bind)]) -> Result<Plan, PlanError> {
     let mut config = config.clone();
     let host = Host { inside: false, ..host.clone() };
@@ -84,7 +84,8 @@ fn local(host: &Host, config: &Config, roots: &[(PathBuf, Bind)]) -> Result<Plan
     plan_config(&host, config, Vec::new())
 }
 
-/// A layer is mounted as a whole: what is writable again inside something read-only would be the host's own.
+/// Refuses a writable path below a read-only one in a layer. A layer is mounted as a whole, so that path would be a mount
+/// of the host's files.
 fn check_kept(plan: &Plan, roots: &[(PathBuf, Bind)]) -> Result<(), ContainerError> {
     let kept = roots.iter().filter(|(_, bind)| matches!(bind.source, Source::Layer(_)));
     for (root, _) in kept {
@@ -99,7 +100,7 @@ fn check_kept(plan: &Plan, roots: &[(PathBuf, Bind)]) -> Result<(), ContainerErr
             return Err(ContainerError::Unsupported {
                 origin: mount.origin.clone(),
                 key: "cow",
-                why: "a place that is writable inside one that is not cannot be kept apart",
+                why: "a writable path below a read-only one cannot have a layer",
             });
         }
     }
@@ -117,9 +118,9 @@ fn translate(mount: &Mount, root: &Bind, rest: &Path) -> Option<Bind> {
     let same = Source::Host(mount.source.clone());
     match mount.view {
         View::Device => None,
-        // Below what cannot be written nothing becomes writable, and the rest is so already.
+        // Below a read-only root, nothing becomes writable, and everything else is already read-only.
         View::ReadWrite | View::Pin | View::ReadOnly if root.access == Access::Ro => None,
-        // An overlay moves no directory of its base away, and the rest is writable already.
+        // Renames in an overlay do not move directories of its base, and everything else is already writable.
         View::ReadWrite | View::Pin if matches!(root.source, Source::Layer(_)) => None,
         View::ReadWrite | View::Pin => Some(bind(same, Access::Rw)),
         View::ReadOnly => Some(bind(same, Access::Ro)),
@@ -129,7 +130,7 @@ fn translate(mount: &Mount, root: &Bind, rest: &Path) -> Option<Bind> {
     .filter(|_| matches!(mount.kind, Kind::Dir | Kind::File))
 }
 
-/// Command rules: our own program stands first on the search path, under each ruled name.
+/// Adds command rules: our program comes first on the search path under each name that has a rule.
 pub(super) fn commands(
     host: &Host,
     config: &Config,
@@ -139,7 +140,7 @@ pub(super) fn commands(
     if session.binaries.sandbox.is_none() || config.commands.is_empty() {
         return Ok(());
     }
-    // No program of this machine is meant.
+    // The rules apply to programs of the image, not of this machine.
     let mut elsewhere = host.clone();
     elsewhere.env.insert("PATH".into(), "/nonexistent".into());
     elsewhere.inside = false;
@@ -163,9 +164,9 @@ pub(super) fn commands(
     Ok(())
 }
 
-/// Where names are asked for by whoever knows no proxy.
+/// Configures the resolver for programs that do not use the proxy.
 pub(super) fn resolver(made: &mut Container) {
-    if !matches!(&made.door, Some(Door { policy: Some(_), .. })) {
+    if !matches!(&made.proxy, Some(ProxyAccess { policy: Some(_), .. })) {
         return;
     }
     let path = Path::new("etc/resolv.conf");

@@ -1,4 +1,4 @@
-//! What a configuration comes to as a container.
+//! Tests of the container that a configuration describes.
 
 mod engines;
 mod layers;
@@ -12,7 +12,7 @@ use sandbox_protocol::layout::PRIVATE_DIR;
 
 use super::*;
 
-/// A home, a project in it, and a configuration.
+/// Home with a project, and a configuration.
 struct World {
     root: tempfile::TempDir,
     host: Host,
@@ -72,30 +72,30 @@ fn at<'c>(container: &'c Container, target: &str) -> Option<&'c Bind> {
 }
 
 #[test]
-fn container_has_the_least_when_nothing_is_asked_for() {
+fn container_has_minimal_permissions_by_default() {
     let made = World::new("agent.command = 'true'").plan().unwrap();
     assert_eq!((made.network.as_str(), made.user.as_str()), ("none", "4242:4343"));
     assert_eq!((made.capabilities.len(), made.exceptions.len()), (0, 0));
-    assert!(!made.privileged && !made.new_privileges && made.door.is_none());
+    assert!(!made.privileged && !made.new_privileges && made.proxy.is_none());
     assert_eq!((made.memory, made.pids, made.stop_timeout), (8 << 30, 4096, 10));
     assert_eq!(made.entrypoint, ["/run/agent-sandbox/agent-sandbox-init", "entrypoint"]);
     assert!(
         made.tmpfs.contains_key(Path::new("/tmp")) && made.tmpfs.contains_key(Path::new("/run"))
     );
-    assert!(!made.env.contains_key("GIVEN"), "nothing of the caller's environment");
+    assert!(!made.env.contains_key("GIVEN"), "no variable of the caller's environment");
     assert!(made.notes[0].contains("`/workspace`"), "{:?}", made.notes);
 }
 
 #[test]
-fn first_process_stays_when_something_needs_it() {
+fn pid_1_supervises_when_a_setting_needs_it() {
     for (text, start, why) in [
         ("agent.command = 'x'", Start::Exec, "nothing needs it"),
         ("agent.command = 'x'\nagent.init = 'supervise'", Start::Supervise, "asked for"),
-        ("image = 'x'", Start::Supervise, "nobody else waits"),
+        ("image = 'x'", Start::Supervise, "no agent to become"),
         (
             "agent.command = 'x'\nnetwork = { allowed_hosts = ['a.io'] }",
             Start::Supervise,
-            "a way out",
+            "egress by name",
         ),
         (
             "agent.command = 'x'\n[secrets.a]\nmode = 'proxy'\nenv_var = 'A'\nprovider = 'openai'",
@@ -104,7 +104,7 @@ fn first_process_stays_when_something_needs_it() {
         ),
         ("agent.command = 'x'\nworkspace.path = 'https://a.io/x'", Start::Supervise, "a clone"),
         ("agent.command = 'x'\nservices.dockerd = 'auto'", Start::Supervise, "a service"),
-        ("agent.command = 'x'\nagent.user = 'node'", Start::Supervise, "the image knows"),
+        ("agent.command = 'x'\nagent.user = 'node'", Start::Supervise, "a user of the image"),
     ] {
         let made = World::new(text).plan().unwrap();
         assert_eq!(made.agent.start, start, "{why}");
@@ -114,11 +114,11 @@ fn first_process_stays_when_something_needs_it() {
         assert!(made.exceptions.len() >= made.capabilities.len(), "each with a reason");
     }
     let text = "agent = { command = 'x', init = 'exec' }\nnetwork = { allowed_hosts = ['a.io'] }";
-    assert!(World::new(text).said().contains("has to be opened"));
+    assert!(World::new(text).said().contains("PID 1 opens the connection to the proxy"));
 }
 
 #[test]
-fn network_is_what_was_asked_for_and_said() {
+fn network_is_the_requested_one_and_an_exception() {
     for (text, network, exceptions) in [
         ("network = 'none'", "none", 0),
         ("network = false", "none", 0),
@@ -135,15 +135,15 @@ fn network_is_what_was_asked_for_and_said() {
     }
     for name in ["default", "container", "ns"] {
         let said = World::new(&format!("network = '{name}'")).said();
-        assert!(said.contains("is no network of its own"), "{said}");
+        assert!(said.contains("is not the name of a network"), "{said}");
     }
     let text = "network = 'host'\n[secrets.a]\nmode = 'proxy'\nenv_var = 'A'\nprovider = 'openai'";
     let made = World::new(text).plan().unwrap();
-    assert!(made.door.is_some_and(|door| door.shared), "its loopback is everybody's");
+    assert!(made.proxy.is_some_and(|proxy| proxy.shared), "it shares the host's loopback");
 }
 
 #[test]
-fn mounts_keep_their_odd_names_and_their_modes() {
+fn mounts_keep_special_characters_and_modes() {
     let world = World::new(
         "shared_dirs = { x = { host = 'a:b,c d', guest = '/x y:z,w' } }\nmounts = [{ host = 'ROOT/elsewhere', container = '/ref' }]",
     );
@@ -152,24 +152,24 @@ fn mounts_keep_their_odd_names_and_their_modes() {
     let odd = at(&made, "/x y:z,w").unwrap();
     assert_eq!(odd.source, Source::Host(world.path("a:b,c d")));
     assert_eq!((odd.access, at(&made, "/ref").unwrap().access), (Access::Rw, Access::Ro));
-    assert!(odd.identity.is_some(), "it is known again");
+    assert!(odd.identity.is_some(), "its identity is recorded");
     assert!(made.env["AGENT_MOUNTS"].contains("/x y:z,w"));
 }
 
 #[test]
 fn mounts_are_refused_after_they_are_resolved() {
     for (host, why) in [
-        ("/", "whole machine"),
+        ("/", "whole file system"),
         ("ROOT/home", "whole home"),
         ("ROOT", "whole home"),
-        ("ROOT/home/.local/state/agent-sandbox", "decides about sandboxes"),
-        ("ROOT/home/.local/share/agent-sandbox/sessions", "decides about sandboxes"),
-        ("ROOT/home/.config", "decides about sandboxes"),
+        ("ROOT/home/.local/state/agent-sandbox", "data of agent-sandbox"),
+        ("ROOT/home/.local/share/agent-sandbox/sessions", "data of agent-sandbox"),
+        ("ROOT/home/.config", "data of agent-sandbox"),
         ("ROOT/link", "whole home"),
         ("ROOT/home/docker.sock", "root on this machine"),
         ("ROOT/home/run", "root on this machine"),
-        ("/proc/self", "this machine's own"),
-        ("/dev/null", "this machine's own"),
+        ("/proc/self", "belongs to this machine"),
+        ("/dev/null", "belongs to this machine"),
         ("ROOT/elsewhere/socket", "neither a file nor a directory"),
         ("ROOT/nowhere", "cannot mount"),
     ] {
@@ -203,7 +203,7 @@ fn mounts_are_refused_after_they_are_resolved() {
 }
 
 #[test]
-fn rules_below_a_mount_become_mounts_of_their_own() {
+fn rules_below_a_mount_become_additional_mounts() {
     let world = World::new("filesystem = { ro = ['src'], exclude = ['key', 'hidden'] }");
     fs::write(world.path("home/project/key"), "secret").unwrap();
     fs::create_dir(world.path("home/project/hidden")).unwrap();
@@ -221,7 +221,7 @@ fn rules_below_a_mount_become_mounts_of_their_own() {
 }
 
 #[test]
-fn commands_stand_first_on_the_search_path() {
+fn commands_with_rules_come_first_on_the_search_path() {
     let made = World::new("commands.curl = false").plan().unwrap();
     let links: Vec<_> = made.links.iter().map(|link| link.path.to_str().unwrap()).collect();
     assert_eq!(links, ["runtime/links/curl", "runtime/links/git"]);
@@ -229,7 +229,7 @@ fn commands_stand_first_on_the_search_path() {
 }
 
 #[test]
-fn a_secret_is_never_in_a_variable_that_the_first_process_obeys() {
+fn a_secret_is_refused_in_a_variable_that_configures_pid_1() {
     let custom = "mode = 'proxy'\nprovider = 'custom'\nupstream_url = 'https://x'";
     for name in
         ["AGENT_COMMAND", "agent_user", "SESSION_TOKEN", "CONTROL_PLANE_URL", "WORKSPACE_PATH"]
@@ -248,7 +248,7 @@ fn a_secret_is_never_in_a_variable_that_the_first_process_obeys() {
 }
 
 #[test]
-fn variables_of_the_image_are_not_obeyed() {
+fn reserved_variables_are_removed_from_the_image_and_refused_elsewhere() {
     let image = Image {
         id: "sha256:2".into(),
         env: [
@@ -276,18 +276,18 @@ fn variables_of_the_image_are_not_obeyed() {
     for text in ["env.AGENT_USER = 'root'", "env.SESSION_ID = 'x'", "env_file = 'vars'"] {
         let world = World::new(text);
         fs::write(world.path("vars"), "workspace_path=/x\n").unwrap();
-        assert!(world.said().contains("is not the agent's to set"), "{text}");
+        assert!(world.said().contains("is reserved"), "{text}");
     }
 }
 
 #[test]
-fn env_file_is_read_from_beside_the_file_and_env_wins() {
+fn env_file_is_relative_to_the_configuration_and_env_takes_precedence() {
     let world = World::new("env_file = 'vars'\nenv.B = 'set'");
     fs::write(world.path("vars"), "# note\nA=1 2\nexport B=x\nC=\"q\"\n\n").unwrap();
     let made = world.plan().unwrap();
     assert_eq!(["A", "B", "C"].map(|name| made.env[name].as_str()), ["1 2", "set", "q"]);
     fs::write(world.path("vars"), "no line\n").unwrap();
-    assert!(world.said().contains("cannot use the variables"));
+    assert!(world.said().contains("cannot read variables"));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn agent_is_never_root() {
 }
 
 #[test]
-fn policy_hash_tells_policies_apart() {
+fn policy_hash_differs_between_policies() {
     let hash = |text: &str| World::new(text).plan().unwrap().policy_hash();
     let world = World::new("network = 'none'");
     assert_eq!(world.plan().unwrap().policy_hash(), world.plan().unwrap().policy_hash());
@@ -331,17 +331,17 @@ fn runtime_is_used_when_the_engine_has_it() {
 }
 
 #[test]
-fn services_are_the_only_way_to_a_privileged_container() {
+fn services_make_the_container_privileged_and_list_the_exception() {
     let made = World::new("services.dockerd = 'required'").plan().unwrap();
     assert!(made.privileged && made.exceptions.iter().any(|e| e.what == "privileged"));
     assert_eq!(made.env["AGENT_DOCKERD"], "required");
 }
 
-/// A key of a host, and what a session that goes by SSH writes about it.
-const BY_SSH: &str = "host_commands.enabled = true\nhost_commands.transport = 'ssh'\nhost_commands.user = 'runner'\nhost_commands.allowed = ['pipo']\nhost_commands.host_key = 'ssh-ed25519 AAAAC3Nz x'";
+/// Settings for host commands over SSH, with a pinned host key.
+const BY_SSH: &str = "host_commands.enabled = true\nhost_commands.transport = 'ssh'\nhost_commands.user = 'runner'\nhost_commands.allowed = ['deploy']\nhost_commands.host_key = 'ssh-ed25519 AAAAC3Nz x'";
 
 #[test]
-fn ssh_key_is_the_relays_unless_nobody_stays_beside_the_agent() {
+fn ssh_key_belongs_to_the_relay_when_pid_1_supervises() {
     let made = World::new(&format!("network = 'bridge'\n{BY_SSH}")).plan().unwrap();
     assert_eq!(
         (made.agent.start, made.hosts[0].as_str()),
@@ -371,7 +371,7 @@ fn ssh_key_is_the_relays_unless_nobody_stays_beside_the_agent() {
 }
 
 #[test]
-fn credentials_of_a_proxied_provider_are_hidden_in_mounts_and_images_or_named() {
+fn credentials_of_a_proxied_provider_are_hidden_or_listed_in_a_note() {
     const SECRET: &str = "[secrets.a]\nmode = 'proxy'\nenv_var = 'OPENAI_API_KEY'\n";
     const DIR: &str =
         "[[mounts]]\nhost = '~/.codex'\ncontainer = '/home/agent/.codex'\nmode = 'rw'\n";
@@ -408,7 +408,7 @@ fn credentials_of_a_proxied_provider_are_hidden_in_mounts_and_images_or_named() 
 }
 
 #[test]
-fn ssh_leads_a_name_to_the_host_and_leaves_an_address_alone() {
+fn ssh_maps_a_host_name_to_the_host_but_not_an_address() {
     let hosts = |more: &str| {
         World::new(&format!("network = 'my-net'\n{BY_SSH}\n{more}")).plan().unwrap().hosts
     };

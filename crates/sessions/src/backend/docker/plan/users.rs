@@ -1,10 +1,10 @@
-//! Whose files they are: how users inside are this machine's, on an engine of root's and on one of an ordinary user's.
+//! Mapping of users inside to users of this machine, for rootful and rootless engines. It decides who owns files.
 //!
-//! | engine | who inside is the caller | how |
+//! | engine | uid inside of the caller | mechanism |
 //! |---|---|---|
-//! | Docker or Podman, root's | the caller's own number | the engine changes no numbers |
-//! | Podman, the caller's | the caller's own number | `keep-id` |
-//! | Docker, the caller's | root's number, with no right of root's | the engine can do nothing else |
+//! | Docker or Podman, rootful | the caller's uid | the engine maps no uids |
+//! | Podman, rootless | the caller's uid | `keep-id` |
+//! | Docker, rootless | 0, without capabilities | the only mapping of the engine |
 
 use sandbox_policy::config::{Config, Dockerd, Origin, Services, Sourced};
 use sandbox_policy::host::Host;
@@ -13,31 +13,31 @@ use serde::Serialize;
 use super::workspace::clones;
 use super::{Container, ContainerError, Engine};
 
-/// Uid of PID 1 where the agent has root's: in every engine's range, and used by no distribution.
+/// Uid of PID 1 if the agent has uid 0. It is in every engine's range, and no distribution uses it.
 const INIT_UID: u32 = 65529;
 
-/// Users of a namespace, one after the other.
+/// Range of consecutive uids: user_namespaces(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// The first, as the namespace counts.
+    /// First uid in the namespace.
     pub inside: u32,
-    /// The same, as this machine counts.
+    /// First uid on this machine.
     pub outside: u32,
-    /// How many.
+    /// Number of uids.
     pub count: u32,
 }
 
-/// Returns the uid that PID 1 takes, where the agent has root's.
+/// Returns the uid of PID 1 if the agent has uid 0.
 pub(super) fn init_uid(engine: &Engine, ids: Option<(u32, u32)>) -> Option<u32> {
     (engine.rootless && !engine.podman && ids == Some((0, 0))).then_some(INIT_UID)
 }
 
-/// What the engine is told.
+/// Returns the engine's user namespace mode.
 pub(super) fn mode(engine: &Engine) -> Option<String> {
     (engine.rootless && engine.podman).then(|| "keep-id".to_owned())
 }
 
-/// Returns the uid of PID 1 as this machine counts.
+/// Returns the uid of PID 1 on this machine.
 pub(super) fn first(
     host: &Host,
     engine: &Engine,
@@ -47,13 +47,12 @@ pub(super) fn first(
         return Ok(0);
     }
     let number = match (engine.podman, init_uid) {
-        // The caller stands where it stands outside, and root is the first of the others.
+        // The caller keeps its uid, and root is the first subordinate user.
         (true, _) => 1,
         (false, Some(uid)) => uid,
         (false, None) => return Ok(host.uid),
     };
-    outside(engine, number)
-        .ok_or(ContainerError::Users { why: "it has too few subordinate users to tell apart" })
+    outside(engine, number).ok_or(ContainerError::Users { why: "it has too few subordinate users" })
 }
 
 fn outside(engine: &Engine, number: u32) -> Option<u32> {
@@ -63,7 +62,7 @@ fn outside(engine: &Engine, number: u32) -> Option<u32> {
     range.outside.checked_add(number - range.inside)
 }
 
-/// What an engine of an ordinary user's cannot do for a session.
+/// Refuses settings that a rootless engine does not support.
 pub(super) fn check(config: &Config, engine: &Engine) -> Result<(), ContainerError> {
     if !engine.rootless {
         return Ok(());
@@ -73,20 +72,18 @@ pub(super) fn check(config: &Config, engine: &Engine) -> Result<(), ContainerErr
     };
     let session = &config.session;
     if let Some(workspace) = session.workspace.as_ref().filter(|_| clones(config)) {
-        let why =
-            "the home that it is set up in would be a subordinate user's; mount a clone of yours";
+        let why = "with a rootless engine, the home that contains it would belong to a subordinate user; mount an existing clone";
         return refused(&workspace.origin, "workspace.path", why);
     }
     let wanted = |services: &&Sourced<Services>| services.value.dockerd != Dockerd::Off;
     if let Some(services) = session.services.as_ref().filter(wanted) {
-        let why =
-            "an engine of an ordinary user's has no privileges to give; use the machine's own";
+        let why = "a rootless engine cannot run privileged containers; use the system's engine";
         return refused(&services.origin, "services.dockerd", why);
     }
     Ok(())
 }
 
-/// A limit that was asked for and cannot be set is refused; one of ours that cannot is said.
+/// Refuses a requested limit that the engine cannot set. Lists default limits that it cannot set as exceptions.
 pub(super) fn limits(
     config: &Config,
     engine: &Engine,
@@ -104,13 +101,13 @@ pub(super) fn limits(
         }
     }
     for what in &engine.unlimited {
-        // To an engine, nothing is no limit.
+        // Zero means no limit.
         match *what {
             "memory" => made.memory = 0,
             "pids" => made.pids = 0,
             _ => continue,
         }
-        made.except(format!("no limit of {what}"), "this engine cannot set any", None);
+        made.except(format!("no {what} limit"), "this engine cannot set one", None);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The variables of a container: what is asked for, what programs need, and nothing of the caller's.
+//! Environment variables of a container: configured ones and those that programs need. It inherits none from the caller.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,7 +13,7 @@ use sandbox_policy::host::Host;
 use sandbox_policy::network::proxy_variables;
 use sandbox_policy::variable::{self, Hidden};
 
-/// Sets everything that is no secret.
+/// Sets all variables except secrets.
 pub(super) fn set(
     host: &Host,
     config: &Config,
@@ -28,10 +28,10 @@ pub(super) fn set(
     };
     let of_providers = image.env.iter().filter(withheld);
     let of_providers = of_providers.filter_map(|entry| Some(entry.split_once('=')?.0.to_owned()));
-    made.unset = image.env.iter().filter_map(|entry| taken_away(entry)).collect();
+    made.unset = image.env.iter().filter_map(|entry| removed(entry)).collect();
     made.unset.extend(of_providers);
     let of_image = image.env.iter().find_map(|entry| entry.strip_prefix("PATH="));
-    // Our own directory comes last: `agent-sandbox check` is found, and nothing of the image is hidden by it.
+    // Our own directory comes last, so that `agent-sandbox check` is found and no program of the image is hidden.
     let mut path = format!(
         "{RUNTIME_DIR}/{}:{}:{RUNTIME_DIR}",
         runtime::LINKS,
@@ -68,7 +68,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Refuses a secret in a variable that the first process obeys: it would be run, or printed.
+/// Refuses a secret in a variable that configures PID 1, which would run or print it.
 fn check_secrets(config: &Config) -> Result<(), ContainerError> {
     for secret in config.secrets.values() {
         let names = [Some(&secret.value.env_var), secret.value.base_url_var.as_ref()];
@@ -80,8 +80,9 @@ fn check_secrets(config: &Config) -> Result<(), ContainerError> {
     Ok(())
 }
 
-/// Variables that the image sets and no container gets: they would speak for us, or lead programs astray.
-fn taken_away(entry: &str) -> Option<String> {
+/// Returns the name of an image variable that the container does not get, because it would configure PID 1 or redirect
+/// programs.
+fn removed(entry: &str) -> Option<String> {
     let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
     let hidden = variable::hides_variable(OsStr::new(name), OsStr::new(value));
     let leads = matches!(hidden, Some(Hidden::Injecting | Hidden::Socket));
@@ -89,7 +90,7 @@ fn taken_away(entry: &str) -> Option<String> {
     (is_reserved(name) || leads || proxies()).then(|| name.to_owned())
 }
 
-/// `env_file`, then `env`, which wins. `true` lets the caller's own value through.
+/// Returns the variables of `env_file` and `env`, which takes precedence. `true` passes the caller's value on.
 fn asked(host: &Host, config: &Config) -> Result<Vec<(String, String, Origin)>, ContainerError> {
     let mut all = Vec::new();
     if let Some(file) = &config.session.env_file {
@@ -112,7 +113,7 @@ fn asked(host: &Host, config: &Config) -> Result<Vec<(String, String, Origin)>, 
     Ok(all)
 }
 
-/// What each mount has to be, for the first process to look at before it starts anything.
+/// Sets the expected identity of each mount, which PID 1 checks before it starts the agent.
 fn mounts(made: &mut Container) {
     let known = made.mounts.iter().filter_map(|bind| {
         let identity = bind.identity?;

@@ -1,4 +1,4 @@
-//! The workspace that a configuration asks for: a directory of the host, or a clone.
+//! Workspace of a configuration: a directory of the host, or a clone.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub(super) fn project(config: &Config) -> &Path {
     named.map_or(&config.cwd, |mount| &mount.value.host)
 }
 
-/// Returns true when the first process makes the home and the workspace in it.
+/// Returns true when PID 1 sets up the home and the workspace in it.
 pub(super) fn sets_up_home(config: &Config) -> bool {
     clones(config) || config.session.home.is_some()
 }

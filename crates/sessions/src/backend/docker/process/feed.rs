@@ -1,4 +1,4 @@
-//! Bytes between a caller and a command: input in frames, output to wherever the caller wants it.
+//! Transfer of bytes between a caller and a command: input in frames, output to the caller's descriptors.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,11 +17,11 @@ use tokio::sync::mpsc;
 
 use super::{Input, Output, QUEUE, Target, attendant, begin, beside};
 
-/// Input that is sent before a guard watches for the end of this process. `attend` holds twice as much of what the
-/// command does not read, and sees no end behind more than that.
+/// Amount of input that is sent before a guard watches for the end of this process. `attend` buffers twice as much unread
+/// input, and cannot see the end of the connection behind more.
 const UNGUARDED: usize = 1 << 19;
 
-/// Reads the input until its end, which the command is told of.
+/// Reads input and queues it as frames, with a frame for the end of input.
 pub(super) fn read_input(stdin: OwnedFd, frames: mpsc::Sender<Bytes>) {
     std::thread::spawn(move || {
         let mut file = File::from(stdin);
@@ -35,7 +35,8 @@ pub(super) fn read_input(stdin: OwnedFd, frames: mpsc::Sender<Bytes>) {
     });
 }
 
-/// Passes frames on. The connection is not shut down at the end of the input: that would be the end of the caller.
+/// Forwards frames. Does not shut down the connection at the end of input, because that would signal the end of the
+/// caller.
 pub(super) async fn write_frames(
     mut queue: mpsc::Receiver<Bytes>,
     mut input: Input,
@@ -46,18 +47,18 @@ pub(super) async fn write_frames(
     while let Some(frame) = queue.recv().await {
         sent += frame.len();
         if sent > UNGUARDED && guarding.is_none() {
-            // Without a guard the input is sent all the same.
+            // Input is sent even if the guard cannot be started.
             guarding = Some(guard(&target, &id).await.ok().flatten());
         }
         if input.write_all(&frame).await.is_err() || input.flush().await.is_err() {
             break;
         }
     }
-    // The guard takes the end of this for the end of the caller.
+    // The guard treats the end of this task as the end of the caller.
     std::future::pending::<()>().await;
 }
 
-/// Starts a process that kills the command when this one is gone, and waits until it watches.
+/// Starts a process that kills the command when this process ends, and waits until it is ready.
 async fn guard(target: &Target, id: &str) -> Result<Option<(Output, Input)>, Error> {
     let Some(pid) = attendant(target, id).await? else { return Ok(None) };
     let config = ExecConfig {
@@ -70,7 +71,7 @@ async fn guard(target: &Target, id: &str) -> Result<Option<(Output, Input)>, Err
     Ok(Some((output, input)))
 }
 
-/// Passes the input on until its end, which the command is told of.
+/// Forwards input until its end, then shuts down the connection.
 pub(in crate::backend::docker) async fn feed(
     stdin: OwnedFd,
     mut input: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
@@ -94,13 +95,13 @@ pub(in crate::backend::docker) async fn feed(
     let _ = input.shutdown().await;
 }
 
-/// A thread that writes what it is sent.
+/// Starts a thread that writes the bytes it receives to a descriptor.
 pub(in crate::backend::docker) fn sink(to: OwnedFd) -> (mpsc::Sender<Bytes>, JoinHandle<()>) {
     let (sender, mut receiver) = mpsc::channel::<Bytes>(QUEUE);
     let thread = std::thread::spawn(move || {
         let mut file = File::from(to);
         while let Some(piece) = receiver.blocking_recv() {
-            // The reader has gone: the rest is dropped.
+            // The reader is gone. Drop the rest.
             if file.write_all(&piece).is_err() {
                 break;
             }

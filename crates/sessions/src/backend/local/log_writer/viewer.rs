@@ -1,4 +1,4 @@
-//! Somebody who watches a session's agent, and types to it.
+//! Viewer of a session's agent: sees its output, and types to it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::pty::{self, Size};
 
-/// I want to watch: two pipes come with it, one to read what is typed, one to write what is said.
+/// Message: starts viewing. Comes with two pipes, one to read input from and one to write output
+/// to.
 pub(in super::super) const WATCH: u8 = b'V';
-/// The terminal has another size: lines and columns follow.
+/// Message: resizes the terminal. Followed by rows and columns.
 pub(in super::super) const RESIZE: u8 = b'W';
 
-/// I go as soon as I have seen everything that was said.
+/// Message: detaches once all output was delivered.
 pub(in super::super) const LEAVE: u8 = b'L';
 
-/// Who does not take what is said for so long is not waited for any more.
+/// Time after which a viewer that does not read is dropped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a pipe that has room at all has room for.
+/// Maximum size of a write. A pipe that poll(2) reports as writable takes `PIPE_BUF` bytes without
+/// blocking (pipe(7)).
 const STEP: usize = 4096;
 
 pub(super) struct Viewer {
@@ -27,7 +29,7 @@ pub(super) struct Viewer {
     shown: Option<OwnedFd>,
     pending: Vec<u8>,
     leaving: bool,
-    /// Since when it has not taken anything.
+    /// Time of the last progress.
     since: Instant,
 }
 
@@ -48,11 +50,11 @@ impl Viewer {
     pub(super) fn awaited(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Awaited)> {
         let typed = self.typed.as_ref().map(|typed| (typed.as_fd(), Awaited::Data));
         let shown = self.shown.as_ref().filter(|_| self.is_behind());
-        let shown = shown.map(|shown| (shown.as_fd(), Awaited::Room));
+        let shown = shown.map(|shown| (shown.as_fd(), Awaited::Writable));
         [(self.conn.as_fd(), Awaited::Data)].into_iter().chain(typed).chain(shown)
     }
 
-    /// Something was said.
+    /// Queues output.
     pub(super) fn show(&mut self, text: &[u8]) {
         if self.shown.is_some() {
             if self.pending.is_empty() {
@@ -62,7 +64,7 @@ impl Viewer {
         }
     }
 
-    /// Does what can be done now. Returns whether it is still there.
+    /// Does what is possible without blocking. Returns false when the viewer is gone.
     pub(super) fn step(&mut self, terminal: &File) -> bool {
         self.hear(terminal) && self.pass_on(terminal) && self.write()
     }
@@ -82,7 +84,7 @@ impl Viewer {
                 [LEAVE] => self.leaving = true,
                 [RESIZE, a, b, c, d] => {
                     let (rows, columns) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-                    // The terminal may just have gone.
+                    // The terminal may be gone.
                     let _ = pty::resize(terminal.as_fd(), Size { rows, columns });
                 }
                 _ => return false,
@@ -90,7 +92,7 @@ impl Viewer {
         }
     }
 
-    /// What was typed goes to the terminal.
+    /// Forwards input to the terminal.
     fn pass_on(&mut self, terminal: &File) -> bool {
         let Some(typed) = &self.typed else { return true };
         if !is_ready(typed.as_fd(), Awaited::Data) {
@@ -106,7 +108,7 @@ impl Viewer {
 
     fn write(&mut self) -> bool {
         let Some(shown) = self.shown.as_ref().filter(|_| self.is_behind()) else { return true };
-        if !is_ready(shown.as_fd(), Awaited::Room) {
+        if !is_ready(shown.as_fd(), Awaited::Writable) {
             return self.since.elapsed() < PATIENCE;
         }
         let end = self.pending.len().min(STEP);

@@ -1,4 +1,4 @@
-//! A command that the server starts: a session of processes of its own.
+//! Commands that the server starts, each in its own session, setsid(2).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,36 +13,36 @@ use sandbox_protocol::exit::{ExitCode, by_signal};
 
 use super::super::wire::{self, Order};
 
-/// A command that was started.
+/// Started command.
 pub(super) struct Child {
-    /// The server's own child: the command, or on a caller's terminal the process that attends it.
+    /// Child of the server: the command, or its attendant if the caller has a terminal.
     pub(super) pid: i32,
-    /// The command, which leads its group.
+    /// Leader of the command's process group.
     leader: i32,
 }
 
 impl Child {
-    /// Sends a signal to it and all that is in its group. It has not been waited for.
+    /// Sends a signal to the process group. The child must not have been reaped.
     pub(super) fn signal(&self, signal: i32) {
-        // Before it leads a group there is only itself; what comes then is waiting for it when it
-        // becomes the command.
+        // Before setsid(2) there is only the child. A signal that it gets then stays pending until
+        // the command runs.
         if process::signal_group(self.leader, signal).is_err() {
             let _ = process::signal_child(self.pid, signal);
         }
-        // One that is stopped could not act on it.
+        // A stopped process would not react.
         if signal != signal::KILL && signal::ENDING.contains(&signal) {
             let _ = process::signal_group(self.leader, signal::CONT);
         }
     }
 
-    /// Ends what is left of its group after it has ended itself.
+    /// Kills the rest of the process group after its leader ended.
     pub(super) fn end_group(&self) {
-        // Nobody may be left.
+        // The group may be empty.
         let _ = process::signal_group(self.leader, signal::KILL);
     }
 }
 
-/// What is to be started.
+/// Command to start.
 pub(super) struct Start<'s> {
     pub(super) argv: &'s [OsString],
     pub(super) extra: &'s [(OsString, OsString)],
@@ -50,13 +50,13 @@ pub(super) struct Start<'s> {
     pub(super) environment: &'s [(OsString, OsString)],
 }
 
-/// Starts what an order says, with the streams that came with it.
+/// Starts the command of an order, with the streams attached to it.
 pub(super) fn order(
     attached: Vec<OwnedFd>,
     environment: &[(OsString, OsString)],
     caller: &OwnedFd,
 ) -> io::Result<Child> {
-    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the order makes no sense");
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "invalid order");
     let [order, stdin, stdout, stderr]: [OwnedFd; 4] =
         attached.try_into().map_err(|_| invalid())?;
     let mut bytes = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn order(
     self::start(&start, &[stdin, stdout, stderr], order.terminal, Some(caller))
 }
 
-/// Forks, and becomes the command. Who asked hears why if that fails.
+/// Forks and executes the command. On failure the caller gets the reason.
 pub(super) fn start(
     start: &Start<'_>,
     streams: &[OwnedFd; 3],
@@ -86,7 +86,7 @@ pub(super) fn start(
         match caller {
             Some(caller) => tell(caller, code, &why),
             None => {
-                // The agent's own terminal, and so its log.
+                // Goes to the agent's terminal, and so to the log.
                 let _ = rustix::io::write(&streams[2], format!("error: {why}\n").as_bytes());
             }
         }
@@ -95,22 +95,22 @@ pub(super) fn start(
     Ok(Child { pid: child.pid(), leader: child.pid() })
 }
 
-/// Starts a command on a caller's terminal with a process beside it, which leads the session. A group without a parent
-/// beside it in its session is never stopped by its terminal, see setpgid(2) on orphaned groups; the caller is told
-/// of a stop.
+/// Starts a command on a caller's terminal with an attendant that leads the session. The terminal never stops an
+/// orphaned process group, setpgid(2), so the command's parent must be in its session. The attendant reports stops to
+/// the caller.
 fn attended(start: &Start<'_>, streams: &[OwnedFd; 3], caller: &OwnedFd) -> io::Result<Child> {
     let (told, tells) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let child = process::fork(|| match attend(start, streams, caller, tells) {
         Ok(code) => code,
         Err(error) => {
-            tell(caller, ExitCode::Setup, &format!("cannot begin: {error}"));
+            tell(caller, ExitCode::Setup, &format!("cannot start: {error}"));
             ExitCode::Setup.into()
         }
     })?;
     let mut number = [0; 4];
     let leader = match File::from(told).read_exact(&mut number) {
         Ok(()) => i32::from_ne_bytes(number),
-        // It ended before it started anything.
+        // The attendant ended before it started the command.
         Err(_) => child.pid(),
     };
     Ok(Child { pid: child.pid(), leader })
@@ -128,15 +128,15 @@ fn attend(
     let command = process::fork(|| {
         let (code, why) = become_it(start, || {
             process::die_with_parent(parent)?;
-            // The server's mask blocks the stopping signals.
-            pty::to_front(streams[0].as_fd())?;
+            // tcsetpgrp(3) from a background process: the server's mask blocks SIGTTOU.
+            pty::take_foreground(streams[0].as_fd())?;
             replace_streams(streams)
         });
         tell(caller, code, &why);
         i32::from(code)
     })?;
     File::from(tells).write_all(&command.pid().to_ne_bytes())?;
-    // Other callers' connections end when the server lets go of them.
+    // Drop other callers' connections, so that they close when the server closes them.
     let caller = fd::keep_only(socket::copy(caller.as_fd())?)?;
     loop {
         match command.wait_or_stop()? {
@@ -153,17 +153,17 @@ fn replace_streams(streams: &[OwnedFd; 3]) -> io::Result<()> {
     (0..).zip(streams).try_for_each(|(number, stream)| fd::replace(number, stream))
 }
 
-/// Tells a caller that there is no command to wait for.
+/// Reports to a caller that the command did not start.
 pub(super) fn tell(caller: &OwnedFd, code: ExitCode, why: &str) {
     const LONGEST: usize = 900;
     let why = &why.as_bytes()[..why.len().min(LONGEST)];
-    // Who has gone meanwhile need not hear it.
+    // The caller may be gone.
     let _ = channel::send(caller.as_fd(), &[&[wire::FAILED, code.code()], why].concat());
 }
 
 fn become_it(start: &Start<'_>, place: impl FnOnce() -> io::Result<()>) -> (ExitCode, String) {
-    if let Err(error) = place().and_then(|()| signal::as_a_program_expects()) {
-        return (ExitCode::Setup, format!("cannot begin: {error}"));
+    if let Err(error) = place().and_then(|()| signal::reset_for_exec()) {
+        return (ExitCode::Setup, format!("cannot start: {error}"));
     }
     if let Some(cwd) = start.cwd
         && let Err(error) = std::env::set_current_dir(cwd)
@@ -173,7 +173,7 @@ fn become_it(start: &Start<'_>, place: impl FnOnce() -> io::Result<()>) -> (Exit
     become_command(start.argv, &environment(start))
 }
 
-/// The session's own variables, and on top of them what was asked for.
+/// Returns the session's environment with the command's additions.
 fn environment(start: &Start<'_>) -> Vec<(OsString, OsString)> {
     let pwd = start.cwd.map(|cwd| (OsString::from("PWD"), OsString::from(cwd)));
     let extra: Vec<_> = pwd.into_iter().chain(start.extra.iter().cloned()).collect();

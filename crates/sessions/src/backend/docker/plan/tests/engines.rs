@@ -1,11 +1,11 @@
-//! The same configuration on engines of different kinds.
+//! Plans of one configuration for different kinds of engines.
 
 use sandbox_protocol::Hint;
 use sandbox_protocol::layout::{PRIVATE_DIR, RUNTIME_DIR};
 
 use super::*;
 
-/// Docker and Podman of the user 4242, with the subordinate users from 100000 on.
+/// Returns a rootless engine of uid 4242, with subordinate uids from 100000.
 fn rootless(podman: bool) -> Engine {
     let users = vec![
         Range { inside: 0, outside: 4242, count: 1 },
@@ -27,8 +27,8 @@ fn agent_is_the_caller_outside_on_every_engine() {
     ] {
         let made = world.plan_with(&engine, &image).unwrap();
         assert_eq!((made.agent.user.as_str(), made.userns.as_deref()), (user, userns));
-        assert_eq!(made.door.as_ref().map(|door| door.peer), Some(peer), "{engine:?}");
-        // What is not the agent's is not root's either where root's number is the agent's.
+        assert_eq!(made.proxy.as_ref().map(|proxy| proxy.peer), Some(peer), "{engine:?}");
+        // If the agent has uid 0, directories that it must not own belong to another uid than 0.
         let kept = user == "0:0";
         assert_eq!(made.env.contains_key("AGENT_KEEPER"), kept);
         for place in ["/run", PRIVATE_DIR] {
@@ -40,7 +40,7 @@ fn agent_is_the_caller_outside_on_every_engine() {
 }
 
 #[test]
-fn engine_of_an_ordinary_user_is_asked_for_no_more_than_it_can() {
+fn rootless_engine_refuses_settings_that_it_does_not_support() {
     let image = Image { id: "sha256:1".into(), ..Image::default() };
     let few = vec![Range { inside: 0, outside: 4242, count: 1 }];
     let secret = "secrets.anthropic = { mode = 'proxy', env_var = 'ANTHROPIC_API_KEY' }";
@@ -49,8 +49,8 @@ fn engine_of_an_ordinary_user_is_asked_for_no_more_than_it_can() {
         (secret, Engine { users: few, ..rootless(true) }, "too few subordinate users"),
         ("services.dockerd = 'auto'", rootless(false), "services.dockerd"),
         ("workspace.path = 'https://h/r.git'", rootless(true), "workspace.path"),
-        ("cow = true", rootless(true), "only Docker as root"),
-        ("cow = true", rootless(false), "only Docker as root"),
+        ("cow = true", rootless(true), "only rootful Docker"),
+        ("cow = true", rootless(false), "only rootful Docker"),
         (
             "resources.pids = 9",
             Engine { unlimited: vec!["memory", "pids"], ..rootless(false) },
@@ -60,17 +60,23 @@ fn engine_of_an_ordinary_user_is_asked_for_no_more_than_it_can() {
         let error = World::new(text).plan_with(&engine, &image).unwrap_err();
         assert!(error.to_string().contains(said) && error.hint().is_some(), "{text}: {error}");
     }
-    // Ours are left out where they cannot be set, and that is said.
+    // Default limits that cannot be set are omitted, and listed as exceptions.
     let engine = Engine { unlimited: vec!["memory", "pids", "cpus"], ..rootless(false) };
     let made = World::new("network = false").plan_with(&engine, &image).unwrap();
     assert_eq!((made.memory, made.pids), (0, 0));
-    assert_eq!(made.exceptions.iter().filter(|one| one.what.contains("no limit")).count(), 2);
+    assert_eq!(
+        made.exceptions
+            .iter()
+            .filter(|one| one.what.starts_with("no ") && one.what.ends_with(" limit"))
+            .count(),
+        2
+    );
 }
 
 #[test]
-fn host_commands_by_ssh_and_changes_kept_apart_exclude_each_other() {
-    let ssh = "host_commands = { enabled = true, transport = 'ssh', user = 'x', allowed = ['pipo'], host_key = 'accept-new' }\nnetwork = 'bridge'\n";
+fn host_commands_over_ssh_are_refused_with_a_layer() {
+    let ssh = "host_commands = { enabled = true, transport = 'ssh', user = 'x', allowed = ['deploy'], host_key = 'accept-new' }\nnetwork = 'bridge'\n";
     assert!(World::new(ssh).plan().is_ok());
     let said = World::new(&format!("{ssh}cow = true")).said();
-    assert!(said.contains("beside changes that are kept apart"), "{said}");
+    assert!(said.contains("with a copy-on-write layer"), "{said}");
 }

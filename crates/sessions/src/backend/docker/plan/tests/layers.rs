@@ -1,9 +1,9 @@
-//! Layers over writable directories.
+//! Tests of layers over writable directories.
 
 use super::*;
 
 #[test]
-fn writable_directories_get_layers_when_changes_are_kept_apart() {
+fn writable_directories_get_layers_with_cow() {
     let shared = "shared_dirs = { x = { host = 'ROOT/elsewhere', guest = '/x' } }\n";
     let ro = "mounts = [{ host = 'ROOT/home/data', container = '/ro' }]\n";
     for (key, expected) in
@@ -26,16 +26,16 @@ fn writable_directories_get_layers_when_changes_are_kept_apart() {
             );
         }
         assert_eq!(at(&made, "/ro").unwrap().asked(), Some(world.path("home/data").as_path()));
-        assert_eq!(made.agent.start, Start::Supervise, "somebody looks at the base");
+        assert_eq!(made.agent.start, Start::Supervise, "PID 1 checks the base");
     }
     let plain = World::new("agent.command = 'true'").plan().unwrap();
     assert!(plain.layers.is_empty() && plain.agent.start == Start::Exec);
 }
 
 #[test]
-fn layers_are_refused_where_nobody_could_read_them() {
+fn layers_are_refused_when_their_files_would_be_unreadable() {
     let podman = Engine { podman: true, ..Engine::default() };
     let error = World::new("cow = true").plan_with(&podman, &Image::default()).unwrap_err();
-    assert!(error.to_string().contains("only Docker as root"), "{error}");
-    assert!(World::new("cow = 'agentfs'").said().contains("which a container outlives"));
+    assert!(error.to_string().contains("only rootful Docker"), "{error}");
+    assert!(World::new("cow = 'agentfs'").said().contains("a container can outlive it"));
 }
