@@ -2,7 +2,7 @@
 //!
 //! One clone(2) creates all namespaces. The first process builds the file system, drops all privileges, starts the
 //! command and stays as PID 1 of the PID namespace. When it ends, the kernel kills every process that the command left
-//! behind: pid_namespaces(7).
+//! behind: `pid_namespaces(7)`.
 
 use std::fs;
 use std::io;

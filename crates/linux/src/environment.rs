@@ -1,5 +1,5 @@
 //! Raw environment of this process: every entry, including duplicates and entries without `=`, in the memory that
-//! `/proc/PID/environ` shows (proc_pid_environ(5)).
+//! `/proc/PID/environ` shows (`proc_pid_environ(5)`).
 
 use std::ffi::CStr;
 use std::io;

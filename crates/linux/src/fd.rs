@@ -95,7 +95,7 @@ pub fn wait_until_unread(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a memory file with this content and its offset at the start: memfd_create(2).
+/// Creates a memory file with this content and its offset at the start: `memfd_create(2)`.
 pub fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
     let mut rest = content;

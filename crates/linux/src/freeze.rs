@@ -133,7 +133,7 @@ fn is_held(pid: i32, inside: &[i32]) -> bool {
     }
 }
 
-/// Returns the state letter of a process: proc_pid_stat(5).
+/// Returns the state letter of a process: `proc_pid_stat(5)`.
 fn state(pid: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -165,7 +165,7 @@ fn inside(beside: i32) -> io::Result<Vec<i32>> {
     Ok(found)
 }
 
-/// Returns true if a process is PID 1 of its PID namespace: `NSpid` in proc_pid_status(5).
+/// Returns true if a process is PID 1 of its PID namespace: `NSpid` in `proc_pid_status(5)`.
 fn is_first(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
