@@ -51,12 +51,12 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
 struct Servers {
     world: World,
     port: u16,
-    servers: Vec<Child>,
+    children: Vec<Child>,
 }
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        for server in &mut self.servers {
+        for server in &mut self.children {
             let _ = server.kill();
             let _ = server.wait();
         }
@@ -69,7 +69,7 @@ impl Servers {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         drop(listener);
-        let mut servers = Self { world, port, servers: Vec::new() };
+        let mut servers = Self { world, port, children: Vec::new() };
         servers.write()?;
         servers.serve()?;
         Self::wait_for(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
@@ -132,7 +132,7 @@ impl Servers {
             let name = server.get_program().to_string_lossy().into_owned();
             server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let child = server.spawn().map_err(|error| BenchError::Start(name, error))?;
-            self.servers.push(child);
+            self.children.push(child);
         }
         Ok(())
     }

@@ -255,7 +255,7 @@ pub fn pattern(data: &[u8]) {
     assert!(base.is_absolute() && base.components().all(plain), "{text:?} is {}", base.display());
 }
 
-/// Parses a sandbox's network input: host names, TLS ClientHellos and DNS queries.
+/// Parses a sandbox's network input: host names, TLS `ClientHellos` and DNS queries.
 pub fn network(data: &[u8]) {
     let (first, rest) = data.split_first().unwrap_or((&0, &[]));
     match first % 3 {

@@ -1,7 +1,7 @@
 //! Attached sandboxes. A sandbox passes its listening sockets to the proxy over a connection. Closing the connection
 //! closes the listeners and ends the sandbox's sessions.
 //!
-//! A message is its length in four bytes, then JSON. The descriptors come with the first byte (SCM_RIGHTS, `unix(7)`).
+//! A message is its length in four bytes, then JSON. The descriptors come with the first byte (`SCM_RIGHTS`, `unix(7)`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -91,7 +91,7 @@ impl Page {
                 Part::Block(Block { steps, background, .. }) => {
                     for Step { command, expected, .. } in steps {
                         number += 1;
-                        let _ = write!(script, "printf '\\036%s\\n' {number}\n");
+                        let _ = writeln!(script, "printf '\\036%s\\n' {number}");
                         let _ = if *background {
                             let lines = expected.lines().count();
                             write!(
@@ -99,7 +99,7 @@ impl Page {
                                 "set -m\n{{\n{command}\n}} >\"$T/{number}\" 2>&1 &\nset +m\nstarted $! {number} {lines}\n"
                             )
                         } else {
-                            write!(script, "{command}\n")
+                            writeln!(script, "{command}")
                         };
                     }
                 }

@@ -55,8 +55,7 @@ fn commands(flag: &str) -> Option<Vec<&'static str>> {
         // `up` refuses it with a hint to use `--name`.
         "session" => &[SESSION, &["up"]],
         "trust" => &[CONFIG, &["restart"]],
-        "fail_on_blocked" => &[&["exec"]],
-        "debug" => &[&["exec"]],
+        "fail_on_blocked" | "debug" => &[&["exec"]],
         "dry_run" => &[&["exec", "up", "apply", "prune", "init", "image build"]],
         _ => return None,
     };

@@ -14,7 +14,7 @@ use sandbox_protocol::multicall::START;
 #[cfg(feature = "sessions")]
 use sandbox_sessions::backend::local::server::serve;
 
-/// Runs the program that argv[0] names. Returns `None` when that is agent-sandbox.
+/// Runs the program that `argv[0]` names. Returns `None` when that is agent-sandbox.
 pub(crate) fn intercept(args: &[OsString]) -> Option<std::process::ExitCode> {
     let launch = launcher::intercept(args);
     #[cfg(feature = "docker")]

@@ -2,16 +2,20 @@
 
 use std::io::{BufRead, Write};
 
-use sandbox_protocol::{ExitCode, Hint};
-use thiserror::Error;
-
-use super::Stdio;
+#[cfg(feature = "layers")]
+use {
+    super::Stdio,
+    sandbox_protocol::{ExitCode, Hint},
+    thiserror::Error,
+};
 
 /// A question needs a terminal, and there is none.
+#[cfg(feature = "layers")]
 #[derive(Debug, Error)]
 #[error("not a terminal; pass --yes to {0}")]
 pub(crate) struct NoTerminal(String);
 
+#[cfg(feature = "layers")]
 impl Hint for NoTerminal {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Failure
@@ -29,6 +33,7 @@ pub(crate) fn line(question: &str) -> Option<String> {
 }
 
 /// Asks for consent to an action, such as `remove this`. Returns true if the user agrees, or passed `--yes`.
+#[cfg(feature = "layers")]
 pub(crate) fn confirm(action: &str, yes: bool, io: &mut Stdio<'_>) -> Result<bool, NoTerminal> {
     if yes {
         return Ok(true);

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Link;
 
-/// Maximum number of symlinks, as in the kernel: path_resolution(7).
+/// Maximum number of symlinks, as in the kernel: `path_resolution(7)`.
 const MAX_LINKS: usize = 40;
 /// `O_NONBLOCK`, so that opening a pipe in place of a file does not block.
 const NONBLOCK: i32 = 0o4000;

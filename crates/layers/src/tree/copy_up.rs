@@ -127,8 +127,8 @@ fn is_kept(name: &OsStr) -> bool {
     !name.as_bytes().starts_with(b"system.")
 }
 
-/// Copies content into an empty file by reflink (ioctl_ficlone(2)) if possible, else with
-/// copy_file_range(2), else through a buffer. Keeps holes.
+/// Copies content into an empty file by reflink (`ioctl_ficlone(2)`) if possible, else with
+/// `copy_file_range(2)`, else through a buffer. Keeps holes.
 fn copy(content: &dyn Content, file: &File, size: u64) -> io::Result<()> {
     let Some(source) = content.file() else {
         copy_by_hand(content, file, 0..size)?;
@@ -155,7 +155,7 @@ fn copy(content: &dyn Content, file: &File, size: u64) -> io::Result<()> {
     file.set_len(size)
 }
 
-/// Copies a range with copy_file_range(2) and returns the offset it reached.
+/// Copies a range with `copy_file_range(2)` and returns the offset it reached.
 fn copy_by_kernel(source: &File, file: &File, range: Range<u64>) -> io::Result<u64> {
     let mut done = range.start;
     while done < range.end {

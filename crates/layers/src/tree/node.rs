@@ -16,7 +16,7 @@ pub(super) struct Node {
     pub(super) delta: Option<u64>,
     /// Attributes; newer than the database while `dirty`.
     pub(super) inode: Inode,
-    /// Number of lookups by the kernel (see FUSE_FORGET).
+    /// Number of lookups by the kernel (see `FUSE_FORGET`).
     pub(super) lookups: u64,
     /// Number of times it is open.
     pub(super) opens: u32,

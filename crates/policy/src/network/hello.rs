@@ -1,21 +1,21 @@
-//! Parser for the TLS ClientHello and the server name in it.
+//! Parser for the TLS `ClientHello` and the server name in it.
 //!
 //! Only the name is extracted; all other fields are ignored. A message that cannot be parsed has no name, and a connection
 //! without a name is refused.
 
 use super::host::HostName;
 
-/// Longest ClientHello that is accepted. Real ones are much shorter.
+/// Longest `ClientHello` that is accepted. Real ones are much shorter.
 const LONGEST: usize = 64 * 1024;
 
 /// State of the parser after the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
-    /// The beginning of a ClientHello.
+    /// The beginning of a `ClientHello`.
     Incomplete,
     /// Not TLS.
     Other,
-    /// A ClientHello, with the name of the server if it has one.
+    /// A `ClientHello`, with the name of the server if it has one.
     Greeting(Option<HostName>),
     /// Malformed: it begins like TLS.
     Broken,
@@ -24,7 +24,7 @@ pub enum Hello {
 /// Parses the first bytes that a client sent.
 pub fn read(bytes: &[u8]) -> Hello {
     match bytes {
-        // The ClientHello of SSL 2, which some servers still accept. It cannot carry a name.
+        // The `ClientHello` of SSL 2, which some servers still accept. It cannot carry a name.
         [0x80..=0xff, _, 1, 0 | 3, ..] => Hello::Broken,
         [] | [0x80..=0xff] | [0x80..=0xff, _] | [0x80..=0xff, _, 1] => Hello::Incomplete,
         [0x16, ..] => match message(bytes) {
@@ -36,7 +36,7 @@ pub fn read(bytes: &[u8]) -> Hello {
     }
 }
 
-/// Assembles the ClientHello from its records. Returns `None` while it is incomplete.
+/// Assembles the `ClientHello` from its records. Returns `None` while it is incomplete.
 fn message(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, ()> {
     let mut message = Vec::new();
     loop {
@@ -81,7 +81,7 @@ impl<'b> Pieces<'b> {
     }
 }
 
-/// Parses the body of a ClientHello. Returns `None` when it is malformed.
+/// Parses the body of a `ClientHello`. Returns `None` when it is malformed.
 fn name(message: &[u8]) -> Option<Hello> {
     let mut message = Pieces(message);
     // Version and random bytes, then session id, cipher suites and compression methods: RFC 8446, 4.1.2.

@@ -20,7 +20,7 @@ pub(super) trait Client: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Client for T {}
 
 impl EgressProxy {
-    /// Relays a connection, unless its TLS ClientHello names another host than the one that was checked. An allowed
+    /// Relays a connection, unless its TLS `ClientHello` names another host than the one that was checked. An allowed
     /// host must not give access to others at the same address (domain fronting).
     pub(super) async fn relay(
         &self,
@@ -113,7 +113,7 @@ async fn begin(client: &mut impl Client, server: &mut Metered) -> io::Result<Opt
     }
 }
 
-/// Checks that a ClientHello, if there is one, names the host that was connected to. Connections to an address are
+/// Checks that a `ClientHello`, if there is one, names the host that was connected to. Connections to an address are
 /// exempt, because the policy allowed the address itself.
 fn same_name(first: &[u8], target: &HostPort) -> Result<(), Refusal> {
     let HostName::Dns(name) = &target.host else { return Ok(()) };

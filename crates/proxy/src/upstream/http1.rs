@@ -106,7 +106,7 @@ impl Wire {
             // A stream may be idle for minutes. Free the buffer meanwhile.
             Poll::Pending if self.buffer.is_empty() => self.buffer = BytesMut::new(),
             Poll::Ready(Ok(count)) if *count == free => {
-                self.read_size = (self.read_size * 2).min(LARGEST)
+                self.read_size = (self.read_size * 2).min(LARGEST);
             }
             _ => {}
         }

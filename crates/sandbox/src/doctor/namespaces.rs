@@ -60,7 +60,7 @@ pub(super) fn cause(facts: &Facts, errno: i32) -> (String, String) {
     )
 }
 
-/// Returns the remedy for AppArmor. The distribution's profile is only for /usr/bin/bwrap, so it allows less than the
+/// Returns the remedy for `AppArmor`. The distribution's profile is only for /usr/bin/bwrap, so it allows less than the
 /// setting would.
 fn apparmor() -> String {
     let profile = "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict";

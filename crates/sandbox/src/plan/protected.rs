@@ -137,7 +137,7 @@ fn with_real_parent(path: &Path) -> PathBuf {
 }
 
 /// Returns the protected files. The kernel removes a mount when the host unlinks or replaces the file under it
-/// (mount_namespaces(7)), so these are watched and protected again.
+/// (`mount_namespaces(7)`), so these are watched and protected again.
 pub(super) fn watched(mounts: &[Mount]) -> Vec<PathBuf> {
     let guarded = mounts.iter().filter(|mount| {
         mount.kind == Kind::File

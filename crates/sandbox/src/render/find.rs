@@ -128,7 +128,7 @@ pub fn find(host: &Host, plan: Option<&Plan>) -> Result<Bwrap, FindError> {
 }
 
 /// Returns true if a file belongs to the system although its owner is not root. In a user namespace that does not map
-/// root, the kernel shows the owner as the overflow user: user_namespaces(7).
+/// root, the kernel shows the owner as the overflow user: `user_namespaces(7)`.
 fn is_system(owner: u32, path: &Path) -> bool {
     const OVERFLOW: u32 = 65534;
     const PLACES: [&str; 4] = ["/usr/bin", "/bin", "/nix/store", "/gnu/store"];

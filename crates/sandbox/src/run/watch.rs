@@ -1,7 +1,7 @@
 //! Restores the protection of files that the host replaces while the sandbox runs.
 //!
 //! The kernel removes a mount when the file under it is unlinked or replaced from another mount namespace, as
-//! `git config` on the host does: mount_namespaces(7). The supervisor notices and protects the new file.
+//! `git config` on the host does: `mount_namespaces(7)`. The supervisor notices and protects the new file.
 //!
 //! A lost mount is an event of the sandbox's mount table: poll(2) on `/proc/PID/mountinfo`, proc(5). Directories are
 //! watched with inotify only after such an event, while a file is missing and may return. The kernel takes milliseconds

@@ -1,4 +1,4 @@
-//! Responses: a value, or a problem with its status. Each type describes itself for the OpenAPI
+//! Responses: a value, or a problem with its status. Each type describes itself for the `OpenAPI`
 //! document.
 
 use std::sync::Arc;

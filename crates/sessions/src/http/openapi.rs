@@ -1,4 +1,4 @@
-//! OpenAPI 3.1 document. It is derived: parameters, bodies and responses come from the types in a handler's signature,
+//! `OpenAPI` 3.1 document. It is derived: parameters, bodies and responses come from the types in a handler's signature,
 //! and schemas from the types that are read and written.
 
 use std::collections::BTreeSet;
@@ -144,7 +144,7 @@ impl Operation<'_> {
     }
 }
 
-/// OpenAPI document under construction.
+/// `OpenAPI` document under construction.
 pub(super) struct Description {
     generator: SchemaGenerator,
     paths: Map<String, Value>,

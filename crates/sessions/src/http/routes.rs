@@ -69,7 +69,7 @@ fn calls() -> Calls {
             "Discard a session's changes", "The changes that were discarded").fails(&[409, 422]))
 }
 
-/// Router and OpenAPI document under construction.
+/// Router and `OpenAPI` document under construction.
 struct Calls {
     router: Router<Arc<Shared>>,
     description: Description,
@@ -93,7 +93,7 @@ impl Calls {
     }
 }
 
-/// Returns the OpenAPI document.
+/// Returns the `OpenAPI` document.
 pub fn document() -> Value {
     calls().description.document()
 }

@@ -96,7 +96,7 @@ impl Page {
                     }
                 }
                 if let Some(path) = file.take() {
-                    let text = content.iter().map(|(_, line)| format!("{line}\n")).collect();
+                    let text = content.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
                     page.parts.push(Part::File { path, text });
                 } else if language == "console" {
                     let mut block = std::mem::take(&mut next);
@@ -137,7 +137,7 @@ fn steps(page: &str, content: &[(usize, &str)]) -> Vec<Step> {
                     panic!("{page}:{number}: the command does not end")
                 };
                 command = format!("{command}\n{line}");
-                last = (*line).to_owned();
+                (*line).clone_into(&mut last);
             }
             steps.push(Step { line: *number, command, expected: String::new() });
         } else {

@@ -102,7 +102,10 @@ impl Facts<'_> {
             match Base::open(Path::new(&base), 0) {
                 Ok(base) => self.base = base,
                 Err(_) => {
-                    self.report(Rule::Setting, format!("cannot open the base `{}`", base.display()))
+                    self.report(
+                        Rule::Setting,
+                        format!("cannot open the base `{}`", base.display()),
+                    );
                 }
             }
         }
@@ -303,7 +306,7 @@ impl Facts<'_> {
                     ));
                 }
                 None => {
-                    found.push((Rule::Orphan, format!("a target belongs to missing inode {ino}")))
+                    found.push((Rule::Orphan, format!("a target belongs to missing inode {ino}")));
                 }
             }
         }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Builds a ClientHello with these extensions.
+/// Builds a `ClientHello` with these extensions.
 fn greeting(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend([7; 32]);

@@ -377,7 +377,7 @@ fn beside(target: &Target, words: &[&str]) -> ExecConfig {
     ExecConfig { cmd: Some(cmd), user: Some(target.user.clone()), ..Default::default() }
 }
 
-/// Returns a process's pid in its own PID namespace: proc_pid_status(5), `NSpid`. The file is readable for all users.
+/// Returns a process's pid in its own PID namespace: `proc_pid_status(5)`, `NSpid`. The file is readable for all users.
 fn inside(pid: i64) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

@@ -49,7 +49,7 @@ pub(super) fn podman(facts: &mut Facts, info: &Value) {
         limits.into_iter().filter(|(_, name)| !has(name)).map(|(what, _)| what).collect();
 }
 
-/// Parses the lines of `/proc/PID/uid_map`, user_namespaces(7).
+/// Parses the lines of `/proc/PID/uid_map`, `user_namespaces(7)`.
 fn ranges(map: &str) -> Vec<Range> {
     let range = |line: &str| {
         let mut words = line.split_whitespace().map(|word| word.parse().ok());

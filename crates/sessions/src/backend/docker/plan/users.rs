@@ -16,7 +16,7 @@ use super::{Container, ContainerError, Engine};
 /// Uid of PID 1 if the agent has uid 0. It is in every engine's range, and no distribution uses it.
 const INIT_UID: u32 = 65529;
 
-/// Range of consecutive uids: user_namespaces(7).
+/// Range of consecutive uids: `user_namespaces(7)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Range {
     /// First uid in the namespace.
