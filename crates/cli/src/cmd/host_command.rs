@@ -1,5 +1,5 @@
-//! `host-command`: arguments, output and exit codes of the bridge between a container and its host, which the crate
-//! `sandbox-bridge` carries out.
+//! `host-command`: arguments, output and exit codes of the bridge between a container and its host. The crate
+//! `sandbox-bridge` implements it.
 
 mod check;
 pub(crate) mod process;
@@ -32,7 +32,7 @@ pub(crate) fn run(
     }
 }
 
-/// Says where a server listens.
+/// Prints the socket of a server.
 fn say_listening(socket: &Path, io: &mut Stdio<'_>) {
-    io.say(&format!("listening at {}", socket.display()));
+    io.say(&format!("listening on {}", socket.display()));
 }

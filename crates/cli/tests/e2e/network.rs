@@ -9,7 +9,7 @@ use testkit::{Run, World, need};
 
 use crate::probe::sh;
 
-/// A server on loopback that greets everybody; its port.
+/// Starts a server on loopback that greets each client. Returns its port.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let port = listener.local_addr().expect("it is bound").port();
@@ -21,7 +21,7 @@ fn server() -> u16 {
     port
 }
 
-/// The same on a Unix socket.
+/// Starts such a server on a Unix socket.
 fn unix_server(world: &World, path: &str) -> String {
     let path = world.path(path);
     let listener = UnixListener::bind(&path).expect("the place is free");
@@ -108,13 +108,13 @@ fn abstract_sockets_of_the_host_are_out_of_reach_without_network() {
     host.wait().unwrap();
 }
 
-/// Runs a script in namespaces of its own, where `/etc` and `/run` are ours to fill.
+/// Runs a script in new namespaces, in which the test can fill `/etc` and `/run`.
 #[track_caller]
 fn with_etc(script: &str) -> Run {
     need("unshare");
     let world = World::new().dir("etc");
     let binary = world.binary().display().to_string();
-    // In a user namespace of an ordinary user, root's programs belong to nobody: bring a bwrap along.
+    // In a user's own user namespace, root's programs belong to the overflow uid (`user_namespaces(7)`), so copy bwrap.
     let prepare = r#"set -e
         mkdir ../bin; cp "$(command -v bwrap)" ../bin; export PATH="${PWD%/*}/bin:$PATH"
         cd ..; for f in passwd group hosts nsswitch.conf ld.so.conf ld.so.cache alternatives; do
@@ -181,7 +181,9 @@ fn docker_without_a_daemon_is_refused_naming_where_it_looked() {
     for path in ["outside/nothing.sock", "outside/no.sock"] {
         let host = format!("unix://{}", world.path(path).display());
         let run = world.clone().env("DOCKER_HOST", host).run(["--docker", "true"]).code(125);
-        run.stderr_contains(path).stderr_contains("no daemon's socket").stderr_contains("hint: ");
+        run.stderr_contains(path)
+            .stderr_contains("cannot find the socket of a Docker daemon")
+            .stderr_contains("hint: ");
     }
     world.clone().env("DOCKER_HOST", "unix:///nothing").run(["true"]).succeeds();
     world.clone().env("DOCKER_HOST", "tcp://127.0.0.1:1").run(["--docker", "true"]).succeeds();
@@ -203,14 +205,10 @@ fn listening_socket_in_a_visible_place_is_out_of_reach_until_opened() {
 #[test]
 fn socket_that_is_to_be_opened_must_be_there() {
     let world = World::new().file("project/file", "x");
-    for path in ["nothing.sock", "file"] {
+    for (path, why) in [("nothing.sock", "does not exist"), ("file", "is not a socket")] {
         world.write("open.toml", format!("sockets = ['{path}']\n"));
         let open = world.path("open.toml").display().to_string();
-        world
-            .run(["-c", &open, "true"])
-            .code(125)
-            .stderr_contains(path)
-            .stderr_contains("no socket");
+        world.run(["-c", &open, "true"]).code(125).stderr_contains(path).stderr_contains(why);
     }
 }
 

@@ -53,13 +53,15 @@ pub enum PlanError {
         /// Paths that were tried.
         looked: Vec<String>,
     },
-    /// A path under `sockets` is not a socket, or does not exist.
-    #[error("{origin}: `{path}` is not a socket")]
+    /// A path under `sockets` does not exist, or is not a socket.
+    #[error("{origin}: `{path}` {why}")]
     NoSocket {
         /// The setting.
         origin: Origin,
         /// The path as written.
         path: String,
+        /// The reason.
+        why: &'static str,
     },
     /// Bind mount without a source or without a usable target.
     #[error("{origin}: cannot mount `{}` at `{}`: {why}", host.display(), target.display())]

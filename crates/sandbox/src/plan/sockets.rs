@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -34,14 +35,21 @@ pub(super) fn open_one(
     config: &Config,
     resolver: &mut Resolver,
 ) -> Result<[PathBuf; 2], PlanError> {
-    let missing =
-        || PlanError::NoSocket { origin: socket.origin.clone(), path: socket.value.clone() };
+    let refuse = |why| {
+        let (origin, path) = (socket.origin.clone(), socket.value.clone());
+        Err(PlanError::NoSocket { origin, path, why })
+    };
     let Ok(Pattern::Exact(path)) = Pattern::parse(&socket.value, &config.cwd, host.home.as_deref())
     else {
-        return Err(missing());
+        return refuse("must be the path of one socket");
     };
     let real = resolver.place(&path).path;
-    if is_socket(&real) { Ok([path, real]) } else { Err(missing()) }
+    match fs::symlink_metadata(&real) {
+        Ok(metadata) if metadata.file_type().is_socket() => Ok([path, real]),
+        Ok(_) => refuse("is not a socket"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => refuse("does not exist"),
+        Err(_) => refuse("cannot be read"),
+    }
 }
 
 pub(super) fn is_socket(path: &Path) -> bool {

@@ -1,4 +1,4 @@
-//! What lies under `/run/agent-sandbox`, and the launcher's own word.
+//! Content of `/run/agent-sandbox`, and the launcher's own arguments.
 
 use testkit::World;
 
@@ -58,7 +58,7 @@ fn exit_codes_tell_a_missing_command_from_one_that_cannot_run() {
         World::new().file("project/data", "x").exec_file("project/empty-interp", "#!/no/such\n");
     world.run(["no-such-command"]).code(127).stderr_contains("command not found");
     world.run(["./no-such-command"]).code(127);
-    world.run(["./data"]).code(126).stderr_contains("cannot be executed");
+    world.run(["./data"]).code(126).stderr_contains("cannot execute `./data`");
     world.run(["/"]).code(126);
     world.run(["sh", "-c", "exit 42"]).code(42);
     world.run(["--no-such-flag", "true"]).code(2);

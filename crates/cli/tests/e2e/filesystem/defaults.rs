@@ -1,4 +1,4 @@
-//! Without a word from the user: the project is writable, home is readable, secrets are gone.
+//! Defaults without configuration: the project is writable, home is readable, secrets are hidden.
 
 use std::fs;
 
@@ -110,7 +110,7 @@ fn secret_that_appears_during_a_run_is_hidden_in_a_readable_home() {
     world.write("home/later", "visible");
     run.send("\n");
     let run = run.wait().stdout_contains("visible");
-    // Only the overlay on home can hide what does not exist yet.
+    // Only the overlay on home can hide paths that do not exist yet.
     if !is_plain(&world) {
         run.stdout_lacks("password");
     }
@@ -218,7 +218,7 @@ fn run_leaves_nothing_behind_in_the_tree() {
     assert_eq!(listing(&world), before);
 }
 
-/// Every path of the project and of home, apart from the run records.
+/// Returns every path of the project and of home, apart from the run records.
 fn listing(world: &World) -> Vec<String> {
     let find = ["find", "project", "home", "-path", "home/.local", "-prune", "-o", "-print"];
     let found = world.clone().cwd("").host(find).succeeds().output();

@@ -1,4 +1,4 @@
-//! Patterns, and names that look like one.
+//! Patterns, and names that look like patterns.
 
 use testkit::World;
 

@@ -1,4 +1,4 @@
-//! Rules that hold when somebody works against them, inside or outside.
+//! Rules that hold while a process inside or outside works against them.
 
 use std::fs;
 use std::thread;
@@ -8,7 +8,7 @@ use testkit::{World, need};
 
 use crate::probe::sh;
 
-/// Longer than the watch needs to put a protection back.
+/// Longer than the watcher needs to restore a protection.
 const SOON: Duration = Duration::from_millis(300);
 
 #[test]
@@ -56,7 +56,7 @@ fn hard_link_does_not_lead_past_a_hidden_or_read_only_file() {
     world.run(sh("ln keep link && echo z > link && ln .env env && grep secret env")).succeeds();
 }
 
-/// Starts a command that waits, lets the host act, and lets the command go on.
+/// Starts a command that waits, runs an action on the host, and lets the command continue.
 #[track_caller]
 fn meanwhile(world: &World, flags: &[&str], act: impl FnOnce(), then: &str) -> testkit::Run {
     let script = format!("echo ready; read go; {then}");

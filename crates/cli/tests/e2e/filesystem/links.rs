@@ -1,4 +1,4 @@
-//! Symlinks in rules, and symlinks that were planted for the next run; paths that lead nowhere.
+//! Symlinks in rules, symlinks planted for the next run, and dangling paths.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

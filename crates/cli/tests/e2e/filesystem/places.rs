@@ -12,7 +12,7 @@ fn places_of_the_sandboxs_own_take_no_rule() {
     for path in ["/proc", "/proc/1", "/dev", "/run"] {
         for flag in ["--ro", "--rw", "--exclude"] {
             let run = world.run([flag, path, "true"]).code(125);
-            run.stderr_contains("no rule can be set on").stderr_contains(flag);
+            run.stderr_contains("cannot set a rule on").stderr_contains(flag);
         }
     }
     world.run(["--exclude", "/", "true"]).code(125).stderr_contains("`/`");
@@ -24,11 +24,11 @@ fn root_made_writable_opens_what_the_user_may_write_and_no_secret() {
     let world = World::new().file("outside/file", "x").file("home/.netrc", "x").file("home/f", "x");
     let views = |outside| [("outside/file", outside), ("home/.netrc", "hidden"), ("home/f", "ro")];
     if user() == User::Root {
-        // Root could replace bubblewrap itself from in there.
+        // Root could replace bubblewrap itself from inside.
         world
             .run(["--rw", "/", "true"])
             .code(125)
-            .stderr_contains("in a place that a sandboxed command can write");
+            .stderr_contains("a sandboxed command or another user can replace it");
     } else {
         assert_views(&world, &["--rw", "/"], &views("rw"));
     }
@@ -222,9 +222,9 @@ fn mount_that_cannot_be_made_is_refused_with_its_reason() {
             "mounts = [{ host = 'WORLD/outside', container = '/usr/nothing/here' }]",
             "does not exist",
         ),
-        ("mounts = [{ host = 'WORLD/outside', container = '/proc/x' }]", "the sandbox's own"),
-        ("mounts = [{ host = 'WORLD/outside', container = '/' }]", "the sandbox's own"),
-        ("mounts = [{ host = 'WORLD/outside', container = '/run/agent-sandbox/bin' }]", "own"),
+        ("mounts = [{ host = 'WORLD/outside', container = '/proc/x' }]", "the sandbox manages"),
+        ("mounts = [{ host = 'WORLD/outside', container = '/' }]", "the sandbox manages"),
+        ("mounts = [{ host = 'WORLD/outside', container = '/run/agent-sandbox/bin' }]", "the sandbox manages"),
     ] {
         let config = shared(&world, text);
         world

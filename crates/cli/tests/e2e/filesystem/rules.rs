@@ -1,4 +1,4 @@
-//! Which rule wins, from which layer.
+//! Precedence of rules and layers.
 
 use testkit::World;
 
@@ -110,7 +110,7 @@ fn stricter_rule_of_an_earlier_layer_beats_a_looser_later_one() {
 fn flag_that_loses_says_which_flag_takes_the_rule_back() {
     let world = world().file("project/sandbox.toml", "filesystem.ro = ['src']\n");
     let run = world.run(["--rw", "src", "touch", "src/x"]).fails();
-    run.stderr_contains("note: ").stderr_contains("`--ro '!src'` takes it back");
+    run.stderr_contains("note: ").stderr_contains("remove that rule with `--ro '!src'`");
     world.run(["--rw", "src", "--ro", "!src", "touch", "src/x"]).succeeds().stderr_lacks("note");
     world.run(["--ro", "!src", "touch", "src/x"]).succeeds().stderr("");
 }
