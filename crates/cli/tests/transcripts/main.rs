@@ -1,6 +1,6 @@
-//! Every transcript of README and docs, typed as it is printed: see [`testkit::Page`].
+//! Every transcript of README and docs, run as printed: see [`testkit::Page`].
 //!
-//! The pages are part of the test's program, so that an ordinary user who cannot read the checkout runs it too.
+//! The pages are compiled into the test, so that a user who cannot read the checkout runs it, too.
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 use testkit::{Page, World};
@@ -34,6 +34,8 @@ pages! {
     filesystems: "docs/how-to/filesystems.md",
     ci: "docs/how-to/ci.md",
     troubleshooting: "docs/how-to/troubleshooting.md",
+    host_commands: "docs/how-to/host-commands.md",
+    secrets: "docs/reference/secrets.md",
 }
 
 #[track_caller]
