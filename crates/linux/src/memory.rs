@@ -1,74 +1,73 @@
-//! The memory of a program that lives for milliseconds, or serves many for days.
+//! Memory allocator for short-lived sandboxes and long-lived services.
 //!
-//! musl's allocator asks the kernel for a few pages at a time and gives them back at once, which
-//! costs the start of a sandbox as much as all its mounts. This one takes large pieces, and keeps
-//! what is freed for the next block of the same size. A thread that serves for as long as the
-//! program lasts keeps some blocks to itself, so that it does not meet the others at every turn.
+//! musl's allocator requests a few pages at a time and returns them at once, which costs the start of a sandbox as much
+//! as all its mounts. This one requests large pieces and reuses freed blocks for allocations of the same size. Worker
+//! threads of a service cache some blocks, so that they rarely contend for the lock.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Blocks up to this size differ by [`ALIGN`], larger ones by powers of two.
+/// Up to this size, size classes differ by [`ALIGN`]; above it, by powers of two.
 const FINE: usize = 512;
-/// Larger blocks are musl's, which maps them one by one.
+/// Larger blocks go to musl, which maps each separately.
 const LARGEST: usize = 64 << 10;
-/// Every block is aligned to this, and its size is a multiple of it.
+/// Alignment of every block. Every block size is a multiple of it.
 const ALIGN: usize = 16;
 const CLASSES: usize = FINE / ALIGN + (LARGEST / FINE).ilog2() as usize;
-/// How much is asked of the kernel at once.
+/// Bytes requested from the kernel at once.
 const PIECE: usize = 128 << 10;
-/// Blocks from this size are buffers, of which a program that stays has many and fills few: each begins on a
-/// page of its own, and a page is real when it is written to.
+/// Blocks from this size on are buffers. A service has many and fills few, so each begins on a new page, and the kernel
+/// allocates a page only when it is written to.
 const BUFFER: usize = 8 << 10;
-/// How much is asked for such blocks at once.
+/// Bytes requested at once for buffers.
 const BUFFERS: usize = 1 << 20;
 
-/// Whether the program stays.
+/// True once a thread has called [`cache_per_thread`], so the process is long-lived.
 static STAYS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// What a thread that stays keeps to itself. It has nothing to drop, so it can be used at any time.
+    /// Cache of this thread. It needs no destructor, so it can be used at any time.
     static NEAR: Near = const { Near::new() };
 }
 
-/// Tells that this thread serves for as long as the program lasts. What it keeps would be lost with it.
+/// Makes this thread cache freed blocks. Only for threads that run until the process exits, which would leak otherwise.
 pub fn cache_per_thread() {
     STAYS.store(true, Ordering::Relaxed);
     NEAR.with(|near| near.on.set(true));
 }
 
-/// Lets go of the pages of this program's code. They come back from the page cache as they are used.
+/// Releases the pages of this program's code. The kernel maps them from the page cache again on use.
 pub fn release_code() {
     unsafe extern "C" {
-        /// Where the linker put the program.
+        /// Start of the program, set by the linker.
         static __executable_start: u8;
-        /// Where its code ends.
+        /// End of its code, set by the linker.
         static etext: u8;
     }
     let start = (&raw const __executable_start).addr() & !(PAGE - 1);
     let length = ((&raw const etext).addr() & !(PAGE - 1)).saturating_sub(start);
-    // SAFETY: nothing in this range is ever written, so the kernel reads the same bytes again from
-    // the file. An error leaves everything as it is.
+    // SAFETY: nothing in this range is ever written, so the kernel reads the same bytes again from the file. An error
+    // changes nothing.
     unsafe { libc::madvise(ptr::with_exposed_provenance_mut(start), length, libc::MADV_DONTNEED) };
 }
 
-/// The smallest page of any machine; the kernel rounds up to its own.
+/// Smallest page size of any machine. The kernel rounds up to its own.
 const PAGE: usize = 4096;
 
-/// An allocator for `#[global_allocator]`.
+/// Allocator for `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Allocator {
     locked: AtomicBool,
     store: UnsafeCell<Store>,
 }
 
-// SAFETY: the store is touched by nobody but the holder of the lock.
+// SAFETY: only the holder of the lock accesses the store.
 unsafe impl Sync for Allocator {}
 
 impl Allocator {
-    /// One that has nothing yet.
+    /// Creates an empty allocator.
     #[allow(clippy::new_without_default, reason = "a static needs a const function")]
     pub const fn new() -> Self {
         let store =
@@ -102,14 +101,14 @@ impl Allocator {
         while self.locked.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
-        // SAFETY: the lock is ours, so this is the only reference; `act` does not allocate.
+        // SAFETY: this thread holds the lock, so this is the only reference; `act` does not allocate.
         let done = act(unsafe { &mut *self.store.get() });
         self.locked.store(false, Ordering::Release);
         done
     }
 }
 
-/// Which list a block belongs to; `None` for those that are left to musl.
+/// Returns the size class of an allocation; `None` if musl serves it.
 fn class(layout: Layout) -> Option<usize> {
     if layout.align() > ALIGN || layout.size() > LARGEST {
         return None;
@@ -119,33 +118,33 @@ fn class(layout: Layout) -> Option<usize> {
     Some(if steps < fine { steps } else { fine + (steps / fine).ilog2() as usize })
 }
 
-/// The size of the blocks in a list.
+/// Returns the block size of a size class.
 fn size(class: usize) -> usize {
     let fine = FINE / ALIGN;
     if class < fine { (class + 1) * ALIGN } else { FINE << (class - fine + 1) }
 }
 
-/// A freed block holds the address of the one freed before it.
+/// Pointer to a free block, which in turn holds the pointer to the next one.
 type Free = *mut u8;
 
 #[allow(clippy::cast_ptr_alignment, reason = "every block is aligned to `ALIGN`")]
 fn read_next(block: *mut u8) -> Free {
-    // SAFETY: a block in a list is ours, aligned, and holds what `write_next` wrote.
+    // SAFETY: a block in a free list is owned by the list, aligned, and holds the value written by `write_next`.
     unsafe { block.cast::<Free>().read() }
 }
 
 #[allow(clippy::cast_ptr_alignment, reason = "every block is aligned to `ALIGN`")]
 fn write_next(block: *mut u8, next: Free) {
-    // SAFETY: its owner has freed the block, which is at least [`ALIGN`] bytes large.
+    // SAFETY: its owner has freed the block, which is at least [`ALIGN`] bytes long.
     unsafe { block.cast::<Free>().write(next) };
 }
 
-/// How many blocks of a list a thread keeps to itself.
+/// Returns the number of blocks of a class that a thread may cache.
 fn most(class: usize) -> usize {
     ((64 << 10) / size(class)).clamp(4, 64)
 }
 
-/// The blocks of one thread.
+/// Block cache of one thread.
 struct Near {
     on: Cell<bool>,
     free: [Cell<Free>; CLASSES],
@@ -176,7 +175,7 @@ impl Near {
         self.count[class].set(self.count[class].get() + 1);
     }
 
-    /// Takes a block from all threads' blocks, and some more that were used before.
+    /// Takes a block from the shared store and caches some more freed ones.
     fn fetch(&self, class: usize, store: &mut Store) -> *mut u8 {
         for _ in 0..most(class) / 4 {
             if store.free[class].is_null() {
@@ -188,7 +187,7 @@ impl Near {
         if block.is_null() { store.take(class) } else { block }
     }
 
-    /// Gives half of what it has to all threads.
+    /// Returns half of the cached blocks to the shared store.
     fn send(&self, class: usize, store: &mut Store) {
         for _ in 0..most(class) / 2 {
             store.give(class, self.take(class));
@@ -203,7 +202,7 @@ struct Store {
     buffers: Piece,
 }
 
-/// Memory from the kernel that was never used.
+/// Unused memory from the kernel.
 #[derive(Debug)]
 struct Piece {
     next: *mut u8,
@@ -234,7 +233,7 @@ impl Store {
 impl Piece {
     const NONE: Self = Self { next: ptr::null_mut(), left: 0 };
 
-    /// A block that was never used. What is left of a piece that is too small is given up.
+    /// Cuts off an unused block. The rest of a piece that is too small is abandoned.
     fn cut(&mut self, size: usize, piece: usize, fill: Fill) -> *mut u8 {
         if self.left < size {
             let start = map(piece, fill);
@@ -244,39 +243,39 @@ impl Piece {
             *self = Self { next: start, left: piece };
         }
         let block = self.next;
-        // SAFETY: the piece is at least `size` bytes longer, as `left` says.
+        // SAFETY: `left` shows that the piece is at least `size` bytes longer.
         self.next = unsafe { block.add(size) };
         self.left -= size;
         block
     }
 }
 
-/// When the kernel finds pages for what was asked for.
+/// Time at which the kernel allocates pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fill {
-    /// At once: one call is cheaper than a fault for each page.
+    /// Immediately, because one call is cheaper than a page fault for each page.
     Now,
-    /// When each is first used.
+    /// On first use of each page.
     Later,
 }
 
-/// New memory.
+/// Maps new memory; null on failure.
 fn map(length: usize, fill: Fill) -> *mut u8 {
     let (access, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, -1);
     let populate = if fill == Fill::Now { libc::MAP_POPULATE } else { 0 };
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | populate;
-    // SAFETY: asks for new pages at an address that the kernel chooses.
+    // SAFETY: creates a new mapping at an address that the kernel chooses.
     let piece = unsafe { libc::mmap(ptr::null_mut(), length, access, kind, anonymous, 0) };
     if piece == libc::MAP_FAILED { ptr::null_mut() } else { piece.cast() }
 }
 
-// SAFETY: blocks are as large and as aligned as asked for, belong to one owner at a time, and are
-// told apart by their layout, which is the same when they are freed.
+// SAFETY: blocks have at least the requested size and alignment and one owner at a time. Their class follows from the
+// layout, which is the same when they are freed.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match class(layout) {
             Some(class) => self.take(class),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             None => unsafe { System.alloc(layout) },
         }
     }
@@ -284,7 +283,7 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         match class(layout) {
             Some(class) => self.give(class, block),
-            // SAFETY: a block of this layout came from there.
+            // SAFETY: a block of this layout came from `System`.
             None => unsafe { System.dealloc(block, layout) },
         }
     }
@@ -293,16 +292,16 @@ unsafe impl GlobalAlloc for Allocator {
         // SAFETY: the caller promises a size that is valid for this alignment.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         match (class(layout), class(new)) {
-            // SAFETY: a block of the old layout came from there, and so will the new one.
+            // SAFETY: a block of the old layout came from `System`, and so will the new one.
             (None, None) => unsafe { System.realloc(block, layout, new_size) },
             (old, new) if old == new => block,
             _ => {
                 // SAFETY: the caller promises a size that is not zero.
                 let moved = unsafe { self.alloc(new) };
                 if !moved.is_null() {
-                    // SAFETY: both blocks are at least this long and are not the same.
+                    // SAFETY: both blocks are at least this long and do not overlap.
                     unsafe { ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size)) };
-                    // SAFETY: the caller gives the old block up.
+                    // SAFETY: the caller gives up the old block.
                     unsafe { self.dealloc(block, layout) };
                 }
                 moved
@@ -335,17 +334,17 @@ mod tests {
                 let layout = Layout::from_size_align(step * 37 % 70_000 + 1, 16).unwrap();
                 // SAFETY: the size is not zero.
                 let block = unsafe { allocator.alloc(layout) };
-                // SAFETY: the block is that long.
+                // SAFETY: the block has this length.
                 unsafe { block.write_bytes(seed, layout.size()) };
                 blocks.push((block, layout));
                 if step % 3 == 0 {
                     let (block, layout) = blocks.swap_remove(step % blocks.len());
                     check(block, layout.size(), seed);
-                    // SAFETY: taken above with this layout.
+                    // SAFETY: allocated above with this layout.
                     let grown = unsafe { allocator.realloc(block, layout, layout.size() * 2) };
                     check(grown, layout.size(), seed);
                     let layout = Layout::from_size_align(layout.size() * 2, 16).unwrap();
-                    // SAFETY: it has just got this layout.
+                    // SAFETY: reallocated to this layout above.
                     unsafe { allocator.dealloc(grown, layout) };
                 }
             }
@@ -357,7 +356,7 @@ mod tests {
             for seed in 1..=4 {
                 let work = &work;
                 scope.spawn(move || {
-                    // Half of them keep blocks to themselves, and all of them give each other's back.
+                    // Half of the threads cache blocks, and all of them free blocks of each other.
                     if seed % 2 == 0 {
                         cache_per_thread();
                     }
@@ -377,7 +376,7 @@ mod tests {
             scope.spawn(|| {
                 cache_per_thread();
                 for block in blocks {
-                    // SAFETY: taken below with this layout, and used by nobody else.
+                    // SAFETY: allocated below with this layout and no longer used there.
                     unsafe { allocator.dealloc(ptr::with_exposed_provenance_mut(block), layout) };
                 }
             });
@@ -393,7 +392,7 @@ mod tests {
     }
 
     fn check(block: *mut u8, length: usize, seed: u8) {
-        // SAFETY: the block is that long and was written.
+        // SAFETY: the block has this length and was written.
         let bytes = unsafe { std::slice::from_raw_parts(block, length) };
         assert!(bytes.iter().all(|byte| *byte == seed));
     }

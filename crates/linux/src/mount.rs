@@ -1,4 +1,4 @@
-//! Mounts by descriptor: clone a tree, set its flags, put it in its place.
+//! Mounts by descriptor: clone a tree, set its flags, attach it.
 
 use std::ffi::CString;
 use std::io;
@@ -13,12 +13,12 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
-/// What a mount forbids.
+/// Flags of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// Nothing can be changed.
+    /// Read-only.
     pub read_only: bool,
-    /// Device files work.
+    /// Device files can be opened.
     pub devices: bool,
 }
 
@@ -30,8 +30,8 @@ impl Flags {
     }
 }
 
-/// Opens `path` below `root` without following a single symlink: what was resolved while planning
-/// must still be what is there (a link swapped in meanwhile gives `ELOOP`).
+/// Opens `path` below `root` without following any symlink. Paths were resolved while planning, so a link that was
+/// swapped in since fails with `ELOOP`.
 pub fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
@@ -40,12 +40,12 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat2(root, relative, flags, Mode::empty(), resolve)?)
 }
 
-/// A detached copy of the mounts at and below an open path.
+/// Returns a detached copy of the mounts at and below an open path.
 pub fn clone_tree(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     clone_with(at, OpenTreeFlags::AT_RECURSIVE)
 }
 
-/// A detached copy of the mount at an open path, without what is mounted on it.
+/// Returns a detached copy of the mount at an open path, without the mounts below it.
 pub fn clone_mount(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     clone_with(at, OpenTreeFlags::empty())
 }
@@ -57,17 +57,17 @@ fn clone_with(at: BorrowedFd<'_>, more: OpenTreeFlags) -> io::Result<OwnedFd> {
     Ok(open_tree(at, c"", flags | more)?)
 }
 
-/// Sets flags on a mount; `recursive` includes what is mounted below it.
+/// Sets flags on a mount; `recursive` includes the mounts below it.
 pub fn set_flags(mount: BorrowedFd<'_>, flags: Flags, recursive: bool) -> io::Result<()> {
     change(mount, Change { set: flags.bits(), ..Change::default() }, recursive)
 }
 
-/// Seals a mount: nothing in it can be changed any more.
+/// Makes a mount read-only.
 pub fn seal(mount: BorrowedFd<'_>) -> io::Result<()> {
     change(mount, Change { set: libc::MOUNT_ATTR_RDONLY, ..Change::default() }, false)
 }
 
-/// Keeps mounts made here from being seen in other namespaces, and the other way round.
+/// Stops the propagation of mounts to and from other namespaces.
 pub fn make_private(root: BorrowedFd<'_>) -> io::Result<()> {
     change(root, Change { propagation: libc::MS_PRIVATE, ..Change::default() }, true)
 }
@@ -97,13 +97,13 @@ fn change(mount: BorrowedFd<'_>, change: Change, recursive: bool) -> io::Result<
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Puts a detached mount on top of an open path.
+/// Attaches a detached mount on top of an open path.
 pub fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree, c"", target, c"", flags)?)
 }
 
-/// A new, empty file system in memory, not yet attached.
+/// Creates an empty, detached tmpfs.
 pub fn tmpfs(mode: u32) -> io::Result<OwnedFd> {
     let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"mode", format!("{mode:o}"))?;
@@ -112,7 +112,7 @@ pub fn tmpfs(mode: u32) -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// A new set of pseudo terminals, not yet attached.
+/// Creates a detached devpts instance.
 pub fn devpts() -> io::Result<OwnedFd> {
     let context = fsopen(c"devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [("ptmxmode", "0666"), ("mode", "620")] {
@@ -123,7 +123,7 @@ pub fn devpts() -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// The processes of our own PID namespace, not yet attached.
+/// Creates a detached procfs of this PID namespace.
 pub fn proc() -> io::Result<OwnedFd> {
     let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;
@@ -133,8 +133,8 @@ pub fn proc() -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// Mounts a read-only overlay of `upper` over `lower` at `target`. Both are lower layers to the
-/// kernel: nothing can be written. `upper` may hide names of `lower` with whiteouts.
+/// Mounts a read-only overlay of `upper` over `lower` at `target`. The kernel gets both as lower layers, so nothing can
+/// be written. `upper` may hide names of `lower` with whiteouts.
 pub fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Result<()> {
     let mut data = b"userxattr,lowerdir=".to_vec();
     data.extend(escape(upper));
@@ -147,7 +147,7 @@ pub fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Resul
     Ok(rustix::mount::mount(c"overlay", target, c"overlay", flags, Some(data.as_c_str()))?)
 }
 
-/// Mounts an overlay at `target`: `lower`, the topmost first, is only read; changes go to `upper`.
+/// Mounts an overlay at `target`. The layers in `lower`, topmost first, are read-only; changes go to `upper`.
 pub fn overlay(lower: &[PathBuf], upper: &Path, work: &Path, target: &Path) -> io::Result<()> {
     let mut data = b"userxattr,lowerdir=".to_vec();
     for (index, layer) in lower.iter().enumerate() {
@@ -165,7 +165,7 @@ pub fn overlay(lower: &[PathBuf], upper: &Path, work: &Path, target: &Path) -> i
     Ok(rustix::mount::mount(c"overlay", target, c"overlay", flags, Some(data.as_c_str()))?)
 }
 
-/// Escapes what separates layers and options: Documentation/filesystems/overlayfs.rst.
+/// Escapes the separators of layers and options: Documentation/filesystems/overlayfs.rst.
 fn escape(path: &Path) -> Vec<u8> {
     let mut escaped = Vec::new();
     for byte in path.as_os_str().as_bytes() {
@@ -177,22 +177,23 @@ fn escape(path: &Path) -> Vec<u8> {
     escaped
 }
 
-/// Makes `new` the root and drops the old one with everything that is mounted below it.
+/// Makes `new` the root and detaches the old one with every mount below it.
 pub fn replace_root(new: &Path) -> io::Result<()> {
     rustix::process::chdir(new)?;
-    // The same directory for both: the old root ends up on top of the new one, and goes.
+    // With the same directory for both, the old root is mounted on top of the new one: pivot_root(2).
     rustix::process::pivot_root(c".", c".")?;
     rustix::mount::unmount(c".", rustix::mount::UnmountFlags::DETACH)?;
     Ok(rustix::process::chdir(c"/")?)
 }
 
-/// Opens a directory for use as a root of look-ups.
+/// Opens a directory as the root of lookups.
 pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Opens a mount for changes again. Works on mounts made here, not on what the host locked.
+/// Makes a mount writable again. Works for mounts made here, but not for flags locked by the host:
+/// `mount_namespaces(7)`.
 pub fn unseal(mount: BorrowedFd<'_>) -> io::Result<()> {
     change(mount, Change { clear: libc::MOUNT_ATTR_RDONLY, ..Change::default() }, false)
 }

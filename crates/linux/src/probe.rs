@@ -1,5 +1,5 @@
-//! Whether the kernel, and whoever set it up, lets something be done: by doing it, in a child that
-//! is gone afterwards. This process and the machine stay as they are.
+//! Tests of kernel features and their configuration. Each uses the feature in a child process, so that this process and
+//! the machine do not change.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,12 +13,12 @@ use crate::process::{self, Change, ProcessHandle};
 use crate::root::{Hidden, hide, lay_whiteout};
 use crate::{landlock, mount, seccomp};
 
-/// A user and a mount namespace of our own, with our ids mapped.
+/// Creates user and mount namespaces with mapped ids.
 pub fn user_namespace() -> io::Result<()> {
     attempt(own_user_and_mounts)
 }
 
-/// Mounts in such namespaces: a file system in memory, and a read-only copy of a directory.
+/// Mounts a tmpfs and a read-only copy of a directory in such namespaces.
 pub fn mounts() -> io::Result<()> {
     attempt(|| {
         own_user_and_mounts()?;
@@ -32,10 +32,10 @@ pub fn mounts() -> io::Result<()> {
     })
 }
 
-/// A directory that exists everywhere and that a child may cover in its own namespace.
+/// Directory that exists everywhere and that a child may mount over in its namespace.
 const STAGE: &str = "/tmp";
 
-/// An overlay in such namespaces that hides a file and empties a directory.
+/// Mounts an overlay in such namespaces that hides a file and empties a directory.
 pub fn overlay() -> io::Result<()> {
     attempt(|| {
         own_user_and_mounts()?;
@@ -60,8 +60,8 @@ pub fn overlay() -> io::Result<()> {
     })
 }
 
-/// An overlay over `lower` in such namespaces that is written, with its layer in a new directory in
-/// `place`, which goes again; in memory where there is no such place.
+/// Mounts a writable overlay over `lower` in such namespaces. Its layer is a temporary directory in `place`, or in
+/// memory without one.
 pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
     let layers = place.map(|place| place.join(format!("trial-{}", process::pid())));
     if let Some(layers) = &layers {
@@ -70,7 +70,7 @@ pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
     let tried = attempt(|| {
         own_user_and_mounts()?;
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
-        // Taken first: the stage may cover them.
+        // Opened first, because the stage may be mounted over them.
         let base = mount::clone_tree(mount::open_dir(lower)?.as_fd())?;
         let layers = layers.as_deref().map(mount::open_dir).transpose()?;
         let layers = layers.map(|layers| mount::clone_tree(layers.as_fd())).transpose()?;
@@ -92,7 +92,7 @@ pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
         ensure(upper.join("agent-sandbox-trial").try_exists()?)
     });
     let removed = layers.map_or(Ok(()), |layers| {
-        // The kernel leaves a directory in its own that nobody may enter.
+        // The kernel leaves a directory with mode 000 in its work directory.
         let locked = layers.join("work/work");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let _ = fs::set_permissions(&locked, mode);
@@ -101,7 +101,7 @@ pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
     tried.and(removed)
 }
 
-/// The system call filter, and a call that it refuses.
+/// Applies the system call filter and makes a call that it refuses.
 pub fn seccomp() -> io::Result<()> {
     attempt(|| {
         process::no_new_privileges()?;
@@ -112,7 +112,7 @@ pub fn seccomp() -> io::Result<()> {
     })
 }
 
-/// The Landlock scope, and a signal that it keeps inside.
+/// Applies the Landlock scope and sends a signal that it blocks.
 pub fn landlock_scope() -> io::Result<()> {
     let parent = process::pid();
     attempt(|| {
@@ -120,22 +120,22 @@ pub fn landlock_scope() -> io::Result<()> {
         if !landlock::scope()? {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
-        // SAFETY: signal 0 reaches nobody; the kernel only says whether it could.
+        // SAFETY: signal 0 is not delivered; the kernel only checks the permission: kill(2).
         let answer = unsafe { libc::kill(parent, 0) };
         ensure(answer == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
     })
 }
 
-/// A handle on a process.
+/// Opens a pidfd.
 pub fn pidfd() -> io::Result<()> {
     ProcessHandle::open(process::pid()).map(drop)
 }
 
-/// Entering the namespaces of a running process, by a handle on it.
+/// Enters the namespaces of a running process through a pidfd.
 pub fn enter_namespaces() -> io::Result<()> {
     let parent = process::pid();
     let (mut reader, mut writer) = io::pipe()?;
-    // The child's end of the pipe moves into the closure, so that ours is closed after the fork.
+    // The child's end of the pipe moves into the closure, so that the parent's copy is closed after the fork.
     let held = process::fork(move || {
         let ready = process::die_with_parent(parent)
             .and_then(|()| own_user_and_mounts())
@@ -156,14 +156,14 @@ pub fn enter_namespaces() -> io::Result<()> {
     entered
 }
 
-/// FUSE: the device can be opened.
+/// Opens the FUSE device.
 pub fn fuse() -> io::Result<()> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     rustix::fs::open("/dev/fuse", flags, Mode::empty())?;
     Ok(())
 }
 
-/// Runs `body` in a child, which ends with the number of the error.
+/// Runs `body` in a child, which exits with the error number.
 fn attempt(body: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let child = process::fork(|| body().map_or_else(|error| errno(&error), |()| 0))?;
     result(child.wait()?)
@@ -177,12 +177,12 @@ fn result(change: Change) -> io::Result<()> {
     match change {
         Change::Exited(0) => Ok(()),
         Change::Exited(errno) => Err(io::Error::from_raw_os_error(errno)),
-        // A filter that kills instead of refusing.
+        // A seccomp filter may kill instead of returning an error.
         Change::Killed(_) | Change::Stopped(_) => Err(io::Error::from_raw_os_error(libc::EPERM)),
     }
 }
 
-/// It was done, but does not do what it is for.
+/// Fails with `EIO` if a call succeeded without having its effect.
 fn ensure(holds: bool) -> io::Result<()> {
     if holds { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EIO)) }
 }

@@ -1,4 +1,4 @@
-//! Processes: who we are, fork, exec, wait.
+//! Processes: ids, fork, exec, wait.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -14,62 +14,62 @@ use crate::channel::{self, Awaited};
 use crate::signal;
 use crate::thread::SingleThreaded;
 
-/// The real user id.
+/// Returns the real user id.
 pub fn uid() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
-/// The real group id.
+/// Returns the real group id.
 pub fn gid() -> u32 {
     rustix::process::getgid().as_raw()
 }
 
-/// The real, effective and saved user ids.
+/// Returns the real, effective and saved user ids.
 pub fn user_ids() -> io::Result<[u32; 3]> {
     let mut ids = [0; 3];
     let [real, effective, saved] = &mut ids;
-    // SAFETY: three valid places for the three ids.
+    // SAFETY: three valid pointers for the three ids.
     match unsafe { libc::getresuid(real, effective, saved) } {
         0 => Ok(ids),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The real, effective and saved group ids.
+/// Returns the real, effective and saved group ids.
 pub fn group_ids() -> io::Result<[u32; 3]> {
     let mut ids = [0; 3];
     let [real, effective, saved] = &mut ids;
-    // SAFETY: three valid places for the three ids.
+    // SAFETY: three valid pointers for the three ids.
     match unsafe { libc::getresgid(real, effective, saved) } {
         0 => Ok(ids),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// This process.
+/// Returns the pid of this process.
 pub fn pid() -> i32 {
     rustix::process::getpid().as_raw_pid()
 }
 
-/// A child that this process must wait for.
+/// Child that this process must wait for.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
 }
 
-/// What a wait found.
+/// Change of state of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It ended with this code.
+    /// Exited with this code.
     Exited(i32),
-    /// A signal ended it.
+    /// Killed by this signal.
     Killed(i32),
-    /// It was stopped by this signal, `SIGTSTP` or the like.
+    /// Stopped by this signal, such as `SIGTSTP`.
     Stopped(i32),
 }
 
 impl Child {
-    /// What a call that forks returned: in the child, runs `body` and ends with its code.
+    /// Handles the result of a call that forks. In the child, runs `body` and exits with its result.
     pub(crate) fn of(pid: i32, body: impl FnOnce() -> i32) -> io::Result<Self> {
         if pid == 0 {
             let code = body();
@@ -80,12 +80,12 @@ impl Child {
         Ok(Self { pid })
     }
 
-    /// The process id.
+    /// Returns the pid.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
     }
 
-    /// What has happened to the child since the last call, without waiting.
+    /// Returns the last change of state, without waiting.
     pub fn poll(&self) -> io::Result<Option<Change>> {
         self.wait_with(WaitOptions::NOHANG | WaitOptions::UNTRACED)
     }
@@ -119,7 +119,7 @@ impl Child {
         Ok(status.and_then(|(_, status)| change(status)))
     }
 
-    /// Ends the child at once.
+    /// Kills the child with `SIGKILL`.
     pub fn kill(&self) -> io::Result<()> {
         Ok(rustix::process::kill_process(self.pid, Signal::KILL)?)
     }
@@ -135,11 +135,10 @@ pub(crate) fn change(status: WaitStatus) -> Option<Change> {
     status.stopping_signal().map(Change::Stopped)
 }
 
-/// Forks; the child runs `body` and ends with the code it returns.
+/// Forks. The child runs `body` and exits with its result.
 ///
-/// Fails if the process has other threads: the child goes on to allocate, which is only safe when no
-/// other thread can hold the allocator's lock. The death signal of a child also follows the
-/// thread that forked it.
+/// Fails if the process has other threads. The child allocates, which is only safe if no other thread can hold the
+/// allocator's lock. Also, the parent-death signal of a child follows the thread that forked it: prctl(2).
 pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
     SingleThreaded::prove()?;
     // SAFETY: the process has one thread (checked above), so the child may run any code.
@@ -155,33 +154,33 @@ pub fn die_with_parent(parent: i32) -> io::Result<()> {
     // The parent may have ended before the line above took effect.
     match rustix::process::getppid() {
         Some(pid) if pid.as_raw_pid() == parent => Ok(()),
-        // No text: this may run between fork and exec, where nothing can be allocated.
+        // No message, because this may run between fork and exec, where allocation is not allowed.
         _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
     }
 }
 
-/// Prepares a program that starts with no signal blocked and none ignored. Children of
-/// [`Command::new`] inherit both from the caller, so that a program could miss its end.
+/// Prepares a program that starts with no signal blocked or ignored. With [`Command::new`] it would inherit both from
+/// the caller and might miss a request to end.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    // SAFETY: between fork and exec the closure makes system calls and nothing else.
+    // SAFETY: between fork and exec the closure only makes system calls.
     unsafe { command.pre_exec(signal::reset_for_exec) };
     command
 }
 
-/// Makes the kernel kill a program when the thread that starts it ends, however it ends.
+/// Makes the kernel kill a program when the thread that starts it ends for any reason.
 pub fn dies_with_caller(command: &mut Command) -> &mut Command {
     let parent = pid();
-    // SAFETY: between fork and exec the closure makes system calls and nothing else.
+    // SAFETY: between fork and exec the closure only makes system calls.
     unsafe { command.pre_exec(move || die_with_parent(parent)) }
 }
 
-/// No program started from here on gains privileges by being executed.
+/// Sets `no_new_privs`, so that exec no longer grants privileges: prctl(2).
 pub fn no_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// A program, its arguments and environment, ready for `exec` after a fork.
+/// Program with its arguments and environment, ready for `exec` after a fork.
 #[derive(Debug)]
 pub struct Program {
     argv: Vec<CString>,
@@ -189,7 +188,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Copies arguments and environment; fails when one of them holds a NUL byte.
+    /// Copies arguments and environment; fails if one of them contains a NUL byte.
     pub fn new<'e>(
         argv: impl IntoIterator<Item = OsString>,
         env: impl IntoIterator<Item = (&'e OsString, &'e OsString)>,
@@ -206,7 +205,7 @@ impl Program {
         })
     }
 
-    /// The same from entries `NAME=VALUE`, which are passed on as they are.
+    /// Creates a program from `NAME=VALUE` entries, which are passed on unchanged.
     pub fn with_entries<'e>(
         argv: impl IntoIterator<Item = OsString>,
         entries: impl IntoIterator<Item = &'e [u8]>,
@@ -220,7 +219,7 @@ impl Program {
         })
     }
 
-    /// Replaces this process by the program that `file` is open on. Returns only on failure.
+    /// Replaces this process by the program in `file`. Returns only on failure.
     pub fn exec_file(&self, file: BorrowedFd<'_>) -> io::Error {
         let (argv, env) = (pointers(&self.argv), pointers(&self.env));
         // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
@@ -253,7 +252,7 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// A handle on a process that stays valid when its number is used again.
+/// Process handle (pidfd) that stays valid if the pid is reused.
 #[derive(Debug)]
 pub struct ProcessHandle(OwnedFd);
 
@@ -264,14 +263,14 @@ impl ProcessHandle {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Sends a signal to it.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
         let signal = Signal::from_named_raw(signal)
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         Ok(rustix::process::pidfd_send_signal(&self.0, signal)?)
     }
 
-    /// Waits until it has ended. The first process of a PID namespace ends last of all there.
+    /// Waits until the process has ended. PID 1 of a PID namespace ends after all other processes there.
     pub fn wait_for_end(&self) -> io::Result<()> {
         while !channel::wait(&[(self.0.as_fd(), Awaited::Data)], None)?.contains(&true) {}
         Ok(())
@@ -279,7 +278,7 @@ impl ProcessHandle {
 }
 
 impl From<OwnedFd> for ProcessHandle {
-    /// A handle that somebody else opened.
+    /// Takes a pidfd that another process opened.
     fn from(handle: OwnedFd) -> Self {
         Self(handle)
     }
@@ -291,58 +290,59 @@ impl AsFd for ProcessHandle {
     }
 }
 
-/// Stops this process until somebody continues it, by the signal that stopped another one: a shell
-/// says which it was.
+/// Stops this process with the signal that stopped another one, because a shell reports it. Returns once the process
+/// has been continued.
 pub fn stop_self(signal: i32) -> io::Result<()> {
     let signal = Signal::from_named_raw(signal).unwrap_or(Signal::STOP);
-    // While it is blocked: one that the terminal has sent already must not count twice.
+    // Sent while it is blocked, so that it merges with one that the terminal has already sent.
     rustix::process::kill_process(rustix::process::getpid(), signal)?;
     crate::signal::let_stop()
 }
 
-/// Whether this process is in front at its terminal: then a shell stands behind it that wakes it.
+/// Returns true if this process is in the foreground of its terminal. Then a shell waits for it and can continue it.
 pub fn is_foreground() -> bool {
     let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// Stops every process of our own group, as ^Z does, until a shell continues it. A group that no shell waits for is
-/// not stopped.
+/// Stops every process of this process group, as ^Z does, until a shell continues it. The kernel does not stop an
+/// orphaned process group this way.
 pub fn stop_group() -> io::Result<()> {
     Ok(rustix::process::kill_current_process_group(Signal::TSTP)?)
 }
 
-/// Sends `SIGCONT` to every process of our own group.
+/// Sends `SIGCONT` to every process of this process group.
 pub fn continue_group() -> io::Result<()> {
     Ok(rustix::process::kill_current_process_group(Signal::CONT)?)
 }
 
-/// Whether a process is stopped right now.
+/// Returns true if a process is stopped.
 pub fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
-/// The parent of a process.
+/// Returns the parent of a process.
 pub fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// When a process was started, in ticks since boot: two processes of one number differ in it.
+/// Returns the start time of a process in ticks since boot. It tells apart processes with the same pid.
 pub fn start_of(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
-/// The session of a process, by the number of its leader.
+/// Returns the session id of a process.
 pub fn session_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(3)?.parse().ok()
 }
 
-/// Returns true when a process has ended or is ending. The kernel still lists one that its parent has not waited for, and one that
-/// is closing its files: releasing an inotify descriptor takes milliseconds, and locks are held until then.
+/// Returns true if a process has ended or is ending. The kernel still lists a process that its parent has not waited
+/// for, and one that is closing its files. Releasing an inotify descriptor takes milliseconds, and locks are held until
+/// then.
 pub fn has_ended(pid: i32) -> bool {
     /// `PF_EXITING` among the flags of `proc_pid_stat(5)`.
     const EXITING: u64 = 4;
@@ -352,12 +352,12 @@ pub fn has_ended(pid: i32) -> bool {
     rest.starts_with(['Z', 'X']) || flags & EXITING != 0
 }
 
-/// Begins a session of processes of its own, without a terminal.
+/// Starts a new session without a terminal: setsid(2).
 pub fn lead_session() -> io::Result<()> {
     Ok(rustix::process::setsid().map(drop)?)
 }
 
-/// Sends a signal to every process of a group.
+/// Sends a signal to a process group.
 pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
     let leader = Pid::from_raw(leader).filter(|pid| pid.as_raw_pid() > 1).ok_or_else(invalid)?;
@@ -365,8 +365,7 @@ pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, signal)?)
 }
 
-/// Sends a signal to one process, which must be a child that was not waited for: its number could
-/// mean another one otherwise.
+/// Sends a signal to a child that has not been waited for. The pid of any other process may have been reused.
 pub fn signal_child(child: i32, signal: i32) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
     let child = Pid::from_raw(child).ok_or_else(invalid)?;
@@ -374,7 +373,7 @@ pub fn signal_child(child: i32, signal: i32) -> io::Result<()> {
     Ok(rustix::process::kill_process(child, signal)?)
 }
 
-/// The next child that has ended, whichever it is: its number and how.
+/// Reaps any child that has ended and returns its pid and result.
 pub fn any_end() -> io::Result<Option<(i32, Change)>> {
     match rustix::process::wait(WaitOptions::NOHANG) {
         Ok(Some((pid, status))) => Ok(change(status).map(|change| (pid.as_raw_pid(), change))),
@@ -383,18 +382,18 @@ pub fn any_end() -> io::Result<Option<(i32, Change)>> {
     }
 }
 
-/// What processes use.
+/// Resource usage of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
-    /// How many there are.
+    /// Number of processes.
     pub processes: u64,
-    /// Bytes of memory that are in use, shared ones counted in each.
+    /// Resident memory in bytes. Shared memory counts once per process.
     pub memory: u64,
-    /// Seconds on processors.
+    /// CPU time in seconds.
     pub cpu: f64,
 }
 
-/// What everything uses that a process has started, and what that started.
+/// Returns the resource usage of all descendants of a process.
 pub fn used_below(pid: i32) -> Used {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

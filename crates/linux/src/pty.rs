@@ -1,4 +1,4 @@
-//! Terminals that a program is given instead of the user's own, and the user's own while keys go there.
+//! Pseudo terminals for programs, and raw mode for the user's terminal.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,15 +10,15 @@ use rustix::termios::{
 };
 
 const FLAGS: OpenptFlags = OpenptFlags::RDWR.union(OpenptFlags::NOCTTY).union(OpenptFlags::CLOEXEC);
-/// What `statfs` says of a `devpts`: statfs(2).
+/// Magic number of devpts in `statfs(2)`.
 const DEVPTS: rustix::fs::FsWord = 0x1cd1;
 
-/// How large a terminal is, in characters.
+/// Size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Number of columns.
     pub columns: u16,
 }
 
@@ -28,24 +28,24 @@ impl Default for Size {
     }
 }
 
-/// Both ends of a new terminal: ours, and the program's.
+/// Creates a terminal and returns both ends: the controlling one and the program's.
 pub fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     let ours = openpt(FLAGS)?;
     grantpt(&ours)?;
     pair(ours, size)
 }
 
-/// The same among the terminals of another instance of `devpts`, in which alone they have a name. What is no
-/// such directory is refused: it may come from somebody who is not trusted.
+/// Creates a terminal in another devpts instance, where it is visible by name. The directory may come from an untrusted
+/// process, so any other file system is refused.
 pub fn open_in(dir: BorrowedFd<'_>, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     if rustix::fs::fstatfs(dir)?.f_type != DEVPTS {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no place of terminals"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a devpts directory"));
     }
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     pair(rustix::fs::openat(dir, "ptmx", flags, Mode::empty())?, size)
 }
 
-/// Where the terminals of this process's root have their names.
+/// Opens the devpts directory of this process's root.
 pub fn devpts() -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(rustix::fs::open("/dev/pts", flags, Mode::empty())?)
@@ -58,36 +58,36 @@ fn pair(ours: OwnedFd, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// Changes the size; whoever is in front there hears of it.
+/// Changes the size. The kernel sends `SIGWINCH` to the foreground process group.
 pub fn resize(terminal: BorrowedFd<'_>, size: Size) -> io::Result<()> {
     let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(tcsetwinsize(terminal, size)?)
 }
 
-/// The size; an error when it is no terminal.
+/// Returns the size; fails if the descriptor is not a terminal.
 pub fn size(terminal: BorrowedFd<'_>) -> io::Result<Size> {
     let size = tcgetwinsize(terminal)?;
     Ok(Size { rows: size.ws_row, columns: size.ws_col })
 }
 
-/// Whether a descriptor is a terminal.
+/// Returns true if a descriptor is a terminal.
 pub fn is_terminal(fd: BorrowedFd<'_>) -> bool {
     rustix::termios::isatty(fd)
 }
 
-/// Makes a terminal the one that controls this session of processes, which this process leads.
+/// Makes a terminal the controlling terminal of the session that this process leads.
 pub fn take_control(terminal: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::process::ioctl_tiocsctty(terminal)?)
 }
 
-/// Puts this process into a group of its own, in front of a terminal that its session has. The stopping signals must
-/// be blocked: a background process that asks for the foreground is stopped otherwise.
+/// Moves this process into a new process group and puts it in the foreground of its session's terminal. The stopping
+/// signals must be blocked, or the kernel stops a background process that asks for the foreground: tcsetpgrp(3).
 pub fn take_foreground(terminal: BorrowedFd<'_>) -> io::Result<()> {
     rustix::process::setpgid(None, None)?;
     Ok(rustix::termios::tcsetpgrp(terminal, rustix::process::getpid())?)
 }
 
-/// The user's terminal with every key passed on as it is, until this is dropped.
+/// User's terminal in raw mode, restored on drop.
 #[derive(Debug)]
 pub struct Raw<'t> {
     terminal: BorrowedFd<'t>,
@@ -95,7 +95,7 @@ pub struct Raw<'t> {
 }
 
 impl<'t> Raw<'t> {
-    /// Begins.
+    /// Switches the terminal to raw mode.
     pub fn begin(terminal: BorrowedFd<'t>) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
         let mut raw = before.clone();
@@ -107,7 +107,7 @@ impl<'t> Raw<'t> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // There is nobody to tell if the terminal is gone.
+        // `drop` cannot report an error, and the terminal may be gone.
         let _ = tcsetattr(self.terminal, OptionalActions::Drain, &self.before);
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes in JSON: text where they are text, numbers where they are not, nothing lost.
+//! Bytes in JSON, without loss: as text if they are UTF-8, else as numbers.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Bytes that are most often text.
+/// Bytes that are usually text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Form", into = "Form")]
 pub struct Raw(pub Vec<u8>);
 
 impl Raw {
-    /// Returns the bytes as the system takes them.
+    /// Returns the bytes as an `OsStr`.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
@@ -24,7 +24,7 @@ impl From<OsString> for Raw {
     }
 }
 
-/// Path of any bytes.
+/// Path that may not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Form", into = "Form")]
 pub struct RawPath(pub PathBuf);
@@ -36,7 +36,7 @@ impl RawPath {
     }
 }
 
-/// Writes a path, for `#[serde(serialize_with)]`.
+/// Serializes a path, for `#[serde(serialize_with)]`.
 pub fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     RawPath::of(path).serialize(serializer)
 }

@@ -1,5 +1,5 @@
-//! Atomic writes: a draft beside the file, renamed over it when it is complete. A reader, and a
-//! crash, sees the old file or the new one.
+//! Atomic writes: a complete draft is renamed over the file, so a reader or a crash sees either the old or the new
+//! content.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -7,32 +7,32 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// When a new file has to be on the disk.
+/// Guarantee that a new file is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Whenever the kernel writes it.
+    /// None; the kernel writes it at any time.
     Cached,
-    /// Its content before the rename, so that a power loss leaves no empty file.
+    /// The content is on disk before the rename, so a power loss leaves no empty file.
     Content,
-    /// Its content and its name before the call returns.
+    /// Content and name are on disk before the call returns.
     Name,
 }
 
 /// Name of a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftName {
-    /// One per file. For callers that hold a lock: the next write replaces what a killed one left.
+    /// One per file. For callers that hold a lock. The next write replaces the draft of a killed process.
     Shared,
     /// One per file and process, for callers without a lock.
     PerProcess,
 }
 
-/// Way in which a file is replaced.
+/// Options for replacing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replace {
     /// Mode of the new file.
     pub mode: Mode,
-    /// When it has to be on the disk.
+    /// Guarantee that it is on disk.
     pub durability: Durability,
     /// Name of the draft.
     pub draft: DraftName,
@@ -41,14 +41,14 @@ pub struct Replace {
 /// Mode of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// As open(2) applies it, less the umask.
+    /// Mode for open(2), minus the umask.
     Masked(u32),
-    /// Whatever the umask is.
+    /// Mode regardless of the umask.
     Exact(u32),
 }
 
 impl Replace {
-    /// Returns the way for private files: mode 0600, and a shared draft.
+    /// Returns the options for private files: mode 0600 and a shared draft.
     pub const fn private(durability: Durability) -> Self {
         Self { mode: Mode::Masked(0o600), durability, draft: DraftName::Shared }
     }
@@ -71,14 +71,14 @@ impl Replace {
     }
 }
 
-/// Returns the path with a suffix to its name.
+/// Appends a suffix to the name of a path.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// File that is about to take the place of another.
+/// File that is about to replace another.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
@@ -87,9 +87,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates an empty draft at `path`, in the directory of its target. A draft that a killed
-    /// process left there is removed. `O_EXCL` follows no link and opens no file that another user
-    /// put there.
+    /// Creates an empty draft at `path`, in the directory of its target. Removes the draft of a killed process.
+    /// `O_EXCL` neither follows a link nor opens a file that another user created there.
     pub fn create(target: &Path, path: PathBuf, mode: Mode) -> io::Result<Self> {
         let (Mode::Masked(bits) | Mode::Exact(bits)) = mode;
         let create = || OpenOptions::new().write(true).create_new(true).mode(bits).open(&path);
@@ -106,12 +105,12 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns the file, to be written.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Puts the draft in the place of its target if it was written, and removes it otherwise.
+    /// Renames the draft over its target if it was written; removes it otherwise.
     pub fn finish(self, written: io::Result<()>, durability: Durability) -> io::Result<()> {
         let renamed = written
             .and_then(|()| match durability {
@@ -126,12 +125,12 @@ impl Draft {
         }
     }
 
-    /// Removes the draft after an error; a second one is reported with the first.
+    /// Removes the draft after an error. If that fails too, the result names both errors.
     fn discard(self, error: io::Error) -> io::Error {
         match fs::remove_file(&self.path) {
             Err(second) if second.kind() != io::ErrorKind::NotFound => io::Error::new(
                 error.kind(),
-                format!("{error}; nor can `{}` be removed: {second}", self.path.display()),
+                format!("{error}; cannot remove `{}`: {second}", self.path.display()),
             ),
             _ => error,
         }
@@ -158,15 +157,15 @@ mod tests {
         fs::write(&path, "a longer old text").unwrap();
         for durability in [Durability::Cached, Durability::Content, Durability::Name] {
             for draft in [DraftName::Shared, DraftName::PerProcess] {
-                let way = Replace { draft, ..Replace::private(durability) };
-                way.write(&path, b"new").unwrap();
-                assert_eq!(fs::read(&path).unwrap(), b"new", "{way:?}");
-                assert_eq!(mode(&path), 0o600, "{way:?}");
+                let replace = Replace { draft, ..Replace::private(durability) };
+                replace.write(&path, b"new").unwrap();
+                assert_eq!(fs::read(&path).unwrap(), b"new", "{replace:?}");
+                assert_eq!(mode(&path), 0o600, "{replace:?}");
             }
         }
         let exact = Replace { mode: Mode::Exact(0o666), ..Replace::private(Durability::Cached) };
         exact.write(&path, b"").unwrap();
-        assert_eq!(mode(&path), 0o666, "the umask has no say");
+        assert_eq!(mode(&path), 0o666, "the umask is ignored");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
     }
 

@@ -1,8 +1,8 @@
-//! Builds the file system that a sandbox sees, in a mount namespace of our own.
+//! Builds the file system of a sandbox in a new mount namespace.
 //!
-//! bubblewrap could make the same mounts, but it reads the whole mount table again after each of
-//! them, resolves their paths a second time and knows no overlay. The steps are data, decided
-//! before the fork; here they are only carried out.
+//! bubblewrap could make the same mounts, but it reads the whole mount table again after each of them, resolves their
+//! paths a second time and does not support writable overlays. The steps are decided before the fork; this module only
+//! carries them out.
 
 use std::fmt;
 use std::io;
@@ -22,12 +22,12 @@ mod step;
 pub use protect::{Protection, is_protected, protect_again, read_only_stdin};
 pub use step::{Base, Hidden, OVERLAY_FAILURE, Step, Taken};
 
-/// A step that failed.
+/// Failed step.
 #[derive(Debug)]
 pub struct Failure {
-    /// What was being done.
+    /// Action that failed.
     pub what: String,
-    /// Why it failed.
+    /// Cause.
     pub error: io::Error,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Failure {
 }
 
 trait While<T> {
-    /// Says what was being done when it failed.
+    /// Adds the action that failed to an error.
     fn during(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
 }
 
@@ -48,24 +48,24 @@ impl<T, E: Into<io::Error>> While<T> for Result<T, E> {
     }
 }
 
-/// The first whiteout of a layer; the others are links to it, which need no inode of their own.
+/// First whiteout of a layer. The others are hard links to it, which saves inodes.
 const WHITEOUT: &str = ".agent-sandbox-whiteout";
 
-/// Where the old root, the new one and scratch space lie while building.
+/// Mount point of the scratch file system during the build, with the old and the new root.
 const STAGE: &str = "/tmp";
 
 /// Replaces the root of this mount namespace by one made of `base` and `steps`.
 ///
-/// The caller has just moved into user and mount namespaces of its own.
+/// The caller must have just moved into new user and mount namespaces.
 pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
-    // Every mode is meant as it stands.
+    // Modes apply exactly, without a umask.
     let mask = rustix::process::umask(Mode::empty());
     let mut builder = Builder::stage(&base.taken).during(|| "prepare the new root".into())?;
     builder.base(base)?;
     for step in steps {
         builder.step(step).during(|| step.describe())?;
     }
-    // Let go of the old tree first, or it could not be detached.
+    // The old tree cannot be detached while descriptors refer to it.
     drop(builder);
     mount::replace_root(Path::new("/new")).during(|| "change to the new root".into())?;
     rustix::process::umask(mask);
@@ -73,19 +73,20 @@ pub fn build(base: &Base, steps: &[Step]) -> Result<(), Failure> {
 }
 
 struct Builder {
-    /// The file system in memory that everything new lies on.
+    /// Tmpfs that holds all new directories and files.
     stage: OwnedFd,
-    /// How many directories it has that are mounted elsewhere.
+    /// Number of directories in `stage` that are mounted elsewhere.
     made: usize,
     old: OwnedFd,
     new: OwnedFd,
-    /// Mounts that hide: an empty file and an empty directory, attached where the first of each was needed.
+    /// Masks for files and for directories, attached where the first of each kind was needed.
     masks: [Option<OwnedFd>; 2],
-    /// The last bind, to be copied with its flags: one program may stand in for dozens of others.
+    /// Last bind mount. Further binds of the same source and flags are copied from it, because one program may replace
+    /// dozens of others.
     bound: Option<(Bound, OwnedFd)>,
 }
 
-/// What hides a path.
+/// Empty file or directory that hides a path.
 #[derive(Clone, Copy)]
 enum Mask {
     File,
@@ -93,8 +94,7 @@ enum Mask {
 }
 
 impl Mask {
-    /// The mask comes from a file of its own, not from `/dev/null`: a device cannot be opened on
-    /// a mount that forbids devices.
+    /// Creates the mask. It is a regular file, not `/dev/null`, because a device cannot be opened on a `nodev` mount.
     fn make(self, stage: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let name = match self {
             Self::File => Path::new("empty"),
@@ -108,11 +108,11 @@ impl Mask {
     }
 }
 
-/// What two binds have in common that differ in their place only.
+/// Source and flags of a bind, which identify equal binds.
 type Bound = (PathBuf, Flags);
 
 impl Builder {
-    /// After this, `/old` is the host's root and `/new` an empty one.
+    /// Prepares the stage. Afterwards `/old` is the host's root, and `/new` is an empty one.
     fn stage(taken: &Taken) -> io::Result<Self> {
         mount::make_private(mount::open_dir(Path::new("/"))?.as_fd())?;
         let stage = mount::tmpfs(0o755)?;
@@ -124,7 +124,7 @@ impl Builder {
         rustix::process::pivot_root(c".", c"old")?;
         rustix::process::chdir(c"/")?;
         let old = mount::open_dir(Path::new("/old"))?;
-        // A second look finds what is mounted there by then.
+        // Opened again below, to reach the mount attached there.
         let new = mount::open_dir(Path::new("/new"))?;
         let mut builder = Self { stage, made: 0, old, new, masks: [None, None], bound: None };
         let root = match taken {
@@ -136,8 +136,8 @@ impl Builder {
         Ok(builder)
     }
 
-    /// An empty directory in memory, not yet attached. To make and to take down a file system of
-    /// its own for each of them would cost more than all the rest of them.
+    /// Creates a detached empty directory in memory. All of them share one tmpfs, because creating and removing one for
+    /// each would dominate the cost.
     fn memory(&mut self, mode: u32) -> io::Result<OwnedFd> {
         self.made += 1;
         let name = PathBuf::from(self.made.to_string());
@@ -157,13 +157,13 @@ impl Builder {
             if own.iter().any(|own| name == own.as_str()) {
                 continue;
             }
-            let kind = entry.file_type().during(|| format!("look at /{}", name.display()))?;
+            let kind = entry.file_type().during(|| format!("inspect /{}", name.display()))?;
             self.top_level(&entry.path(), Path::new(&name), kind)
                 .during(|| format!("mount /{}", name.display()))?;
         }
         mount::set_flags(self.new.as_fd(), flags, true)
             .during(|| "make the root read-only".into())?;
-        // The root itself stays open until the last mount point in it has been made.
+        // The root stays writable until its last mount point has been created.
         mount::unseal(self.new.as_fd()).during(|| "open the root".into())
     }
 
@@ -181,7 +181,7 @@ impl Builder {
     }
 
     fn step(&mut self, step: &Step) -> io::Result<()> {
-        // Anything else may put something on top of it, which is not to be copied.
+        // Any other step may mount on top of the last bind, and that must not be copied.
         let bound = self.bound.take();
         match step {
             Step::Bind { source, target, read_only, devices } => {
@@ -229,7 +229,7 @@ impl Builder {
         }
     }
 
-    /// A detached copy of a host path with these flags.
+    /// Returns a detached copy of a host path with these flags.
     fn tree(
         &self,
         source: &Path,
@@ -264,7 +264,7 @@ impl Builder {
         }
     }
 
-    /// Puts an empty file or directory over what lies at `target`. All of one kind are copies of one mount, with its flags.
+    /// Mounts an empty file or directory over `target`. All masks of a kind are copies of one mount with its flags.
     fn mask(&mut self, mask: Mask, target: &Path) -> io::Result<()> {
         let target = self.target(target)?;
         if let Some(first) = &self.masks[mask as usize] {
@@ -296,13 +296,13 @@ impl Builder {
     }
 }
 
-/// Makes the whiteout that [`hide`] links to. A 0/0 character device is one; making it needs no
-/// privilege. It hides its own name too, so that nothing is seen of it.
+/// Creates the whiteout that [`hide`] links to: a character device 0/0, which needs no privilege. It also hides its own
+/// name.
 pub(crate) fn lay_whiteout(layer: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::fs::mknodat(layer, WHITEOUT, FileType::CharacterDevice, Mode::empty(), 0)?)
 }
 
-/// Puts the stand-in for one hidden path into the layer that lies over the real directory.
+/// Creates the entry that hides one path, in the layer over the real directory.
 pub(crate) fn hide(
     lower: BorrowedFd<'_>,
     layer: BorrowedFd<'_>,
@@ -345,7 +345,7 @@ fn stand_in(layer: BorrowedFd<'_>, path: &Path, kind: &Hidden) -> io::Result<()>
     }
 }
 
-/// A merged directory shows the attributes of its uppermost layer.
+/// Copies the mode of a directory, because a merged directory shows the attributes of its uppermost layer.
 fn copy_mode(lower: BorrowedFd<'_>, layer: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let stat = rustix::fs::statat(lower, path, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(rustix::fs::chmodat(layer, path, Mode::from_raw_mode(stat.st_mode), AtFlags::empty())?)

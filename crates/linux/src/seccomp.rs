@@ -1,13 +1,12 @@
-//! The system call filter: what no agent needs and kernels have been broken through.
+//! System call filter: refuses calls that agents do not need and that have been used to attack kernels.
 //!
-//! Written as a flat program instead of by a compiler crate, because two checks have to come
-//! first and must answer with an error instead of a kill: the architecture (i386 on amd64) and
-//! the x32 numbers. Only the low 32 bits of an argument are compared where the kernel itself
-//! looks at 32 bits; a set high bit must not slip past (CVE-2019-10063).
+//! Written as a flat program, without a compiler crate, because two checks have to come first and must return an error
+//! instead of killing: the architecture (i386 on amd64) and the x32 numbers. Where the kernel looks at only 32 bits of
+//! an argument, so does the filter; otherwise a set high bit would slip past (CVE-2019-10063).
 
 use std::io;
 
-/// What happens to a matching call.
+/// Returns the filter action that fails a call with `errno`.
 const fn refuse(errno: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | (errno.cast_unsigned() & libc::SECCOMP_RET_DATA)
 }
@@ -17,18 +16,18 @@ const ARCH: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xC000_00B7;
 
-/// Bit 30 marks the x32 numbers on amd64.
+/// Bit 30, which marks x32 system calls on amd64.
 #[cfg(target_arch = "x86_64")]
 const X32_BIT: u32 = 0x4000_0000;
 
-// Offsets in `struct seccomp_data`; arguments are 64 bits, low word first on both architectures.
+// Offsets in `struct seccomp_data`. Arguments have 64 bits, low word first on both architectures: seccomp(2).
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const fn argument(index: u32) -> u32 {
     16 + 8 * index
 }
 
-/// Calls answered as if the kernel did not have them, so that libraries fall back.
+/// Calls that fail with `ENOSYS`, so that libraries fall back to others.
 const MISSING: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -37,7 +36,7 @@ const MISSING: &[libc::c_long] = &[
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Its flags lie in memory, where a filter cannot look; libraries fall back to `clone`.
+    // Its flags are in memory, which a filter cannot read. Libraries fall back to `clone`.
     libc::SYS_clone3,
     libc::SYS_nfsservctl,
     #[cfg(target_arch = "x86_64")]
@@ -52,11 +51,11 @@ const MISSING: &[libc::c_long] = &[
 
 #[cfg(target_arch = "x86_64")]
 const KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
-/// musl has no name for it on arm64.
+/// Number of `kexec_file_load` on arm64, which musl does not define.
 #[cfg(target_arch = "aarch64")]
 const KEXEC_FILE_LOAD: libc::c_long = 294;
 
-/// Calls that only an administrator makes.
+/// Calls that only administrators make.
 const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
@@ -84,26 +83,26 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Whether nested sandboxes may have a cgroup namespace.
+/// Permission of nested sandboxes to create a cgroup namespace.
 ///
-/// With one they can mount the cgroup tree, and where the user may write in it, freeze or kill
-/// whatever of the host's runs in the same group (`cgroup.kill`), the supervisor for one.
+/// In one, they can mount the cgroup tree. Where the user may write to it, they could freeze or kill host processes of
+/// the same group, such as the supervisor (`cgroup.kill`): cgroups(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupNamespaces {
-    /// The tree is not theirs to write, so it does no harm.
+    /// The tree is not writable, so this is harmless.
     Allowed,
-    /// The tree is the user's.
+    /// The tree is writable by the user.
     Refused,
 }
 
-/// Typing into the caller's terminal, and the console's own way to do the same.
+/// `TIOCSTI` and `TIOCLINUX`, which can type into the caller's terminal: `ioctl_tty(2)`, `ioctl_console(2)`.
 const INJECTING_IOCTLS: [u32; 2] = [0x5412, 0x541C];
 
-/// Socket families that programs use. The rest are for special hardware or long forgotten.
+/// Socket families that programs use. The rest are for special hardware or obsolete.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Netlink protocols that programs use: routes, socket lists, device events, generic families.
-/// The packet filter, `IPsec` and the crypto API are reachable from a nested namespace otherwise.
+/// Netlink protocols that programs use: routes, socket lists, device events, generic families. Otherwise the packet
+/// filter, `IPsec` and the crypto API would be reachable from a nested namespace.
 const NETLINK: [i32; 4] = [
     libc::NETLINK_ROUTE,
     libc::NETLINK_SOCK_DIAG,
@@ -111,7 +110,7 @@ const NETLINK: [i32; 4] = [
     libc::NETLINK_GENERIC,
 ];
 
-/// One instruction, as the kernel reads it.
+/// BPF instruction in the kernel's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Instruction {
     code: u16,
@@ -125,7 +124,7 @@ const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// The whole filter in the kernel's own encoding, as `bwrap --seccomp` takes it.
+/// Returns the filter in the kernel's encoding, as `bwrap --seccomp` takes it.
 pub fn program(cgroups: CgroupNamespaces) -> Vec<u8> {
     instructions(cgroups).into_iter().flat_map(encode).collect()
 }
@@ -135,7 +134,7 @@ fn encode(instruction: Instruction) -> Vec<u8> {
     [&code.to_ne_bytes()[..], &[jump_true, jump_false], &value.to_ne_bytes()].concat()
 }
 
-/// Puts the filter on this process and all that it starts. Needs `no_new_privs`.
+/// Applies the filter to this process and its future children. Needs `no_new_privs`.
 pub fn apply(cgroups: CgroupNamespaces) -> io::Result<()> {
     let mut filter: Vec<libc::sock_filter> = instructions(cgroups)
         .iter()
@@ -188,7 +187,7 @@ fn instructions(cgroups: CgroupNamespaces) -> Vec<Instruction> {
     filter.0
 }
 
-/// System call numbers are small and positive.
+/// Converts a system call number, which is small and positive.
 fn call(number: libc::c_long) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -206,19 +205,19 @@ impl Filter {
         self.0.push(Instruction { code: code as u16, jump_true, jump_false, value });
     }
 
-    /// If the test holds, the call ends with `action`.
+    /// Ends the call with `action` if the test holds.
     fn test(&mut self, code: u32, value: u32, action: u32) {
         self.jump(code, value, 0, 1);
         self.push(RETURN, action);
     }
 
-    /// If the loaded word is anything else, the call ends with `action`.
+    /// Ends the call with `action` unless the loaded word is `value`.
     fn unless_equal(&mut self, value: u32, action: u32) {
         self.jump(EQUAL, value, 1, 0);
         self.push(RETURN, action);
     }
 
-    /// If the loaded word is none of these, the call ends with `action`.
+    /// Ends the call with `action` unless the loaded word is one of `values`.
     #[allow(clippy::cast_possible_truncation, reason = "the lists above have four entries")]
     fn unless_any(&mut self, values: &[i32], action: u32) {
         for (index, value) in values.iter().enumerate() {
@@ -236,7 +235,7 @@ impl Filter {
         }
     }
 
-    /// Instructions for one call only; what they do not end is allowed.
+    /// Adds instructions for one call. The call is allowed if none of them ends it.
     #[allow(clippy::cast_possible_truncation, reason = "bodies have a dozen instructions")]
     fn on_call(&mut self, number: libc::c_long, body: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();

@@ -1,4 +1,4 @@
-//! Sockets in the file system that carry whole messages, with descriptors where somebody sends some.
+//! Unix sockets in the file system that carry messages (`SOCK_SEQPACKET`), and helpers for pipes.
 
 use std::fs::File;
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// How many callers may wait.
+/// Maximum number of pending connections.
 const BACKLOG: i32 = 128;
 
-/// Listens at a name in a directory; what was there by that name goes.
+/// Listens on a socket in a directory. Replaces an existing file of that name.
 pub fn listen(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     let (dir, address) = address(dir, name)?;
     match rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty()) {
@@ -25,7 +25,7 @@ pub fn listen(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Calls whoever listens at a name in a directory.
+/// Connects to a socket in a directory.
 pub fn connect(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     let (_dir, address) = address(dir, name)?;
     let socket = new()?;
@@ -33,12 +33,12 @@ pub fn connect(dir: &Path, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The next caller; an error of the kind `WouldBlock` when nobody waits any more.
+/// Accepts the next connection. On a nonblocking listener, fails with `WouldBlock` if none is pending.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
 }
 
-/// Makes [`accept`] come back when nobody waits.
+/// Makes [`accept`] nonblocking.
 pub fn set_nonblocking(listener: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(listener, true)?)
 }
@@ -48,7 +48,7 @@ fn new() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// A name by way of an open directory: an address holds 107 bytes, and a path may be longer.
+/// Returns an address relative to an open directory, because an address holds only 107 bytes: unix(7).
 fn address(dir: &Path, name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(dir, flags, Mode::empty())?;
@@ -56,24 +56,24 @@ fn address(dir: &Path, name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
     Ok((dir, SocketAddrUnix::new(path)?))
 }
 
-/// What kind of thing a descriptor is, for whoever passes it on to a sandbox.
+/// Returns true if a descriptor is a pipe.
 pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstat(fd).is_ok_and(|stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo
     })
 }
 
-/// Nothing to read, and nobody to write to.
+/// Opens `/dev/null` for reading and writing.
 pub fn dev_null() -> io::Result<OwnedFd> {
     File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from)
 }
 
-/// Both ends of a new pipe: to read, to write.
+/// Creates a pipe and returns its ends: `(reader, writer)`.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
-/// A copy of a descriptor that no program inherits.
+/// Duplicates a descriptor with close-on-exec set.
 pub fn copy(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     fd.as_fd().try_clone_to_owned()
 }

@@ -1,4 +1,4 @@
-//! Asking for what must not be seen.
+//! Prompts for secrets.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,16 +8,15 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 
-/// No secret that somebody types or pastes is longer.
+/// Maximum length of a secret.
 const LONGEST: usize = 64 << 10;
 
-/// Shows a prompt on the terminal and reads a line that does not appear there. `None` when the user
-/// gives up by ^C, ^D or ^Z.
+/// Shows a prompt on the terminal and reads a line without echo. Returns `None` if the user cancels with ^C, ^D or ^Z.
 pub fn hidden_line(prompt: &str) -> io::Result<Option<Vec<u8>>> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
     let line = {
         let _quiet = Quiet::begin(terminal.as_fd())?;
-        // Not before: whoever sees the prompt begins to type.
+        // After echo is off, because users type as soon as they see the prompt.
         (&terminal).write_all(prompt.as_bytes())?;
         line(&terminal)
     };
@@ -25,8 +24,8 @@ pub fn hidden_line(prompt: &str) -> io::Result<Option<Vec<u8>>> {
     line
 }
 
-/// A terminal that shows nothing and sends no signals, until this is dropped. Keys that would end the
-/// program come as characters: it must not end before the terminal is as it was.
+/// Terminal without echo and signals, restored on drop. Keys that would end the program arrive as characters, so that
+/// the terminal is always restored.
 struct Quiet<'t> {
     terminal: BorrowedFd<'t>,
     before: Termios,
@@ -47,7 +46,7 @@ impl<'t> Quiet<'t> {
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
-        // There is nobody to tell if the terminal is gone.
+        // `drop` cannot report an error, and the terminal may be gone.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }

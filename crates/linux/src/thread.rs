@@ -1,19 +1,19 @@
 //! Proof that this process has a single thread.
 //!
-//! A fork copies one thread only. A lock that another thread holds at that moment, such as the
-//! allocator's, stays locked in the child for ever: see fork(2) and signal-safety(7).
+//! A fork copies only the calling thread. A lock that another thread holds at that moment, such as the allocator's,
+//! stays locked in the child forever: see fork(2) and signal-safety(7).
 
 use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// Joined threads stay in the kernel's list for a moment, because `pthread_join` returns before
-/// the kernel has released them. How often and how long that is waited for.
+/// Number of attempts. A joined thread stays in the kernel's list for a moment, because `pthread_join` returns before
+/// the kernel has released it.
 const ATTEMPTS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Proof that no other thread ran when it was made. Only this thread could start one since, so it
-/// is made right before it is needed.
+/// Proof that no other thread existed when it was made. Only this thread could start one afterwards, so the proof must
+/// be made right before its use.
 #[derive(Debug)]
 pub struct SingleThreaded(PhantomData<*const ()>);
 
@@ -33,10 +33,10 @@ impl SingleThreaded {
 }
 
 fn is_alone() -> bool {
-    // SAFETY: in a process with one thread this flag does nothing, and in others it is invalid:
-    // see unshare(2). The call needs no `/proc`, which a new namespace may not have yet.
+    // SAFETY: in a process with one thread this flag does nothing, and in others it is invalid: unshare(2). Unlike
+    // reading `/proc`, this also works in a new namespace without it.
     let unshared = unsafe { libc::unshare(libc::CLONE_THREAD) };
-    // The filter of a container may refuse every call of this name.
+    // A container's seccomp filter may refuse this call altogether.
     let tasks = || std::fs::read_dir("/proc/self/task").map(Iterator::count);
     unshared == 0 || tasks().is_ok_and(|count| count == 1)
 }

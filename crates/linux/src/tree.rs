@@ -1,7 +1,7 @@
-//! Files below a directory that somebody hostile may be able to write.
+//! File access below a directory that an attacker may be able to write to.
 //!
-//! Every step is relative to an open directory and refuses symbolic links, so that a link planted
-//! in the tree can never make us read, move or write anything outside of it.
+//! Every step is relative to an open directory and refuses symlinks, so a link planted in the tree can never make this
+//! process read, move or write anything outside of it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -13,38 +13,38 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// What a directory entry is.
+/// Kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A directory.
+    /// Directory.
     Dir,
-    /// A regular file.
+    /// Regular file.
     File,
-    /// A symbolic link.
+    /// Symlink.
     Link,
-    /// A device, a pipe or a socket.
+    /// Device, FIFO or socket.
     Special,
 }
 
-/// An instant of the filesystem's clock: seconds and nanoseconds since the epoch.
+/// Time on the file system's clock: seconds and nanoseconds since the epoch.
 pub type Instant = (i64, u32);
 
-/// What `lstat` says, as far as a change can be seen by it.
+/// Fields of `lstat` that show whether a file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The device.
+    /// Device.
     pub dev: u64,
-    /// The inode.
+    /// Inode.
     pub ino: u64,
-    /// The kind.
+    /// Kind.
     pub kind: Kind,
     /// Permission bits.
     pub mode: u32,
-    /// The owner.
+    /// Owner.
     pub uid: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The last change of content, name or mode. Nobody can set it without privilege.
+    /// Last change of content, name or mode. It cannot be set without privilege.
     pub ctime: Instant,
 }
 
@@ -79,21 +79,21 @@ impl From<fs::Stat> for Stat {
     }
 }
 
-/// Whether a lookup may enter another mount.
+/// Treatment of mount points in a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mounts {
-    /// It may.
+    /// Enters other mounts.
     Cross,
-    /// It ends with `EXDEV`.
+    /// Fails with `EXDEV` at another mount.
     Stay,
 }
 
-/// An open directory.
+/// Open directory.
 #[derive(Debug)]
 pub struct Dir(OwnedFd);
 
 impl Dir {
-    /// Opens an absolute path that holds no symbolic link.
+    /// Opens an absolute path without symlinks.
     pub fn open(path: &Path) -> io::Result<Self> {
         if !path.is_absolute() {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -102,7 +102,7 @@ impl Dir {
         Ok(Self(lookup(CWD, path, DIR_FLAGS, resolve)?))
     }
 
-    /// Opens a directory below this one; an empty path is this one.
+    /// Opens a directory below this one; an empty path opens this one again.
     pub fn dir(&self, below: &Path, mounts: Mounts) -> io::Result<Self> {
         let mut resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -113,12 +113,12 @@ impl Dir {
         Ok(Self(lookup(&self.0, below, DIR_FLAGS, resolve)?))
     }
 
-    /// What this directory itself is.
+    /// Returns the attributes of this directory.
     pub fn own_stat(&self) -> io::Result<Stat> {
         Ok(fs::fstat(&self.0)?.into())
     }
 
-    /// What an entry is; links are not followed.
+    /// Returns the attributes of an entry; symlinks are not followed.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, plain(name)?, AtFlags::SYMLINK_NOFOLLOW)?.into())
     }
@@ -128,7 +128,7 @@ impl Dir {
         self.read_with_stat(name, limit).map(|(bytes, _)| bytes)
     }
 
-    /// Reads a regular file of at most `limit` bytes, and says what it is.
+    /// Reads a regular file of at most `limit` bytes, and returns its attributes.
     pub fn read_with_stat(&self, name: &OsStr, limit: u64) -> io::Result<(Vec<u8>, Stat)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = fs::openat(&self.0, plain(name)?, flags, Mode::empty())?;
@@ -144,13 +144,13 @@ impl Dir {
         Ok((bytes, stat))
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symlink.
     pub fn read_link(&self, name: &OsStr) -> io::Result<PathBuf> {
         let target = fs::readlinkat(&self.0, plain(name)?, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Calls `each` for every entry but `.` and `..`. The directory is read from where it was left.
+    /// Calls `each` for every entry except `.` and `..`. Continues where the last read of the directory ended.
     pub fn each(
         &self,
         buffer: &mut [MaybeUninit<u8>],
@@ -164,7 +164,7 @@ impl Dir {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some filesystems do not say. An entry that is gone by now is nothing to report.
+                // Some file systems do not report the kind. An entry that is gone by now is skipped.
                 FileType::Unknown => match self.stat(name) {
                     Ok(stat) => stat.kind,
                     Err(_) => continue,
@@ -176,18 +176,19 @@ impl Dir {
         Ok(())
     }
 
-    /// The entries, read in one go.
+    /// Returns all entries.
     pub fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
         let mut found = Vec::new();
         self.each(&mut buffer(), |name, kind| found.push((name.to_owned(), kind)))?;
         Ok(found)
     }
 
-    /// Renames an entry into another directory of the same filesystem; never replaces anything.
+    /// Renames an entry into another directory of the same file system; never replaces anything.
     pub fn rename(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
         let (name, new) = (plain(name)?, plain(new)?);
         match fs::renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
-            // A filesystem without the flag: look first. Our targets are in directories of our own.
+            // Some file systems do not support the flag. Checking first is safe, because targets are in private
+            // directories.
             Err(Errno::INVAL | Errno::NOSYS) => match to.stat(new) {
                 Ok(_) => Err(Errno::EXIST.into()),
                 Err(_) => Ok(fs::renameat(&self.0, name, &to.0, new)?),
@@ -196,7 +197,7 @@ impl Dir {
         }
     }
 
-    /// Makes a directory and opens it; one that is there already is opened.
+    /// Opens a directory, and creates it if it does not exist.
     pub fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match fs::mkdirat(&self.0, plain(name)?, Mode::from_raw_mode(mode)) {
             Err(Errno::EXIST) | Ok(()) => self.dir(Path::new(name), Mounts::Cross),
@@ -204,25 +205,25 @@ impl Dir {
         }
     }
 
-    /// Writes a new file; one that is there already is an error.
+    /// Writes a new file; fails if it already exists.
     pub fn write_new(&self, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let fd = fs::openat(&self.0, plain(name)?, flags, Mode::from_raw_mode(mode & 0o777))?;
         std::fs::File::from(fd).write_all(bytes)
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symlink.
     pub fn link(&self, name: &OsStr, target: &Path) -> io::Result<()> {
         Ok(fs::symlinkat(target, &self.0, plain(name)?)?)
     }
 
-    /// Removes a file, a link or an empty directory.
+    /// Removes a file, a symlink or an empty directory.
     pub fn remove(&self, name: &OsStr, kind: Kind) -> io::Result<()> {
         let flags = if kind == Kind::Dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         Ok(fs::unlinkat(&self.0, plain(name)?, flags)?)
     }
 
-    /// Whether this lies on a filesystem whose clock may not be this kernel's.
+    /// Returns true if the directory is on a file system whose clock may differ from this kernel's.
     pub fn has_foreign_clock(&self) -> bool {
         // <linux/magic.h>: ext, xfs, btrfs, tmpfs, overlay, f2fs, bcachefs, zfs, ramfs.
         const LOCAL: [u32; 9] = [
@@ -251,12 +252,12 @@ const DIR_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// A buffer for [`Dir::each`]: one call reads a few hundred names.
+/// Returns a buffer for [`Dir::each`] that holds a few hundred names.
 pub fn buffer() -> Vec<MaybeUninit<u8>> {
     vec![MaybeUninit::uninit(); 32 * 1024]
 }
 
-/// The absolute directory of a path, open, and the last name.
+/// Opens the parent directory of an absolute path, and returns it with the last name.
 pub fn parent(path: &Path) -> io::Result<(Dir, &OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(dir), Some(name)) => Ok((Dir::open(dir)?, name)),
@@ -264,7 +265,7 @@ pub fn parent(path: &Path) -> io::Result<(Dir, &OsStr)> {
     }
 }
 
-/// A single name: never a path that could lead elsewhere.
+/// Checks that a name is a single component, which cannot lead elsewhere.
 fn plain(name: &OsStr) -> io::Result<&OsStr> {
     let mut components = Path::new(name).components();
     match (components.next(), components.next()) {
@@ -280,7 +281,7 @@ fn lookup<Fd: rustix::fd::AsFd>(
     resolve: ResolveFlags,
 ) -> io::Result<OwnedFd> {
     match fs::openat2(&from, path, flags, Mode::empty(), resolve) {
-        // Before 5.6, or under a filter that does not know the call: name by name.
+        // Kernels before 5.6 and some seccomp filters lack openat2(2), so open each component separately.
         Err(Errno::NOSYS | Errno::PERM) => step_by_step(&from, path, resolve),
         found => Ok(found?),
     }

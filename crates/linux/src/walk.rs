@@ -1,4 +1,4 @@
-//! A bounded look through a directory tree: near things first, named heaps of files last.
+//! Bounded walk through a directory tree: nearby directories first, large named directories last.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use crate::tree::{Dir, Kind, Mounts, buffer};
 
-/// How much a walk may cost.
+/// Limits of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Time.
+    /// Time limit.
     pub time: Duration,
-    /// Directory entries.
+    /// Maximum number of directory entries.
     pub entries: usize,
 }
 
-/// What the caller wants to be told, and where not to go.
+/// Caller's choice of directories to enter and entries to see.
 pub trait Guide: Send {
-    /// What is carried from a directory to the ones below it.
+    /// Value passed from a directory to its subdirectories.
     type Mark: Copy + Default + Send;
 
-    /// Judges one entry by its name alone.
+    /// Judges an entry by its name.
     fn entry(
         &mut self,
         place: &Visited<Self::Mark>,
@@ -32,55 +32,55 @@ pub trait Guide: Send {
         kind: Kind,
     ) -> Verdict<Self::Mark>;
 
-    /// Looks at a directory: its path below the root, and the entries that were kept.
+    /// Receives a directory with its path below the root and the entries that were kept.
     fn visit(&mut self, dir: &Dir, place: &Visited<Self::Mark>, kept: &[(OsString, Kind)]);
 }
 
-/// A directory on the way.
+/// Directory of a walk.
 #[derive(Debug, Clone)]
 pub struct Visited<M> {
-    /// Its path below the root; empty for the root.
+    /// Path below the root; empty for the root.
     pub path: PathBuf,
-    /// What its parents handed down.
+    /// Value from the parent directory.
     pub mark: M,
 }
 
 impl<M> Visited<M> {
-    /// Its absolute path.
+    /// Returns its absolute path.
     pub fn below(&self, root: &Path) -> PathBuf {
-        // Joining nothing would leave a slash at the end.
+        // Joining an empty path would append a slash.
         if self.path.as_os_str().is_empty() { root.to_path_buf() } else { root.join(&self.path) }
     }
 }
 
-/// What to do with an entry.
+/// Treatment of an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Verdict<M> {
-    /// Hand it to [`Guide::visit`].
+    /// True to pass it to [`Guide::visit`].
     pub keep: bool,
-    /// Enter it, if it is a directory.
+    /// Treatment if it is a directory.
     pub enter: Enter<M>,
 }
 
-/// Whether a directory is entered.
+/// Order in which a directory is entered.
 #[derive(Debug, Clone, Copy)]
 pub enum Enter<M> {
-    /// No.
+    /// Never.
     Never,
-    /// In its turn.
+    /// In breadth-first order.
     Soon(M),
-    /// When everything else is done.
+    /// After all others.
     Last(M),
 }
 
-/// How far a walk came.
+/// Extent of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Directories read.
+    /// Number of directories read.
     pub dirs: usize,
-    /// Entries seen.
+    /// Number of entries seen.
     pub entries: usize,
-    /// The budget ended before the tree did.
+    /// True if the budget ran out first.
     pub stopped_early: bool,
 }
 
@@ -96,14 +96,13 @@ impl std::ops::Add for Extent {
     }
 }
 
-/// As many directories are read before a second thread is worth its start.
+/// Number of directories that one thread reads before others are started.
 const ALONE: usize = 256;
-/// As many directories are worth handing to a thread that has none.
+/// Minimum number of directories to share with an idle thread.
 const WORTH_SHARING: usize = 16;
 
-/// Walks the tree below `root` breadth first, with one thread per guide once the tree turns out to be
-/// large. Links are not followed and other mounts not entered; a directory that cannot be read is
-/// passed over, because git and editors cannot read it either.
+/// Walks the tree below `root` breadth first, with one thread per guide if the tree is large. Does not follow symlinks
+/// or enter other mounts. Skips directories that cannot be read, because git and editors cannot read them either.
 pub fn walk<G: Guide>(root: &Dir, budget: Budget, guides: &mut [G]) -> Extent {
     let shared = Shared {
         root,
@@ -133,20 +132,20 @@ pub fn walk<G: Guide>(root: &Dir, budget: Budget, guides: &mut [G]) -> Extent {
     })
 }
 
-/// What the threads of one walk have in common.
+/// State shared by the threads of a walk.
 struct Shared<'a, M> {
     root: &'a Dir,
     deadline: Instant,
     entries: usize,
     seen: AtomicUsize,
-    /// Threads that may still find something to hand over.
+    /// Number of threads that may still find work to share.
     busy: AtomicUsize,
-    /// What is handed over.
+    /// Shared work.
     queue: Mutex<Queue<M>>,
 }
 
 impl<M: Copy + Default + Send> Shared<'_, M> {
-    /// Reads up to `dirs` directories; true when nothing is left, or the budget ended.
+    /// Reads up to `dirs` directories; returns true if no work is left or the budget ran out.
     fn work<G: Guide<Mark = M>>(
         &self,
         queue: &mut Queue<M>,
@@ -169,7 +168,7 @@ impl<M: Copy + Default + Send> Shared<'_, M> {
         false
     }
 
-    /// Works until no thread has anything left, handing over half of what is there whenever nothing is.
+    /// Works until no thread has work left. Shares half of its queue whenever the shared queue is empty.
     fn help<G: Guide<Mark = M>>(&self, mut queue: Queue<M>, guide: &mut G) -> Extent {
         let mut extent = Extent::default();
         loop {
@@ -194,7 +193,7 @@ impl<M: Copy + Default + Send> Shared<'_, M> {
         }
     }
 
-    /// Waits for work; false when there will be none.
+    /// Waits for work; returns false if there will be none.
     fn take_over(&self, queue: &mut Queue<M>) -> bool {
         self.busy.fetch_sub(1, Ordering::AcqRel);
         loop {
@@ -234,7 +233,7 @@ impl<M> Queue<M> {
         self.soon.is_empty() && self.last.is_empty()
     }
 
-    /// The later half.
+    /// Splits off the second half.
     fn split(&mut self) -> Self {
         let half = |queue: &mut VecDeque<_>| queue.split_off(queue.len().div_ceil(2));
         Self { soon: half(&mut self.soon), last: half(&mut self.last) }
@@ -252,7 +251,7 @@ fn visit<G: Guide>(
     let Ok(dir) = root.dir(&place.path, Mounts::Stay) else { return };
     let mut kept = Vec::new();
     extent.dirs += 1;
-    // A directory that vanishes or fails midway was still looked at as far as it went.
+    // A directory that vanishes or fails midway counts as far as it was read.
     let _ = dir.each(buffer, |name, kind| {
         extent.entries += 1;
         let verdict = guide.entry(place, name, kind);

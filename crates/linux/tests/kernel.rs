@@ -1,7 +1,7 @@
-//! The functions of this crate on the real kernel, in children where they change the process.
+//! Tests of this crate on the real kernel, in child processes where they change the process.
 //!
-//! They fork, which takes a process with a single thread, and the test harness of Rust has more. So
-//! this target has a `main` of its own, which runs one test after the other.
+//! They fork, which needs a process with a single thread, but Rust's test harness has more. So this target has its own
+//! `main`, which runs the tests one after another.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::env;
@@ -57,7 +57,7 @@ const TESTS: &[(&str, fn())] = tests![
     only_inherited_descriptors_are_adopted,
 ];
 
-/// Runs `body` in a child; what it returns as an error is this test's failure.
+/// Runs `body` in a child process and fails the test on its error.
 #[track_caller]
 fn in_child(body: impl FnOnce() -> io::Result<()>) {
     let (receiver, sender) = channel::pair().unwrap();
@@ -76,7 +76,7 @@ fn in_child(body: impl FnOnce() -> io::Result<()>) {
     assert_eq!(ended, Change::Exited(0), "{said}");
 }
 
-/// An error unless something holds.
+/// Fails unless a condition holds.
 fn ensure(holds: bool, what: &str) -> io::Result<()> {
     if holds { Ok(()) } else { Err(io::Error::other(what.to_owned())) }
 }
@@ -88,7 +88,7 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("it never came about");
+    panic!("timed out");
 }
 
 fn child_ends_with_a_code_or_by_a_signal() {
@@ -165,7 +165,7 @@ fn descriptors_are_known_by_what_they_are() {
         let file = fs::File::open("/etc/passwd")?;
         ensure(fd::kind(file.as_raw_fd()) == fd::Kind::File, "a file")?;
         ensure(fd::is_read_only(file.as_raw_fd()), "open for reading")?;
-        ensure(fd::terminal(file.as_raw_fd()).is_none(), "no terminal")?;
+        ensure(fd::terminal(file.as_raw_fd()).is_none(), "not a terminal")?;
         let memory = fd::memory_file("x", b"")?;
         ensure(!fd::is_read_only(memory.as_raw_fd()), "open for both")?;
         fd::replace(0, &file.into())?;
@@ -226,7 +226,7 @@ fn namespaces_are_our_own_and_can_be_entered() {
     drop(sender);
     channel::wait(&[(receiver.as_fd(), channel::Awaited::Data)], Some(5000)).unwrap();
     let ready = channel::receive(receiver.as_fd()).unwrap();
-    assert!(ready.is_some(), "no namespaces: {:?}", child.wait());
+    assert!(ready.is_some(), "cannot create namespaces: {:?}", child.wait());
     let inside = mounts(&child.pid().to_string());
     assert_ne!(inside, outside);
     in_child(|| {
@@ -250,11 +250,11 @@ fn seccomp_and_landlock_hold_once_they_are_applied() {
         socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         let crypto = AddressFamily::from_raw(38);
         let refused = socket(crypto, SocketType::SEQPACKET, None);
-        ensure(refused.err() == Some(Errno::AFNOSUPPORT), "a family nobody uses")
+        ensure(refused.err() == Some(Errno::AFNOSUPPORT), "an unused family")
     });
 }
 
-/// A directory outside of `/tmp`, which the new root has its own of.
+/// Creates a directory outside of `/tmp`, which the new root replaces.
 fn host_tree() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::Builder::new().prefix("as-root-").tempdir_in("/var/tmp").unwrap();
     let top = dir.path().canonicalize().unwrap();
@@ -305,7 +305,7 @@ fn base() -> Base {
     Base { writable: false, taken: Taken::Without(["run", "tmp"].map(str::to_owned).to_vec()) }
 }
 
-/// Whether an action fails because of a read-only mount.
+/// Returns true if an action fails because of a read-only mount.
 fn is_sealed<T>(done: io::Result<T>) -> bool {
     done.err().is_some_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
 }
@@ -406,8 +406,8 @@ fn only_inherited_descriptors_are_adopted() {
         ensure(fd::adopt(number).is_err(), "it has an owner")?;
         ensure(fd::adopt(9_999).is_err() && fd::adopt(-1).is_err(), "not open")?;
         ensure(fd::adopt(1).is_err(), "a standard descriptor")?;
-        ensure(fd::replace(number, &file.into()).is_err(), "no standard descriptor")?;
-        // As an exec leaves it: open, without the flag and without an owner.
+        ensure(fd::replace(number, &file.into()).is_err(), "not a standard descriptor")?;
+        // As after exec: open, without close-on-exec and without an owner.
         let flags = rustix::fs::OFlags::RDONLY;
         let inherited = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?;
         let adopted = fd::adopt(inherited.into_raw_fd())?;

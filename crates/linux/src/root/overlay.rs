@@ -1,8 +1,7 @@
-//! Overlays that are written: a host directory below, layers of a session above.
+//! Writable overlays: a host directory below, layers of a session above.
 //!
-//! The kernel takes layers by path, in one line with separators of its own, and it reaches the
-//! written layer and its work directory through one mount. So all of them are first put at plain
-//! places of the stage, whatever their paths on the host are made of.
+//! The kernel takes the paths of all layers in one string with its own separators, and the upper and work directory
+//! must be on one mount. So all of them are first bound to plain paths on the stage, which need no escaping.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,10 +12,10 @@ use rustix::io::Errno;
 
 use crate::mount::{self, Flags};
 
-/// The directory of the stage that overlays are made in.
+/// Directory of the stage in which overlays are made.
 pub(super) const STAGE: &str = "cow";
 
-/// An overlay about to be made.
+/// Overlay with its layers on the stage, ready to be mounted.
 pub(super) struct Staged {
     dir: PathBuf,
 }
@@ -25,7 +24,7 @@ fn dir(number: usize) -> PathBuf {
     Path::new("/").join(STAGE).join(number.to_string())
 }
 
-/// Brings the host's directory and the layers to the stage.
+/// Binds the host's directory and the layers to the stage.
 pub(super) fn stage(
     old: &OwnedFd,
     number: usize,
@@ -46,7 +45,7 @@ pub(super) fn stage(
 }
 
 impl Staged {
-    /// Makes the overlay and returns a copy of it, ready to be put in its place.
+    /// Mounts the overlay and returns a detached copy of it.
     pub(super) fn mount(
         &self,
         lower: &[PathBuf],
@@ -62,8 +61,8 @@ impl Staged {
     }
 }
 
-/// A copy of a part of an overlay that was made before. No link in it is followed: it may come
-/// from an earlier run.
+/// Returns a detached copy of a subtree of an overlay mounted before. Symlinks are not followed, because an earlier run
+/// may have created them.
 pub(super) fn part(number: usize, below: &Path) -> io::Result<OwnedFd> {
     let merged = mount::open_dir(&dir(number).join("merged"))?;
     if below.as_os_str().is_empty() {

@@ -1,4 +1,4 @@
-//! Single files: the caller's standard input, and protection that was lost.
+//! Protection of single files: the caller's standard input, and paths whose mount was lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use super::create;
 use crate::mount::{self, Flags};
 
-/// Reopens a standard input that is a file open for reading on a read-only mount: through
-/// `/proc/self/fd/0` it could be opened for writing otherwise. Needs a mount namespace of our own.
+/// Reopens standard input on a read-only mount if it is a file open for reading. Otherwise it could be reopened for
+/// writing through `/proc/self/fd/0`. Needs a new mount namespace.
 pub fn read_only_stdin() -> io::Result<()> {
     use crate::fd::{Kind, is_read_only, kind, replace};
     let stdin = rustix::stdio::stdin();
-    // A file without a name is nobody else's any more.
+    // A deleted file concerns no other process.
     if kind(0) != Kind::File || !is_read_only(0) || rustix::fs::fstat(stdin)?.st_nlink == 0 {
         return Ok(());
     }
@@ -24,7 +24,7 @@ pub fn read_only_stdin() -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&tree));
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        // Somebody with more rights opened it, so it cannot be opened for writing either.
+        // A more privileged process opened it, so this one cannot open it for writing anyway.
         Err(Errno::ACCESS) => return Ok(()),
         file => file?,
     };
@@ -33,8 +33,8 @@ pub fn read_only_stdin() -> io::Result<()> {
     replace(0, &file)
 }
 
-/// The same file by its name. A descriptor from before belongs to the mounts of the namespace that
-/// it was opened in, which cannot be copied from here.
+/// Opens a file again by its name. An older descriptor refers to a mount of another namespace, which cannot be cloned
+/// here.
 fn by_name(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
     let path = std::fs::read_link(link)?;
@@ -44,7 +44,7 @@ fn by_name(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     if same { Ok(named) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
 }
 
-/// What a path that was protected before has to become again.
+/// Protection of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
     /// Read-only.
@@ -53,8 +53,8 @@ pub enum Protection {
     Hidden,
 }
 
-/// Protects a path again whose mount was lost because the host replaced the file under it.
-/// The caller has entered the sandbox's namespaces.
+/// Protects a path again after the host replaced the file under its mount, which removes the mount. The caller has
+/// entered the sandbox's namespaces.
 pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
     let root = mount::open_dir(Path::new("/"))?;
     let target = mount::open_beneath(root.as_fd(), path)?;
@@ -73,11 +73,11 @@ pub fn protect_again(path: &Path, protection: Protection) -> io::Result<()> {
     mount::attach(tree.as_fd(), target.as_fd())
 }
 
-/// Whether a path, seen from here, is still as protected as it was made.
+/// Returns true if a path in this namespace still has its protection.
 pub fn is_protected(path: &Path, protection: Protection) -> bool {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return false };
-    // An overlay hides without a mount for each file.
+    // Inside an overlay, a hidden file has no mount.
     let is_empty = || rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == 0);
     is_mount_root(file.as_fd()).unwrap_or(false) || protection == Protection::Hidden && is_empty()
 }

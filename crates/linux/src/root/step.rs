@@ -1,162 +1,162 @@
-//! The steps as data.
+//! Build steps as data.
 
 use std::path::PathBuf;
 
-/// One mount, file or directory, in the order in which they are made.
+/// Mount, file or directory to create. Steps run in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// A host path, with what is mounted below it, at a place inside.
+    /// Host path, with the mounts below it, at a path inside.
     Bind {
-        /// The path on the host, free of symlinks.
+        /// Path on the host, free of symlinks.
         source: PathBuf,
-        /// The path inside, free of symlinks.
+        /// Path inside, free of symlinks.
         target: PathBuf,
-        /// Nothing below can be changed.
+        /// True to forbid changes below it.
         read_only: bool,
-        /// Device files below work.
+        /// True to allow opening device files below it.
         devices: bool,
     },
-    /// An empty directory in memory. All of them together hold as much as half the memory.
+    /// Empty directory in memory. All of them together are limited to half of the memory.
     Tmpfs {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
-        /// The mode of its root.
+        /// Mode of its root.
         mode: u32,
     },
-    /// A directory in a file system made here.
+    /// Directory in a file system made here.
     Dir {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
-        /// Its mode.
+        /// Mode.
         mode: u32,
     },
-    /// A file in a file system made here.
+    /// File in a file system made here.
     File {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
-        /// Its mode.
+        /// Mode.
         mode: u32,
-        /// What it holds.
+        /// Content.
         content: Vec<u8>,
     },
-    /// A symlink in a file system made here.
+    /// Symlink in a file system made here.
     Symlink {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
-        /// What it points to.
+        /// Target of the link.
         to: PathBuf,
     },
-    /// A set of pseudo terminals of the sandbox's own.
+    /// devpts instance of the sandbox.
     Terminals {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
     },
-    /// The processes of the sandbox, with these paths read-only.
+    /// procfs of the sandbox, with some paths read-only.
     Processes {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
-        /// What is read-only.
+        /// Read-only paths.
         guarded: Vec<PathBuf>,
     },
-    /// Something made here, read-only at a second place.
+    /// Read-only bind of a path made by an earlier step.
     Rebind {
-        /// The path inside that was made before.
+        /// Path inside that was made before.
         source: PathBuf,
-        /// The second place.
+        /// Second path inside.
         target: PathBuf,
     },
-    /// A read-only view of a directory in which some paths are missing or empty.
+    /// Read-only view of a directory in which some paths are missing or empty.
     HidingOverlay {
-        /// The directory.
+        /// Directory.
         dir: PathBuf,
-        /// The paths below it, and what is seen of them.
+        /// Paths below it, each with its replacement.
         hidden: Vec<(PathBuf, Hidden)>,
     },
-    /// A host directory whose changes go into a layer.
+    /// Host directory whose changes go to a layer.
     Overlay {
-        /// Which of them, for [`Step::Within`].
+        /// Number of the overlay, for [`Step::Within`].
         number: usize,
-        /// The directory on the host; it is only read.
+        /// Directory on the host, which is never written.
         source: PathBuf,
-        /// The place inside.
+        /// Path inside.
         target: PathBuf,
-        /// A directory of the host that holds the layers. Its own path may be any; the paths below
-        /// it are plain names.
+        /// Host directory that holds the layers. It may have any path; the paths below it are plain names.
         data: PathBuf,
-        /// Layers that are only read, the topmost first; below `data`.
+        /// Read-only layers below `data`, topmost first.
         lower: Vec<PathBuf>,
-        /// The layer that is written; below `data`.
+        /// Writable layer below `data`.
         upper: PathBuf,
-        /// The kernel's own; below `data`.
+        /// Work directory of the kernel below `data`.
         work: PathBuf,
     },
-    /// A part of such a directory, at its own place again.
+    /// Subtree of such an overlay, mounted again at its path.
     Within {
-        /// Which of them.
+        /// Number of the overlay.
         number: usize,
-        /// The path in it.
+        /// Path in the overlay.
         below: PathBuf,
-        /// The place inside.
+        /// Path inside.
         target: PathBuf,
     },
-    /// An empty, read-only file over a file that exists.
+    /// Empty, read-only file over an existing file.
     EmptyFile {
-        /// The file.
+        /// File.
         target: PathBuf,
     },
-    /// An empty, read-only directory over one that exists. Nothing can be mounted in it: all of them are one.
+    /// Empty, read-only directory over an existing one. Nothing can be mounted in it, because all of them are one
+    /// directory.
     EmptyDir {
-        /// The directory.
+        /// Directory.
         target: PathBuf,
     },
-    /// An empty, read-only file over a socket, unless it has gone meanwhile.
+    /// Empty, read-only file over a socket, unless the socket is gone by then.
     Socket {
-        /// The socket.
+        /// Socket.
         target: PathBuf,
     },
-    /// The file system in memory at this place can no longer be changed.
+    /// Makes the in-memory file system at a path read-only.
     Seal {
-        /// Where.
+        /// Path inside.
         target: PathBuf,
     },
 }
 
-/// What is seen of a hidden path.
+/// Replacement of a hidden path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hidden {
-    /// An empty directory.
+    /// Empty directory.
     Dir,
-    /// An empty file.
+    /// Empty file.
     File,
-    /// Nothing, even if the host creates it later.
+    /// No entry, even if the host creates the path later.
     Nothing,
-    /// A link to somewhere else.
+    /// Symlink to another path.
     Link(PathBuf),
 }
 
-/// The root that the steps start from.
+/// Initial root, before any step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// Whether the host's directories start out writable.
+    /// True if the host's directories start out writable.
     pub writable: bool,
-    /// What is taken from the host.
+    /// Part of the host's root that is included.
     pub taken: Taken,
 }
 
-/// How the host's root is taken over.
+/// Extent of the host's root that a sandbox includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// As one mount: quick, but nothing can be added at the top.
+    /// Everything, as one mount. Fast, but no steps can add entries at the top level.
     Whole,
-    /// Name by name, but for these, which steps make.
+    /// Every top-level entry except these, which steps create.
     Without(Vec<String>),
 }
 
-/// What a failure begins with that came from [`Step::Overlay`].
-pub const OVERLAY_FAILURE: &str = "keep changes apart in ";
+/// Start of the message of a failed [`Step::Overlay`].
+pub const OVERLAY_FAILURE: &str = "isolate changes in ";
 
 impl Step {
-    /// What it does, for a message of failure.
+    /// Describes the step, for an error message.
     pub(super) fn describe(&self) -> String {
         match self {
             Step::Bind { source, target, .. } if source == target => {

@@ -1,11 +1,11 @@
-//! The filter, carried out instruction by instruction as the kernel would.
+//! Interprets the filter instruction by instruction, as the kernel would.
 
 use super::*;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const I386: u32 = 0x4000_0003;
 
-/// Runs the encoded program on one call. Panics on anything that the kernel would refuse to load.
+/// Runs the encoded program on one call. Panics if the kernel would refuse to load it.
 fn verdict(cgroups: CgroupNamespaces, arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let mut data = [0; 64];
     data[0..4].copy_from_slice(&number.to_ne_bytes());
@@ -58,7 +58,7 @@ fn filter_refuses_what_no_agent_needs_and_allows_the_rest() {
     ];
     for (name, number, expected) in cases {
         assert_eq!(on(number, [0; 6]), expected, "{name}");
-        assert_eq!(on(number, [u64::MAX; 6]), expected, "{name}, whatever its arguments");
+        assert_eq!(on(number, [u64::MAX; 6]), expected, "{name} with other arguments");
     }
 }
 
@@ -75,7 +75,7 @@ fn filter_compares_the_low_half_of_an_argument() {
     ] {
         assert_eq!(on(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]), expected, "{request:#x}");
     }
-    // The number of the descriptor is nobody's business.
+    // The filter ignores the other arguments.
     assert_eq!(on(libc::SYS_ioctl, [0x5412, 0, 0x5412, 0, 0, 0]), ALLOW);
 }
 
@@ -126,7 +126,7 @@ fn filter_refuses_foreign_numbers_of_any_call() {
     assert_eq!(
         verdict(CgroupNamespaces::Allowed, ARCH, 0x3FFF_FFFF, [0; 6]),
         ALLOW,
-        "the kernel itself says no to these"
+        "the kernel refuses these"
     );
 }
 
