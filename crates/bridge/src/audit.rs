@@ -1,4 +1,4 @@
-//! One line for each request, whatever came of it.
+//! Audit log with one line for each request.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -9,32 +9,32 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// How much of a request is written down: whoever asks must not choose how much disk that takes.
+/// Maximum logged length of a request, so that clients cannot fill the disk.
 const MOST: usize = 16 << 10;
-/// A log that has grown to this is full. Somebody should look at it before more is asked for.
+/// Maximum size of the log. Further requests are refused until an administrator has reviewed it.
 const FULL: u64 = 256 << 20;
 
-/// Where requests are written down.
+/// Audit log.
 #[derive(Debug)]
 pub(crate) struct Audit {
     file: PathBuf,
 }
 
-/// A request, for the record.
+/// Log entry of a request.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     pub transport: &'static str,
     pub argv: &'a [OsString],
     pub cwd: Option<&'a std::path::Path>,
-    /// The program that ran, if one did.
+    /// Program that ran, if any.
     pub program: Option<&'a std::path::Path>,
-    /// What it was.
+    /// Digest of its file.
     pub sha256: Option<&'a str>,
     /// `ended`, `denied`, `timeout`, `flood`, `gone` or `failed`.
     pub outcome: &'static str,
     pub reason: Option<&'a str>,
     pub code: u8,
-    /// Bytes that it printed.
+    /// Number of bytes printed.
     pub output: u64,
     pub milliseconds: u128,
 }
@@ -44,12 +44,12 @@ impl Audit {
         Self { file }
     }
 
-    /// Whether a request could be written down now. One that cannot is not carried out.
+    /// Checks that the log can be written, because an unlogged request is not carried out.
     pub(crate) fn check(&self) -> io::Result<()> {
         self.open().map(drop)
     }
 
-    /// Writes one line, in one call: lines of requests at the same time do not mix.
+    /// Writes one line in one call, so that lines of concurrent requests do not mix.
     pub(crate) fn write(&self, record: &Record<'_>) -> io::Result<()> {
         let (seconds, nanos) = sandbox_linux::clock::wall_exactly();
         let line = json!({
@@ -72,35 +72,35 @@ impl Audit {
     fn open(&self) -> io::Result<std::fs::File> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.file)?;
         if file.metadata()?.len() >= FULL {
-            let why = format!("it is full; look at `{}`, then move it away", self.file.display());
+            let why = format!("it is full; review `{}`, then move it", self.file.display());
             return Err(io::Error::other(why));
         }
         Ok(file)
     }
 }
 
-/// The words of a request, as many as there is room for.
+/// Returns the words of a request as far as they fit.
 fn words(argv: &[OsString]) -> Vec<Value> {
     let mut left = MOST;
     let mut words = Vec::new();
     for (at, word) in argv.iter().enumerate() {
         words.push(text(word, left));
-        // A word takes room, also an empty one.
+        // Every word takes space, even an empty one.
         left = left.saturating_sub(word.len() + 3);
         if left == 0 && at + 1 < argv.len() {
-            words.push(Value::String(format!("… and {} words more", argv.len() - at - 1)));
+            words.push(Value::String(format!("… and {} more words", argv.len() - at - 1)));
             break;
         }
     }
     words
 }
 
-/// A text, cut where there is no more room for it.
+/// Returns a text, cut to the given length.
 fn text(word: &OsStr, room: usize) -> Value {
     let bytes = word.as_bytes();
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(room)]).into_owned();
     let cut = bytes.len().saturating_sub(room);
-    Value::String(if cut > 0 { format!("{shown}… and {cut} bytes more") } else { shown })
+    Value::String(if cut > 0 { format!("{shown}… and {cut} more bytes") } else { shown })
 }
 
 #[cfg(test)]
@@ -113,11 +113,11 @@ mod tests {
         assert_eq!(words(&plain), ["git", "", "status"]);
         let long = [OsString::from("rm"), "x".repeat(1 << 20).into()];
         let shown = words(&long);
-        assert!(shown[1].as_str().is_some_and(|word| word.ends_with("bytes more")));
+        assert!(shown[1].as_str().is_some_and(|word| word.ends_with("more bytes")));
         let many = vec![OsString::new(); 1 << 20];
         let shown = words(&many);
         assert!(
-            shown.len() < MOST && shown.last().unwrap().as_str().unwrap().contains("words more")
+            shown.len() < MOST && shown.last().unwrap().as_str().unwrap().contains("more words")
         );
         assert!(serde_json::to_string(&words(&long)).unwrap().len() < 2 * MOST);
     }

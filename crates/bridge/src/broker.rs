@@ -1,5 +1,5 @@
-//! Requests from a Unix socket. Each gets a process of its own, so that what it started can be told from all else and
-//! ended with it; this one only accepts, counts, and cleans up behind those that could not.
+//! Requests from a Unix socket. Each is handled in a separate process, so that every process that it starts can be
+//! found and ended. The broker only accepts, counts, and cleans up after killed request processes.
 
 mod running;
 mod socket;
@@ -27,13 +27,13 @@ use socket::BoundSocket;
 
 pub(crate) use running::end_left_behind;
 
-/// How long a client may take to say what it wants.
+/// Time limit for a client to send its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Carries out what one client asks for; in a process of its own.
+/// Handler of one client, run in a separate process.
 pub(crate) type Serve<'a> = &'a dyn Fn(UnixStream) -> i32;
 
-/// Serves until told to end.
+/// Serves requests until told to end.
 pub(crate) fn run(
     server: &Server,
     socket: &Path,
@@ -44,7 +44,7 @@ pub(crate) fn run(
     listen(socket, limit, listening, &|client| serve(server, client))
 }
 
-/// Accepts clients, at most `limit` at a time.
+/// Accepts clients and serves at most `limit` at a time.
 pub(crate) fn listen(
     socket: &Path,
     limit: u32,
@@ -54,7 +54,7 @@ pub(crate) fn listen(
     let wrong = |source| ServeError::Listen(socket.to_owned(), source);
     let (listener, bound) = socket::bind(socket).map_err(wrong)?;
     descendants::adopt_orphans().map_err(ServeError::Serve)?;
-    // Whoever starts it in the background takes its own terminal away. Whoever leads a session already has none to lose.
+    // Detaches a background broker from the terminal. Fails for a session leader, which has none.
     let _ = process::lead_session();
     let child = sandbox_linux::signal::CHILD;
     let signals = Signals::of(ENDING.into_iter().chain([child])).map_err(ServeError::Serve)?;
@@ -96,7 +96,7 @@ impl Broker<'_> {
             match self.listener.accept() {
                 Ok((client, _)) => self.start(client)?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A client that has gone again, or too many open files: the next one may fare better.
+                // The client has disconnected, or there are too many open files. The next attempt may succeed.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -105,17 +105,20 @@ impl Broker<'_> {
     fn start(&mut self, client: UnixStream) -> io::Result<()> {
         client.set_nonblocking(false)?;
         if self.running.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
-            // By whoever asked, not by us: a client that does not read must not hold up the others.
+            // A client that does not read must not block the others.
             let _ = client.set_write_timeout(Some(Duration::from_millis(100)));
-            let text =
-                format!("denied: too many\nreason: {} host commands run already\n", self.limit);
+            let text = format!(
+                "denied: too many\nreason: {} host commands are already running\n",
+                self.limit
+            );
             let _ = frame::write(&client, Kind::Error, text.as_bytes());
             let _ = frame::write(&client, Kind::Exit, &[1]);
             return Ok(());
         }
         let (own, serve) = (process::pid(), self.serve);
         let child = process::fork(|| {
-            // Out of our group, so that whoever kills that leaves it alive to end what it started.
+            // In a separate session, so that a signal to the broker's process group does not kill it before it cleans
+            // up.
             let apart = process::lead_session();
             match descendants::end_with_parent(own).and(apart) {
                 Ok(()) => serve(client),
@@ -126,7 +129,7 @@ impl Broker<'_> {
         Ok(())
     }
 
-    /// Forgets those that have ended. What one of them left behind, because it was killed, has become our child.
+    /// Reaps ended request processes. Orphans of a killed one have become children of this process.
     fn clean_up(&mut self) -> io::Result<()> {
         loop {
             match descendants::reap()? {
@@ -140,7 +143,7 @@ impl Broker<'_> {
         Ok(())
     }
 
-    /// Tells every request to end, and waits until nothing is left of them.
+    /// Ends every request and waits until all their processes have ended.
     fn end(&mut self) -> io::Result<()> {
         for child in &self.running {
             if let Ok(handle) = ProcessHandle::open(child.pid()) {
@@ -154,7 +157,7 @@ impl Broker<'_> {
     }
 }
 
-/// One client, from its request to its exit code.
+/// Serves one client from its request to its exit code.
 fn serve(server: &Server, socket: UnixStream) -> i32 {
     let start = Instant::now();
     let Ok(client) = socket.try_clone().map(Client::new) else { return 1 };
@@ -172,13 +175,13 @@ fn serve(server: &Server, socket: UnixStream) -> i32 {
         milliseconds: 0,
     };
     if let Err(error) = server.audit.check() {
-        say(&client, &format!("agent-sandbox: the audit log cannot be written: {error}\n"), 1);
+        say(&client, &format!("agent-sandbox: cannot write the audit log: {error}\n"), 1);
         return 1;
     }
     let running = match Running::note(&server.slots) {
         Ok(running) => running,
         Err(error) => {
-            say(&client, &format!("agent-sandbox: the state cannot be written: {error}\n"), 1);
+            say(&client, &format!("agent-sandbox: cannot write the state: {error}\n"), 1);
             return 1;
         }
     };
@@ -207,7 +210,7 @@ fn serve(server: &Server, socket: UnixStream) -> i32 {
     0
 }
 
-/// The request, which must come soon.
+/// Reads the request within the time limit.
 pub(crate) fn ask(mut socket: &UnixStream) -> io::Result<Request> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let frame = frame::read(&mut socket)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -231,7 +234,7 @@ pub(crate) fn carry_out(
     runner::run(prepared, ends, drop)
 }
 
-/// The last words to a client. One that is gone does not hear them.
+/// Sends a final message and the exit code. The client may have disconnected.
 pub(crate) fn say(client: &Client, text: &str, code: u8) {
     if !text.is_empty() {
         let _ = client.send(Kind::Error, text.as_bytes());
@@ -241,6 +244,6 @@ pub(crate) fn say(client: &Client, text: &str, code: u8) {
 
 fn write_down(server: &Server, record: &Record<'_>) {
     if let Err(error) = server.audit.write(record) {
-        let _ = writeln!(io::stderr(), "agent-sandbox: the audit log cannot be written: {error}");
+        let _ = writeln!(io::stderr(), "agent-sandbox: cannot write the audit log: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Compares the commands of a configuration with the list of the host.
+//! Comparison of configured host commands with the host's list.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,19 +9,19 @@ use sandbox_policy::config::command::Entry;
 use crate::list::{HostList, ListError};
 use crate::verdict::{Warning, warnings};
 
-/// The commands of a configuration beside the list of the host.
+/// Host commands of a configuration compared with the host's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// The list of the host, if there is one.
+    /// Host's list, if there is one.
     pub list: Option<HostList>,
-    /// Consequences of entries that are easily missed.
+    /// Warnings about entries.
     pub warnings: Vec<Warning>,
     /// Differences.
     pub drifts: Vec<Drift>,
 }
 
 impl Comparison {
-    /// Compares the commands that a container sends to the host with a list. The list may be missing.
+    /// Compares the commands that a container sends to the host with a list, which may be missing.
     pub fn of(container: &[Entry], list: &Path) -> Result<Self, ListError> {
         let list = match HostList::read_enforced(list) {
             Err(ListError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
@@ -33,30 +33,30 @@ impl Comparison {
         Ok(Self { list, warnings, drifts })
     }
 
-    /// Returns true when the host denies a command that the container sends there.
+    /// Returns true if the host denies a command that the container sends to it.
     pub fn denies(&self) -> bool {
         self.drifts.iter().any(|drift| !matches!(drift, Drift::NotInContainer(_)))
     }
 }
 
-/// A difference between the two lists.
+/// Difference between the two lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drift {
-    /// The container routes it, the host refuses it.
+    /// Command that the container sends and the host denies.
     NotOnHost(String),
-    /// The host allows it, the container does not know.
+    /// Command that the host allows and the container does not send.
     NotInContainer(String),
-    /// The container routes more than the host allows: `git` here, `git status` there.
+    /// Entry of the container that covers more than the host allows, such as `git` and `git status`.
     Narrower {
-        /// The container's entry.
+        /// Container's entry.
         container: String,
-        /// What the host allows of it.
+        /// Entries of the host.
         host: Vec<String>,
     },
 }
 
 impl Drift {
-    /// Describes it in one line.
+    /// Describes the difference in one line.
     pub fn text(&self) -> String {
         match self {
             Self::NotOnHost(entry) => format!("`{entry}` is sent to the host, which denies it"),
@@ -73,7 +73,7 @@ impl Drift {
     }
 }
 
-/// Compares the list of a container with that of the host.
+/// Compares the container's entries with the host's list.
 pub(crate) fn drift(container: &[Entry], host: &HostList) -> Vec<Drift> {
     let argv = |entry: &Entry| entry.words.iter().map(OsString::from).collect::<Vec<_>>();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A request from sshd: `SSH_ORIGINAL_COMMAND`, on this process's own streams.
+//! A request from sshd in `SSH_ORIGINAL_COMMAND`, on the standard streams of this process.
 
 mod slot;
 
@@ -22,7 +22,7 @@ use crate::runner::{self, Ends, Event, Input};
 use crate::server::{ServeError, Server};
 use crate::verdict::Denial;
 
-/// Carries out the one request of this process.
+/// Carries out the request of this process.
 pub(crate) fn run(server: &Server, host: &Host) -> Result<u8, ServeError> {
     let start = Instant::now();
     let text =
@@ -35,12 +35,12 @@ pub(crate) fn run(server: &Server, host: &Host) -> Result<u8, ServeError> {
             return Ok(refuse(server, &words, None, &Refused::Denied(denial), start));
         }
     };
-    // Its end, when sshd's comes, without waiting for something to be written.
+    // End together with sshd, without waiting for a failed write.
     let _ = descendants::end_with_parent(std::os::unix::process::parent_id().cast_signed());
     let limit = server.limit(|list| list.parallel).unwrap_or(1);
     let slot = slot::take(&server.slots, limit).map_err(ServeError::Serve)?;
     if slot.is_none() {
-        let reason = format!("{limit} host commands run already");
+        let reason = format!("{limit} host commands are already running");
         return Ok(refuse(
             server,
             &argv,
@@ -84,7 +84,7 @@ fn carry_out(prepared: &Prepared) -> io::Result<runner::Finished> {
     runner::run(prepared, ends, |events| tell_of_client(stdout.into(), stderr.into(), events))
 }
 
-/// sshd sends no signal to a command without a terminal: it only closes its ends.
+/// Watches for a closed stream, because sshd sends no signal to a command without a terminal.
 fn tell_of_client(stdout: File, stderr: File, events: Sender<Event>) {
     std::thread::spawn(move || {
         if fd::wait_until_unread(&[stdout.as_fd(), stderr.as_fd()]).is_ok() {
@@ -93,7 +93,7 @@ fn tell_of_client(stdout: File, stderr: File, events: Sender<Event>) {
     });
 }
 
-/// Says why nothing was run, and writes it down.
+/// Reports the reason for a refusal and logs it.
 fn refuse(
     server: &Server,
     argv: &[OsString],
@@ -147,9 +147,9 @@ fn report(
     ending.code
 }
 
-/// The request is over; all that is left to do about a log that cannot be written is to say so.
+/// Reports that the log could not be written. The request has already ended.
 fn complain(written: io::Result<()>) {
     if let Err(error) = written {
-        let _ = writeln!(io::stderr(), "agent-sandbox: the audit log cannot be written: {error}");
+        let _ = writeln!(io::stderr(), "agent-sandbox: cannot write the audit log: {error}");
     }
 }

@@ -1,12 +1,12 @@
-//! Host commands: what an agent in a container may have run on the host.
+//! Host commands: commands that an agent in a container may run on the host.
 //!
-//! A request is a list of words. The [`list`] of the host says what may be asked for, the [`verdict`] finds the entry
-//! that allows a request, and `place` translates the paths in it. [`serve`] takes requests from a socket or from sshd,
-//! runs what passes, and writes each one to the audit log. No shell ever reads what the agent sent.
+//! A request is a list of words. The [`list`] of the host names the allowed commands, the [`verdict`] finds the entry
+//! that allows a request, and `shared_dirs` translates the paths in it. [`serve`] takes requests from a socket or from
+//! sshd, runs the allowed ones, and logs each one. No shell ever reads a request.
 //!
-//! In the container, a [`shim`] stands in for a routed command, and a [`relay`] holds the SSH key where the agent cannot
-//! read it. [`session`] decides what a session needs for that, [`process`] starts and ends its broker, and [`setup`]
-//! prepares a host for requests by SSH.
+//! In the container, a [`shim`] replaces each routed command, and a [`relay`] holds the SSH key where the agent cannot
+//! read it. [`session`] plans the bridge of a session, [`process`] starts and ends its broker, and [`setup`] prepares a
+//! host for requests over SSH.
 
 pub mod list;
 pub mod verdict;

@@ -1,4 +1,4 @@
-//! The list on the host, which is what is enforced.
+//! The host's list of allowed commands.
 
 pub(crate) mod owner;
 
@@ -16,45 +16,46 @@ use owner::check_owner;
 
 pub use owner::Loose;
 
-/// Where the list of a deployment lies.
+/// Path of a deployment's list.
 pub const HOST_LIST: &str = "/etc/agent-sandbox/host-commands.toml";
-/// Program that sshd starts for a key, whatever the request says.
+/// Program that sshd starts for a key, regardless of the request.
 pub(crate) const FORCED_COMMAND: &str = "/usr/local/sbin/miclaw-cmd-wrapper";
 
-/// What a deployment allows, and within which limits.
+/// Commands that a deployment allows, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostList {
-    /// The commands.
+    /// Allowed commands.
     pub allowed: Vec<Entry>,
-    /// Which directories the container shares with the host.
+    /// Directories that the container shares with the host.
     pub mounts: Vec<HostMount>,
-    /// Directories of the container whose changes the host does not see. Who asks from there works nowhere.
+    /// Directories of the container whose changes are isolated from the host. A command started in one runs in an empty
+    /// directory on the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<PathBuf>,
-    /// Where programs are looked for.
+    /// Search path for programs.
     pub path: Vec<PathBuf>,
-    /// How many seconds a command may take.
+    /// Time limit of a command in seconds.
     pub timeout: u64,
-    /// How many bytes it may print, both streams together.
+    /// Maximum output of a command in bytes, both streams together.
     pub output: u64,
-    /// How many may run at a time.
+    /// Maximum number of concurrent commands.
     pub parallel: u32,
-    /// Where each request is written down.
+    /// Path of the audit log.
     pub audit: Option<PathBuf>,
-    /// Where `up` lets the keys of sessions in; `%u` is the user. Without it, it shows the line for it.
+    /// File to which `up` adds the keys of sessions; `%u` is the user. Without it, `up` prints the line to add.
     pub authorized_keys: Option<PathBuf>,
-    /// The one command line that the login shell of the dedicated user accepts.
+    /// Only command line that the login shell of the dedicated user accepts.
     pub forced_command: String,
 }
 
-/// A directory that both sides see.
+/// Directory shared between container and host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostMount {
-    /// What it is called inside.
+    /// Path in the container.
     pub container: PathBuf,
-    /// What it is on the host.
+    /// Path on the host.
     pub host: PathBuf,
 }
 
@@ -75,31 +76,31 @@ impl Default for HostList {
     }
 }
 
-/// Why there is no list.
+/// Reason why a list cannot be used.
 #[derive(Debug, Error)]
 pub enum ListError {
-    /// It cannot be read.
+    /// The list cannot be read.
     #[error("cannot read the list of host commands `{}`", .path.display())]
     Read {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// Another user can change it.
-    #[error("the list of host commands `{}` is not believed: {loose}", .path.display())]
+    /// Another user can change the list.
+    #[error("cannot trust the list of host commands `{}`: {loose}", .path.display())]
     Loose {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         loose: Loose,
     },
-    /// It says something that makes no sense.
-    #[error("`{}` is no list of host commands: {why}", .path.display())]
+    /// The content is invalid.
+    #[error("invalid list of host commands `{}`: {why}", .path.display())]
     Wrong {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         why: String,
     },
 }
@@ -108,7 +109,7 @@ impl Hint for ListError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
-                "nothing is allowed without it; `agent-sandbox host-command setup` writes one"
+                "without it, no command is allowed; `agent-sandbox host-command setup` creates one"
                     .into(),
             ),
             Self::Loose { loose, .. } => loose.hint(),
@@ -122,7 +123,7 @@ impl Hint for ListError {
 }
 
 impl HostList {
-    /// Reads the list that is enforced, if no other user can change it.
+    /// Reads the enforced list. Refuses one that another user can change.
     pub fn read_enforced(path: &Path) -> Result<Self, ListError> {
         let list = Self::read(path)?;
         check_owner(path, sandbox_linux::process::uid())
@@ -130,7 +131,7 @@ impl HostList {
         Ok(list)
     }
 
-    /// Reads a file: TOML, or JSON when its name says so.
+    /// Reads a file: TOML, or JSON if its name ends in `.json`.
     pub fn read(path: &Path) -> Result<Self, ListError> {
         let read = |source| ListError::Read { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(read)?;
@@ -148,7 +149,7 @@ impl HostList {
         let mut seen = BTreeSet::new();
         for entry in &self.allowed {
             if !seen.insert(&entry.words) {
-                return Err(format!("`{}` stands twice", entry.text()));
+                return Err(format!("`{}` is listed twice", entry.text()));
             }
         }
         let places = self.mounts.iter().flat_map(|mount| [&mount.container, &mount.host]);
@@ -157,12 +158,12 @@ impl HostList {
             return Err(format!("`{}` is not absolute", path.display()));
         }
         if self.timeout == 0 || self.output == 0 || self.parallel == 0 {
-            return Err("`timeout`, `output` and `parallel` are at least 1".into());
+            return Err("`timeout`, `output` and `parallel` must be at least 1".into());
         }
         Ok(())
     }
 
-    /// The entry for a request: of those whose words it begins with, the longest.
+    /// Returns the longest entry that covers a request.
     pub fn find(&self, argv: &[OsString]) -> Option<&Entry> {
         let covering = self.allowed.iter().filter(|entry| entry.covers(argv));
         covering.max_by_key(|entry| entry.words.len())

@@ -1,7 +1,7 @@
-//! The background processes of a session: the broker on the host, the relay in the container.
+//! Background processes of a session: the broker on the host and the relay in the container.
 //!
-//! Each is this program under a multicall word. A broker outlives the command that started it, and is known by the lock
-//! that it holds.
+//! Each is this program under a multicall word. A broker outlives the command that started it and is identified by the
+//! lock that it holds.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -23,9 +23,9 @@ use crate::relay::{self, RelayError};
 use crate::serve::{self, serve};
 use crate::session::{LIST, SOCKET, STATE};
 
-/// Multicall word of this program: the broker of a session.
+/// Multicall word of a session's broker.
 const BROKER: &str = "@broker";
-/// Time limit until a broker listens.
+/// Time limit for a broker to start listening.
 const READY: Duration = Duration::from_secs(10);
 
 /// Background process of a session.
@@ -38,7 +38,7 @@ pub enum Process {
 }
 
 impl Process {
-    /// Returns the process that this program was started as, if its first argument is one of the multicall words.
+    /// Returns the process to run if the first argument is one of the multicall words.
     pub fn of_args(args: &[OsString]) -> Option<Self> {
         let words = args.get(1..)?;
         if words.first()? == BROKER {
@@ -47,7 +47,7 @@ impl Process {
         relay::Options::of_words(words).map(Self::Relay)
     }
 
-    /// Serves until told to end. Returns the exit code. `listening` is called once clients can connect.
+    /// Serves until told to end. Calls `listening` once clients can connect. Returns the exit code.
     pub fn run(&self, host: &Host, listening: &mut dyn FnMut(&Path)) -> Result<u8, RelayError> {
         match self {
             Self::Broker(options) => Ok(serve(options, host, listening)?),
@@ -67,16 +67,16 @@ fn broker_options(audit: Option<&OsStr>) -> serve::Options {
     }
 }
 
-/// Returns the lock that a session's broker holds as long as it lives.
+/// Returns the lock file that a session's broker holds while it runs.
 fn lock(dir: &Path) -> PathBuf {
     dir.join("broker.lock")
 }
 
-/// Starts the broker of the session in this folder, unless it runs, and waits until it listens. `program` is this
-/// program's own file.
+/// Starts the broker of a session, unless it is running, and waits until it listens. `program` is the file of this
+/// program.
 pub fn start_broker(program: &Path, dir: &Path, audit: Option<&Path>) -> io::Result<()> {
     let Some(held) = claim(&lock(dir))? else { return Ok(()) };
-    // One that was killed leaves its socket behind.
+    // A killed broker leaves its socket behind.
     match std::fs::remove_file(dir.join(SOCKET)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -84,8 +84,8 @@ pub fn start_broker(program: &Path, dir: &Path, audit: Option<&Path>) -> io::Res
     let log =
         OpenOptions::new().append(true).create(true).mode(0o600).open(dir.join("broker.log"))?;
     let mut command = process::command(program);
-    // It inherits the lock as its standard input and signs it, so that a broker can be found when this process is
-    // killed. It leaves this process group, so that keys typed at our terminal do not reach it.
+    // It inherits the lock as standard input and signs it, so that it can be found even if this process is killed. It
+    // leaves this process group, so that keys typed at the terminal do not reach it.
     command.arg(BROKER).args(audit).current_dir(dir).process_group(0);
     command.stdin(Stdio::from(held)).stdout(Stdio::null()).stderr(Stdio::from(log));
     let mut child = command.spawn()?;
@@ -93,15 +93,15 @@ pub fn start_broker(program: &Path, dir: &Path, audit: Option<&Path>) -> io::Res
     while !dir.join(SOCKET).try_exists()? {
         if child.try_wait()?.is_some() || Instant::now() > end {
             let log = std::fs::read_to_string(dir.join("broker.log")).unwrap_or_default();
-            return Err(io::Error::other(format!("it does not listen: {}", log.trim())));
+            return Err(io::Error::other(format!("the broker does not listen: {}", log.trim())));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
-/// Takes the lock, or returns `None` when a live broker holds it. A request of a killed broker has the lock for
-/// a moment longer than the broker itself, and one that was just started has not signed it yet.
+/// Takes the lock; returns `None` if a live broker holds it. A killed broker's request may hold the lock for a moment
+/// longer, and a new broker may not have signed it yet.
 fn claim(lock: &Path) -> io::Result<Option<OwnedFd>> {
     let end = Instant::now() + READY;
     loop {
@@ -113,13 +113,13 @@ fn claim(lock: &Path) -> io::Result<Option<OwnedFd>> {
             return Ok(None);
         }
         if Instant::now() > end {
-            return Err(io::Error::other("its lock is held, but it does not run"));
+            return Err(io::Error::other("its lock is held, but the broker is not running"));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Ends the broker of the session in this folder and every command that it ran, and waits for their end.
+/// Ends the broker of a session and every command that it ran, and waits until they have ended.
 pub fn end_broker(dir: &Path) -> io::Result<()> {
     holder::end(&lock(dir)).and(end_left_behind(&dir.join(STATE)))
 }

@@ -1,5 +1,5 @@
-//! Relay of a container, under a user of its own, between the shims and the host's sshd. It holds the key, so that the
-//! agent need not.
+//! Relay of a container, between the shims and the host's sshd. It runs under a separate user and holds the SSH key, so
+//! that the agent cannot read it.
 
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
@@ -18,29 +18,30 @@ use crate::runner::{self, Ending};
 use crate::server::ServeError;
 use crate::{broker, shim};
 
-/// Multicall word of this program: the relay of a session.
+/// Multicall word of a session's relay.
 pub const RELAY: &str = "@relay";
-/// As many as sshd lets in by default before it begins to drop connections.
+/// Maximum number of concurrent requests. Above 10 unauthenticated connections, sshd starts to drop some by default
+/// (`MaxStartups`).
 const PARALLEL: u32 = 10;
-/// The host's own limit is the one that counts.
+/// Maximum time of a request. The host's own limit is normally lower.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Settings of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Options {
-    /// Socket to listen at.
+    /// Socket to listen on.
     pub listen: PathBuf,
     /// Connection to the host.
     pub ssh: Ssh,
 }
 
-/// Reason why requests are not passed on.
+/// Reason why the relay cannot run.
 #[derive(Debug, Error)]
 pub enum RelayError {
-    /// There is no SSH client.
-    #[error("there is no `ssh` to reach the host by")]
+    /// SSH client is missing.
+    #[error("cannot reach the host: `ssh` is not installed")]
     NoClient,
-    /// Clients cannot be served.
+    /// Serving failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
@@ -49,7 +50,7 @@ impl Hint for RelayError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoClient => Some(
-                "install an SSH client in the image, or leave `host_commands.transport` out".into(),
+                "install an SSH client in the image, or remove `host_commands.transport`".into(),
             ),
             Self::Serve(error) => error.hint(),
         }
@@ -61,12 +62,12 @@ impl Hint for RelayError {
 }
 
 impl Options {
-    /// Returns the words that make this program a relay.
+    /// Returns the arguments that start this program as a relay.
     pub(crate) fn words(&self) -> [String; 2] {
         [RELAY.into(), serde_json::to_string(self).unwrap_or_default()]
     }
 
-    /// Reads what [`Self::words`] wrote.
+    /// Parses the output of [`Self::words`].
     pub(crate) fn of_words(words: &[OsString]) -> Option<Self> {
         let [word, options] = words else { return None };
         if word != RELAY {
@@ -76,13 +77,13 @@ impl Options {
     }
 }
 
-/// Passes requests on until told to end. `listening` is called once clients can connect.
+/// Relays requests until told to end. Calls `listening` once clients can connect.
 pub fn run(
     options: &Options,
     host: &Host,
     listening: &mut dyn FnMut(&Path),
 ) -> Result<(), RelayError> {
-    // Not a shim: which commands the agent may run by that name does not matter here.
+    // Not a shim: the agent's rules for `ssh` do not apply to the relay.
     let program = shim::own_program("ssh".as_ref()).ok_or(RelayError::NoClient)?;
     let env: Vec<(OsString, OsString)> = ["PATH", "HOME", "USER"]
         .into_iter()
@@ -114,7 +115,7 @@ fn pass_on(socket: UnixStream, prepare: impl Fn(&str) -> Prepared) -> i32 {
             broker::say(&client, &text, code);
         }
         Err(error) => {
-            let text = format!("agent-sandbox: this command cannot be sent by SSH: {error}\n");
+            let text = format!("agent-sandbox: cannot send this command by SSH: {error}\n");
             broker::say(&client, &text, 125);
         }
     }

@@ -1,4 +1,4 @@
-//! From a request to a program, its words, its environment and its directory.
+//! Turns a request into a program with its arguments, environment and working directory.
 
 mod repository;
 
@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::shared_dirs::WorkDir;
 use crate::verdict::{Allowed, Denial, judge};
 
-/// What is to be run.
+/// Command ready to run.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub program: PathBuf,
@@ -28,38 +28,37 @@ pub(crate) struct Prepared {
     pub signals: Passed,
 }
 
-/// The signals of a client that reach the program.
+/// Signals of a client that are passed on to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
     All,
-    /// Those that ask for the end. The SSH client passes none on, and would only die of the others.
+    /// Ending signals only. The SSH client forwards no signals, and would only die of the others.
     Ending,
 }
 
 impl Prepared {
-    /// Returns true when a signal of the client reaches the program.
+    /// Returns true if a signal of the client is passed on to the program.
     pub(crate) fn passes(&self, signal: i32) -> bool {
         self.signals == Passed::All || ENDING.contains(&signal)
     }
 }
 
-/// Why nothing is run.
+/// Reason why a request is not run.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Denied(Denial),
-    /// It is allowed, and not there.
+    /// The program is allowed but not installed.
     Missing(String),
 }
 
-/// Decides about a request, and enters the directory that it is to run in: from then on nobody can put another one in
-/// its place.
+/// Judges a request and enters its working directory, so that the agent cannot replace the directory afterwards.
 pub(crate) fn prepare(
     server: &Server,
     argv: &[OsString],
     cwd: Option<&Path>,
 ) -> Result<Prepared, Refused> {
     let deny = |reason: String| Refused::Denied(Denial::new(argv, reason));
-    // Every list must allow it; where one of them hardens git, that is how it is run.
+    // Every list must allow it. If one of them hardens git, the hardened command runs.
     let judged: Vec<Allowed<'_>> = server
         .lists
         .iter()
@@ -68,7 +67,7 @@ pub(crate) fn prepare(
         .map_err(Refused::Denied)?;
     let hardened = judged.iter().find(|allowed| allowed.git.is_some());
     let Some(allowed) = hardened.or(judged.first()) else {
-        return Err(deny("nothing is allowed".into()));
+        return Err(deny("no host command is allowed".into()));
     };
     let fixed = judged.iter().find_map(|allowed| allowed.entry.cwd.clone());
     let work_dir = enter(server, cwd, fixed.as_deref()).map_err(deny)?;
@@ -101,15 +100,15 @@ pub(crate) fn prepare(
     })
 }
 
-/// Enters the directory that the request asks for, if the host shares it; one that the list fixes; or an empty one.
+/// Enters a fixed directory of the list, the requested directory if the host shares it, or else an empty one.
 fn enter(
     server: &Server,
     asked: Option<&Path>,
     fixed: Option<&Path>,
 ) -> Result<Option<WorkDir>, String> {
-    let wrong = |error: std::io::Error| format!("the working directory cannot be entered: {error}");
+    let wrong = |error: std::io::Error| format!("cannot enter the working directory: {error}");
     if let Some(dir) = fixed {
-        // One that is shared is the agent's to fill, whoever named it.
+        // The agent controls the content of a shared directory, even if the list names it.
         if let Some(shared) = server.shared_dirs.named_dir(dir).map_err(wrong)? {
             shared.dir.enter().map_err(wrong)?;
             return Ok(Some(shared));
@@ -138,7 +137,7 @@ fn confine(
     allowed: &Allowed<'_>,
     cwd: Option<&WorkDir>,
 ) -> Result<Vec<OsString>, String> {
-    // The entry's own words were written on the host, and mean what they say there.
+    // Words of the entry were written on the host, so their paths are host paths.
     let own = allowed.entry.words.len();
     let word = |(at, word): (usize, &OsString)| {
         if at < own {
@@ -150,7 +149,7 @@ fn confine(
     allowed.argv.iter().enumerate().map(word).collect()
 }
 
-/// The program, looked for where the list says and nowhere else.
+/// Finds a program in the list's search path only.
 fn find(server: &Server, name: &OsStr) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path)
@@ -162,16 +161,19 @@ fn find(server: &Server, name: &OsStr) -> Option<PathBuf> {
     server.path().iter().map(|dir| dir.join(name)).find(is_program)
 }
 
-/// A program that the agent could have written is not run, and neither is this one under another name.
+/// Refuses programs that the agent could have written, and this program under any name.
 fn check_program(server: &Server, program: &Path) -> Result<(), String> {
     let real =
         fs::canonicalize(program).map_err(|error| format!("`{}`: {error}", program.display()))?;
     let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     if id(&real).is_some() && id(&real) == id(&server.own) {
-        return Err("a sandbox does not command its own host".into());
+        return Err("a sandbox cannot control its own host".into());
     }
     if server.shared_dirs.holds(&real) || server.shared_dirs.holds(program) {
-        return Err(format!("`{}` lies where the container can write", program.display()));
+        return Err(format!(
+            "`{}` is in a directory that the container can write to",
+            program.display()
+        ));
     }
     Ok(())
 }
@@ -186,7 +188,7 @@ fn environment(
     for allowed in judged {
         env.extend(allowed.entry.env.iter().map(|(name, value)| (name.into(), value.into())));
     }
-    // Last: what hardens a tool is not for an entry to undo.
+    // Variables that harden a tool come last, so that an entry cannot override them.
     for (name, value) in judged.iter().flat_map(|allowed| &allowed.env) {
         env.push((name.into(), value.into()));
     }
@@ -198,7 +200,8 @@ fn environment(
     env
 }
 
-/// Git in a repository of the agent's: what it would obey there, and what it would destroy.
+/// Checks a git command in a repository that the agent controls: the configuration that git would apply, and the data
+/// that it would destroy.
 fn check_git(
     server: &Server,
     words: &[OsString],
@@ -209,7 +212,7 @@ fn check_git(
         let refused =
             repository::refusal(&server.shared_dirs, cwd).map_err(|error| error.to_string())?;
         if let Some(why) = refused {
-            return Err(format!("git is not run in this repository: {why}"));
+            return Err(format!("cannot run git safely in this repository: {why}"));
         }
     }
     let real = RealGit::new(real_git(server, &words[0])?, Vec::new(), Vec::new());
@@ -222,8 +225,8 @@ fn check_git(
     }
 }
 
-/// Git goes into submodules by itself, and obeys their settings there. The index knows which there are, and looking at
-/// it is harmless.
+/// Refuses a repository with submodules, because git enters them and applies their configuration. Listing the index is
+/// harmless.
 fn check_submodules(
     server: &Server,
     git: &OsStr,
@@ -232,10 +235,10 @@ fn check_submodules(
     let mut list = sandbox_linux::process::command(real_git(server, git)?);
     list.args(["ls-files", "--stage", "-z", "--", ":/"]).stdin(Stdio::null()).stderr(Stdio::null());
     list.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
-    let listed = list.output().map_err(|error| format!("git cannot be asked: {error}"))?;
+    let listed = list.output().map_err(|error| format!("cannot run git: {error}"))?;
     let mut entries = listed.stdout.split(|byte| *byte == 0);
     match entries.find(|entry| entry.starts_with(b"160000 ")) {
-        Some(_) => Err("git would obey the settings of the submodules here".into()),
+        Some(_) => Err("git would apply the configuration of the submodules here".into()),
         None => Ok(()),
     }
 }
@@ -245,7 +248,7 @@ fn real_git(server: &Server, name: &OsStr) -> Result<PathBuf, String> {
 }
 
 impl Refused {
-    /// What the client reads, the exit code, and the word for the record.
+    /// Returns the message to the client, the exit code, and the outcome for the log.
     pub(crate) fn answer(&self) -> (String, u8, &'static str) {
         match self {
             Self::Denied(denial) => (denial.message(), 1, "denied"),

@@ -1,6 +1,7 @@
-//! The container's side: which commands go to the host, and by which route.
+//! The container's side: selects the commands that go to the host, and their route.
 //!
-//! Routing is a convenience, not a wall. Whoever can reach the socket or the key can ask for anything; the host decides.
+//! Routing is a convenience and not a security boundary. Any process that can reach the socket or the key can send any
+//! request; the host decides.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,22 +9,22 @@ use std::path::{Path, PathBuf};
 use sandbox_policy::config::command::line::{self, LineError};
 use serde::{Deserialize, Serialize};
 
-/// Where a session's side of the bridge is mounted.
+/// Mount point of the session's side of the bridge.
 pub const BRIDGE_DIR: &str = "/run/agent-sandbox/bridge";
-/// What is routed, and how.
+/// Path of the routes.
 pub const ROUTES: &str = "/run/agent-sandbox/bridge/routes.json";
-/// The folder of the shims, which comes first in `PATH`.
+/// Directory of the shims, the first one in `PATH`.
 pub const SHIMS: &str = "/run/agent-sandbox/bridge/bin";
-/// Prefix of the word that names the directory of a request by SSH. It stands before the command.
+/// Prefix of the word with the working directory of a request over SSH, which precedes the command.
 pub(crate) const CWD: &str = "AGENT_SANDBOX_CWD=";
 
-/// What a session sends to its host.
+/// Commands that a session sends to its host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Routes {
-    /// Route of the requests. The key is older than the name, and read by running containers.
+    /// Route of the requests. The serialized name is older, and running containers read it.
     #[serde(rename = "way")]
     pub route: Route,
-    /// Commands, each with the words it begins with.
+    /// Commands, each with its leading words.
     pub commands: Vec<Vec<String>>,
 }
 
@@ -31,34 +32,34 @@ pub struct Routes {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
-    /// By a socket.
+    /// Through a socket.
     Unix {
-        /// The socket.
+        /// Socket.
         socket: PathBuf,
     },
-    /// By SSH.
+    /// Over SSH.
     Ssh(Ssh),
 }
 
-/// An SSH connection.
+/// SSH connection.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Ssh {
-    /// The user on the host.
+    /// User on the host.
     pub user: String,
-    /// The host's name.
+    /// Host name.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
-    /// The private key.
+    /// Private key file.
     pub key: PathBuf,
-    /// The host's own key.
+    /// `known_hosts` file.
     pub known_hosts: PathBuf,
-    /// Whether an unknown host key is believed the first time.
+    /// True to accept an unknown host key on the first connection.
     pub accept_new: bool,
 }
 
 impl Routes {
-    /// Whether a request goes to the host.
+    /// Returns true if a request goes to the host.
     pub fn covers(&self, name: &OsStr, args: &[OsString]) -> bool {
         self.commands.iter().any(|words| {
             let rest = &words[words.len().min(1)..];
@@ -68,7 +69,7 @@ impl Routes {
         })
     }
 
-    /// Whether some request of this name goes to the host.
+    /// Returns true if any request of this name goes to the host.
     pub fn knows(&self, name: &OsStr) -> bool {
         self.commands
             .iter()
@@ -77,7 +78,7 @@ impl Routes {
 }
 
 impl Ssh {
-    /// The words of the client that sends a line; the line comes last.
+    /// Returns the arguments of the SSH client that sends a line. The line is the last one.
     pub fn words(&self, line: &str) -> Vec<OsString> {
         let strict = if self.accept_new { "accept-new" } else { "yes" };
         let options = [
@@ -107,14 +108,14 @@ impl Ssh {
     }
 }
 
-/// Writes a request as one line, for SSH.
+/// Encodes a request as one line for SSH.
 pub(crate) fn request_line(cwd: &Path, argv: &[OsString]) -> Result<String, LineError> {
     let mut place = OsString::from(CWD);
     place.push(cwd);
     line::quote([place].iter().chain(argv))
 }
 
-/// A path in an option of ssh's: quoted, and without its own expansions.
+/// Quotes a path for an option of ssh and escapes its expansions: `ssh_config(5)`.
 fn option_path(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('%', "%%"))
 }

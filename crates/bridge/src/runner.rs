@@ -1,4 +1,4 @@
-//! One command, from its start to the end of everything that it started.
+//! Running of one command, until every process that it started has ended.
 
 mod digest;
 pub(crate) mod pump;
@@ -23,50 +23,50 @@ use sandbox_linux::signal::{CONT, ENDING, Signals, TERM};
 use crate::request::Prepared;
 use pump::{Client, Meter};
 
-/// How long a command may take to end by itself once it was asked to.
+/// Time between `SIGTERM` and `SIGKILL`.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What happens while a command runs.
+/// Event while a command runs.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It ended.
+    /// The command has ended.
     Ended(Change),
-    /// Whoever asked for it is gone, or this process is to end.
+    /// The client has disconnected, or this process is to end.
     Gone,
-    /// The client passes a signal on.
+    /// Signal from the client.
     Signal(i32),
-    /// It has printed more than it may.
+    /// The command has printed more than its limit.
     Flood,
 }
 
-/// Where input comes from.
+/// Source of input.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// The command reads this process's own.
+    /// Standard input of this process, inherited by the command.
     Own,
-    /// A client sends it.
+    /// Frames from a client.
     Frames { socket: UnixStream, client: Client },
 }
 
-/// Both sides of a request's streams.
+/// Streams of a request.
 pub(crate) struct Ends {
     pub input: Input,
     pub output: Box<dyn Write + Send>,
     pub error: Box<dyn Write + Send>,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finished {
-    /// For the record: `ended`, `timeout`, `flood` or `gone`.
+    /// Outcome for the log: `ended`, `timeout`, `flood` or `gone`.
     pub outcome: &'static str,
     pub code: u8,
     pub printed: u64,
-    /// The SHA-256 of the program's file; of one that can only be run, nothing.
+    /// SHA-256 of the program's file; `None` if the file is executable but not readable.
     pub sha256: Option<String>,
 }
 
-/// Runs a command and waits until nothing of it is left. `watch` may start threads that tell of the client's end.
+/// Runs a command and waits until all its processes have ended. `watch` may start threads that report the client's end.
 pub(crate) fn run(
     prepared: &Prepared,
     ends: Ends,
@@ -90,10 +90,10 @@ pub(crate) fn run(
     tell_of_signals(signals, events.clone());
     watch(events.clone());
     thread::spawn(move || tell_of_end(pid, &events));
-    // While it runs, so that nobody waits for it.
+    // Hashes while the command runs, to add no delay.
     let hashing = thread::spawn(move || digest::of(file?).ok());
     let (outcome, code) = attend(pid, prepared, &happened);
-    // Nothing of a request outlives it, whatever the command left behind.
+    // No process that the command left behind outlives the request.
     let ended = descendants::end_all();
     if ended.is_ok() {
         for pump in pumps {
@@ -109,7 +109,7 @@ fn spawn(prepared: &Prepared, input: &Input) -> io::Result<Child> {
     let mut command = sandbox_linux::process::command(&prepared.program);
     command.arg0(&prepared.argv[0]).args(&prepared.argv[1..]);
     command.env_clear().envs(prepared.env.iter().map(|(name, value)| (name, value)));
-    // The kernel kills the command when this process dies. Its descendants are found by their mark.
+    // The kernel kills the command when this process dies. Its descendants are found by their session.
     sandbox_linux::process::dies_with_caller(&mut command);
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(match input {
@@ -119,13 +119,13 @@ fn spawn(prepared: &Prepared, input: &Input) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Waits for the command's end, or makes it end.
+/// Waits for the command to end, or ends it.
 fn attend(pid: i32, prepared: &Prepared, happened: &Receiver<Event>) -> (&'static str, u8) {
     let deadline = Instant::now() + prepared.timeout;
     loop {
         match happened.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Ended(change)) => return ("ended", code_of(change)),
-            // Its group may be gone already: then its end is on the way here.
+            // The process group may have ended, in which case the end event is about to arrive.
             Ok(Event::Signal(signal)) if prepared.passes(signal) => {
                 let _ = descendants::signal_group(pid, signal);
             }
@@ -138,10 +138,10 @@ fn attend(pid: i32, prepared: &Prepared, happened: &Receiver<Event>) -> (&'stati
     }
 }
 
-/// Asks the command to end, and gives it a moment. Whoever does not take it is killed with the rest.
+/// Asks the command to end and waits for a moment. The caller kills it if it is still running.
 fn finish(pid: i32, happened: &Receiver<Event>, code: u8) -> u8 {
     let _ = descendants::signal_group(pid, TERM);
-    // One that was stopped hears nothing until it goes on.
+    // A stopped process handles no signal until it is continued.
     let _ = descendants::signal_group(pid, CONT);
     let deadline = Instant::now() + GRACE;
     while let Ok(event) = happened.recv_timeout(deadline.saturating_duration_since(Instant::now()))
@@ -162,7 +162,7 @@ fn code_of(change: Change) -> u8 {
     }
 }
 
-/// Orphans that were adopted meanwhile are reaped on the way.
+/// Reports the end of the command. Reaps adopted orphans meanwhile.
 fn tell_of_end(pid: i32, events: &Sender<Event>) {
     while let Ok(Some((ended, change))) = descendants::wait_any() {
         if ended == pid {
@@ -183,19 +183,19 @@ fn tell_of_signals(signals: Signals, events: Sender<Event>) {
     });
 }
 
-/// How a run ended, for the record and for the client.
+/// Result of a run, for the log and the client.
 #[derive(Debug)]
 pub(crate) struct Ending {
-    /// The word for the record.
+    /// Outcome for the log.
     pub outcome: &'static str,
     pub code: u8,
     pub printed: u64,
-    /// What there is to say about it.
+    /// Explanation, if any.
     pub reason: Option<String>,
     pub sha256: Option<String>,
 }
 
-/// Describes the end of a run.
+/// Describes the result of a run.
 pub(crate) fn ending(prepared: &Prepared, finished: io::Result<Finished>) -> Ending {
     let name = prepared.argv[0].display();
     match finished {
@@ -211,7 +211,7 @@ pub(crate) fn ending(prepared: &Prepared, finished: io::Result<Finished>) -> End
             Ending { outcome, code, printed, reason, sha256 }
         }
         Err(error) => {
-            let reason = Some(format!("`{name}` cannot be run: {error}"));
+            let reason = Some(format!("cannot run `{name}`: {error}"));
             Ending { outcome: "failed", code: 126, printed: 0, reason, sha256: None }
         }
     }

@@ -1,4 +1,4 @@
-//! Carries out requests: from a Unix socket, or as the forced command of sshd.
+//! Serves requests from a Unix socket, or as the forced command of sshd.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,14 +12,14 @@ use crate::{broker, forced};
 
 pub use crate::server::{Options, ServeError};
 
-/// Serves until told to end, or carries out the one request from sshd. Returns the exit code. `listening` is called once
-/// clients can connect to a socket.
+/// Serves until told to end, or carries out the one request from sshd. Calls `listening` once clients can connect to a
+/// socket. Returns the exit code.
 pub fn serve(
     options: &Options,
     host: &Host,
     listening: &mut dyn FnMut(&Path),
 ) -> Result<u8, ServeError> {
-    // Requests, and the processes that wait for them, do not inherit the signals that the caller ignored or blocked.
+    // Requests must not inherit the caller's ignored or blocked signals.
     signal::reset().map_err(ServeError::Serve)?;
     let server = Server::open(options, host)?;
     if options.locked {

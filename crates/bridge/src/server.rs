@@ -1,4 +1,4 @@
-//! Everything that decides about requests, read before the first one.
+//! Configuration of a server, read before the first request.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,40 +15,40 @@ use crate::shared_dirs::{SharedDirError, SharedDirs};
 /// Settings of a server of host commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The list that is enforced.
+    /// Enforced list.
     pub list: PathBuf,
-    /// Socket to listen at. Without one, the request is read from `SSH_ORIGINAL_COMMAND`.
+    /// Socket to listen on. Without one, the request is read from `SSH_ORIGINAL_COMMAND`.
     pub listen: Option<PathBuf>,
-    /// List of a session, which a request must pass too.
+    /// List of a session, which must also allow a request.
     pub session_list: Option<PathBuf>,
     /// Directory for locks, the audit log and an empty working directory.
     pub state: Option<PathBuf>,
-    /// Audit log, instead of the one that the lists name.
+    /// Path of the audit log, instead of the one in the lists.
     pub audit: Option<PathBuf>,
-    /// True when standard input is a lock file that this process signs.
+    /// True if standard input is a lock file that this process signs.
     pub locked: bool,
 }
 
-/// Reason why no requests are carried out.
+/// Reason why a server cannot run.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// A list cannot be used.
+    /// List that cannot be used.
     #[error(transparent)]
     List(#[from] ListError),
-    /// A shared directory cannot be opened.
-    #[error("cannot open the directories that are shared with the container")]
+    /// Shared directory that cannot be opened.
+    #[error("cannot open the directories shared with the container")]
     SharedDirs(#[source] io::Error),
-    /// The state directory cannot be used.
+    /// State directory that cannot be used.
     #[error("cannot use the state directory `{}`", .0.display())]
     State(PathBuf, #[source] io::Error),
-    /// There is no state directory.
-    #[error("there is no home directory to keep the state in")]
+    /// Missing state directory.
+    #[error("cannot find a home directory for the state")]
     NoHome,
-    /// The socket cannot be bound.
-    #[error("cannot listen at `{}`", .0.display())]
+    /// Socket that cannot be bound.
+    #[error("cannot listen on `{}`", .0.display())]
     Listen(PathBuf, #[source] io::Error),
-    /// A system call failed while serving.
-    #[error("cannot go on serving")]
+    /// System call that failed while serving.
+    #[error("cannot continue serving")]
     Serve(#[source] io::Error),
 }
 
@@ -57,7 +57,7 @@ impl Hint for ServeError {
         match self {
             Self::List(error) => error.hint(),
             Self::SharedDirs(_) => Some("each `host` of `mounts` must be a directory".into()),
-            Self::NoHome | Self::State(..) => Some("name a directory with `--state`".into()),
+            Self::NoHome | Self::State(..) => Some("pass a directory with `--state`".into()),
             Self::Listen(..) | Self::Serve(_) => None,
         }
     }
@@ -70,16 +70,16 @@ impl Hint for ServeError {
 /// Server of host commands, ready for requests.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// The lists that must allow a request, the enforced one first.
+    /// Lists that must allow a request, the enforced one first.
     pub lists: Vec<HostList>,
     pub shared_dirs: SharedDirs,
     pub audit: Audit,
-    /// Where a command runs that no directory is known for: there is nothing in it.
+    /// Empty directory in which a command runs if it has no other working directory.
     pub empty: PathBuf,
-    /// This program's own file, which is never run for a request.
+    /// File of this program, which is never run for a request.
     pub own: PathBuf,
     pub env: Vec<(String, OsString)>,
-    /// Locks for parallel runs.
+    /// Directory of locks for concurrent requests.
     pub slots: PathBuf,
 }
 
@@ -91,7 +91,7 @@ impl Server {
             Some(state) => state.clone(),
             None => host.state_dir().ok_or(ServeError::NoHome)?.join("host-commands"),
         };
-        // Requests run elsewhere, and still write here.
+        // Made absolute, because requests change the working directory.
         let wrong = |source| ServeError::State(state.clone(), source);
         let state = std::path::absolute(&state).map_err(wrong)?;
         let empty = prepare(&state).map_err(|source| ServeError::State(state.clone(), source))?;
@@ -113,17 +113,17 @@ impl Server {
         })
     }
 
-    /// Where programs are looked for.
+    /// Returns the search path for programs.
     pub(crate) fn path(&self) -> &[PathBuf] {
         &self.lists[0].path
     }
 
-    /// The strictest of the lists' limits.
+    /// Returns the strictest limit of the lists.
     pub(crate) fn limit<T: Ord>(&self, of: impl Fn(&HostList) -> T) -> Option<T> {
         self.lists.iter().map(of).min()
     }
 
-    /// Whether a directory of the container is one whose changes the host does not see, and is not shared.
+    /// Returns true if a directory of the container is isolated from the host and not shared.
     pub(crate) fn is_apart(&self, asked: &Path) -> bool {
         let mut apart = self.lists.iter().flat_map(|list| &list.apart);
         let outside =
@@ -132,7 +132,7 @@ impl Server {
     }
 }
 
-/// The enforced list, then the session's. A session of the user's own needs no enforced one.
+/// Returns the enforced list, then the session's. A session of the user's own needs no enforced list.
 fn lists(options: &Options) -> Result<Vec<HostList>, ListError> {
     let session = options.session_list.as_deref().map(HostList::read).transpose()?;
     let enforced = match HostList::read_enforced(&options.list) {
@@ -153,7 +153,7 @@ fn prepare(state: &Path) -> io::Result<PathBuf> {
     empty.canonicalize()
 }
 
-/// What every command gets, and nothing else: no variable of the caller's decides anything.
+/// Returns the complete environment of every command. No variable of the caller is included.
 fn environment(path: &[PathBuf], host: &Host) -> Vec<(String, OsString)> {
     let joined = std::env::join_paths(path).unwrap_or_default();
     let mut env = vec![("PATH".to_owned(), joined), ("LANG".into(), "C.UTF-8".into())];

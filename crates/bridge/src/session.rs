@@ -1,4 +1,4 @@
-//! What a session needs for its bridge: files, mounts, a process, a key. Nothing at all where host commands are off.
+//! Plan of a session's bridge: files, mounts, a process and a key. Empty if host commands are off.
 
 mod ssh;
 
@@ -21,105 +21,105 @@ use crate::verdict::{Warning, warnings};
 
 pub use ssh::Relay;
 
-/// Where the session's folder holds what the container sees.
+/// Subdirectory of the session's folder that the container sees.
 const SEEN: &str = "bridge";
-/// Where it holds what the container never sees: the broker's state.
+/// Subdirectory that the container never sees: the broker's state.
 pub(crate) const STATE: &str = "broker";
-/// The broker's socket, below the session's folder.
+/// Broker's socket, below the session's folder.
 pub(crate) const SOCKET: &str = "bridge/socket";
-/// The list that the broker enforces, below the session's folder.
+/// List that the broker enforces, below the session's folder.
 pub(crate) const LIST: &str = "broker/list.json";
 
-/// What a session needs.
+/// Bridge of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bridge {
-    /// What is routed.
+    /// Routed commands.
     pub routes: Routes,
-    /// List that the session's broker enforces besides the deployment's. `None` by SSH, where there is no broker.
+    /// List that the session's broker enforces in addition to the deployment's. `None` over SSH, which uses no broker.
     pub list: Option<HostList>,
-    /// Folders of the session's, as the container sees them.
+    /// Folders of the session to mount in the container.
     pub mounts: Vec<BridgeMount>,
-    /// What comes first in the container's `PATH`.
+    /// First directory of the container's `PATH`.
     pub path: PathBuf,
-    /// The process to start inside, under a user of its own.
+    /// Process to start inside under a separate user.
     pub relay: Option<Relay>,
-    /// The key.
+    /// SSH key.
     pub key: Option<BridgeKey>,
-    /// The host's own keys, as `known_hosts` has them.
+    /// Host keys in `known_hosts` format.
     pub known_hosts: Option<String>,
-    /// A name inside, and where the engine is to lead it.
+    /// Host name inside, and the address that the engine maps it to.
     pub host: Option<(String, &'static str)>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }
 
-/// A folder of the session's, as the container sees it.
+/// Folder of the session that is mounted in the container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeMount {
-    /// Below the session's folder.
+    /// Path below the session's folder.
     pub source: PathBuf,
-    /// Inside. Always read-only.
+    /// Path inside. Always read-only.
     pub target: PathBuf,
 }
 
-/// The key of a session that uses SSH.
+/// SSH key of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeKey {
-    /// The stored secret that holds it; a key of the session's own when there is none.
+    /// Stored secret that holds the key. Without one, the session gets a new key.
     pub secret: Option<String>,
-    /// Whom it lets in as.
+    /// User that it logs in as.
     pub user: String,
-    /// Where it lies, below the session's folder.
+    /// Path below the session's folder.
     pub source: PathBuf,
-    /// Where it is inside. Only a relay keeps it from the agent.
+    /// Path inside. Only a relay hides it from the agent.
     pub target: PathBuf,
 }
 
-/// What is known about the container that a bridge is for.
+/// Container that a bridge is for.
 #[derive(Debug, Clone)]
 pub struct Around<'a> {
-    /// Its network, in the engine's words.
+    /// Network, as the engine calls it.
     pub network: &'a str,
-    /// What its first process does.
+    /// Role of its first process.
     pub init: AgentInit,
-    /// What it shares with the host.
+    /// Directories shared with the host.
     pub mounts: &'a [HostMount],
-    /// The agent's home.
+    /// Agent's home.
     pub home: &'a Path,
-    /// This machine's own keys.
+    /// Host keys of this machine.
     pub host_keys: &'a [PublicKey],
 }
 
-/// A wish that cannot be met.
+/// Configuration that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BridgeError {
-    /// There is no network to use SSH over.
+    /// SSH transport without a network.
     #[error("`host_commands.transport = \"ssh\"` needs a network, and this session has none")]
     NoNetwork,
-    /// SSH needs to know whom to log in as.
+    /// SSH transport without a user.
     #[error("`host_commands.transport = \"ssh\"` needs `user`")]
     NoUser,
-    /// The host's key is not known.
-    #[error("this machine has no SSH host key in `/etc/ssh` that could be pinned")]
+    /// Host key of this machine is unknown.
+    #[error("cannot pin this machine's SSH host key: there is none in `/etc/ssh`")]
     NoHostKey,
-    /// A value that would mean something else on its way.
+    /// Value that would be misread in a path, in `known_hosts` or in an argument.
     #[error("`host_commands.{key}` cannot be `{value}`")]
     Word {
-        /// The key.
+        /// Key.
         key: &'static str,
-        /// Its value.
+        /// Value.
         value: String,
     },
-    /// The agent is known to the image alone.
+    /// Agent's user is known only to the image.
     #[error(
-        "a key that the agent cannot read needs a user of its own, and here the image says who there is"
+        "a key that the agent cannot read needs a separate user, but `agent.user` is a name that only the image can resolve"
     )]
     NamedUser,
-    /// Nothing is allowed.
-    #[error("`host_commands` is on, and allows nothing")]
+    /// No command is allowed.
+    #[error("`host_commands` is enabled but allows no command")]
     Nothing,
-    /// A path cannot be the name of a shim.
-    #[error("`{0}` cannot be sent to the host by name")]
+    /// Path, which cannot be the name of a shim.
+    #[error("cannot route `{0}` to the host: it is a path")]
     Path(String),
 }
 
@@ -127,22 +127,22 @@ impl Hint for BridgeError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoNetwork => {
-                "leave `transport` out: the Unix socket works without a network; or set `network = \"bridge\"`".into()
+                "remove `transport`, because the Unix socket works without a network; or set `network = \"bridge\"`".into()
             }
-            Self::NoUser => "name the user that `agent-sandbox host-command setup` made".into(),
+            Self::NoUser => "set it to the user that `agent-sandbox host-command setup` created".into(),
             Self::NoHostKey => {
-                "start sshd once, or write its key: `host_key = \"ssh-ed25519 AAAA…\"`; `\"accept-new\"` believes whoever answers first".into()
+                "start sshd once, or set its key: `host_key = \"ssh-ed25519 AAAA…\"`; `\"accept-new\"` trusts the first key that it sees".into()
             }
             Self::Word { .. } => "use letters, digits, `.`, `_` and `-`".into(),
-            Self::NamedUser => "write `agent.user` as a number, or leave it out".into(),
-            Self::Nothing => "list commands in `host_commands.allowed`, or take `enabled` away".into(),
-            Self::Path(_) => "list the program's name; the host looks for it in the folders of its own list".into(),
+            Self::NamedUser => "write `agent.user` as a number, or remove it".into(),
+            Self::Nothing => "list commands in `host_commands.allowed`, or remove `enabled`".into(),
+            Self::Path(_) => "list the program by its name; the host searches the `path` of its list".into(),
         })
     }
 }
 
 impl Bridge {
-    /// Decides what a session needs. `None`: host commands are off, and there is nothing to do.
+    /// Plans the bridge of a session; `None` if host commands are off.
     pub fn of(config: &HostCommands, around: &Around<'_>) -> Result<Option<Self>, BridgeError> {
         if !config.enabled {
             return Ok(None);
@@ -182,12 +182,12 @@ impl Bridge {
         Self { list: Some(list), ..Self::new(config, Route::Unix { socket }, commands) }
     }
 
-    /// The names of the shims.
+    /// Returns the names of the shims.
     pub fn names(&self) -> BTreeSet<&str> {
         self.routes.commands.iter().filter_map(|words| words.first().map(String::as_str)).collect()
     }
 
-    /// Writes the session's files. What is there already is replaced.
+    /// Writes the session's files and replaces existing ones.
     pub fn write(&self, session: &Path) -> io::Result<()> {
         let seen = session.join(SEEN);
         make_dir(&seen, 0o755)?;

@@ -1,4 +1,5 @@
-//! Prepares a host for requests by SSH: a user, a list, a forced command. Decided as steps, shown, then taken or undone.
+//! Preparation of a host for requests over SSH: a user, a list, a forced command. The steps are planned and shown
+//! first.
 
 mod files;
 mod step;
@@ -17,31 +18,31 @@ use crate::list::{FORCED_COMMAND, HOST_LIST};
 use crate::ssh::authorized;
 use step::Step;
 
-/// Wishes for a host.
+/// Options of a set-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The user that requests run as.
+    /// User that requests run as.
     pub user: String,
-    /// Commands of a list that does not exist yet.
+    /// Commands for a new list.
     pub allow: Vec<String>,
-    /// File with a public key to let in.
+    /// File with a public key to authorize.
     pub key: Option<PathBuf>,
-    /// Addresses that the key may be used from, in sshd's words.
+    /// Addresses from which the key is accepted, as an sshd pattern list.
     pub from: Option<String>,
-    /// Time until which the key may be used, in sshd's words.
+    /// Expiry time of the key, in sshd's format.
     pub expires: Option<String>,
-    /// Programs that the user may run as root.
+    /// Programs that the user may run as root with sudo.
     pub sudo: Vec<PathBuf>,
-    /// True when the running sshd is told to read its settings again.
+    /// True to make the running sshd reload its configuration.
     pub reload_sshd: bool,
 }
 
 /// Direction of a set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The steps are taken.
+    /// Carry out the steps.
     Take,
-    /// The steps are undone, last one first.
+    /// Undo the steps in reverse order.
     Undo,
 }
 
@@ -52,30 +53,30 @@ pub struct Setup {
     direction: Direction,
 }
 
-/// Reason why a host is not prepared.
+/// Reason why a host cannot be prepared.
 #[derive(Debug, Error)]
 pub enum SetupError {
-    /// The caller is not root.
+    /// Caller is not root.
     #[error("only root can prepare the host")]
     NotRoot,
     /// Another user could replace this program, or cannot run it.
-    #[error("`{}` cannot be the program of a login shell: {why}", exe.display())]
+    #[error("cannot use `{}` as a login shell: {why}", exe.display())]
     Program {
         /// Its file.
         exe: PathBuf,
-        /// The reason.
+        /// Cause.
         why: String,
     },
-    /// A value that is not accepted.
+    /// Invalid value.
     #[error("{0}")]
     Wrong(String),
-    /// The key cannot be read.
+    /// Key that cannot be read.
     #[error("cannot read `{}`", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// A system call of a step failed.
+    /// Failed system call of a step.
     #[error("this step failed: {0}")]
     Step(String, #[source] io::Error),
-    /// A program of a step failed.
+    /// Failed program of a step.
     #[error("this step failed: {0}: {1}")]
     Said(String, String),
 }
@@ -85,7 +86,8 @@ impl Hint for SetupError {
         match self {
             Self::NotRoot => Some("run it with sudo".into()),
             Self::Step(..) | Self::Said(..) => Some(
-                "`agent-sandbox host-command setup --undo --yes` takes back what was done".into(),
+                "to undo the completed steps: `agent-sandbox host-command setup --undo --yes`"
+                    .into(),
             ),
             Self::Program { exe, .. } => Some(format!(
                 "install it first: `sudo install -D {} {}`, then run `sudo {} host-command setup`",
@@ -103,7 +105,7 @@ impl Hint for SetupError {
 }
 
 impl Setup {
-    /// Decides the steps. Nothing is changed yet.
+    /// Plans the steps without changing anything.
     pub fn plan(options: &Options, direction: Direction, host: &Host) -> Result<Self, SetupError> {
         let mut steps = match direction {
             Direction::Take => plan(options, &program(&host.exe)?)?,
@@ -123,7 +125,7 @@ impl Setup {
         })
     }
 
-    /// Carries the steps out, as root.
+    /// Carries out the steps; fails unless run by root.
     pub fn carry_out(&self, host: &Host) -> Result<(), SetupError> {
         if host.uid != 0 {
             return Err(SetupError::NotRoot);
@@ -135,7 +137,7 @@ impl Setup {
     }
 }
 
-/// Returns the program that carries requests out: this one, if only root can change it and every user can run it.
+/// Returns the program that carries out requests: this one, if only root can change it and every user can run it.
 fn program(exe: &Path) -> Result<PathBuf, SetupError> {
     let refused = |why: String| SetupError::Program { exe: exe.to_owned(), why };
     check_owner(exe, 0).map_err(|loose| refused(loose.to_string()))?;
@@ -144,11 +146,13 @@ fn program(exe: &Path) -> Result<PathBuf, SetupError> {
         std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & wanted != wanted)
     });
     if let Some(path) = closed {
-        let why = format!("other users cannot get through `{}`", path.display());
+        let why = format!("other users cannot access `{}`", path.display());
         return Err(refused(why));
     }
     if !files::is_plain_path(exe) {
-        return Err(refused("a shell would not read the path as it is".to_owned()));
+        return Err(refused(
+            "its path contains characters that a shell would interpret".to_owned(),
+        ));
     }
     Ok(exe.to_owned())
 }
@@ -184,14 +188,14 @@ fn check(options: &Options) -> Result<(), SetupError> {
         || !name.chars().all(plain)
         || name.len() > 32
     {
-        return Err(SetupError::Wrong(format!("`{name}` is no name for a user of the system")));
+        return Err(SetupError::Wrong(format!("invalid user name `{name}`")));
     }
     for entry in &options.allow {
         Entry::parse(entry).map_err(|error| SetupError::Wrong(error.to_string()))?;
     }
     match options.sudo.iter().find(|program| !files::is_plain_path(program)) {
         Some(program) => Err(SetupError::Wrong(format!(
-            "`{}` is no absolute path without blanks",
+            "invalid path `{}`: expected an absolute path without spaces or special characters",
             program.display()
         ))),
         None => Ok(()),

@@ -1,7 +1,7 @@
-//! Paths of the container, as the host knows them.
+//! Translation of the container's paths to the host's.
 //!
-//! Each directory that both sides share is opened once, and every lookup happens below that descriptor: a link that
-//! leads out of it, wherever somebody planted it, leads nowhere.
+//! Each shared directory is opened once, and every lookup is confined to that descriptor, so a planted symlink cannot
+//! lead outside of it.
 
 pub mod argument;
 
@@ -16,41 +16,41 @@ use thiserror::Error;
 use crate::list::HostMount;
 use argument::parts;
 
-/// The directories that both sides see.
+/// Directories shared between container and host.
 #[derive(Debug, Default)]
 pub(crate) struct SharedDirs {
     shared: Vec<(PathBuf, Root)>,
 }
 
-/// A directory of the host to work in, held open.
+/// Working directory on the host, held open.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
-    /// Which shared directory it lies in.
+    /// Index of the shared directory that contains it.
     shared: usize,
-    /// Its path below that.
+    /// Path below that shared directory.
     below: PathBuf,
-    /// The directory.
+    /// Open directory.
     pub(crate) dir: Opened,
 }
 
 impl WorkDir {
-    /// Its path below the shared directory that it lies in.
+    /// Returns its path below the shared directory.
     pub(crate) fn below(&self) -> &Path {
         &self.below
     }
 }
 
-/// A path that the host does not share.
+/// Reason why a path of the container is refused.
 #[derive(Debug, Error)]
 pub(crate) enum SharedDirError {
-    /// No shared directory holds it.
-    #[error("`{}` lies in no directory that the container shares with the host", .0.display())]
+    /// It is not below any shared directory.
+    #[error("`{}` is not in a directory that the container shares with the host", .0.display())]
     Outside(PathBuf),
-    /// It leads out of the shared directory.
-    #[error("`{}` leads out of the directory that the container shares with the host", .0.display())]
+    /// It leads outside the shared directory.
+    #[error("`{}` leads outside the directory that the container shares with the host", .0.display())]
     Escapes(PathBuf),
-    /// It cannot be looked at.
-    #[error("cannot look at `{}` on the host: {}", .0.display(), .1)]
+    /// It cannot be inspected.
+    #[error("cannot inspect `{}` on the host: {}", .0.display(), .1)]
     Look(PathBuf, io::Error),
 }
 
@@ -61,7 +61,7 @@ impl SharedDirs {
         for mount in mounts {
             match Root::open(&mount.host) {
                 Ok(root) => shared.push((mount.container.clone(), root)),
-                // A single file that is shared: there is nothing below it.
+                // A single shared file contains no paths.
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
                 Err(error) => return Err(error),
             }
@@ -69,17 +69,17 @@ impl SharedDirs {
         Ok(Self { shared })
     }
 
-    /// Whether nothing is shared.
+    /// Returns true if nothing is shared.
     pub(crate) fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// Whether a file of the host lies where the container may be able to write.
+    /// Returns true if a host file is in a shared directory, where the container may be able to write.
     pub(crate) fn holds(&self, path: &Path) -> bool {
         self.shared.iter().any(|(_, root)| path.starts_with(root.path()))
     }
 
-    /// The directory of the host that a directory of the container is.
+    /// Opens the host's directory for a directory of the container.
     pub(crate) fn work_dir(&self, asked: &Path) -> Result<WorkDir, SharedDirError> {
         let (shared, below) = self.split(asked)?;
         let dir = self.look(shared, &below, asked)?;
@@ -89,7 +89,7 @@ impl SharedDirs {
         }
     }
 
-    /// A directory of the host that a list names, if it lies in a shared one.
+    /// Opens a host directory from the list if it is in a shared one.
     pub(crate) fn named_dir(&self, dir: &Path) -> io::Result<Option<WorkDir>> {
         let real = dir.canonicalize()?;
         let below = |(at, (_, root)): (usize, &(PathBuf, Root))| {
@@ -101,7 +101,7 @@ impl SharedDirs {
         Ok(dir.map(|dir| WorkDir { shared, below: dir.below.clone(), dir }))
     }
 
-    /// Looks a path up in the shared directory that a working directory lies in.
+    /// Looks up a path in the shared directory that contains a working directory.
     pub(crate) fn look_below(
         &self,
         dir: &WorkDir,
@@ -110,12 +110,12 @@ impl SharedDirs {
         self.look(dir.shared, below, below)
     }
 
-    /// The root of the shared directory that a working directory lies in.
+    /// Returns the root of the shared directory that contains a working directory.
     pub(crate) fn root_of(&self, dir: &WorkDir) -> &Path {
         self.shared[dir.shared].1.path()
     }
 
-    /// A word of a request, with the container's paths in it replaced by the host's.
+    /// Replaces the container's paths in a word of a request by the host's.
     pub(crate) fn argument(
         &self,
         word: &OsStr,
@@ -148,7 +148,7 @@ impl SharedDirs {
         if let Some(found) = self.look(shared, &below, path)? {
             return Ok(root.path().join(found.below));
         }
-        // What does not exist yet is made by the command, in a directory that does.
+        // The command creates a missing file in an existing directory.
         let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
             return Err(SharedDirError::Escapes(path.to_owned()));
         };
@@ -159,7 +159,7 @@ impl SharedDirs {
         }
     }
 
-    /// A relative path is passed on as it is, if it does not lead out.
+    /// Checks that a relative path, which is passed on unchanged, does not lead outside.
     fn check_relative(&self, path: &Path, cwd: Option<&WorkDir>) -> Result<(), SharedDirError> {
         let escapes = || SharedDirError::Escapes(path.to_owned());
         let Some(cwd) = cwd else {
@@ -198,7 +198,7 @@ impl SharedDirs {
     }
 }
 
-/// Whether a path goes down only.
+/// Returns true if a path only descends.
 fn is_plain(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }

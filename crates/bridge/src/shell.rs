@@ -1,6 +1,6 @@
-//! The login shell of the dedicated user: it starts the installed forced command, and nothing else whatever is asked.
+//! The login shell of the dedicated user, which only starts the installed forced command.
 //!
-//! A key that was added without `command=`, a password that somebody set, `su -`: none of them leads to a shell.
+//! A key without `command=`, a password, or `su -` therefore never leads to a shell.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -13,14 +13,14 @@ use crate::list::{HOST_LIST, HostList};
 /// Name of the link to this binary.
 const NAME: &str = "agent-sandbox-shell";
 
-/// Returns true when this process was started as that shell, also for a login.
+/// Returns true if this process was started as that shell, including as a login shell.
 pub fn is_called(args: &[OsString]) -> bool {
     let name =
         args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
     name.is_some_and(|name| name.strip_prefix('-').unwrap_or(name) == NAME)
 }
 
-/// Becomes the forced command. Returns only if that fails or another command was asked for, with a message.
+/// Executes the forced command. Returns a message if that fails or if another command was requested.
 pub fn run(args: &[OsString]) -> String {
     let installed = HostList::read_enforced(Path::new(HOST_LIST)).map(|list| list.forced_command);
     let asked = match args {
@@ -30,7 +30,7 @@ pub fn run(args: &[OsString]) -> String {
     match (installed, asked) {
         (Ok(installed), Some(asked)) if *asked == *installed => become_it(&installed),
         (Err(error), _) => format!("denied: shell\nreason: {error}"),
-        _ => "denied: shell\nreason: this account only carries out host commands".into(),
+        _ => "denied: shell\nreason: this account only runs host commands".into(),
     }
 }
 
@@ -40,6 +40,6 @@ fn become_it(installed: &str) -> String {
             let error = sandbox_linux::process::command(&words[0]).args(&words[1..]).exec();
             format!("agent-sandbox: cannot run `{installed}`: {error}")
         }
-        Err(error) => format!("agent-sandbox: `{installed}` is no command line: {error}"),
+        Err(error) => format!("agent-sandbox: invalid command line `{installed}`: {error}"),
     }
 }

@@ -1,4 +1,5 @@
-//! Stands in for a routed command in the container: what the host may do goes there, all else runs here.
+//! Shim for a routed command in the container: sends the uses that the host allows to the host and runs the others
+//! here.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -21,41 +22,41 @@ use thiserror::Error;
 
 use crate::route::{ROUTES, Route, Routes, SHIMS, Ssh, request_line};
 
-/// Exit code of a bridge that does not work.
+/// Exit code if the bridge fails.
 const BROKEN: u8 = 125;
 
-/// Reason why a command was run neither on the host nor here.
+/// Reason why a command ran neither on the host nor here.
 #[derive(Debug, Error)]
 pub enum ShimError {
-    /// The container has no program of this name.
-    #[error("this use of `{name}` is no host command, and this container has no `{name}` of its own", name = .0.display())]
+    /// Program is not installed in the container.
+    #[error("this use of `{name}` is not a host command, and `{name}` is not installed in this container", name = .0.display())]
     NoProgram(OsString),
-    /// The program cannot be executed.
+    /// Program cannot be executed.
     #[error("cannot run `{}`: {source}", program.display())]
     Run {
-        /// The program.
+        /// Program.
         program: PathBuf,
-        /// The kernel's reason.
+        /// Cause.
         source: io::Error,
     },
-    /// The broker cannot be asked.
-    #[error("the host cannot be asked at `{}`: {source}", socket.display())]
+    /// Broker is unreachable.
+    #[error("cannot reach the host at `{}`: {source}", socket.display())]
     Unreachable {
         /// Its socket.
         socket: PathBuf,
-        /// The reason.
+        /// Cause.
         source: io::Error,
     },
-    /// The request cannot be written as a line.
-    #[error("this command cannot be sent by SSH: {0}")]
+    /// Request cannot be encoded as a line.
+    #[error("cannot send this command by SSH: {0}")]
     Line(#[source] LineError),
-    /// The container has no SSH client.
-    #[error("this container has no `ssh` to reach its host by")]
+    /// SSH client is not installed in the container.
+    #[error("cannot reach the host: `ssh` is not installed in this container")]
     NoSsh,
 }
 
 impl ShimError {
-    /// Returns the exit code of the command.
+    /// Returns the exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NoProgram(_) | Self::NoSsh => 127,
@@ -65,8 +66,8 @@ impl ShimError {
     }
 }
 
-/// Sends the command to the host, if that is where it belongs, and returns its exit code. `ruled` says that the launcher
-/// has a program for the name. Otherwise a command that stays here is looked for in `PATH`.
+/// Sends the command to the host if it is routed, and returns its exit code. `ruled` means that the launcher provides a
+/// program for the name. Otherwise a command that stays here is looked up in `PATH`.
 pub fn intercept(args: &[OsString], ruled: bool) -> Option<Result<u8, ShimError>> {
     let name = Path::new(args.first()?).file_name()?;
     if name == "agent-sandbox" {
@@ -79,7 +80,7 @@ pub fn intercept(args: &[OsString], ruled: bool) -> Option<Result<u8, ShimError>
     (routes.knows(name) && !ruled).then(|| Err(run_here(name, args)))
 }
 
-/// Becomes the container's own program of this name. Returns only if that fails.
+/// Executes the container's program of this name. Returns only on failure.
 fn run_here(name: &OsStr, args: &[OsString]) -> ShimError {
     let Some(program) = own_program(name) else { return ShimError::NoProgram(name.to_owned()) };
     let source = Command::new(&program).arg0(&args[0]).args(&args[1..]).exec();
@@ -112,7 +113,7 @@ fn send(route: &Route, name: &OsStr, rest: &[OsString]) -> Result<u8, ShimError>
     }
 }
 
-/// Becomes the SSH client. Returns only if that fails.
+/// Executes the SSH client. Returns only on failure.
 fn by_ssh(ssh: &Ssh, cwd: &Path, argv: &[OsString]) -> ShimError {
     let line = match request_line(cwd, argv) {
         Ok(line) => line,
@@ -124,13 +125,13 @@ fn by_ssh(ssh: &Ssh, cwd: &Path, argv: &[OsString]) -> ShimError {
     ShimError::Run { program: "ssh".into(), source }
 }
 
-/// Asks the broker, and passes everything on until it names an exit code.
+/// Sends the request to the broker and relays both directions until it returns an exit code.
 fn by_socket(socket: &Path, request: &Request) -> io::Result<u8> {
-    // Before the first thread, which inherits what is blocked.
+    // Before the first thread, which inherits the signal mask.
     let signals = Signals::of(signal::passed_on())?;
     let mut stream = UnixStream::connect(socket)?;
     let out = Arc::new(Mutex::new(stream.try_clone()?));
-    // A broker that has too much to do hangs up before it listens; why stands in what it sent.
+    // An overloaded broker closes the connection before it reads. It has sent the reason before.
     let asked = send_frame(&out, Kind::Request, &request.encode());
     let window = Arc::new(Window::default());
     pass_signals(signals, out.clone());
@@ -148,18 +149,18 @@ fn by_socket(socket: &Path, request: &Request) -> io::Result<u8> {
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         if written.is_err() {
-            // Nobody reads us any more. Our end tells the host.
+            // The reader of the output is gone. Closing the connection ends the command on the host.
             return Ok(141);
         }
     }
-    asked.and(Err(io::Error::other("it has hung up")))
+    asked.and(Err(io::Error::other("the broker has closed the connection")))
 }
 
 fn send_frame(out: &Mutex<UnixStream>, kind: Kind, body: &[u8]) -> io::Result<()> {
     frame::write(&mut *out.lock().unwrap_or_else(PoisonError::into_inner), kind, body)
 }
 
-/// How much input the host still takes.
+/// Amount of input that the host accepts at the moment.
 struct Window {
     left: Mutex<usize>,
     more: Condvar,
@@ -178,7 +179,7 @@ impl Window {
         self.more.notify_one();
     }
 
-    /// Waits for room, and says how much there is, at most a frame.
+    /// Waits for space and returns its size, at most one frame.
     fn room(&self) -> usize {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let left =
@@ -221,7 +222,7 @@ fn pass_signals(signals: Signals, out: Arc<Mutex<UnixStream>>) {
             while let Ok(Some(arrived)) = signals.next() {
                 let number = u8::try_from(arrived.signal).unwrap_or(0);
                 let _ = send_frame(&out, Kind::Signal, &[number]);
-                // The shell that started both waits for this process to stop.
+                // The shell that started both processes waits for this one to stop.
                 if signal::is_stopping(arrived.signal) {
                     let _ = signal::stop();
                 }

@@ -1,4 +1,4 @@
-//! SSH keys of sessions: made or read, and let in on the host.
+//! SSH keys of sessions: creation, reading, and authorization on the host.
 
 pub mod key;
 pub mod authorized;

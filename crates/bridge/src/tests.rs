@@ -1,4 +1,4 @@
-//! Tables for requests, by subject.
+//! Tables of requests, by subject.
 
 mod entries;
 mod bypasses;

@@ -1,7 +1,7 @@
-//! From a request to the command that is run, or to the reason why none is.
+//! Decision about a request: the command to run, or the reason for a denial.
 //!
-//! [`judge`] finds the [`Entry`] that allows a request and passes it through the rules of known tools. No shell ever
-//! reads what the agent sent.
+//! [`judge`] finds the [`Entry`] that allows a request and applies the rules of known tools. No shell ever reads a
+//! request.
 
 mod tool;
 
@@ -16,51 +16,51 @@ use tool::Kind;
 
 pub use tool::{Warning, has_rules, warnings};
 
-/// A request that may be carried out.
+/// Allowed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed<'a> {
-    /// The entry that allows it.
+    /// Entry that allows it.
     pub entry: &'a Entry,
-    /// What to run: the words of the request, with those that harden the tool.
+    /// Command to run: the words of the request, plus options that harden the tool.
     pub argv: Vec<OsString>,
     /// Variables that harden the tool.
     pub env: Vec<(String, String)>,
-    /// Where git stands among them, if it runs: then the repository must be looked at first.
+    /// Index of git among the words, if it runs. The repository must then be checked first.
     pub git: Option<usize>,
 }
 
 impl Allowed<'_> {
-    /// Whether git will look at the work tree of each submodule, and cannot be told not to.
+    /// Returns true if git inspects the work tree of each submodule, which no option prevents.
     pub fn enters_submodules(&self) -> bool {
         let sub = self.git.and_then(|at| self.argv.get(at + 1..)).unwrap_or_default();
         sub.iter().find(|word| *word != "--no-pager").is_some_and(|sub| git::compares(sub))
     }
 }
 
-/// A request that is not.
+/// Denied request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// The program that was asked for.
+    /// Requested program.
     pub name: String,
-    /// Why it is denied.
+    /// Reason.
     pub reason: String,
 }
 
 impl Denial {
-    /// A denial of this request.
+    /// Creates a denial of this request.
     pub fn new(argv: &[OsString], reason: impl Into<String>) -> Self {
         let name =
             argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Self { name, reason: reason.into() }
     }
 
-    /// For standard error: what was denied on the first line, why on the second. Foreign text cannot paint over it.
+    /// Formats the denial for standard error, with the program and the reason on two lines. Untrusted text is escaped.
     pub fn message(&self) -> String {
         format!("denied: {}\nreason: {}\n", self.name.escape_debug(), self.reason)
     }
 }
 
-/// Decides about a request.
+/// Judges a request.
 ///
 /// ```
 /// use sandbox_bridge::list::HostList;
@@ -76,14 +76,15 @@ pub fn judge<'a>(list: &'a HostList, argv: &[OsString]) -> Result<Allowed<'a>, D
     let entry = list.find(argv).ok_or_else(|| deny(unlisted(list, argv)))?;
     let rest = &argv[entry.words.len()..];
     if let Some((word, why)) = entry.refusal(rest) {
-        return Err(deny(format!("{} does not pass: {why}", text(&word))));
+        return Err(deny(format!("{} is refused: {why}", text(&word))));
     }
     let mut allowed = Allowed { entry, argv: argv.to_vec(), env: Vec::new(), git: None };
     harden(&mut allowed, 0).map_err(deny)?;
     Ok(allowed)
 }
 
-/// Applies the rules of the tool that stands at this place of the request; a tool that runs another one is followed.
+/// Applies the rules of the tool at this index of the request. If it runs another program, applies those of the
+/// program.
 fn harden(allowed: &mut Allowed<'_>, at: usize) -> Result<(), String> {
     let entry = allowed.entry;
     let words = entry.words.get(at..).unwrap_or_default();
@@ -92,12 +93,12 @@ fn harden(allowed: &mut Allowed<'_>, at: usize) -> Result<(), String> {
     if let Some(why) = tool.unfit(words)
         && (tool.kind == Kind::Own || !entry.risk_accepted)
     {
-        let way = if tool.kind == Kind::Own {
+        let remedy = if tool.kind == Kind::Own {
             ""
         } else {
-            "; the host's list can say `risk = \"accepted\"`"
+            "; to allow it, set `risk = \"accepted\"` in the host's list"
         };
-        return Err(format!("{} is refused: {why}{way}", text(program)));
+        return Err(format!("{} is refused: {why}{remedy}", text(program)));
     }
     if tool.kind == Kind::Runs {
         return harden(allowed, at + tool::program(words).unwrap_or(1));
@@ -110,7 +111,7 @@ fn harden(allowed: &mut Allowed<'_>, at: usize) -> Result<(), String> {
         (_, false) => tool.refusal(words, args),
     };
     if let Some((word, why)) = refused {
-        return Err(format!("{} does not pass: {why}", text(&word)));
+        return Err(format!("{} is refused: {why}", text(&word)));
     }
     if is_git && !entry.risk_accepted {
         harden_git(allowed, at);
@@ -127,7 +128,7 @@ fn harden_git(allowed: &mut Allowed<'_>, at: usize) {
     allowed.argv.insert(at + 1, "--no-pager".into());
 }
 
-/// Why no entry covers a request.
+/// Explains why no entry covers a request.
 fn unlisted(list: &HostList, argv: &[OsString]) -> String {
     let Some(name) = argv.first() else { return "there is no command".into() };
     let same: Vec<String> = list
@@ -139,7 +140,7 @@ fn unlisted(list: &HostList, argv: &[OsString]) -> String {
     if same.is_empty() {
         return "it is not among the host commands".into();
     }
-    format!("only {} can be asked for, with the words in that order", same.join(", "))
+    format!("only {} may be run, with the words in that order", same.join(", "))
 }
 
 fn text(word: &std::ffi::OsStr) -> String {

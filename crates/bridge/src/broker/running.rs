@@ -1,4 +1,4 @@
-//! Records of requests that run, so that what is left of one can be ended when its process and the broker were killed.
+//! Records of running requests, to end their processes if the request process and the broker were killed.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use sandbox_linux::{descendants, process};
 
 const DIR: &str = "running";
 
-/// A record of the process that carries out a request: it leads a session, and its command stays in that.
+/// Record of a request process. It leads a session, in which its command stays.
 #[derive(Debug)]
 pub(crate) struct Running(PathBuf);
 
@@ -29,7 +29,7 @@ impl Drop for Running {
     }
 }
 
-/// Ends what is left of requests whose processes were killed. Those that still run are left alone.
+/// Ends the remaining processes of requests whose request process was killed. Running requests are left alone.
 pub(crate) fn end_left_behind(state: &Path) -> io::Result<()> {
     let records = match fs::read_dir(state.join(DIR)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn end_left_behind(state: &Path) -> io::Result<()> {
             match identity(leader).filter(|_| !process::has_ended(leader)) {
                 Some(found) if found == noted => continue,
                 None if noted.ends_with(&boot()) => descendants::end_session(leader)?,
-                // The kernel gives a number to another process only when nothing is left of its session.
+                // The kernel does not reuse a pid as long as its session has members.
                 _ => {}
             }
         }
@@ -52,7 +52,7 @@ pub(crate) fn end_left_behind(state: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Text that no other process of this number has, in this boot or another.
+/// Returns a text that identifies a process across pid reuse and reboots.
 fn identity(pid: i32) -> Option<String> {
     Some(format!("{} {}", process::start_of(pid)?, boot()))
 }

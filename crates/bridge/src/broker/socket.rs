@@ -1,4 +1,4 @@
-//! The socket of a broker, and its name in the file system.
+//! The broker's socket and its name in the file system.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::inotify::Inotify;
 
-/// The folder around the socket decides who reaches it; inside a container ids may differ from the host's.
+/// Binds the socket. Its directory controls access, because ids inside a container may differ from the host's.
 pub(super) fn bind(socket: &Path) -> io::Result<(UnixListener, BoundSocket)> {
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -20,7 +20,7 @@ pub(super) fn bind(socket: &Path) -> io::Result<(UnixListener, BoundSocket)> {
     Ok((listener, bound))
 }
 
-/// The socket's name, as long as it leads here.
+/// Name of the socket, while it refers to this process.
 pub(super) struct BoundSocket {
     path: PathBuf,
     id: (u64, u64),
@@ -37,13 +37,13 @@ impl BoundSocket {
         Ok(Self { path, id, changes })
     }
 
-    /// Returns true when clients can still reach this process. A broker without a socket has lost its session.
+    /// Returns true if clients can still reach this process. A broker without its socket has lost its session.
     pub(super) fn is_ours(&self) -> bool {
         self.changes.drain();
         id(&self.path) == Some(self.id)
     }
 
-    /// Removes the socket, unless it is another process's by now.
+    /// Removes the socket unless it belongs to another process by now.
     pub(super) fn remove(&self) {
         if self.is_ours() {
             let _ = std::fs::remove_file(&self.path);

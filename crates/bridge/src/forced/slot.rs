@@ -1,11 +1,11 @@
-//! How many requests run at a time, when each is a process of sshd's: as many as there are locks.
+//! Limit of concurrent requests when each is a separate process of sshd. Each holds one of a set of locks.
 
 use std::io;
 use std::path::Path;
 
 use sandbox_linux::lock::LockFile;
 
-/// Takes a lock, if one is free. It lasts as long as the file is open, however its holder ends.
+/// Takes a free lock, if any. The kernel releases it when its holder ends for any reason.
 pub(super) fn take(state: &Path, limit: u32) -> io::Result<Option<LockFile>> {
     for number in 0..limit {
         let path = state.join(format!("slot.{number}"));

@@ -1,4 +1,4 @@
-//! Files that decide what runs on the host: believed only where no other user can change them, as sudo and sshd do.
+//! Checks that no other user can change files that decide what runs on the host, as sudo and sshd do.
 
 use std::fs;
 use std::io;
@@ -12,31 +12,31 @@ use thiserror::Error;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// File or directory that another user can change.
+/// Reason why another user can change a file or directory.
 #[derive(Debug, Error)]
 pub enum Loose {
-    /// Its owner is another user.
-    #[error("`{}` belongs to the user {owner}", path.display())]
+    /// Another user owns it.
+    #[error("`{}` belongs to uid {owner}", path.display())]
     Owner {
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// The user's number.
+        /// Uid of the owner.
         owner: u32,
     },
-    /// Its mode lets others write.
-    #[error("`{}` can be written by other users (mode {mode:o})", path.display())]
+    /// Its mode grants write access to others.
+    #[error("other users can write to `{}` (mode {mode:o})", path.display())]
     Writable {
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// Its permissions.
+        /// Its mode.
         mode: u32,
     },
-    /// It cannot be looked at.
-    #[error("cannot look at `{}`: {source}", path.display())]
+    /// It cannot be inspected.
+    #[error("cannot inspect `{}`: {source}", path.display())]
     Unknown {
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
@@ -51,8 +51,8 @@ impl Hint for Loose {
     }
 }
 
-/// Checks a file, every directory above it, and every directory that holds a symlink on the way: each must belong to
-/// root or to `user`, and no one else may write it.
+/// Checks a file, every directory above it, and every directory of a symlink in its path. Each must belong to root or
+/// `user`, and no other user may have write access.
 pub(crate) fn check_owner(path: &Path, user: u32) -> Result<(), Loose> {
     let place = Resolver::default().place(path);
     for end in place.links.iter().chain([&place.path]) {
@@ -69,7 +69,7 @@ fn check_one(path: &Path, user: u32) -> Result<(), Loose> {
     if found.uid() != 0 && found.uid() != user {
         return Err(Loose::Owner { path: path.to_owned(), owner: found.uid() });
     }
-    // In a sticky directory such as `/tmp`, no other user can replace what is ours.
+    // In a sticky directory such as `/tmp`, other users cannot replace files that they do not own.
     let shared = found.is_dir() && found.mode() & STICKY != 0;
     if found.mode() & OTHERS_WRITE != 0 && !shared {
         return Err(Loose::Writable { path: path.to_owned(), mode: found.mode() & 0o7777 });
@@ -97,11 +97,11 @@ mod tests {
         let set =
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         for (why, path, changed, mode, believed) in [
-            ("all is ours", &file, &file, 0o644, true),
-            ("the world can write it", &file, &file, 0o646, false),
-            ("a group can write it", &file, &file, 0o664, false),
-            ("the world can replace it", &file, &dir, 0o757, false),
-            ("a group can replace it", &file, &dir, 0o775, false),
+            ("owned and protected", &file, &file, 0o644, true),
+            ("writable by others", &file, &file, 0o646, false),
+            ("writable by a group", &file, &file, 0o664, false),
+            ("replaceable by others", &file, &dir, 0o757, false),
+            ("replaceable by a group", &file, &dir, 0o775, false),
             ("a sticky directory", &file, &dir, 0o1777, true),
             ("the link's target", &link, &file, 0o666, false),
             ("the link's directory", &link, &elsewhere, 0o777, false),

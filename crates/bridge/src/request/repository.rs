@@ -1,5 +1,5 @@
-//! The check of a repository before git runs in it on the host: the agent may have written it. Git itself is not asked,
-//! because reading a configuration is already obeying it.
+//! Check of a repository that the agent may have written, before git runs in it on the host. Git itself is not used,
+//! because it applies a configuration by reading it.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use sandbox_git::host_command::{CONFIGS, LEADS_OUT, refused_setting};
 
 use crate::shared_dirs::{SharedDirError, SharedDirs, WorkDir};
 
-/// Returns the reason for which git must not run in a directory.
+/// Returns the reason why git must not run in a directory, if any.
 pub(super) fn refusal(
     shared_dirs: &SharedDirs,
     cwd: &WorkDir,
@@ -17,11 +17,11 @@ pub(super) fn refusal(
         let Some(found) = shared_dirs.look_below(cwd, &below)? else { continue };
         let is_dir = found.is_dir().unwrap_or(false);
         if found.below != below || !is_dir {
-            return Ok(Some("the repository's own directory lies elsewhere".into()));
+            return Ok(Some("its git directory is outside the repository".into()));
         }
         for name in LEADS_OUT {
             if shared_dirs.look_below(cwd, &below.join(name))?.is_some() {
-                return Ok(Some(format!("`.git/{name}` leads out of the repository")));
+                return Ok(Some(format!("`.git/{name}` leads outside the repository")));
             }
         }
         for name in CONFIGS {
@@ -37,7 +37,7 @@ pub(super) fn refusal(
     Ok(None)
 }
 
-/// Returns the directory at which git's search for a repository ends: above the one that is shared.
+/// Returns the directory at which git's search for a repository ends: the parent of the shared directory.
 pub(super) fn ceiling(shared_dirs: &SharedDirs, cwd: &WorkDir) -> Option<std::path::PathBuf> {
     shared_dirs.root_of(cwd).parent().map(Path::to_owned)
 }

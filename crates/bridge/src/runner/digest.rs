@@ -1,4 +1,4 @@
-//! What a program was when it ran, so that one that was put in its place later is told apart.
+//! Digest of a program, which identifies the version that ran.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of a file, as `sha256sum` writes it.
+/// Returns the SHA-256 of a file in hexadecimal, as `sha256sum` prints it.
 pub(super) fn of(mut file: File) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut piece = vec![0; 256 << 10];
@@ -18,7 +18,7 @@ pub(super) fn of(mut file: File) -> io::Result<String> {
     }
     let mut text = String::new();
     for byte in hash.finalize() {
-        // Writing to a string never fails.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     Ok(text)

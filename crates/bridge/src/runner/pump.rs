@@ -1,4 +1,4 @@
-//! Bytes on their way between a client and its command, each stream by a thread of its own.
+//! Threads that copy bytes between a client and its command, one for each stream.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use sandbox_protocol::frame::{self, Frame, Kind, LONGEST, WINDOW};
 
 use super::Event;
 
-/// The broker's end of a client's socket. Frames go out whole, whoever sends them.
+/// Broker's end of a client's socket. The lock keeps frames from different threads whole.
 #[derive(Debug, Clone)]
 pub(crate) struct Client(Arc<Mutex<UnixStream>>);
 
@@ -27,13 +27,13 @@ impl Client {
         frame::write(&mut *socket, kind, body)
     }
 
-    /// One of the two output streams.
+    /// Returns one of the two output streams.
     pub(crate) fn stream(&self, kind: Kind) -> Stream {
         Stream { client: self.clone(), kind }
     }
 }
 
-/// An output stream of a client's.
+/// Output stream to a client.
 #[derive(Debug)]
 pub(crate) struct Stream {
     client: Client,
@@ -52,14 +52,14 @@ impl Write for Stream {
     }
 }
 
-/// How much a command has printed, and how much it may.
+/// Counter and limit of a command's output.
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub printed: AtomicU64,
     pub limit: u64,
 }
 
-/// Passes a command's output on as it comes. Past the limit it is thrown away, and the limit is reported.
+/// Copies a command's output. Beyond the limit, discards it and reports the event.
 pub(crate) fn output(
     mut from: impl Read + Send + 'static,
     mut to: impl Write + Send + 'static,
@@ -82,13 +82,13 @@ pub(crate) fn output(
             if passed < length {
                 let _ = events.send(Event::Flood);
             }
-            // A client that closed its end is noticed where it is read from; the command goes on printing until then.
+            // The reader of the client's socket notices that the client has gone. Until then, keep draining the output.
             open = open && to.write_all(&buffer[..passed]).and_then(|()| to.flush()).is_ok();
         }
     })
 }
 
-/// Reads a client's frames: input for the command, signals, and in the end that it is gone.
+/// Reads a client's frames: input for the command, signals, and the end of the connection.
 pub(crate) fn input(
     mut socket: UnixStream,
     client: Client,
@@ -110,7 +110,7 @@ pub(crate) fn input(
     });
 }
 
-/// Takes one frame; `false` for one that no client of ours sends.
+/// Handles one frame; returns false for one that no valid client sends.
 fn take(
     Frame { kind, body }: Frame,
     sender: &mut Option<Sender<Vec<u8>>>,
@@ -135,7 +135,7 @@ fn take(
     }
 }
 
-/// Writes input to the command, and asks for more once that is done. A command that does not read is no failure.
+/// Writes input to the command and grants the client more. A command that does not read its input is not an error.
 fn feed(mut stdin: ChildStdin, input: &Receiver<Vec<u8>>, client: &Client, granted: &AtomicU64) {
     let mut open = true;
     let mut waiting = VecDeque::new();

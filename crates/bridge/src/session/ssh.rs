@@ -1,4 +1,4 @@
-//! The way by SSH: the key, who holds it, and which host is believed.
+//! Plan of a bridge over SSH: the key, its holder, and the accepted host keys.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use super::{Around, Bridge, BridgeError, BridgeKey};
 use crate::relay;
 use crate::route::{BRIDGE_DIR, Route, Ssh};
 
-/// Where the session's folder holds keys.
+/// Subdirectory of the session's folder that holds keys.
 const KEYS: &str = "keys";
-/// Where the relay listens, inside.
+/// Directory of the relay's socket inside.
 const RELAY_DIR: &str = "/run/agent-sandbox/relay";
 
-/// A process inside that holds the key, so that the agent need not.
+/// Process inside that holds the key, so that the agent cannot read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relay {
-    /// Where it listens.
+    /// Socket that it listens on.
     pub socket: PathBuf,
-    /// Its program, and what that is started with.
+    /// Its program and arguments.
     pub words: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Bridge {
             Some(relay) => Route::Unix { socket: relay.socket.clone() },
             None => Route::Ssh(ssh.clone()),
         };
-        // By the host's own network, its gateway is a detour.
+        // With host networking, the loopback address reaches the host directly.
         let lead = if around.network == "host" { "127.0.0.1" } else { "host-gateway" };
         Ok(Self {
             relay,
@@ -77,7 +77,7 @@ impl Relay {
     }
 }
 
-/// Where keys of hosts are looked for; those that are believed at first sight are kept where whoever asks can write.
+/// Returns the path of `known_hosts`. Keys accepted on first use are stored where the SSH client can write.
 fn known_hosts(config: &HostCommands, around: &Around<'_>, relayed: bool) -> PathBuf {
     match (&config.host_key, relayed) {
         (HostKey::AcceptNew, true) => Path::new(RELAY_DIR).join("known_hosts"),
@@ -86,7 +86,7 @@ fn known_hosts(config: &HostCommands, around: &Around<'_>, relayed: bool) -> Pat
     }
 }
 
-/// The keys that the host may show.
+/// Returns the accepted host keys.
 fn believed(
     host_key: &HostKey,
     ssh: &Ssh,
@@ -103,7 +103,7 @@ fn believed(
     }
 }
 
-/// A word that is the same in a path, in `known_hosts` and among arguments.
+/// Checks that a value reads the same in a path, in `known_hosts` and as an argument.
 fn word(key: &'static str, value: &str) -> Result<String, BridgeError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let begins = value.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());

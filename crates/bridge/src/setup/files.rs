@@ -1,21 +1,21 @@
-//! What is written where.
+//! Paths and contents of the files that a set-up writes.
 
 use std::path::{Path, PathBuf};
 
 use sandbox_policy::config::command::line;
 
-/// Where the binary is usually installed.
+/// Usual path of the binary.
 pub(super) const BINARY: &str = "/usr/local/bin/agent-sandbox";
-/// The login shell of the dedicated user: a link to the binary.
+/// Login shell of the dedicated user, a link to the binary.
 pub(super) const SHELL: &str = "/usr/local/sbin/agent-sandbox-shell";
 const WRAPPER: &str = include_str!("../../../../deploy/miclaw-cmd-wrapper");
 
 const SSHD: &str = include_str!("../../../../deploy/sshd_config.d/60-agent-sandbox.conf");
 const LIST: &str = include_str!("../../../../deploy/host-commands.toml");
-/// Whom the examples are written for.
+/// User name in the example files.
 const EXAMPLE: &str = "pipo-runner";
 
-/// The forced command, which starts this program.
+/// Returns the script of the forced command, which starts this program.
 pub(super) fn wrapper(program: &Path) -> String {
     WRAPPER.replace(BINARY, &program.display().to_string())
 }
@@ -33,7 +33,7 @@ pub(super) fn sshd_text(user: &str) -> String {
 }
 
 pub(super) fn sudoers(user: &str) -> PathBuf {
-    // sudo skips names with a dot.
+    // sudo ignores files with a dot in their name: sudoers(5).
     format!("/etc/sudoers.d/agent-sandbox-{user}").into()
 }
 
@@ -42,7 +42,7 @@ pub(super) fn sudoers_text(user: &str, programs: &[PathBuf]) -> String {
     programs.iter().map(line).collect()
 }
 
-/// A list with these commands; the example's own lines explain the rest.
+/// Returns the example list with these commands. The other lines of the example explain its keys.
 pub(super) fn list(allowed: &[String]) -> String {
     let entries: Vec<String> = allowed.iter().map(|entry| format!("{entry:?}")).collect();
     let own = format!("allowed = [{}]", entries.join(", "));
@@ -50,7 +50,7 @@ pub(super) fn list(allowed: &[String]) -> String {
     LIST.lines().flat_map(|text| [line(text), "\n"]).collect()
 }
 
-/// Whether sudo and a shell read a path as it is.
+/// Returns true if sudo and a shell take a path literally.
 pub(super) fn is_plain_path(path: &Path) -> bool {
     let quoted = line::quote([path]).unwrap_or_default();
     path.is_absolute() && path.to_str() == Some(&quoted) && !quoted.contains([',', ':', '='])

@@ -1,4 +1,4 @@
-//! One step: how it is shown, taken, and taken back. Each can be taken twice, and taken back without having been taken.
+//! Steps of a set-up. Each can be repeated, and undone even if it was not carried out.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,7 +9,7 @@ use sandbox_linux::replace::{Durability, Mode, Replace};
 
 use super::SetupError;
 
-/// A change to the host.
+/// Change to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Link {
@@ -21,13 +21,13 @@ pub(super) enum Step {
         home: PathBuf,
         shell: PathBuf,
     },
-    /// A file of ours.
+    /// File that only this program writes.
     File {
         path: PathBuf,
         text: String,
         mode: u32,
     },
-    /// A file that becomes the admin's once it is there.
+    /// File that the administrator may change once it exists.
     Keep {
         path: PathBuf,
         text: String,
@@ -41,7 +41,7 @@ pub(super) enum Step {
         path: PathBuf,
         text: String,
     },
-    /// Settings of sshd's, which must still make sense to it.
+    /// Configuration of sshd, which sshd must accept.
     Sshd {
         path: PathBuf,
         text: String,
@@ -60,7 +60,7 @@ impl Step {
         Self::Keep { path: path.into(), text, mode }
     }
 
-    /// What will be done, in full.
+    /// Describes the complete action.
     pub(super) fn text(&self) -> String {
         let block = |what: String, text: &str| {
             let lines = text.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n");
@@ -77,27 +77,27 @@ impl Step {
                 block(format!("write {}, mode {mode:o}:", path.display()), text)
             }
             Self::Keep { path, text, mode } => {
-                block(format!("write {}, mode {mode:o}, unless it is there:", path.display()), text)
+                block(format!("write {}, mode {mode:o}, unless it exists:", path.display()), text)
             }
             Self::Key { home, line } => {
                 block(format!("add to {}:", home.join(".ssh/authorized_keys").display()), line)
             }
             Self::Sudoers { path, text } => block(
-                format!("write {}, mode 440, once visudo has checked it:", path.display()),
+                format!("write {}, mode 440, after visudo has checked it:", path.display()),
                 text,
             ),
             Self::Sshd { path, text } => block(
-                format!("write {}, mode 644, and keep it if sshd takes it:", path.display()),
+                format!("write {}, mode 644, and remove it if sshd rejects it:", path.display()),
                 text,
             ),
             Self::CheckSshd { reload: true } => {
-                "check sshd's settings, and tell it to read them again\n".into()
+                "check the configuration of sshd, and reload it\n".into()
             }
-            Self::CheckSshd { reload: false } => "check sshd's settings\n".into(),
+            Self::CheckSshd { reload: false } => "check the configuration of sshd\n".into(),
         }
     }
 
-    /// What will be taken back.
+    /// Describes the undo action.
     pub(super) fn undo_text(&self) -> String {
         match self {
             Self::Link { path, .. }
@@ -126,8 +126,8 @@ impl Step {
                 if !user_exists(name) {
                     self.run(&self.useradd())?;
                 }
-                // sshd wants nobody but root or the user to be able to write here. It is root, so that no command can
-                // add a key; the user's own place lies below.
+                // sshd requires that only root or the user can write here (`StrictModes`). It belongs to root, so that
+                // no command can add a key. The user's writable directory is below it.
                 self.wrap(make_dir(home, 0o755))?;
                 self.wrap(make_state(home, name))
             }
@@ -166,13 +166,13 @@ impl Step {
     fn useradd(&self) -> Vec<String> {
         let Self::User { name, home, shell } = self else { return Vec::new() };
         let (home, shell) = (home.display().to_string(), shell.display().to_string());
-        // `*` is no password, but no lock either: sshd refuses locked users.
+        // `*` is not a valid password hash but also not a lock (`!`). sshd refuses locked users: sshd(8).
         let words =
             ["useradd", "--system", "--no-create-home", "--home-dir", &home, "--shell", &shell];
         words.into_iter().chain(["--password", "*", name]).map(str::to_owned).collect()
     }
 
-    /// A file that sudo cannot read locks everybody out of sudo: it is checked before it is there.
+    /// Checks the file before it is installed, because sudo refuses to run with an invalid one.
     fn sudoers(&self, path: &Path, text: &str) -> Result<(), SetupError> {
         let draft = path.with_extension("draft");
         self.wrap(write(&draft, text, 0o440))?;
@@ -187,7 +187,7 @@ impl Step {
         }
     }
 
-    /// A file that sshd cannot read keeps it from starting again: then it goes at once.
+    /// Removes the file again if sshd rejects it, because sshd could not restart with it.
     fn sshd(&self, path: &Path, text: &str) -> Result<(), SetupError> {
         self.wrap(write(path, text, 0o644))?;
         self.check_sshd(false).or_else(|error| self.wrap(remove(path)).and(Err(error)))
@@ -221,7 +221,7 @@ fn user_exists(name: &str) -> bool {
     users.lines().any(|line| line.split(':').next() == Some(name))
 }
 
-/// Where locks and the log of requests lie.
+/// Creates the directory for locks and the audit log.
 fn make_state(home: &Path, name: &str) -> io::Result<()> {
     let state = home.join(".local/state/agent-sandbox/host-commands");
     make_dir(&state, 0o700)?;
@@ -267,7 +267,7 @@ fn remove(path: &Path) -> io::Result<()> {
     gone(fs::remove_file(path))
 }
 
-/// What is gone already is gone.
+/// Treats a missing file as removed.
 fn gone(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,23 +1,23 @@
-//! Which parts of a word are paths.
+//! Detection of paths in a word.
 //!
-//! Nobody knows what a program makes of its words, so that every part that looks like a path counts as one: the whole
-//! word, what follows `=`, `:`, `,` or `@`, and what is attached to the letters of a short option.
+//! How a program interprets its words is unknown, so every part that looks like a path counts as one: the whole word,
+//! the text after `=`, `:`, `,` or `@`, and the text attached to the letters of a short option.
 
 use std::ops::Range;
 
-/// A part of a word that may be a path.
+/// Part of a word that may be a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Where it stands in the word.
+    /// Range in the word.
     pub range: Range<usize>,
-    /// Whether it begins with a slash.
+    /// True if it begins with a slash.
     pub absolute: bool,
 }
 
-/// The longest name of a file.
+/// Maximum length of a file name.
 const NAME_MAX: usize = 255;
 
-/// The parts of a word that may be paths. Only relative ones overlap: they are looked at, and never replaced.
+/// Returns the parts of a word that may be paths. Only relative ones overlap; they are checked but never replaced.
 pub fn parts(word: &[u8]) -> Vec<Part> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -31,7 +31,7 @@ pub fn parts(word: &[u8]) -> Vec<Part> {
         }
         start = at + 1;
     }
-    // A file may be called `a=b`, or `-v`.
+    // A file name may be `a=b` or `-v`.
     if found.first().is_none_or(|part| part.range != (0..word.len())) && !word.is_empty() {
         found.insert(0, Part { range: 0..word.len(), absolute: false });
     }
@@ -39,7 +39,7 @@ pub fn parts(word: &[u8]) -> Vec<Part> {
     found
 }
 
-/// What may be attached to a short option, or to a bundle of them: `-fNAME`, `-vfNAME`.
+/// Returns possible values of a short option or a bundle of them: `-fNAME`, `-vfNAME`.
 fn attached(word: &[u8]) -> impl Iterator<Item = Part> {
     let is_short = word.starts_with(b"-") && !word.starts_with(b"--");
     let is_name = word.len() <= NAME_MAX + 2 && !word.contains(&b'/');
@@ -47,7 +47,7 @@ fn attached(word: &[u8]) -> impl Iterator<Item = Part> {
     starts.map(|from| Part { range: from..word.len(), absolute: false })
 }
 
-/// How many letters of an option stand before the path that is attached to it: `-f/etc/x`, `--x/y`.
+/// Returns the number of option characters before an attached path: `-f/etc/x`, `--x/y`.
 fn option_letters(part: &[u8], start: usize) -> usize {
     if start > 0 || !part.starts_with(b"-") {
         return 0;
@@ -55,8 +55,8 @@ fn option_letters(part: &[u8], start: usize) -> usize {
     part.iter().position(|byte| *byte == b'/').unwrap_or(part.len())
 }
 
-/// Whether this is what follows `https:`. What follows `file:` is a path, and so is what follows anything that a
-/// program may expand to it: `[f-f]ile:`.
+/// Returns true for the rest of a URL such as `https:`. The text after `file:` is a path, and so is the text after
+/// anything that a program may expand to it: `[f-f]ile:`.
 fn is_address(word: &[u8], from: usize) -> bool {
     let Some(before) = word[..from].strip_suffix(b":") else { return false };
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);

@@ -1,4 +1,4 @@
-//! `authorized_keys`: the line that lets a session's key in, and the file that it is put into.
+//! `authorized_keys`: the line that authorizes a session's key, and the file for it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -12,21 +12,21 @@ use thiserror::Error;
 
 use crate::list::{FORCED_COMMAND, HOST_LIST, HostList};
 
-/// Reason why a key cannot be let in.
+/// Reason why a key cannot be authorized.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LineError {
-    /// It is not a public key.
-    #[error("the key file holds no public key")]
+    /// No public key.
+    #[error("the key file contains no public key")]
     NoKey,
-    /// The addresses are not a pattern list of sshd.
-    #[error("`{0}` is no list of addresses")]
+    /// Invalid pattern list of addresses.
+    #[error("invalid address list `{0}`")]
     From(String),
-    /// The time of expiry is not one that sshd reads.
-    #[error("`{0}` is no time such as 20270131")]
+    /// Invalid expiry time.
+    #[error("invalid expiry time `{0}`; expected a date such as 20270131")]
     Expires(String),
 }
 
-/// Returns the line of `authorized_keys` that lets a key in to the forced command, and to nothing else.
+/// Returns the line of `authorized_keys` that restricts a key to the forced command: sshd(8).
 pub fn line(key: &str, from: Option<&str>, expires: Option<&str>) -> Result<String, LineError> {
     let key = key.trim();
     let plain = |c: char| c.is_ascii_graphic() || c == ' ';
@@ -51,13 +51,13 @@ pub fn line(key: &str, from: Option<&str>, expires: Option<&str>) -> Result<Stri
     Ok(format!("{options} {key}\n"))
 }
 
-/// Returns the file where the deployment keeps the keys of this user, if its list names one.
+/// Returns the deployment's key file for this user, if its list names one.
 pub fn place(user: &str) -> Option<PathBuf> {
     let place = HostList::read_enforced(Path::new(HOST_LIST)).ok()?.authorized_keys?;
     Some(place.to_str()?.replace("%u", user).into())
 }
 
-/// Returns true when the file is the caller's or root's to write, and no other user can replace it.
+/// Returns true if the caller or root owns the file and no other user can replace it.
 pub fn may_write(place: &Path) -> bool {
     let own = rustix::process::geteuid();
     let is_safe = |path: &Path| {
@@ -78,7 +78,7 @@ pub fn add(place: &Path, line: &str) -> io::Result<()> {
     change(place, |text| text.push_str(line))
 }
 
-/// Removes the lines that end with this comment from a file of keys. A missing file has none.
+/// Removes the lines with this comment from a file of keys. A missing file has none.
 pub fn remove(place: &Path, comment: &str) -> io::Result<()> {
     let mark = format!(" {comment}");
     if !place.try_exists().unwrap_or(true) {
@@ -90,7 +90,7 @@ pub fn remove(place: &Path, comment: &str) -> io::Result<()> {
     })
 }
 
-/// Puts another file in the place of one, with the same owner and mode. One at a time changes it.
+/// Replaces a file by a changed copy with the same owner and mode. A lock serializes changes.
 fn change(place: &Path, change: impl FnOnce(&mut String)) -> io::Result<()> {
     let dir = place.parent().unwrap_or(Path::new("/"));
     if !dir.try_exists()? {
@@ -117,14 +117,14 @@ fn change(place: &Path, change: impl FnOnce(&mut String)) -> io::Result<()> {
     draft.finish(written, Durability::Content)
 }
 
-/// Writes the new file, with owner and mode of the old one.
+/// Writes the new file with the owner and mode of the old one.
 fn fill(mut new: &File, text: &str, old: Option<&File>) -> io::Result<()> {
     new.write_all(text.as_bytes())?;
     let about = old.map(File::metadata).transpose()?;
     if let Some(about) = &about {
         fchown(new, Some(about.uid()), Some(about.gid()))?;
     }
-    // The user whom sshd lets in must be able to read it.
+    // sshd reads the file as the user who logs in.
     let mode = about.map_or(0o644, |about| about.mode() & 0o777);
     new.set_permissions(Permissions::from_mode(mode))
 }

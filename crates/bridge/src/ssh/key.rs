@@ -1,4 +1,4 @@
-//! Private keys of SSH: made for one session, or read, in OpenSSH's format (its file `PROTOCOL.key`).
+//! SSH private keys in OpenSSH's format (`PROTOCOL.key` in its sources): creation and reading.
 
 use std::io::{self, Read};
 
@@ -16,20 +16,20 @@ const END: &str = "-----END OPENSSH PRIVATE KEY-----";
 /// Reason why a private key cannot be used.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum KeyError {
-    /// It is not a private key.
-    #[error("it is no private key")]
+    /// Not a private key.
+    #[error("it is not a private key")]
     NoKey,
-    /// It is encrypted.
-    #[error("a passphrase protects it, and nobody is there to type it")]
+    /// Encrypted key.
+    #[error("it is protected by a passphrase, which cannot be entered here")]
     Passphrase,
 }
 
-/// Makes a key. Returns its private half, and its public half with the comment.
+/// Creates a key. Returns the private key, and the public key with the comment.
 pub fn make(comment: &str) -> io::Result<(Zeroizing<String>, String)> {
     let mut chance = Zeroizing::new([0; 36]);
     std::fs::File::open("/dev/urandom")?.read_exact(&mut *chance)?;
     let (seed, check) = chance.split_at(32);
-    let wrong = |_| io::Error::other("no key can be made of it");
+    let wrong = |_| io::Error::other("cannot create a key");
     let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(wrong)?;
     let public = pair.public_key().as_ref();
     let known = [text(KIND), text(public)].concat();
@@ -46,7 +46,7 @@ pub fn make(comment: &str) -> io::Result<(Zeroizing<String>, String)> {
     Ok((private, format!("ssh-ed25519 {} {comment}", LETTERS.encode(&known))))
 }
 
-/// A length and what is so long.
+/// Encodes a string with its length.
 fn text(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap_or(0).to_be_bytes();
     [&length[..], bytes].concat()
@@ -83,7 +83,7 @@ pub fn public_half(private: &str) -> Result<Option<String>, KeyError> {
     public().map(Some).ok_or(KeyError::NoKey)
 }
 
-/// Keys of other programs, whose public half takes more to find.
+/// Checks other formats, whose public half this crate does not extract.
 fn other_form(private: &str) -> Result<(), KeyError> {
     let is_key = private.contains("-----BEGIN ") && private.contains("PRIVATE KEY-----");
     match is_key {

@@ -1,4 +1,4 @@
-//! What was seen to go round wrappers of this kind.
+//! Known bypasses of similar wrappers.
 
 use super::*;
 
@@ -139,7 +139,7 @@ fn e2_h2_what_goes_round_first_word_rules_is_denied() {
         "cd x",
         "GIT status",
     ] {
-        // `git push --force` and the like pass the words; the rules of `@git` stop them where git is asked.
+        // The list allows `git push --force`. The rules of `@git` refuse it when git is judged.
         if line == "git push --force" {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Which entry decides, and what is said of it.
+//! Selection of entries, and messages about them.
 
 use proptest::prelude::*;
 
@@ -66,15 +66,13 @@ fn entries_that_make_no_sense_are_refused() {
     }
 }
 
-/// What was seen to go round wrappers that look at the first word: nothing of it passes here.
-
 #[test]
 fn denials_name_the_program_and_nothing_can_paint_over_them() {
     let list = list(&["git status"]);
     let denial = judge(&list, &words("git push")).unwrap_err();
     assert_eq!(
         denial.message(),
-        "denied: git\nreason: only `git status` can be asked for, with the words in that order\n"
+        "denied: git\nreason: only `git status` may be run, with the words in that order\n"
     );
     let denial = judge(&list, &["\x1b[2Jx".into()]).unwrap_err();
     assert!(denial.message().starts_with("denied: \\u{1b}[2Jx\n"));

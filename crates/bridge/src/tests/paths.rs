@@ -1,4 +1,4 @@
-//! Words that are paths, and what they are on the host.
+//! Words that are paths, and their paths on the host.
 
 use std::ffi::OsStr;
 

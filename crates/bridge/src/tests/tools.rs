@@ -1,4 +1,4 @@
-//! Tools that have rules of their own.
+//! Tools with additional rules.
 
 use super::*;
 

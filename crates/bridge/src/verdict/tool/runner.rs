@@ -1,8 +1,8 @@
-//! Which program an entry names that begins with one that runs another: `sudo -u deploy pipo`.
+//! Finds the program in an entry that begins with a runner, such as `sudo -u deploy pipo`.
 
 use std::path::Path;
 
-/// A runner: its short options that take a value, as letters, its long ones, and how many words stand before the program.
+/// Runner: its name, short options with a value, long options with a value, and number of operands before the program.
 type Runner = (&'static str, &'static str, &'static [&'static str], usize);
 
 #[rustfmt::skip]
@@ -20,8 +20,8 @@ const RUNNERS: &[Runner] = &[
     ("chroot", "", &[], 1),
 ];
 
-/// Where the program stands among the words of an entry. `None`: they leave the choice to the request, or nobody here
-/// knows how the runner reads them.
+/// Returns the index of the program in an entry. `None` if the request chooses it, or if the runner's syntax is
+/// unknown.
 pub(in crate::verdict) fn program(words: &[String]) -> Option<usize> {
     let name = Path::new(words.first()?).file_name()?.to_str()?;
     let known = RUNNERS.iter().find(|(runner, ..)| *runner == name);
@@ -31,7 +31,7 @@ pub(in crate::verdict) fn program(words: &[String]) -> Option<usize> {
         let word = words.get(at)?;
         if word.starts_with('-') {
             let (_, letters, long, _) = known?;
-            // `env -S` takes words apart.
+            // `env -S` splits words.
             if name == "env" && (word.starts_with("-S") || word.starts_with("--s")) {
                 return None;
             }
@@ -47,7 +47,7 @@ pub(in crate::verdict) fn program(words: &[String]) -> Option<usize> {
     }
 }
 
-/// Whether the value of an option is the next word.
+/// Returns true if the value of an option is the next word.
 fn takes_next(word: &str, letters: &str, long: &[&str]) -> bool {
     if word.starts_with("--") {
         return long.contains(&word);

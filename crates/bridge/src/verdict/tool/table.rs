@@ -1,4 +1,4 @@
-//! The tools that are known, and what for.
+//! Table of known tools.
 
 use super::{Kind, Tool, tool};
 
@@ -11,7 +11,7 @@ const SYSTEMCTL: &[&str] = &[
 ];
 const KUBECTL: &[&str] = &["get", "describe", "logs", "version", "top", "explain"];
 
-/// `-*I*` is the letter in a bundle of short options, `--name*` a long option, also where it is cut short.
+/// Patterns: `-*I*` is the letter in a bundle of short options, `--name*` a long option or its abbreviation.
 #[rustfmt::skip]
 pub(super) static TOOLS: &[Tool] = &[
     tool(Kind::Own, &["agent-sandbox", "agent-sandbox-init", "agent-sandbox-shell", "agentfs", "miclaw-cmd-wrapper"], &[]),
@@ -44,7 +44,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "openssl", "gpg", "virsh", "lxc", "ctr", "nerdctl", "runc", "crictl", "machinectl", "reboot", "shutdown", "unzip",
         "cpio", "7z", "7za", "ar",
     ], &[]),
-    // Archives and transfers go through links that lie in the shared directory, either way.
+    // Archives and transfers follow symlinks in the shared directory in both directions.
     tool(Kind::Rules, &["tar", "bsdtar"], &["-*I*", "--use-compress-program*", "--to-command*", "--checkpoint*", "-*F*",
         "--info-script*", "--new-volume-script*", "--rsh-command*", "--rmt-command*", "-*P*", "--absolute-names*", "*:*"]),
     tool(Kind::Rules, &["zip"], &["-*T*", "--test*", "--unzip-command*"]),
@@ -57,7 +57,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "--hsts*", "--rejected*"]),
     tool(Kind::Options, &["git"], &[]),
     Tool { names: &["docker"], kind: Kind::Options, deny: &[], harmless: DOCKER },
-    // Podman takes its global options after the subcommand, too.
+    // Podman also accepts its global options after the subcommand.
     Tool {
         names: &["podman"], kind: Kind::Options, harmless: DOCKER,
         deny: &["--runtime*", "--conmon*", "--hooks-dir*", "--module*", "--url*", "--connection*", "--remote", "--identity*",

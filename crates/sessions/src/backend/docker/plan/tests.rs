@@ -417,5 +417,5 @@ fn ssh_maps_a_host_name_to_the_host_but_not_an_address() {
     let said = |more: &str| World::new(&format!("{BY_SSH}\n{more}")).said();
     assert!(said("network = 'none'").contains("needs a network"));
     assert!(said("network = 'host'\nhost_commands.host = 'a b'").contains("cannot be `a b`"));
-    assert!(said("network = 'host'\nagent.user = 'node'").contains("a user of its own"));
+    assert!(said("network = 'host'\nagent.user = 'node'").contains("a separate user"));
 }
