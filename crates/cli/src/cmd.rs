@@ -136,7 +136,7 @@ pub(crate) fn sorted_json(value: &impl serde::Serialize, io: &mut Stdio<'_>) {
     }
 }
 
-/// Formats rows in aligned columns. The last column is not padded. `paint` gets the column, the padded text and the row.
+/// Formats rows in aligned columns. The last one is not padded. `paint` gets the column, the padded text and the row.
 pub(crate) fn columns<const N: usize>(
     rows: &[[String; N]],
     paint: impl Fn(usize, &str, &[String; N]) -> String,
@@ -159,15 +159,4 @@ pub(crate) fn columns<const N: usize>(
         text.push('\n');
     }
     text
-}
-
-/// Formats a duration.
-#[cfg(any(feature = "layers", feature = "proxy"))]
-pub(crate) fn ago(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        7200..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }

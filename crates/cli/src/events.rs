@@ -30,7 +30,7 @@ pub(crate) struct Printer<'p, 's> {
 
 impl Events for Printer<'_, '_> {
     fn note(&mut self, text: &str) {
-        self.io.labelled(Tone::Warning, "note", &one_line(text));
+        self.io.note(&one_line(text));
     }
 
     fn debug(&mut self, step: &str, text: &str) {
@@ -78,7 +78,7 @@ impl Events for Printer<'_, '_> {
             let text = format!(
                 "{holder} still had the session's files open in another mount namespace; its access was cut off"
             );
-            self.io.labelled(Tone::Warning, "note", &visible(&text));
+            self.io.note(&visible(&text));
         }
         let Some(session) = closed.session else { return self.io.say("no changes") };
         if let Some(first) = closed.also_changed.first() {
@@ -86,8 +86,8 @@ impl Events for Printer<'_, '_> {
                 1 => String::new(),
                 count => format!(" and {} more", count - 1),
             };
-            let text = format!("{}{more} changed on the host while the command ran", name(first));
-            self.io.labelled(Tone::Warning, "note", &text);
+            self.io
+                .note(&format!("{}{more} changed on the host while the command ran", name(first)));
         }
         summary::print(closed.summary, session, closed.shifted, self.io);
     }

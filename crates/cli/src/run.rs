@@ -4,11 +4,12 @@ use std::ffi::OsString;
 
 use sandbox_core::plan::PlanError;
 use sandbox_policy::Host;
+use sandbox_policy::text::wrapped;
 use sandbox_protocol::ExitCode;
 
 #[cfg(feature = "layers")]
 use crate::args::changes::Command as Changes;
-use crate::args::help::{fit, width};
+use crate::args::help::width;
 #[cfg(feature = "docker")]
 use crate::args::image::Image;
 #[cfg(feature = "proxy")]
@@ -20,7 +21,7 @@ use crate::cmd;
 #[cfg(feature = "sessions")]
 use crate::cmd::sessions::exec::Form;
 use crate::failed::{Failed, Outcome};
-use crate::ui::{Stdio, Tone};
+use crate::ui::Stdio;
 
 /// Runs the program.
 pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
@@ -36,7 +37,7 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::
         }
         Typed::Refused(failed) => failed,
         Typed::Answer(answer) => {
-            let text = fit(&answer.render().to_string(), width());
+            let text = wrapped(&answer.render().to_string(), width());
             if !answer.use_stderr() {
                 io.data(&text);
                 return ExitCode::Success.into();
@@ -98,8 +99,7 @@ fn meant_for_a_program(args: &[OsString]) -> Option<&'static str> {
 
 fn hint_at_program(word: Option<&str>, io: &mut Stdio<'_>) {
     if let Some(word) = word {
-        let text = format!("to run the program: agent-sandbox exec {word} …");
-        io.labelled(Tone::Good, "hint", &text);
+        io.hint(&format!("to run the program: agent-sandbox exec {word} …"));
     }
 }
 
@@ -216,8 +216,8 @@ fn proxied(command: &Proxied, flags: &Flags, host: &Host, io: &mut Stdio<'_>) ->
     }
 }
 
-/// Refuses a home directory that does not exist, before a command creates it: a wrong `HOME` would start a second set of
-/// sessions, secrets and trust records. Commands that store nothing there work without it.
+/// Refuses a home directory that does not exist, before a command creates it. A wrong `HOME` would start a second set
+/// of sessions, secrets and trust records. Commands that store nothing there work without it.
 fn check_home(command: Option<&Command>, host: &Host) -> Result<(), Failed> {
     let Some(code) = without_home(command) else { return Ok(()) };
     let Some(home) = host.home.as_deref().filter(|home| !home.is_dir()) else { return Ok(()) };

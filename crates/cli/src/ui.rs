@@ -93,6 +93,16 @@ impl Stdio<'_> {
         self.say(&format!("{label}: {text}"));
     }
 
+    /// Prints a note.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.labelled(Tone::Warning, "note", text);
+    }
+
+    /// Prints a hint.
+    pub(crate) fn hint(&mut self, text: &str) {
+        self.labelled(Tone::Good, "hint", text);
+    }
+
     /// Prints an error, its chain of causes, and its hint.
     pub(crate) fn error(&mut self, error: &dyn std::error::Error, hint: Option<String>) {
         let mut text = indented(&error.to_string());
@@ -103,7 +113,7 @@ impl Stdio<'_> {
         }
         self.labelled(Tone::Bad, "error", &text);
         if let Some(hint) = hint {
-            self.labelled(Tone::Good, "hint", &indented(&hint));
+            self.hint(&indented(&hint));
         }
     }
 

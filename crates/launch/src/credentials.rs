@@ -7,6 +7,7 @@ mod covered;
 mod agents;
 mod container;
 mod registration;
+mod test_session;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -25,6 +26,7 @@ use thiserror::Error;
 
 pub use container::{ContainerCredentials, for_container};
 pub use registration::registration;
+pub use test_session::{TestError, Tested, test_session};
 
 /// Failure to provide a secret.
 #[derive(Debug, Error)]

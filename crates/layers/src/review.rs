@@ -6,6 +6,7 @@
 //! later        path → the program that would run it later; such changes are held back
 //! repository   the commits of changed git repositories, and files in them that run code later
 //! line         the selected changes, with line counts
+//! total        their number
 //! report       all of it as data for programs
 //! patch        the changes that `git apply` can apply
 //! plan         selection → what an apply does, and what it leaves out
@@ -25,6 +26,7 @@ mod select;
 mod later;
 mod repository;
 mod line;
+mod total;
 mod report;
 mod patch;
 mod plan;
@@ -51,4 +53,5 @@ pub use repository::{Effect, inspect};
 pub use select::Selected;
 pub use shown::{Shown, shown};
 pub use summary::Summary;
+pub use total::Total;
 pub use work::unapplied;

@@ -1,4 +1,4 @@
-//! Text in messages: quoting of untrusted text, and suggestions for misspelled names.
+//! Text in messages: quoting of untrusted text, suggestions for misspelled names, sizes, and line breaks.
 
 use sandbox_linux::escape::cut;
 
@@ -29,6 +29,50 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(name, known).map(|known| format!("did you mean `{known}`?"))
 }
 
+/// Formats a number of bytes: `9000 B`, `12 KiB`.
+pub fn bytes(count: u64) -> String {
+    let (mut rest, mut unit) = (count, 0);
+    while rest >= 10_000 && unit < 4 {
+        rest /= 1024;
+        unit += 1;
+    }
+    format!("{rest} {}", ["B", "KiB", "MiB", "GiB", "TiB"][unit])
+}
+
+/// Wraps lines that are longer than the width, and indents the continuation.
+pub fn wrapped(text: &str, width: usize) -> String {
+    text.lines().map(|line| wrapped_line(line.trim_end(), width) + "\n").collect()
+}
+
+fn wrapped_line(line: &str, width: usize) -> String {
+    let words = line.trim_start();
+    let start = line.len() - words.len();
+    // In a table, continuation lines are indented to the column of descriptions.
+    let column = words.find("  ").map(|gap| {
+        let row = &words[gap..];
+        start + gap + row.len() - row.trim_start().len()
+    });
+    let hanging = column.filter(|column| column + 20 <= width).unwrap_or(start + 2);
+    let (mut wrapped, mut length) = (String::new(), 0);
+    let mut gap = start;
+    for word in words.split(' ') {
+        let room = word.chars().count();
+        if length > hanging && length + gap + room > width {
+            wrapped.push('\n');
+            (length, gap) = (0, hanging);
+        }
+        if word.is_empty() {
+            gap += 1;
+            continue;
+        }
+        wrapped.extend(std::iter::repeat_n(' ', gap));
+        wrapped.push_str(word);
+        length += gap + room;
+        gap = 1;
+    }
+    wrapped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +89,20 @@ mod tests {
         ] {
             assert_eq!(nearest(name, known), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn wrapped_indents_to_the_column_of_descriptions() {
+        for (text, expected) in [
+            ("short", "short\n"),
+            ("one two three four five six", "one two three four\n  five six\n"),
+            ("  a  one two three four", "  a  one two three\n    four\n"),
+            ("averyveryverylongword and", "averyveryverylongword\n  and\n"),
+        ] {
+            assert_eq!(wrapped(text, 20), expected, "{text}");
+        }
+        let row = "  --flag  one two three four five six";
+        assert_eq!(wrapped(row, 30), "  --flag  one two three four\n          five six\n");
     }
 
     #[test]

@@ -15,4 +15,4 @@ mod sources;
 pub use keyring::KeyStorage;
 pub use location::{Lasting, Location};
 pub use sources::Sources;
-pub use store::{Name, Store, StoreError, StoredSecret};
+pub use store::{Name, Store, StoreError, StoredSecret, looks_like_a_key};

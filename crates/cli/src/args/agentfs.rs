@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use super::fs::{MountOptions, Target};
+
 /// Command line of `agentfs`.
 #[derive(Debug, Parser)]
 #[command(
@@ -33,49 +35,28 @@ pub(crate) enum Command {
     },
     /// Mount a filesystem; without arguments, list mounts
     Mount {
-        /// ID or path of a database
-        #[arg(requires = "mountpoint")]
-        id_or_path: Option<OsString>,
-        /// Directory to mount it on
-        mountpoint: Option<PathBuf>,
-        /// Unmount when the serving process ends
-        #[arg(short, long)]
-        auto_unmount: bool,
-        /// Give root access, too
-        #[arg(long)]
-        allow_root: bool,
-        /// Give all users access
-        #[arg(long)]
-        system: bool,
-        /// Stay in the foreground
-        #[arg(short, long)]
-        foreground: bool,
-        /// Show UID as the owner of every file
-        #[arg(long)]
-        uid: Option<u32>,
-        /// Show GID as the group of every file
-        #[arg(long)]
-        gid: Option<u32>,
+        #[command(flatten)]
+        options: MountOptions,
         /// Mount mechanism
         #[arg(long, value_enum, default_value_t = Backend::Fuse)]
         backend: Backend,
     },
     /// Read a filesystem without mounting it
     Fs {
-        /// ID or path of a database
-        id_or_path: OsString,
+        #[command(flatten)]
+        target: Target,
         #[command(subcommand)]
         command: Inside,
     },
     /// List changes relative to the base
     Diff {
-        /// ID or path of a database
-        id_or_path: OsString,
+        #[command(flatten)]
+        target: Target,
     },
     /// List logged tool calls
     Timeline {
-        /// ID or path of a database
-        id_or_path: OsString,
+        #[command(flatten)]
+        target: Target,
         /// Show the last LIMIT calls
         #[arg(long, default_value_t = 100)]
         limit: u32,

@@ -68,8 +68,19 @@ pub(crate) struct Init {
 }
 
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each field is an independent flag")]
+#[command(mut_arg("allow_root", |arg| arg.conflicts_with("system")))]
 pub(crate) struct Mount {
+    #[command(flatten)]
+    pub options: MountOptions,
+    /// Fail unless the filesystem uses this engine
+    #[arg(long, value_enum)]
+    pub engine: Option<Engine>,
+}
+
+/// Options that `agentfs mount` has, too.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each field is an independent flag")]
+pub(crate) struct MountOptions {
     /// ID for `.agentfs/ID.db`, or the path of a database
     #[arg(value_name = "ID_OR_PATH", requires = "mountpoint")]
     pub target: Option<OsString>,
@@ -79,7 +90,7 @@ pub(crate) struct Mount {
     #[arg(short, long)]
     pub auto_unmount: bool,
     /// Give root access, too
-    #[arg(long, conflicts_with = "system")]
+    #[arg(long)]
     pub allow_root: bool,
     /// Give all users access, subject to file permissions
     #[arg(long)]
@@ -93,9 +104,6 @@ pub(crate) struct Mount {
     /// Show GID as the group of every file
     #[arg(long)]
     pub gid: Option<u32>,
-    /// Fail unless the filesystem uses this engine
-    #[arg(long, value_enum)]
-    pub engine: Option<Engine>,
 }
 
 #[derive(Debug, Args)]

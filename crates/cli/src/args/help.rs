@@ -1,4 +1,5 @@
-//! Help pages. The page of the program lists subcommands in groups; the page of a subcommand lists the flags that apply to it.
+//! Help pages. The page of the program lists subcommands in groups. The page of a subcommand lists the flags that apply
+//! to it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -6,7 +7,7 @@ use std::os::fd::AsFd;
 
 use clap::{Command, CommandFactory};
 use sandbox_linux::pty;
-use sandbox_policy::text::{did_you_mean, nearest, shown};
+use sandbox_policy::text::{did_you_mean, nearest, shown, wrapped};
 
 use super::{Cli, scope};
 use crate::failed::Failed;
@@ -58,9 +59,16 @@ pub(crate) fn definition() -> Command {
 fn fitting(command: Command, path: &str) -> Command {
     let below: Vec<_> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     let command = command.mut_args(|arg| {
-        let hidden = arg.is_hide_set()
-            || (arg.is_global_set() && !scope::applies(arg.get_id().as_str(), path));
-        arg.hide(hidden)
+        let id = arg.get_id().as_str();
+        // `up` takes the flag only to point to `--name`.
+        let hidden = (id, path) == ("session", "up")
+            || arg.is_hide_set()
+            || (arg.is_global_set() && !scope::applies(id, path));
+        match id {
+            "session" if !scope::applies("cow", path) => arg.help("Use the session NAME"),
+            _ => arg,
+        }
+        .hide(hidden)
     });
     below.into_iter().fold(command, |command, name| {
         command.mut_subcommand(&name, |sub| fitting(sub, &format!("{path} {name}")))
@@ -81,7 +89,7 @@ pub(super) fn page(args: &[OsString]) -> clap::Error {
 pub(crate) fn of<S: AsRef<str>>(words: &[S]) -> Result<String, Failed> {
     let mut command = definition();
     if words.is_empty() {
-        return Ok(fit(&overview(&command), width()));
+        return Ok(wrapped(&overview(&command), width()));
     }
     let mut below = &mut command;
     for word in words.iter().map(AsRef::as_ref) {
@@ -93,7 +101,7 @@ pub(crate) fn of<S: AsRef<str>>(words: &[S]) -> Result<String, Failed> {
         }
         below = below.find_subcommand_mut(word).expect("found above");
     }
-    Ok(fit(&below.render_long_help().to_string(), width()))
+    Ok(wrapped(&below.render_long_help().to_string(), width()))
 }
 
 /// Returns the help of the program.
@@ -132,38 +140,4 @@ pub(crate) fn width() -> usize {
     let variable = || std::env::var("COLUMNS").ok()?.parse().ok();
     let width = terminal.map(|size| usize::from(size.columns)).filter(|width| *width > 0);
     width.or_else(variable).unwrap_or(WIDTH).min(WIDTH)
-}
-
-/// Wraps lines that are longer than the width, and indents the continuation.
-pub(crate) fn fit(text: &str, width: usize) -> String {
-    text.lines().map(|line| fit_line(line.trim_end(), width) + "\n").collect()
-}
-
-fn fit_line(line: &str, width: usize) -> String {
-    let words = line.trim_start();
-    let start = line.len() - words.len();
-    // In a table, continuation lines are indented to the column of descriptions.
-    let column = words.find("  ").map(|gap| {
-        let row = &words[gap..];
-        start + gap + row.len() - row.trim_start().len()
-    });
-    let hanging = column.filter(|column| column + 20 <= width).unwrap_or(start + 2);
-    let (mut fitted, mut length) = (String::new(), 0);
-    let mut gap = start;
-    for word in words.split(' ') {
-        let room = word.chars().count();
-        if length > hanging && length + gap + room > width {
-            fitted.push('\n');
-            (length, gap) = (0, hanging);
-        }
-        if word.is_empty() {
-            gap += 1;
-            continue;
-        }
-        fitted.extend(std::iter::repeat_n(' ', gap));
-        fitted.push_str(word);
-        length += gap + room;
-        gap = 1;
-    }
-    fitted
 }

@@ -76,7 +76,7 @@ fn select(
 fn tell_interrupted(review: &Review, io: &mut Stdio<'_>) -> Result<(), ReviewError> {
     if let Some(journal) = review.interrupted()? {
         let (what, remedy) = review.remedy(&journal);
-        io.labelled(Tone::Warning, "note", &format!("{what} was interrupted; {remedy}"));
+        io.note(&format!("{what} was interrupted; {remedy}"));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use sandbox_protocol::ExitCode;
 use crate::args::{Flags, help};
 use crate::events::Printer;
 use crate::failed::Outcome;
-use crate::ui::{Stdio, Tone};
+use crate::ui::Stdio;
 
 /// Loads the configuration, and runs the command. A mistyped subcommand gets a suggestion.
 pub(crate) fn run(
@@ -40,8 +40,7 @@ pub(crate) fn run(
     let code = launch(host, job, &mut Printer { io, debug: flags.debug })?.code;
     let meant = program.filter(|_| code == ExitCode::NotFound.code());
     if let Some(subcommand) = meant.as_deref().and_then(help::meant) {
-        let text = format!("did you mean `agent-sandbox {subcommand}`?");
-        io.labelled(Tone::Good, "hint", &text);
+        io.hint(&format!("did you mean `agent-sandbox {subcommand}`?"));
     }
     Ok(code)
 }

@@ -1,4 +1,4 @@
-//! `fs`: copy-on-write filesystems by themselves. One file per command.
+//! `fs`: creates, mounts and inspects copy-on-write filesystems. One file per command.
 
 pub(crate) mod agentfs;
 pub(crate) mod init;
@@ -21,7 +21,7 @@ use crate::args::fs::Fs;
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// Does what was asked.
+/// Runs a subcommand.
 pub(crate) fn run(flags: &Flags, command: Fs, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let here = here(flags, host)?;
     match command {
@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &Flags, command: Fs, host: &Host, io: &mut Stdio<'_>) -
     }
 }
 
-/// Where names of databases count from.
+/// Returns the directory that paths and IDs of databases are relative to.
 pub(crate) fn here(flags: &Flags, host: &Host) -> Result<PathBuf, Failed> {
     let cwd = host.cwd.clone().ok_or_else(|| {
         Failed::new(std::io::Error::other("the current directory has been deleted"), None)

@@ -42,17 +42,12 @@ fn next_steps(Starter { file, survey, .. }: &Starter, io: &mut Stdio<'_>) {
         io.say(&format!("hidden from agents: {}", hidden.join(", ")));
     }
     if survey.stopped_early {
-        io.labelled(
-            Tone::Warning,
-            "note",
-            "the project is large; some directories were not inspected",
-        );
+        io.note("the project is large; some directories were not inspected");
     }
     for path in &survey.unwritable {
-        let text = format!(
+        io.note(&format!(
             "cannot write {path} to a configuration because of its name; `--exclude` hides it"
-        );
-        io.labelled(Tone::Warning, "note", &text);
+        ));
     }
     io.say("next:");
     io.say("  agent-sandbox config show     show the effective configuration");

@@ -38,7 +38,7 @@ pub(crate) fn man(dir: Option<&Path>, io: &mut Stdio<'_>) -> Outcome {
     Ok(0)
 }
 
-/// The pages of what stands below a command, at any depth.
+/// Adds the pages of all subcommands, at any depth.
 fn sub_pages(
     above: &str,
     command: &Command,
@@ -52,7 +52,7 @@ fn sub_pages(
     Ok(())
 }
 
-/// The page of the program itself, with the sections that `--help` has no room for.
+/// Returns the page of the program, with sections that are too long for `--help`.
 fn main_page(command: &Command) -> Result<String, Failed> {
     let command = command.clone().long_about(DESCRIPTION).after_help(Resettable::Reset);
     let mut page = page(command)?;
@@ -72,7 +72,7 @@ fn sections() -> String {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     roff.text([roman(
-        "The command's own code passes through. The other codes are agent-sandbox's.",
+        "The exit code of the command passes through. The other codes are those of agent-sandbox.",
     )]);
     for row in exit::rows() {
         roff.control("TP", []).text([bold(row.code.to_string())]).text([roman(row.meaning)]);
@@ -96,61 +96,55 @@ fn failed(error: std::io::Error) -> Failed {
 }
 
 const DESCRIPTION: &str = "\
-Runs a command, usually a coding agent, in a sandbox of Linux namespaces made with bubblewrap. \
-The working directory is writable, the home directory is read-only, credentials are hidden, \
-/tmp is private, and git's hooks and configuration cannot be changed.
+Runs a command, usually a coding agent, in a sandbox of Linux namespaces. The working directory is \
+writable, the home directory is read-only, credentials are hidden, /tmp is private, and git's hooks \
+and configuration cannot be changed.
 
-The first word that is no flag is a subcommand if it is one, else the command to run. What stands \
-after the command belongs to the command. \"exec\" or \"--\" names a command that is called like a \
-subcommand or begins with a dash.
+If the first argument is not a subcommand, it is run as a command, with everything after it as its \
+arguments. Use \"exec\" or \"--\" for a command that has the name of a subcommand or starts with a dash.
 
-What is allowed is decided in layers: built-in rules, the user's configuration, the project's, \
-and the flags. Of two rules for one path the longer one wins, then an exact path over a pattern, \
-then the stricter view, then the later layer. A project's configuration can always close; what it \
-opens has to be trusted once.";
+The policy comes from four layers: built-in rules, the user's configuration, the project's \
+configuration, and the flags. If several rules apply to a path, the longest one wins, then an exact \
+path over a pattern, then the stricter view, then the later layer. A project's configuration may \
+always restrict the policy. Before it widens the policy, the user has to trust it once.";
 
 const ENVIRONMENT: &[(&str, &str)] = &[
-    (
-        "AGENT_SANDBOX_TRUST",
-        "\"1\" accepts what the project's configuration opens, as --trust does.",
-    ),
+    ("AGENT_SANDBOX_TRUST", "If \"1\", trusts the project's configuration, like --trust."),
     (
         "AGENT_SANDBOX_MOUNTS",
-        "\"bwrap\" leaves all mounts to bubblewrap. \"doctor\" says what does not hold then.",
+        "If \"bwrap\", bubblewrap makes all mounts. \"doctor\" lists the limits of this mode.",
     ),
-    (
-        "AGENT_SANDBOX_PROXY_ADMIN_TOKEN",
-        "What the admin interface of \"proxy --admin-listen\" asks for.",
-    ),
+    ("AGENT_SANDBOX_PROXY_ADMIN_TOKEN", "Token for the admin API of \"proxy --admin-listen\"."),
+    ("AGENT_SANDBOX_API_TOKEN", "Token for the session API of \"serve --listen\"."),
     ("HOME", "The home directory, which is read-only inside."),
-    ("PATH", "Where bwrap and the ruled commands are looked for."),
-    ("XDG_CONFIG_HOME", "Where the user's configuration is; ~/.config by default."),
-    ("XDG_STATE_HOME", "Where records of trust and of runs are; ~/.local/state by default."),
+    ("PATH", "Directories in which bwrap and commands with rules are found."),
+    ("XDG_CONFIG_HOME", "Directory of the user's configuration; ~/.config by default."),
+    ("XDG_STATE_HOME", "Directory of trust and run records; ~/.local/state by default."),
     (
         "XDG_RUNTIME_DIR",
-        "A private, empty one inside. Outside, a Docker daemon of one's own may listen there.",
+        "Private and empty inside. Outside, directory of the proxy's sockets and of a rootless Docker daemon's socket.",
     ),
-    ("DOCKER_HOST", "The daemon whose socket --docker shares; hidden otherwise."),
-    ("NO_COLOR", "No colours, if it is set."),
+    ("DOCKER_HOST", "Docker daemon whose socket --docker shares; hidden otherwise."),
+    ("NO_COLOR", "If set, disables colours."),
     (
         "AGENT_SANDBOX_CMD, AGENT_SANDBOX_REAL",
-        "Set for scripts that stand in for a command: its name, and where the real program is.",
+        "Set for scripts that replace a command: its name, and the path of the real program.",
     ),
 ];
 
 const FILES: &[(&str, &str)] = &[
     (
         ".agent-sandbox.json, .agent-sandbox.jsonc, sandbox.toml",
-        "The project's configuration, in the working directory. At most one of them.",
+        "The project's configuration, in the working directory. Only one of these files may exist.",
     ),
     (
         "~/.config/agent-sandbox/config.json, config.jsonc, config.toml",
-        "The user's configuration. At most one of them.",
+        "The user's configuration. Only one of these files may exist.",
     ),
-    ("~/.local/state/agent-sandbox", "Records of trust and of runs. No sandbox can write there."),
+    ("~/.local/state/agent-sandbox", "Trust and run records. No sandbox can write to it."),
     (
         ".agentfs/ID.db",
-        "A filesystem made by \"fs init\", below the current directory: a SQLite database in the tables of AgentFS.",
+        "A filesystem of \"fs init\", below the current directory: a SQLite database with the tables of AgentFS.",
     ),
-    (RUNTIME_DIR, "Inside a sandbox: this program, and what rules commands."),
+    (RUNTIME_DIR, "Inside a sandbox: this program, and the wrappers of commands that have rules."),
 ];

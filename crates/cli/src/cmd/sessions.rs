@@ -45,14 +45,3 @@ pub(crate) fn chosen(
     let session = sessions.find(&Selector { directory, name })?;
     Ok((sessions, session))
 }
-
-/// Formats a size.
-#[cfg(feature = "sessions")]
-pub(crate) fn bytes(count: u64) -> String {
-    let (mut rest, mut unit) = (count, 0);
-    while rest >= 10_000 && unit < 4 {
-        rest /= 1024;
-        unit += 1;
-    }
-    format!("{rest} {}", ["B", "KiB", "MiB", "GiB", "TiB"][unit])
-}

@@ -16,11 +16,7 @@ pub(crate) fn run(flags: &Flags, why: &Why, host: &Host, io: &mut Stdio<'_>) -> 
     let request = super::request(flags, Vec::new(), host)?;
     if host.inside {
         if shapes(&request) {
-            io.labelled(
-                Tone::Warning,
-                "note",
-                "the flags are for a new sandbox; the answer is about the current one",
-            );
+            io.note("the flags are for a new sandbox; the answer is about the current one");
         }
         return ask(&Explainer::around(host)?, flags, why, io);
     }

@@ -24,10 +24,9 @@ pub(crate) fn print(report: &Report, of: &str, io: &mut Stdio<'_>) {
     runs_later(report, of, io);
     if report.stopped_early {
         let seen = report.looked_at;
-        let text = format!(
+        io.note(&format!(
             "{of}stopped scanning after {seen} files; planted files deeper in the tree would not be found"
-        );
-        io.labelled(Tone::Warning, "note", &text);
+        ));
     }
     for failure in &report.errors {
         io.labelled(

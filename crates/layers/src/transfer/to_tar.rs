@@ -1,8 +1,10 @@
-//! A tar archive as the destination.
+//! Tar archive as the destination.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tar::{Builder, EntryType, Header};
@@ -10,15 +12,27 @@ use tar::{Builder, EntryType, Header};
 use super::{Item, SET_ID, Sink, TransferError};
 use crate::database::Inode;
 
-/// Writes an archive that GNU tar and bsdtar unpack.
+/// Writer of an archive for GNU tar and bsdtar.
 pub struct ToTar<W: Write> {
     builder: Builder<W>,
     path: PathBuf,
     first: HashMap<u64, PathBuf>,
 }
 
+impl ToTar<BufWriter<File>> {
+    /// Creates an archive. Fails if the file already exists.
+    pub fn create(path: &Path) -> Result<Self, TransferError> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let file = file.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => TransferError::Exists(path.to_owned()),
+            _ => TransferError::writing(path)(source),
+        })?;
+        Ok(Self::new(BufWriter::with_capacity(1 << 20, file), path))
+    }
+}
+
 impl<W: Write> ToTar<W> {
-    /// An archive that goes to `writer`; `path` is its name in messages.
+    /// Starts an archive that is written to `writer`; messages name it by `path`.
     pub fn new(writer: W, path: &Path) -> Self {
         Self { builder: Builder::new(writer), path: path.to_owned(), first: HashMap::new() }
     }

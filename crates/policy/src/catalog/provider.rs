@@ -13,6 +13,7 @@ use super::hosts::HostPreset;
 pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "anthropic",
+        api: "the Anthropic API",
         upstream: Upstream::Public("https://api.anthropic.com"),
         key: KeyHeader::Header { name: "x-api-key", format: "{}" },
         login_keys: LoginKeys::Begin { with: "sk-ant-oat", provider: "anthropic-subscription" },
@@ -35,6 +36,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "anthropic-subscription",
+        api: "the Anthropic API",
         upstream: Upstream::Public("https://api.anthropic.com"),
         key: BEARER,
         login_keys: LoginKeys::None,
@@ -57,6 +59,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "openai",
+        api: "the OpenAI API",
         upstream: Upstream::Public("https://api.openai.com"),
         key: BEARER,
         login_keys: LoginKeys::None,
@@ -82,6 +85,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "openai-subscription",
+        api: "the ChatGPT API",
         upstream: Upstream::Public("https://chatgpt.com/backend-api/codex"),
         key: BEARER,
         login_keys: LoginKeys::None,
@@ -99,6 +103,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "ollama",
+        api: "Ollama",
         upstream: Upstream::Local("http://127.0.0.1:11434"),
         key: KeyHeader::None,
         login_keys: LoginKeys::None,
@@ -121,6 +126,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "gemini",
+        api: "the Gemini API",
         upstream: Upstream::Public("https://generativelanguage.googleapis.com"),
         key: KeyHeader::Header { name: "x-goog-api-key", format: "{}" },
         login_keys: LoginKeys::None,
@@ -158,6 +164,7 @@ pub const PROVIDERS: &[Provider] = &[
     },
     Provider {
         name: "custom",
+        api: "the server",
         upstream: Upstream::Configured,
         key: BEARER,
         login_keys: LoginKeys::None,

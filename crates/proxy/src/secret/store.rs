@@ -23,6 +23,15 @@ use crate::credential::Secret;
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
+/// Returns true for text that starts like an API key, for commands that expect the name of a secret.
+pub fn looks_like_a_key(text: &str) -> bool {
+    const PREFIXES: [&str; 8] =
+        ["sk-", "sk_", "AIza", "ghp_", "github_pat_", "glpat-", "xoxb-", "session-"];
+    // Names are shorter.
+    const SHORTEST: usize = 20;
+    text.len() >= SHORTEST && PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+}
+
 impl Name {
     /// Parses a name.
     pub fn parse(text: &str) -> Result<Self, StoreError> {

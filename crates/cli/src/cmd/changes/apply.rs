@@ -52,8 +52,7 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
     }
     if !plan.conflicts.is_empty() && !asked.partial {
         io.labelled(Tone::Bad, "error", "nothing was applied because of the conflicts above");
-        let hint = "pass `--partial` to apply the rest, or restore the host's files and try again";
-        io.labelled(Tone::Good, "hint", hint);
+        io.hint("pass `--partial` to apply the rest, or restore the host's files and try again");
         return Ok(ExitCode::Failure.code());
     }
     if plan.steps.is_empty() {
@@ -154,8 +153,7 @@ fn print(
     if !plan.held.is_empty() {
         let first = shown(plan.held[0].root, plan.held[0].path.as_path());
         let command = format!("agent-sandbox apply -s {session} {first}");
-        let text = format!("Held back because it can run code. To apply it: {command}");
-        io.labelled(Tone::Good, "hint", &text);
+        io.hint(&format!("Held back because it can run code. To apply it: {command}"));
     }
 }
 
@@ -189,12 +187,12 @@ fn resume(opened: &Review, io: &mut Stdio<'_>) -> Result<bool, Failed> {
         Status::Undoing => ("an undo", 0),
         _ => ("an apply", journal.steps.len()),
     };
-    let text = format!("{what} was interrupted; completing it first");
-    io.labelled(Tone::Warning, "note", &text);
+    io.note(&format!("{what} was interrupted; completing it first"));
     let bar = Bar::new(io, steps);
     let done = opened.resume(&mut journal, &mut |done, _| bar.set(done));
     bar.finish();
     match done? {
+        Resumed::Applied(1) => io.say("Applied 1 change"),
         Resumed::Applied(count) => io.say(&format!("Applied {count} changes")),
         Resumed::Undone(undone) => {
             undo::tell(opened, &undone, io);

@@ -30,8 +30,7 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, host: &Host, io: &mut Stdio<'_>) 
     let selected = select(words, &roots, &opened, flags, host)?;
     tell_interrupted(&opened, io)?;
     if roots.iter().any(|root| root.changes.truncated) {
-        let text = "the list is incomplete: a directory with very many files was removed";
-        io.labelled(Tone::Warning, "note", text);
+        io.note("the list is incomplete: a directory with very many files was removed");
     }
     let here = here(flags, host);
     let plain = !io.terminal && !asked.stat && !flags.json;
@@ -84,7 +83,7 @@ fn patch(
     }
     let patch = Patch::of(lines);
     for left in &patch.left_out {
-        io.labelled(Tone::Warning, "note", &left_out(left));
+        io.note(&left_out(left));
     }
     for bytes in patch.files() {
         if !io.bytes(&bytes?) {

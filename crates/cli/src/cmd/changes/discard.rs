@@ -1,10 +1,10 @@
 //! `discard`: discards a session's changes.
 
-use sandbox_layers::review::{self, Counted, Shown};
+use sandbox_layers::review::{self, Counted, Shown, Total};
 use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
-use super::{select, stat};
+use super::select;
 use crate::args::Flags;
 use crate::args::changes::Discard;
 use crate::failed::Outcome;
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags, asked: &Discard, host: &Host, io: &mut Stdio<'_
     }
     let git = if repositories.is_empty() { "" } else { ", with changes to git," };
     let session = opened.name().to_owned();
-    let action = format!("discard {}{git} in session `{session}`", stat::losses(&lines));
+    let action = format!("discard {}{git} in session `{session}`", Total::of(&lines).losses());
     if !ask::confirm(&action, asked.yes, io)? {
         io.say("nothing was discarded");
         return Ok(ExitCode::Failure.code());

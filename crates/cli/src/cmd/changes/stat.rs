@@ -1,10 +1,9 @@
 //! Sizes of changes: a row for each file, and the sum.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use sandbox_layers::diff::{Change, Count, Side};
-use sandbox_layers::review::{Line, Shown, Status, shown as shown_name};
+use sandbox_layers::review::{Line, Shown, Status, Total, shown as shown_name};
 
 use crate::cmd::columns;
 use crate::ui::{Stdio, Tone, and_more};
@@ -62,7 +61,7 @@ pub(crate) fn table(
         0 => String::new(),
         left => and_more(left) + "\n",
     };
-    format!("{}{left}{}{refs}\n", columns(&rows[..most], paint), total(lines))
+    format!("{}{left}{}{refs}\n", columns(&rows[..most], paint), Total::of(lines))
 }
 
 fn count(line: &Line<'_>) -> String {
@@ -94,57 +93,4 @@ fn signs(text: &str, io: &Stdio<'_>) -> String {
     let (number, bar) = text.split_at(at);
     let (plus, minus) = bar.split_at(bar.find('-').unwrap_or(bar.len()));
     format!("{number}{}{}", io.tone(Tone::Good, plus), io.tone(Tone::Removed, minus.trim_end()))
-}
-
-/// Formats the sum: `3 files changed, 10 lines added, 2 removed, 1 file deleted`.
-pub(crate) fn total(lines: &[Line<'_>]) -> String {
-    let files = files(lines);
-    let (mut added, mut removed) = (0, 0);
-    for line in &files {
-        if let Count::Lines { added: came, removed: went } = line.count {
-            (added, removed) = (added + came, removed + went);
-        }
-    }
-    let deleted = deletions(&files);
-    let mut text = format!("{} file{} changed", files.len(), plural(files.len()));
-    if added + removed > 0 {
-        let _ = write!(text, ", {added} line{} added, {removed} removed", plural(added));
-    }
-    if deleted > 0 {
-        let _ = write!(text, ", {deleted} file{} deleted", plural(deleted));
-    }
-    text
-}
-
-/// Formats changes that would be lost: `3 changed files and 1 deletion`.
-pub(crate) fn losses(lines: &[Line<'_>]) -> String {
-    let files = files(lines);
-    let deleted = deletions(&files);
-    let changed = files.len() - deleted;
-    let deletions = format!("{deleted} deletion{}", plural(deleted));
-    match (changed, deleted) {
-        (0, 1..) => deletions,
-        (_, 0) => format!("{changed} changed file{}", plural(changed)),
-        _ => format!("{changed} changed file{} and {deletions}", plural(changed)),
-    }
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}
-
-/// Returns true for a directory, and for a path that does not exist.
-fn is_dir(side: Option<&Side>) -> bool {
-    matches!(side, None | Some(Side::Dir))
-}
-
-fn files<'l, 'c>(lines: &'l [Line<'c>]) -> Vec<&'l Line<'c>> {
-    let is_file = |line: &&Line<'_>| {
-        !(is_dir(line.change.before.as_ref()) && is_dir(line.change.after.as_ref()))
-    };
-    lines.iter().filter(is_file).collect()
-}
-
-fn deletions(files: &[&Line<'_>]) -> usize {
-    files.iter().filter(|line| is_dir(line.change.after.as_ref())).count()
 }

@@ -35,8 +35,7 @@ pub(super) fn tell(opened: &Review, undone: &Undone, io: &mut Stdio<'_>) -> u8 {
                 "error",
                 "nothing was reverted because these files changed since",
             );
-            let hint = "pass `--partial` to revert the rest and keep them";
-            io.labelled(Tone::Good, "hint", hint);
+            io.hint("pass `--partial` to revert the rest and keep them");
             ExitCode::Failure.code()
         }
         Undone::Done { left, count } => {

@@ -1,4 +1,4 @@
-//! The personality `agentfs`: a link of that name to this binary takes that tool's command lines.
+//! Command line of the tool `agentfs`, when this binary is called by that name.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,17 +8,17 @@ use sandbox_policy::Host;
 use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;
-use crate::args::agentfs::{AgentFs, Command, Inside};
-use crate::args::fs::{Cat, Diff, Engine, Fs, History, Init, Ls, Mount, Target};
+use crate::args::agentfs::{AgentFs, Backend, Command, Inside};
+use crate::args::fs::{Cat, Diff, Engine, Fs, History, Init, Ls, Mount};
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// Whether this process was called by that name.
+/// Returns true when this process was called as `agentfs`.
 pub(crate) fn is_called(args: &[OsString]) -> bool {
     args.first().and_then(|name| Path::new(name).file_name()) == Some(OsStr::new("agentfs"))
 }
 
-/// Does what was asked. Everything that fails ends with 1, as that tool does.
+/// Runs a command line of `agentfs`. Every failure exits with 1, as in that tool.
 pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let flags = Flags::default();
     io.colour(flags.color, host);
@@ -42,46 +42,21 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::
 }
 
 fn carry_out(command: Command, mut flags: Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
-    let target = |target| Target { target };
     let command = match command {
         Command::Init { id, force, base } => {
             Fs::Init(Init { id, base, force, engine: Engine::Agentfs })
         }
-        Command::Mount {
-            id_or_path,
-            mountpoint,
-            auto_unmount,
-            allow_root,
-            system,
-            foreground,
-            uid,
-            gid,
-            backend: _,
-        } => {
-            // That tool takes both, and the wider one holds.
-            let allow_root = allow_root && !system;
-            Fs::Mount(Mount {
-                target: id_or_path,
-                mountpoint,
-                auto_unmount,
-                allow_root,
-                system,
-                foreground,
-                uid,
-                gid,
-                engine: None,
-            })
+        Command::Mount { options, backend: Backend::Fuse } => {
+            Fs::Mount(Mount { options, engine: None })
         }
-        Command::Fs { id_or_path, command: Inside::Ls { path } } => {
-            Fs::Ls(Ls { target: target(id_or_path), path, recursive: true })
+        Command::Fs { target, command: Inside::Ls { path } } => {
+            Fs::Ls(Ls { target, path, recursive: true })
         }
-        Command::Fs { id_or_path, command: Inside::Cat { path } } => {
-            Fs::Cat(Cat { target: target(id_or_path), path })
-        }
-        Command::Diff { id_or_path } => Fs::Diff(Diff { target: target(id_or_path), patch: false }),
-        Command::Timeline { id_or_path, limit, format } => {
+        Command::Fs { target, command: Inside::Cat { path } } => Fs::Cat(Cat { target, path }),
+        Command::Diff { target } => Fs::Diff(Diff { target, patch: false }),
+        Command::Timeline { target, limit, format } => {
             flags.json = format == "json";
-            Fs::History(History { target: target(id_or_path), limit })
+            Fs::History(History { target, limit })
         }
         Command::Ps => Fs::Ps,
         Command::Other(words) => return Err(unknown(&words)),
@@ -91,8 +66,8 @@ fn carry_out(command: Command, mut flags: Flags, host: &Host, io: &mut Stdio<'_>
 
 fn unknown(words: &[OsString]) -> Failed {
     let word = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    let hint = "`agentfs --help` lists what it does; to run a command on a copy: agent-sandbox --cow COMMAND";
-    let error = format!("agent-sandbox does not do `{word}` in the place of agentfs");
+    let hint = "`agentfs --help` lists the supported commands; to run a program on a copy: agent-sandbox --cow COMMAND";
+    let error = format!("agent-sandbox does not support `agentfs {word}`");
     let code = ExitCode::Failure.code();
     Failed { error: error.into(), hint: Some(hint.into()), word: "unsupported", code }
 }

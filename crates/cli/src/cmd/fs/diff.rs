@@ -1,4 +1,4 @@
-//! `fs diff`: what a filesystem holds that its base does not.
+//! `fs diff`: lists the changes of a filesystem relative to its base.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags, asked: &Diff, here: &Path, io: &mut Stdio<'_>) 
             }
             listing.lines()?
         }
-        // Nothing below, or another database: what is stored is what there is to tell.
+        // Without a base directory, every stored entry is a change.
         None => listing::entries(layer.as_ref())?,
     };
     show(flags, &lines, io);

@@ -1,4 +1,4 @@
-//! `fs fsck`: what is wrong with a filesystem, and mending what can be mended.
+//! `fs fsck`: checks a filesystem for damage, and repairs it.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use crate::args::fs::Fsck;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, visible};
 
-/// Ends with 1 when something is wrong.
+/// Checks a filesystem. Exits with 1 when it finds damage.
 pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let path = folder::existing(&fsck.target.target, here)?;
-    // What a killed mount left is no damage: it is put right first, as by the next mount.
+    // A killed mount leaves files that the next mount merges. That is not damage, so it is done first.
     let settled = settle(&path);
     let problems = if fsck.repair {
         in_use::refuse(&path)?;
@@ -27,8 +27,8 @@ pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -
         check(&path)?
     };
     match settled {
-        Ok(true) => io.say("a mount of it was killed; what that left is taken in now"),
-        // With damage, that is the cause.
+        Ok(true) => io.say("a mount of it was killed; its changes are now in the database"),
+        // If there is damage, it explains the error.
         Err(error) if problems.is_empty() => return Err(error.into()),
         _ => {}
     }
@@ -54,13 +54,9 @@ fn show(problems: &[Problem], repaired: bool, io: &mut Stdio<'_>) {
         io.data(&text);
     }
     match problems.len() {
-        0 => io.say("nothing is wrong"),
+        0 => io.say("no damage found"),
         _ if !repaired && problems.iter().any(|problem| problem.rule.is_safe()) => {
-            io.labelled(
-                Tone::Good,
-                "hint",
-                "`--repair` mends what can be mended without losing anything",
-            );
+            io.hint("`--repair` repairs damage that can be repaired without data loss");
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! `fs gc`: one file, without what belongs to nothing, and no larger than it must be.
+//! `fs gc`: removes leftovers of a filesystem, and frees disk space.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::args::fs::Target;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
 
-/// Collects, and says what was done.
+/// Removes leftovers, and prints how much space that freed.
 pub(crate) fn run(flags: &Flags, target: &Target, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let path = folder::existing(&target.target, here)?;
     in_use::refuse(&path)?;
@@ -23,11 +23,10 @@ pub(crate) fn run(flags: &Flags, target: &Target, here: &Path, io: &mut Stdio<'_
         return Ok(0);
     }
     let Collected { nameless, rows, strays, before, after } = collected;
+    let (before, after) = (HumanBytes(before), HumanBytes(after));
     let text = format!(
-        "{} → {}; {nameless} files without a name, {rows} rows and {strays} loose files of nothing",
-        HumanBytes(before),
-        HumanBytes(after)
+        "{before} → {after}; unnamed files: {nameless}, unused rows: {rows}, stray files: {strays}"
     );
-    io.labelled(Tone::Good, "collected", &text);
+    io.labelled(Tone::Good, "removed leftovers", &text);
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `fs history`: what callers of the filesystem have logged.
+//! `fs history`: lists the tool calls that programs logged in a filesystem.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use sandbox_linux::escape::joined;
 
 use crate::ui::{Stdio, Tone};
 
-/// Prints the last calls, oldest first.
+/// Prints the last calls, the oldest first.
 pub(crate) fn run(flags: &Flags, history: &History, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let calls = folder::open(&history.target.target, here)?.calls(history.limit)?;
     if flags.json {
@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &Flags, history: &History, here: &Path, io: &mut Stdio<
     });
     io.data(&text);
     if rows.is_empty() {
-        io.say("no tool was called");
+        io.say("no tool calls");
     }
     Ok(0)
 }

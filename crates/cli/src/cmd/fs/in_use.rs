@@ -1,4 +1,4 @@
-//! Refusing to change a database that somebody else has open.
+//! Refusal to change a database that another process has open.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ struct InUse(PathBuf);
 
 impl Hint for InUse {
     fn hint(&self) -> Option<String> {
-        Some("`agent-sandbox fs ps` lists what is mounted; unmount it first".to_owned())
+        Some("unmount it first; `agent-sandbox fs ps` lists mounts".to_owned())
     }
 }
 
-/// An error if the database is mounted, or open in another program.
+/// Returns an error if the database is mounted, or open in another program.
 pub(super) fn refuse(path: &Path) -> Result<(), Failed> {
     if !is_in_use(path) {
         return Ok(());

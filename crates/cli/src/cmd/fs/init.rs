@@ -1,4 +1,4 @@
-//! `fs init`: a new filesystem.
+//! `fs init`: creates a filesystem.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::args::fs::{Engine, Init};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
 
-/// Makes the database `.agentfs/ID.db`.
+/// Creates the database `.agentfs/ID.db`, or the directory of an overlay.
 pub(crate) fn run(flags: &Flags, init: &Init, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let id = init.id.clone().unwrap_or_else(by_time);
     if !is_id(OsStr::new(&id)) {
@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &Flags, init: &Init, here: &Path, io: &mut Stdio<'_>) -
         database::create(&path, base.as_deref())?;
     }
     report(flags, &id, &path, base.as_deref(), io);
-    // The one thing that a caller cannot know.
+    // The caller does not know a generated ID.
     if init.id.is_none() && !flags.json {
         io.data(&format!("{id}\n"));
     }

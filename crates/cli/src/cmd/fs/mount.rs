@@ -9,11 +9,12 @@ use sandbox_policy::Host;
 
 use super::ps;
 use crate::args::Flags;
-use crate::args::fs::{Engine, Mount, Unmount};
+use crate::args::fs::{Engine, Mount, MountOptions, Unmount};
 use crate::failed::Outcome;
-use crate::ui::{Stdio, Tone, one_line};
+use crate::ui::{Stdio, Tone};
+use sandbox_linux::escape::name;
 
-/// Mounts, or lists what is mounted.
+/// Mounts a filesystem, or lists the mounts.
 pub(crate) fn mount(
     flags: &Flags,
     mount: &Mount,
@@ -21,20 +22,21 @@ pub(crate) fn mount(
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
-    let (Some(word), Some(mountpoint)) = (&mount.target, &mount.mountpoint) else {
+    let options = &mount.options;
+    let (Some(word), Some(mountpoint)) = (&options.target, &options.mountpoint) else {
         return ps::run(flags, host, io);
     };
     if let Some(kept) = OverlayDir::find(word, here)? {
         return match mount.engine {
             Some(Engine::Agentfs) => Err(FolderError::OtherEngine(kept.dir).into()),
-            _ => overlay(&kept, mount, &here.join(mountpoint), host, io),
+            _ => overlay(&kept, options, &here.join(mountpoint), host, io),
         };
     }
     let database = existing(word, here)?;
     if mount.engine == Some(Engine::Overlay) {
         return Err(FolderError::OtherEngine(database).into());
     }
-    let access = match (mount.system, mount.allow_root) {
+    let access = match (options.system, options.allow_root) {
         (true, _) => Access::All,
         (false, true) => Access::Root,
         (false, false) => Access::Owner,
@@ -43,26 +45,23 @@ pub(crate) fn mount(
         database,
         mountpoint: here.join(mountpoint),
         access,
-        auto_unmount: mount.auto_unmount,
+        auto_unmount: options.auto_unmount,
         owned: false,
-        uid: mount.uid,
-        gid: mount.gid,
+        uid: options.uid,
+        gid: options.gid,
         records: records(host),
     }
     .prepared()?;
-    let shown = one_line(&format!(
-        "`{}` on `{}`",
-        request.database.display(),
-        request.mountpoint.display()
-    ));
-    if mount.foreground {
+    let Request { database, mountpoint, .. } = &request;
+    let shown = format!("`{}` on `{}`", name(database), name(mountpoint));
+    if options.foreground {
         foreground(&request, || io.labelled(Tone::Good, "mounted", &shown))?;
         return Ok(0);
     }
     let pid = background(&request)?;
     if flags.json {
         let value = serde_json::json!({
-            "database": request.database, "mountpoint": request.mountpoint, "pid": pid, "engine": "agentfs",
+            "database": database, "mountpoint": mountpoint, "pid": pid, "engine": "agentfs",
         });
         super::super::json(&value, io);
     } else {
@@ -71,10 +70,10 @@ pub(crate) fn mount(
     Ok(0)
 }
 
-/// Mounts a layer that the kernel serves.
+/// Mounts an overlay, which the kernel serves.
 fn overlay(
     kept: &OverlayDir,
-    mount: &Mount,
+    options: &MountOptions,
     at: &Path,
     host: &Host,
     io: &mut Stdio<'_>,
@@ -83,33 +82,31 @@ fn overlay(
         return Err(FolderError::NotRoot.into());
     }
     for (asked, what) in [
-        (mount.auto_unmount, "`--auto-unmount`: no process serves it that could end"),
-        (mount.foreground, "`--foreground`: no process serves it"),
-        (mount.uid.is_some() || mount.gid.is_some(), "`--uid` and `--gid`"),
+        (options.auto_unmount, "`--auto-unmount`: the kernel serves it, not a process"),
+        (options.foreground, "`--foreground`: the kernel serves it, not a process"),
+        (options.uid.is_some() || options.gid.is_some(), "`--uid` and `--gid`"),
     ] {
         if asked {
             return Err(FolderError::Cannot(what).into());
         }
     }
     let (dir, at) = kept.mount(at, records(host).as_deref())?;
-    let text = format!("`{}` on `{}`", dir.display(), at.display());
-    io.labelled(Tone::Good, "mounted", &one_line(&text));
+    io.labelled(Tone::Good, "mounted", &format!("`{}` on `{}`", name(&dir), name(&at)));
     Ok(0)
 }
 
-/// Unmounts, and waits until the database is at rest.
+/// Unmounts a filesystem, and waits until the database is complete on disk.
 pub(crate) fn unmount(asked: &Unmount, here: &Path, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let records = records(host);
     let mut waiting = |holders: &[_]| {
-        let text = format!("waiting: {} has it in another mount namespace", names(holders));
-        io.labelled(Tone::Warning, "note", &text);
+        io.note(&format!("waiting: {} has it in another mount namespace", names(holders)));
     };
     let path = folder::unmount(&asked.target, here, asked.lazy, records.as_deref(), &mut waiting)?;
-    io.labelled(Tone::Good, "unmounted", &one_line(&format!("`{}`", path.display())));
+    io.labelled(Tone::Good, "unmounted", &format!("`{}`", name(&path)));
     Ok(0)
 }
 
-/// Returns the folder with the list of mounts.
+/// Returns the directory of the mount records.
 fn records(host: &Host) -> Option<PathBuf> {
     host.state_dir().map(|state| record::folder(&state))
 }

@@ -1,4 +1,4 @@
-//! `fs ps`: what is mounted.
+//! `fs ps`: lists mounts.
 
 use sandbox_layers::mount::MountState;
 use sandbox_layers::mount::record::{folder, list};
@@ -9,7 +9,7 @@ use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 use sandbox_linux::escape::name;
 
-/// One row for each mount, checked against the kernel's list.
+/// Prints a row for each mount, with its state according to the kernel.
 pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let folder = host.state_dir().map(|state| folder(&state));
     let mounts = list(folder.as_deref()).map_err(|error| Failed::new(error, None))?;
@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         ]
     }));
     if mounts.is_empty() {
-        io.say("nothing is mounted");
+        io.say("no mounts");
         return Ok(0);
     }
     let text = super::super::columns(&rows, |column, text, row| match (column, row[5].as_str()) {
@@ -46,11 +46,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     });
     io.data(&text);
     if mounts.iter().any(|mount| mount.state == MountState::Stale) {
-        io.labelled(
-            Tone::Good,
-            "hint",
-            "`agent-sandbox fs unmount MOUNTPOINT` clears a stale mount",
-        );
+        io.hint("`agent-sandbox fs unmount MOUNTPOINT` clears a stale mount");
     }
     Ok(0)
 }

@@ -1,8 +1,6 @@
-//! `fs import` and `fs export`: whole trees, in and out.
+//! `fs import` and `fs export`: copy whole trees into and out of filesystems.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -18,7 +16,7 @@ use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, one_line};
 use sandbox_layers::folder;
 
-/// Makes a filesystem from a tree.
+/// Creates a filesystem from a tree.
 pub(crate) fn import(flags: &Flags, import: &Import, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let path = folder::place(&import.target, here)?;
     if let Some(folder) = path.parent() {
@@ -41,7 +39,7 @@ pub(crate) fn import(flags: &Flags, import: &Import, here: &Path, io: &mut Stdio
     Ok(0)
 }
 
-/// Writes the whole tree.
+/// Exports the whole tree.
 pub(crate) fn export(flags: &Flags, export: &Export, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let database = folder::open(&export.target.target, here)?;
     let to = here.join(&export.destination);
@@ -69,25 +67,18 @@ fn destination(export: &Export, to: &Path) -> Result<Box<dyn Sink>, Failed> {
         Format::Tar if export.destination == Path::new("-") => {
             Box::new(ToTar::new(BufWriter::new(io::stdout()), Path::new("standard output")))
         }
-        Format::Tar => {
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
-            let file = file.map_err(|source| match source.kind() {
-                io::ErrorKind::AlreadyExists => TransferError::Exists(to.to_owned()),
-                _ => TransferError::Io { verb: "write", path: to.to_owned(), source },
-            })?;
-            Box::new(ToTar::new(BufWriter::with_capacity(1 << 20, file), to))
-        }
+        Format::Tar => Box::new(ToTar::create(to)?),
     })
 }
 
-/// What was moved.
+/// Result of a transfer.
 struct Moved {
     items: u64,
     bytes: u64,
     notes: Vec<Note>,
 }
 
-/// Runs a transfer with a line on the terminal that says how far it is.
+/// Runs a transfer, with its progress on the terminal.
 fn with_progress(
     skip: bool,
     run: impl FnOnce(&mut Watch<'_>) -> Result<(), TransferError>,
@@ -111,8 +102,7 @@ fn with_progress(
 
 fn report(flags: &Flags, moved: &Moved, to: &Path, io: &mut Stdio<'_>) {
     for note in &moved.notes {
-        let text = format!("`{}` is left out: {}", note.path.display(), note.what);
-        io.labelled(Tone::Warning, "note", &one_line(&text));
+        io.note(&one_line(&format!("skipped `{}`: {}", note.path.display(), note.what)));
     }
     if flags.json {
         let notes: Vec<_> = moved

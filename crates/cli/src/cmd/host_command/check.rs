@@ -1,4 +1,4 @@
-//! `host-command check`: whether both sides have the same list, and what its entries mean.
+//! `host-command check`: compares the configuration's commands with the host's list, and explains the entries.
 
 use sandbox_bridge::check::{Comparison, Drift};
 use sandbox_bridge::verdict::has_rules;
@@ -12,7 +12,7 @@ use crate::cmd;
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, visible};
 
-/// Checks, and ends with 1 if the two lists differ in what a container could ask for.
+/// Compares the lists. Exits with 1 if the host denies a command of the configuration.
 pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let request = cmd::request(flags, Vec::new(), host)?;
     let config = cmd::load(host, &request, io)?;
@@ -51,15 +51,15 @@ pub(super) fn run(flags: &Flags, check: &Check, host: &Host, io: &mut Stdio<'_>)
     let place = check.list.display();
     io.data(&match (&list, bad) {
         (None, _) => format!(
-            "{place} does not exist: requests by SSH are denied, those of a session's socket pass its own list\n"
+            "{place} does not exist: SSH requests are denied, and requests on a session's socket use the session's list\n"
         ),
-        (Some(_), true) => format!("{place} denies what the configuration sends to the host\n"),
+        (Some(_), true) => format!("{place} denies commands that the configuration sends to the host\n"),
         (Some(list), false) => format!("{place} allows {} commands, the configuration sends {}\n", list.allowed.len(), container.len()),
     });
     Ok(u8::from(bad))
 }
 
-/// Describes what an entry lets through.
+/// Describes the requests that an entry allows.
 fn meaning(entry: &Entry) -> String {
     let rules = if has_rules(entry) { "rules for this tool" } else { "no rules for this tool" };
     format!("{}, {rules}", entry.meaning())

@@ -1,4 +1,4 @@
-//! The bridge's background processes: this binary under a multicall word.
+//! Background processes of the bridge: this binary, when it is called by their multicall words.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use sandbox_protocol::Hint;
 use super::say_listening;
 use crate::ui::Stdio;
 
-/// Serves until told to end.
+/// Serves until a signal.
 pub(crate) fn run(process: &Process, host: &Host, io: &mut Stdio<'_>) -> ExitCode {
     let served = process.run(host, &mut |socket| say_listening(socket, io));
     ExitCode::from(served.unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! `host-command relay`: passes requests of a container on by SSH.
+//! `host-command relay`: forwards the requests of a container over SSH.
 
 use sandbox_bridge::relay::{self, Options};
 use sandbox_bridge::route::Ssh;
@@ -9,10 +9,10 @@ use crate::args::host_command::Relay;
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// Serves until told to end.
+/// Serves until a signal.
 pub(super) fn run(relay: Relay, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let Some((user, name)) = relay.target.split_once('@') else {
-        return Err(Failed::usage("the host is written USER@HOST"));
+        return Err(Failed::usage("invalid host: use USER@HOST"));
     };
     let ssh = Ssh {
         user: user.into(),

@@ -1,4 +1,4 @@
-//! `host-command setup`: shows the steps that prepare a host, and carries them out with `--yes`.
+//! `host-command setup`: shows the steps that prepare a host, and runs them with `--yes`.
 
 use sandbox_bridge::setup::{Direction, Options, Setup as Steps};
 use sandbox_policy::Host;
@@ -7,10 +7,10 @@ use crate::args::host_command::Setup;
 use crate::failed::Outcome;
 use crate::ui::Stdio;
 
-/// Shows the steps; takes them, or takes them back, with `--yes`.
+/// Shows the steps. With `--yes` runs them, or reverts them.
 pub(super) fn run(setup: Setup, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (direction, verb) =
-        if setup.undo { (Direction::Undo, "taken back") } else { (Direction::Take, "done") };
+        if setup.undo { (Direction::Undo, "reverted") } else { (Direction::Take, "changed") };
     let options = Options {
         user: setup.user,
         allow: setup.allow,
@@ -25,13 +25,13 @@ pub(super) fn run(setup: Setup, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         io.data(&text);
     }
     if !setup.yes {
-        io.say(&format!("nothing was {verb}; `--yes` does it"));
+        io.say(&format!("nothing was {verb}; pass `--yes` to run the steps"));
         return Ok(0);
     }
     steps.carry_out(host)?;
-    io.say(&format!("everything was {verb}"));
+    io.say(if setup.undo { "Reverted all steps" } else { "Ran all steps" });
     if !options.reload_sshd {
-        io.say("sshd has not been told: `systemctl reload ssh`, or `--reload-sshd` next time");
+        io.say("sshd still uses its old configuration; to reload it: systemctl reload ssh");
     }
     Ok(0)
 }

@@ -6,7 +6,6 @@ use sandbox_policy::Host;
 
 use super::chosen;
 use crate::args::Flags;
-use crate::cmd::ago;
 use crate::cmd::{columns, json};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone, one_line};
@@ -36,7 +35,9 @@ pub(crate) fn run(
 
 fn row(event: &Event) -> [String; 4] {
     let end = match (event.what, event.seconds, event.code) {
-        ("run", Some(seconds), Some(code)) => format!("ended with {code} after {}", ago(seconds)),
+        ("run", Some(seconds), Some(code)) => {
+            format!("ended with {code} after {}", clock::duration(seconds))
+        }
         ("run", Some(_), None) => "was killed".into(),
         ("run", None, _) => "is running, or was killed".into(),
         ("apply" | "undo", _, _) => match event.changes {
@@ -46,6 +47,6 @@ fn row(event: &Event) -> [String; 4] {
         },
         _ => String::new(),
     };
-    let when = format!("{} ago", ago(clock::now().saturating_sub(event.at)));
+    let when = format!("{} ago", clock::duration(clock::now().saturating_sub(event.at)));
     [when, event.what.into(), one_line(&event.name), end]
 }

@@ -1,18 +1,19 @@
 //! `prune`: removes sessions without unapplied changes, and leftovers.
 
 use sandbox_policy::Host;
+use sandbox_policy::text::bytes;
 use sandbox_protocol::ExitCode;
 use sandbox_sessions::pruning::{PruneItem, PruneReport, PruneRequest, Pruning};
 
-use super::{bytes, here, service};
+use super::{here, service};
 use crate::args::Flags;
 use crate::args::sessions::Prune;
 use crate::cmd::json;
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, ask};
 
-/// Removes sessions without unapplied changes that are empty, old or without a project. A session with unapplied changes
-/// is removed only by name.
+/// Removes sessions without unapplied changes that are empty, old or without a project. A session with unapplied
+/// changes is removed only by name.
 pub(crate) fn run(prune: &Prune, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let layers = sandbox_launch::layers::sessions(host)?;
     // Opened even without a record: resources may have survived it.

@@ -2,11 +2,11 @@
 
 use sandbox_linux::clock;
 use sandbox_policy::Host;
+use sandbox_policy::text::bytes;
 use sandbox_sessions::listing::{self, Line};
 
-use super::{bytes, service};
+use super::service;
 use crate::args::Flags;
-use crate::cmd::ago;
 use crate::cmd::{columns, json};
 use crate::failed::Outcome;
 use crate::ui::{Stdio, Tone};
@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         return Ok(0);
     }
     for (dir, error) in sessions.broken()? {
-        io.labelled(Tone::Warning, "note", &format!("cannot read {}: {error}", name(&dir)));
+        io.note(&format!("cannot read {}: {error}", name(&dir)));
     }
     if lines.is_empty() {
         io.say("no sessions; `agent-sandbox up` or `agent-sandbox --cow COMMAND` creates one");
@@ -49,7 +49,7 @@ fn row(line: &Line) -> [String; 6] {
         Some(files) => format!("{files} files, {}", bytes(line.bytes)),
         None => bytes(line.bytes),
     };
-    let used = ago(clock::now().saturating_sub(line.used));
+    let used = clock::duration(clock::now().saturating_sub(line.used));
     let by = [line.backend.map(str::to_owned), line.engine.clone()];
     let by = by.into_iter().flatten().collect::<Vec<_>>().join("+");
     let (name, state) = (line.name.clone(), line.state.to_owned());

@@ -2,10 +2,11 @@
 
 use sandbox_layers::review::Summary;
 use sandbox_policy::Host;
+use sandbox_policy::text::bytes;
 use sandbox_protocol::ExitCode;
 use sandbox_sessions::removal::{Removal, Removed};
 
-use super::{bytes, here, service};
+use super::{here, service};
 use crate::args::Flags;
 use crate::args::sessions::Rm;
 use crate::failed::{Failed, Outcome};

@@ -69,7 +69,7 @@ fn decide(
 /// Prints a notice about a plan.
 pub(super) fn tell_notice(notice: &Notice, io: &mut Stdio<'_>) {
     match notice {
-        Notice::Note(text) => io.labelled(Tone::Warning, "note", &visible(text)),
+        Notice::Note(text) => io.note(&visible(text)),
         Notice::Granted(text) => io.labelled(Tone::Warning, "granted", &visible(text)),
     }
 }
@@ -85,11 +85,7 @@ fn tell(
     if let Brought::Replaced(lines) = brought {
         let changed =
             if lines.is_empty() { String::new() } else { format!(" ({})", lines.join(", ")) };
-        io.labelled(
-            Tone::Warning,
-            "note",
-            &format!("settings changed{changed}; session `{name}` was recreated"),
-        );
+        io.note(&format!("settings changed{changed}; session `{name}` was recreated"));
     }
     if flags.json {
         return inspect::json(session, host, io);
@@ -113,14 +109,10 @@ fn tell_key(session: &Session, host: &Host, io: &mut Stdio<'_>) -> Result<(), Fa
             "its SSH key is authorized in `{}` until the session stops",
             place.display()
         )),
-        None => io.labelled(
-            Tone::Warning,
-            "note",
-            &format!(
-                "host commands need this line in the `authorized_keys` of `{user}`:\n{}",
-                line.trim_end()
-            ),
-        ),
+        None => io.note(&format!(
+            "host commands need this line in the `authorized_keys` of `{user}`:\n{}",
+            line.trim_end()
+        )),
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ use crate::text::{did_you_mean, shown};
 pub struct Provider {
     /// Name in configuration files.
     pub name: &'static str,
+    /// Name of the API in messages.
+    pub api: &'static str,
     /// Server of the API.
     pub upstream: Upstream,
     /// Header that carries the key.
