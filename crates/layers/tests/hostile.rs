@@ -1,4 +1,4 @@
-//! A short, deterministic stand-in for `cargo fuzz run database`: the same target, inputs without feedback, five seconds, and two
+//! Short, deterministic variant of `cargo fuzz run database`: same target, inputs without feedback, five seconds, two
 //! minutes in `./dev soak`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// More than any of them may take.
+/// Memory limit, above the need of any input.
 const MEMORY: u64 = 2 << 30;
 const TIME: Duration = Duration::from_secs(30);
 
-/// Numbers that look random (splitmix64).
+/// Pseudo-random numbers (splitmix64).
 struct Dice(u64);
 
 impl Dice {

@@ -1,5 +1,5 @@
-//! The view against a model in memory: random changes over a base, with remounts and killed mounts
-//! in between, and new layers on top.
+//! Compares the view with a model in memory: random changes over a base, interleaved with remounts, killed mounts and
+//! new layers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use sandbox_layers::tree::{Attr, Caller, Change, Make, ROOT, Rename, Tree, open_
 
 const ME: Caller = Caller { uid: 7, gid: 8 };
 
-/// What one path of the model is: files are numbered, so that hard links are one file.
+/// Entry of the model. Files are numbered, so that hard links share a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Dir,
@@ -104,7 +104,7 @@ impl Model {
             },
             Op::Hardlink(from, to) => {
                 let entry = self.paths.get(from).cloned().ok_or(Errno::NOENT)?;
-                // Files only: what the test compares links of.
+                // Only files, because the test compares their link counts.
                 let Entry::File(_) = entry else { return Err(Errno::PERM) };
                 self.add(to, entry)
             }
@@ -158,7 +158,7 @@ impl Model {
     }
 }
 
-/// Content by length and a seed: small ones, and such that become loose files.
+/// Content by length and seed: small sizes, and sizes that become loose files.
 #[derive(Debug, Clone, Copy)]
 struct Bytes {
     seed: u8,
@@ -224,7 +224,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The view under test.
+/// View under test.
 struct View {
     tree: Option<Tree>,
     dir: tempfile::TempDir,
@@ -270,7 +270,7 @@ impl View {
         self.tree.as_ref().unwrap()
     }
 
-    /// The number of a path, looked up as the kernel does.
+    /// Returns the inode number of a path, looked up as the kernel does.
     fn id(&self, path: &Path) -> Result<u64, Errno> {
         let mut id = ROOT;
         for name in path {
@@ -316,7 +316,7 @@ impl View {
             Op::Write(path, offset, bytes) => {
                 let id = self.id(path)?;
                 self.tree().open(id)?;
-                // Nothing written leaves the length alone, in the kernel; the model extends.
+                // The kernel leaves the length alone when nothing is written. The model would extend it.
                 let change =
                     Change { size: Some((*offset).max(self.size(id)) as u64), ..Change::default() };
                 self.tree().set_attr(id, &change, ME)?;
@@ -358,7 +358,7 @@ impl View {
 
     /// Ends the mount in one of three ways.
     fn end(&mut self, how: &Op) {
-        // Closing any file makes everything before it outlive a kill.
+        // Closing any file makes all earlier changes survive a kill.
         self.tree().flush(ROOT).unwrap();
         let tree = self.tree.take().unwrap();
         if !matches!(how, Op::Kill) {
@@ -375,7 +375,7 @@ impl View {
         usize::try_from(self.tree().attr(id).unwrap().inode.size).unwrap()
     }
 
-    /// Everything that is there, as the model has it; contents instead of numbers.
+    /// Collects all entries in the form of the model, with contents instead of numbers.
     fn walk(&self, id: u64, path: &Path, found: &mut BTreeMap<PathBuf, Seen>) {
         let items = self.tree().items(id, 0).unwrap();
         for item in items.iter().skip(2) {
@@ -433,7 +433,7 @@ fn expected(model: &Model) -> BTreeMap<PathBuf, Seen> {
     model.paths.iter().map(|(path, entry)| (path.clone(), seen(entry))).collect()
 }
 
-/// The kernel refuses to move a directory into itself before anybody is asked.
+/// Returns false for moving a directory into itself, which the kernel refuses without a request.
 fn is_possible(op: &Op) -> bool {
     match op {
         Op::Rename(from, to, Rename::Exchange) => {

@@ -1,10 +1,10 @@
-//! Symbolic links that lead out of a tree.
+//! Symlinks that lead outside a tree.
 
 use std::path::{Component, Path};
 
 use crate::RelPath;
 
-/// Returns true when a link leads out of the tree, as far as its text says.
+/// Returns true if the target of a link, taken literally, is outside the tree.
 pub(crate) fn leads_out(link: &RelPath, target: &Path, root: &Path) -> bool {
     if target.is_absolute() {
         return !target.starts_with(root)

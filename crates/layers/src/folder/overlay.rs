@@ -1,5 +1,5 @@
-//! A layer that the kernel lays over its base: `ID.overlay` holds `base`, the path of the base; `upper`, what changed;
-//! and `work`, which the kernel needs. The same attributes as in sessions mark what is gone.
+//! Kernel overlay layer: `ID.overlay` contains `base`, the path of the base; `upper`, the changes; and `work`, which
+//! the kernel needs. Deletions are marked by the same attributes as in sessions.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,17 +12,17 @@ use crate::mount::record::{MountRecord, list};
 use crate::mount::table;
 use crate::overlay::Stack;
 
-/// Directory of a layer.
+/// Overlay layer.
 #[derive(Debug)]
 pub struct OverlayDir {
-    /// Its path.
+    /// Its directory.
     pub dir: PathBuf,
-    /// The base that the layer lies on.
+    /// Base directory.
     pub base: PathBuf,
 }
 
 impl OverlayDir {
-    /// Makes a layer. It appears whole or not at all.
+    /// Creates a layer, completely or not at all.
     pub fn create(id: &str, base: &Path, here: &Path) -> Result<Self, FolderError> {
         let base = here.join(base);
         let base = base.canonicalize().map_err(FolderError::io("open", &base))?;
@@ -32,14 +32,14 @@ impl OverlayDir {
             return Err(FolderError::Exists(dir));
         }
         let draft = here.join(FOLDER).join(format!(".{id}.overlay.draft"));
-        // What a killed run has left.
+        // Left by a killed run.
         let _ = fs::remove_dir_all(&draft);
         fill(&draft, &base)?;
         fs::rename(&draft, &dir).map_err(FolderError::io("make", &dir))?;
         Ok(Self { dir, base })
     }
 
-    /// Finds the layer that a word means, if there is one.
+    /// Returns the layer that a word refers to, if there is one.
     pub fn find(word: &OsStr, here: &Path) -> Result<Option<Self>, FolderError> {
         if !is_id(word) {
             return Ok(None);
@@ -62,8 +62,8 @@ impl OverlayDir {
         opened.map_err(FolderError::io("open", &upper))
     }
 
-    /// Mounts the layer, and returns both paths by their real names. The kernel serves it, so there is no process to
-    /// start. Only root may do this.
+    /// Mounts the layer and returns the real paths of layer and mountpoint. The kernel serves it, so no process is
+    /// started. Requires root.
     pub fn mount(
         &self,
         at: &Path,
@@ -103,20 +103,21 @@ fn fill(dir: &Path, base: &Path) -> Result<(), FolderError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&part);
         made.map_err(FolderError::io("make", &part))?;
     }
-    // The root of the view is the upper directory: it looks like the base's own. Only root can give
-    // it away, and only root mounts it.
+    // The root of the view is the upper directory, so it needs the owner and mode of the base. Only root can change
+    // the owner, and only root mounts the layer.
     let (upper, about) =
         (dir.join("upper"), fs::metadata(base).map_err(FolderError::io("open", base))?);
     if sandbox_linux::process::uid() == 0 {
         let (uid, gid) = (Some(about.uid()), Some(about.gid()));
-        std::os::unix::fs::chown(&upper, uid, gid).map_err(FolderError::io("give away", &upper))?;
+        std::os::unix::fs::chown(&upper, uid, gid)
+            .map_err(FolderError::io("change the owner of", &upper))?;
     }
     fs::set_permissions(&upper, about.permissions()).map_err(FolderError::io("make", &upper))?;
     fs::write(dir.join("base"), base.as_os_str().as_bytes()).map_err(FolderError::io("write", dir))
 }
 
-/// Returns where a layer is mounted already, as far as this mount namespace shows: by our own list, or by the kernel's,
-/// whose options name the layer.
+/// Returns the mountpoint of a mounted layer, as far as this mount namespace shows. Checks the records of mounts and
+/// the options in the kernel's mount table.
 fn mounted(dir: &Path, records: Option<&Path>) -> Option<PathBuf> {
     let mut list = list(records).unwrap_or_default().into_iter();
     if let Some(found) = list.find(|mount| mount.database == dir) {

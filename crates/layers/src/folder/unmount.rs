@@ -1,4 +1,4 @@
-//! Unmounting, until the database is at rest.
+//! Unmounting, until the database is closed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,50 +15,50 @@ use crate::mount::{
     Detach, Holder, MountState, Mounted, detach, holders, is_connected, parent_real, table,
 };
 
-/// Failure to unmount.
+/// Reason why unmounting failed.
 #[derive(Debug, Error)]
 pub enum UnmountError {
-    /// No mount of ours is there.
-    #[error("nothing of ours is mounted on `{}`", .0.display())]
+    /// No mount of agent-sandbox.
+    #[error("no agent-sandbox filesystem is mounted on `{}`", .0.display())]
     NotMounted(PathBuf),
-    /// A database has several mounts.
-    #[error("`{}` is mounted in {count} places", database.display())]
+    /// Database with several mounts.
+    #[error("`{}` has {count} mounts", database.display())]
     Several {
         /// The database.
         database: PathBuf,
         /// Number of mounts.
         count: usize,
     },
-    /// The kernel refused.
+    /// Refusal of the kernel.
     #[error("cannot unmount `{}`", path.display())]
     Refused {
-        /// The mountpoint.
+        /// Mountpoint.
         path: PathBuf,
-        /// The cause.
+        /// Cause.
         source: io::Error,
     },
-    /// The process that served the mount is still busy.
-    #[error("`{}` is unmounted, but process {pid} still takes its content in", path.display())]
+    /// Busy process of the mount.
+    #[error("`{}` is unmounted, but process {pid} is still writing its changes to the database", path.display())]
     Slow {
-        /// The mountpoint.
+        /// Mountpoint.
         path: PathBuf,
-        /// The process.
+        /// Pid.
         pid: i32,
     },
-    /// Another mount namespace still has the mount.
+    /// Copy of the mount in another mount namespace.
     #[error("`{}` is unmounted here, but {} has it in another mount namespace", path.display(), names(holders))]
     Held {
-        /// The mountpoint.
+        /// Mountpoint.
         path: PathBuf,
-        /// Processes that hold it.
+        /// Processes that have the copy.
         holders: Vec<Holder>,
-        /// The process that serves it.
+        /// Pid of the process that serves the mount.
         pid: i32,
     },
-    /// The list of mounts cannot be read.
+    /// Mount table that cannot be read.
     #[error(transparent)]
     List(#[from] io::Error),
-    /// The word means no filesystem.
+    /// Word that does not refer to a filesystem.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
@@ -66,17 +66,17 @@ pub enum UnmountError {
 impl Hint for UnmountError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NotMounted(_) => "`agent-sandbox fs ps` lists what is mounted",
-            Self::Several { .. } => "name the mountpoint",
+            Self::NotMounted(_) => "`agent-sandbox fs ps` lists the mounts",
+            Self::Several { .. } => "pass the mountpoint",
             Self::Refused { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
-                "a program uses it, or is in it; end that, or use `--lazy`"
+                "a program uses it, or has its working directory in it; end the program or pass `--lazy`"
             }
             Self::Refused { .. } => "only the user who mounted it and root can unmount it",
-            Self::Slow { .. } => "nothing is lost: the next mount goes on with it",
+            Self::Slow { .. } => "no data is lost; the next mount completes this",
             Self::Folder(error) => return error.hint(),
             Self::List(_) => return None,
             Self::Held { pid, .. } => {
-                return Some(format!("end that process, or cut it off: kill {pid}"));
+                return Some(format!("end that process, or disconnect it: kill {pid}"));
             }
         };
         Some(text.to_owned())
@@ -90,8 +90,8 @@ impl Hint for UnmountError {
     }
 }
 
-/// Unmounts what a word means, waits until its database is at rest, and returns the mountpoint. `waiting` hears which
-/// processes hold the mount in another mount namespace.
+/// Unmounts a filesystem, waits until its database is closed, and returns the mountpoint. `waiting` receives the
+/// processes that have the mount in another mount namespace.
 pub fn unmount(
     word: &OsStr,
     here: &Path,
@@ -119,7 +119,7 @@ pub fn unmount(
     Ok(path)
 }
 
-/// Detaches a mount. A program may just have looked at it, so this is tried for a moment.
+/// Detaches a mount. Retries for a moment, because a program may be accessing it briefly.
 fn try_detach(path: &Path, how: Detach) -> io::Result<()> {
     let begun = Instant::now();
     loop {
@@ -135,11 +135,11 @@ fn try_detach(path: &Path, how: Detach) -> io::Result<()> {
     }
 }
 
-/// Finds the mount that a word means: by mountpoint, else by database.
+/// Finds a mount by its mountpoint, or else by its database.
 fn find<'m>(word: &OsStr, here: &Path, mounts: &'m [Mounted]) -> Result<&'m Mounted, UnmountError> {
     let path = here.join(word);
     let real = parent_real(&path).unwrap_or(path);
-    // The last one is on top.
+    // The last mount on a mountpoint is the visible one.
     if let Some(mount) = mounts.iter().rfind(|mount| mount.mountpoint == real) {
         return Ok(mount);
     }
@@ -154,17 +154,16 @@ fn find<'m>(word: &OsStr, here: &Path, mounts: &'m [Mounted]) -> Result<&'m Moun
     }
 }
 
-/// Longest time for a daemon to bring its database to rest.
+/// Time limit for a daemon to close its database.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Longest time for a daemon to notice that its mount is gone.
+/// Time limit for a daemon to notice that its mount is gone.
 const NOTICE: Duration = Duration::from_secs(2);
-/// Longest wait for a mount in another mount namespace. Programs that end soon may have it by
-/// accident: a namespace begins with a copy of all mounts.
+/// Time limit for a mount in another mount namespace. Short-lived programs may have it accidentally, because a new
+/// mount namespace is a copy with all mounts: `mount_namespaces(7)`.
 const ELSEWHERE: Duration = Duration::from_secs(20);
 
-/// Waits for the end of the process that served a mount. It does not end while the mount is in
-/// another mount namespace.
+/// Waits for the end of the process that served a mount. It keeps running while another mount namespace has the mount.
 fn settled(
     record: &MountRecord,
     row: Option<&table::Row>,
@@ -180,7 +179,7 @@ fn settled(
         if let Some(row) = row.filter(|_| begun.elapsed() > next) {
             next = begun.elapsed() + Duration::from_millis(500);
             let holders = holders(&row.device);
-            // Where the kernel says that the connection is there, some namespace has it, seen or not.
+            // If the kernel lists the connection, some namespace has the mount, even if its processes cannot be found.
             let held = !holders.is_empty() || is_connected(&row.device) == Some(true);
             if held && begun.elapsed() > ELSEWHERE {
                 return Err(UnmountError::Held { path, holders, pid });
@@ -200,7 +199,7 @@ pub fn names(holders: &[Holder]) -> String {
     let mut names: Vec<String> =
         holders.iter().take(MOST).map(|one| one_line(&one.to_string())).collect();
     match holders.len() {
-        0 => return "a process that cannot be read".into(),
+        0 => return "an unknown process".into(),
         count if count > MOST => names.push(format!("{} more", count - MOST)),
         _ => {}
     }

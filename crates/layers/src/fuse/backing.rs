@@ -1,8 +1,8 @@
-//! Which way the content of an open file goes: through the kernel's cache, straight to us, or, as
-//! root, past us to a plain file.
+//! Data path of an open file: through the kernel's page cache, directly to this process, or, as root, directly to a
+//! backing file (passthrough).
 //!
-//! The kernel wants all openings of a file that go past us to name one plain file, and none beside
-//! them to use its cache; an opening that comes straight to us goes with both.
+//! The kernel requires that all passthrough openings of a file use the same backing file, and refuses page cache
+//! openings beside them. Direct openings can be mixed with both.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Values of the tree as values of FUSE, and back.
+//! Conversion between values of the tree and of FUSE.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,9 +10,9 @@ use fuser::{
 use crate::store::{Kind, Time};
 use crate::tree::{Attr, Caller, Stamp};
 
-/// Nobody else changes what is shown: the kernel may believe it for a day.
+/// Time for which the kernel may cache attributes and names. Only the kernel changes them, so it is a day.
 pub(super) const TTL: Duration = Duration::from_secs(86400);
-/// Numbers are never given out twice, so that one generation is enough.
+/// Inode numbers are never reused, so one generation is enough.
 pub(super) const GENERATION: Generation = Generation(0);
 
 pub(super) fn errno(error: rustix::io::Errno) -> Errno {
@@ -103,7 +103,7 @@ pub(super) fn xattr(reply: ReplyXattr, size: u32, value: &[u8]) {
     }
 }
 
-/// A name that is not there: the kernel may remember that too.
+/// Returns the reply for a missing name, which lets the kernel cache its absence.
 pub(super) fn nothing() -> FileAttr {
     let time = UNIX_EPOCH;
     FileAttr {

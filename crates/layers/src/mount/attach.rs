@@ -1,5 +1,5 @@
-//! Putting a FUSE connection on a directory and taking it away: by the kernel's own calls as
-//! root, through the program `fusermount3` as anybody else.
+//! Attaching a FUSE connection to a directory and detaching it: with system calls as root, with `fusermount3` as any
+//! other user.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut, Read};
@@ -17,14 +17,14 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use super::{Access, MountError};
 
-/// The program that mounts for ordinary users; it is set-user-ID root.
+/// Program that mounts for ordinary users. It is set-user-ID root.
 const HELPER: &str = "fusermount3";
 
-/// Mounts a new connection; the descriptor is where its requests arrive.
+/// Mounts a new connection and returns the descriptor that receives its requests.
 pub(super) fn attach(source: &Path, at: &Path, access: Access) -> Result<OwnedFd, MountError> {
     if sandbox_linux::process::uid() == 0 {
         match by_call(source, at, access) {
-            // Root of a user namespace, or without the capability.
+            // Root in a user namespace, or without `CAP_SYS_ADMIN`.
             Err(MountError::Refused { source: error, .. })
                 if error.raw_os_error() == Some(libc::EPERM) => {}
             done => return done,
@@ -57,7 +57,7 @@ fn by_call(source: &Path, at: &Path, access: Access) -> Result<OwnedFd, MountErr
 
 fn by_helper(source: &Path, at: &Path, access: Access) -> Result<OwnedFd, MountError> {
     let (ours, theirs) = UnixStream::pair().map_err(|error| MountError::refused(at, error))?;
-    // Inherited by the helper. This process has one thread, so nobody else starts a program now.
+    // The helper inherits this end. No other program can, because this process has only one thread.
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())
         .map_err(|error| MountError::refused(at, error.into()))?;
     let mut helper = sandbox_linux::process::command(HELPER)
@@ -88,7 +88,7 @@ fn by_helper(source: &Path, at: &Path, access: Access) -> Result<OwnedFd, MountE
     }
 }
 
-/// What the helper said, and what it means.
+/// Turns the message of the helper into an error.
 fn helper_refused(at: &Path, said: &str) -> MountError {
     let said = said.trim().trim_start_matches("fusermount3: ").to_owned();
     if said.contains("user_allow_other") {
@@ -100,7 +100,7 @@ fn helper_refused(at: &Path, said: &str) -> MountError {
     MountError::refused(at, io::Error::other(said))
 }
 
-/// A comma in a path would begin another option, chosen by whoever chose the path.
+/// Returns the mount options. A comma in a path is escaped, because it would start another option.
 fn options(source: &Path, access: Access) -> OsString {
     let mut options = b"default_permissions,nosuid,nodev,subtype=agentfs,".to_vec();
     if access != Access::Owner {
@@ -116,7 +116,7 @@ fn options(source: &Path, access: Access) -> OsString {
     OsString::from_vec(options)
 }
 
-/// The descriptor that the helper sends; nothing if it ends without sending one.
+/// Receives the descriptor from the helper; `None` if the helper ends without sending one.
 fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -136,16 +136,16 @@ fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     }))
 }
 
-/// How a mount is taken away.
+/// Mode of detaching a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detach {
-    /// Only if nobody uses it.
+    /// Fails if the mount is in use.
     Idle,
-    /// Out of sight at once; it ends when its last user does.
+    /// Removes the mountpoint at once. The mount ends with its last user.
     Lazy,
 }
 
-/// Takes a mount away.
+/// Detaches a mount.
 pub fn detach(at: &Path, how: Detach) -> io::Result<()> {
     let lazy = if how == Detach::Lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(at, UnmountFlags::NOFOLLOW | lazy) {
@@ -165,7 +165,7 @@ pub fn detach(at: &Path, how: Detach) -> io::Result<()> {
     Err(io::Error::other(said))
 }
 
-/// Ends a connection by force: every request on it fails from now on.
+/// Aborts a connection, so that every request on it fails from now on.
 pub(super) fn abort(device: &str) -> io::Result<()> {
     let minor = device.split_once(':').map_or(OsStr::new(""), |(_, minor)| OsStr::new(minor));
     let path: PathBuf =

@@ -1,4 +1,4 @@
-//! The process that serves a mount.
+//! Process that serves a mount.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -18,13 +18,12 @@ use crate::fuse::{Options, serve_on};
 use crate::store::Store;
 use crate::tree::Owner;
 
-/// What the process says when the mount answers.
+/// Message of the process once the mount answers.
 const READY: &[u8] = b"ready";
-/// How long a mount that was asked to end may stay in use.
+/// Time limit for users of a mount that is being ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Mounts, and returns as soon as the mount answers; another process serves it from then on. The
-/// caller must have a single thread.
+/// Mounts in a background process, and returns as soon as the mount answers. The caller must have a single thread.
 pub fn background(request: &Request) -> Result<i32, MountError> {
     let failed = |error| MountError::refused(&request.mountpoint, error);
     let (receiver, sender) = channel::pair().map_err(failed)?;
@@ -47,12 +46,12 @@ pub fn background(request: &Request) -> Result<i32, MountError> {
     }
 }
 
-/// Mounts, and serves until the mount ends or a signal asks for it.
+/// Mounts, and serves until the mount ends or a signal asks to end it.
 pub fn foreground(request: &Request, ready: impl FnOnce() + Send) -> Result<(), MountError> {
     serve(request, None, ready)
 }
 
-/// Lets go of everything that belongs to whoever started this.
+/// Detaches this process from the session, directory and descriptors of its parent.
 fn detached(sender: &OwnedFd) -> io::Result<OwnedFd> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
@@ -78,18 +77,18 @@ fn child(request: &Request, sender: &OwnedFd, caller: i32) -> i32 {
     1
 }
 
-/// The process that started this one, which must live.
+/// Returns a handle on the parent, which must still be running.
 fn owner(caller: i32) -> io::Result<ProcessHandle> {
     let owner = ProcessHandle::open(caller)?;
-    // Its number may have been given to another before it was opened.
+    // The pid may have been reused before it was opened.
     let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
     if parent == Some(caller) { Ok(owner) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// An error and its hint in one message: its sources follow the first line.
+/// Encodes an error and its hint as one message. The sources are appended to the first line.
 fn telling(error: &MountError) -> Vec<u8> {
     let text = sandbox_linux::error::chain(error);
-    // A message holds 1024 bytes; the reader takes a torn letter for an unknown one.
+    // A message has at most 1024 bytes. The reader replaces a truncated character.
     let hint = error.hint().unwrap_or_default();
     let text = &text.as_bytes()[..text.len().min(700)];
     [text, b"\0", &hint.as_bytes()[..hint.len().min(300)]].concat()
@@ -114,14 +113,14 @@ fn ended(child: &Child) -> MountError {
     MountError::Daemon { what: format!("the process that serves the mount {how}"), hint: None }
 }
 
-/// Serves until the mount ends, or its owner does, and brings the database to rest.
+/// Serves until the mount or its owner ends, and closes the database.
 fn serve(
     request: &Request,
     owner: Option<ProcessHandle>,
     ready: impl FnOnce() + Send,
 ) -> Result<(), MountError> {
     let failed = |error| MountError::refused(&request.mountpoint, error);
-    // Before there is a second thread: all of them inherit what is blocked.
+    // Before other threads are started, because they inherit the signal mask.
     let signals = Signals::open().map_err(failed)?;
     signal::unblock_stopping().map_err(failed)?;
     let (store, base) = super::open(&request.database)?;
@@ -129,7 +128,7 @@ fn serve(
     let options = options(request, &store)?;
     let device = attach(&request.database, &request.mountpoint, request.access)?;
     let row = table::at(&request.mountpoint).map_err(failed)?;
-    let row = row.ok_or_else(|| failed(io::Error::other("it is not in the kernel's list")))?;
+    let row = row.ok_or_else(|| failed(io::Error::other("it is missing from the mount table")))?;
     let guard = request.auto_unmount.then(|| watch::start(row.clone())).transpose();
     let guard = guard.map_err(failed)?;
     let (over, end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
@@ -148,7 +147,7 @@ fn serve(
         record.remove(folder);
     }
     if served.is_err() && row.is_there() {
-        // What failed is said; a mount that nobody serves would only be in the way.
+        // The error is reported. A mount without a server would only block its mountpoint.
         let _ = detach(&request.mountpoint, Detach::Lazy);
     }
     if let Some(guard) = guard {
@@ -161,8 +160,8 @@ fn options(request: &Request, store: &Store) -> Result<Options, MountError> {
     let mut owner = Owner { uid: request.uid, gid: request.gid };
     let (uid, gid) = (process::uid(), process::gid());
     let root = store.inode(crate::tree::ROOT)?;
-    // AgentFS's SDKs write root as the owner of everything, and its own mount shows everything as
-    // the user's. A filesystem that does not belong to whoever mounts it is shown like that here.
+    // AgentFS's SDKs record root as the owner of everything, and its own mount shows the user as the owner. Do
+    // the same if the filesystem does not belong to the user who mounts it.
     if uid != 0 && root.is_some_and(|root| root.uid != uid) {
         owner = Owner { uid: owner.uid.or(Some(uid)), gid: owner.gid.or(Some(gid)) };
     }
@@ -174,19 +173,19 @@ fn options(request: &Request, store: &Store) -> Result<Options, MountError> {
     })
 }
 
-/// The thread that looks after a mount while others serve it.
+/// Thread that watches a mount while other threads serve it.
 struct Attendant<'a> {
     request: &'a Request,
     row: &'a table::Row,
     signals: &'a Signals,
-    /// Closed at its other end when the session is over.
+    /// Descriptor that is closed at its other end when serving has ended.
     over: &'a OwnedFd,
-    /// The process whose end ends the mount.
+    /// Process whose end ends the mount.
     owner: Option<ProcessHandle>,
 }
 
 impl Attendant<'_> {
-    /// Says "ready" once the mount answers, then waits for its end.
+    /// Calls `ready` once the mount answers, then waits for its end.
     fn run(&self, record: &MountRecord, ready: impl FnOnce()) -> io::Result<()> {
         rustix::fs::statfs(&self.request.mountpoint)?;
         if let Some(folder) = &self.request.records {
@@ -196,7 +195,7 @@ impl Attendant<'_> {
         self.wait()
     }
 
-    /// Takes the mount out of sight. What does not go is cut off later.
+    /// Detaches the mount, lazily if it is in use.
     fn detach(&self) {
         let at = &self.row.mountpoint;
         if self.row.is_there() && detach(at, Detach::Idle).is_err() {
@@ -204,8 +203,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// Ends the connection under whoever still uses it. Where that cannot be done, this process
-    /// ends as if it were killed, which the database is made for.
+    /// Disconnects remaining users. If that fails, this process kills itself; the database survives that.
     fn cut(&self) -> io::Result<()> {
         if abort(&self.row.device).is_ok() {
             return Ok(());
@@ -213,15 +211,15 @@ impl Attendant<'_> {
         Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?)
     }
 
-    /// A signal or the owner's end asks for the end: first gently, then by taking the mount out of
-    /// sight, at last by ending its connection.
+    /// Waits for the end of serving. A signal or the owner's end requests it: first by unmounting, then by detaching
+    /// lazily, finally by aborting the connection.
     fn wait(&self) -> io::Result<()> {
         let mut asked = false;
         loop {
             let time = asked.then(|| u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX));
             let mut fds =
                 vec![(self.over.as_fd(), Awaited::Data), (self.signals.as_fd(), Awaited::Data)];
-            // What has ended stays so.
+            // An owner that has ended would be reported forever.
             let owner = self.owner.as_ref().filter(|_| !asked);
             fds.extend(owner.map(|owner| (owner.as_fd(), Awaited::Data)));
             let happened = channel::wait(&fds, time)?;

@@ -1,16 +1,16 @@
-//! Processes in other mount namespaces that still have a mount.
+//! Processes that have a mount in another mount namespace.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A process that has a mount in its own mount namespace.
+/// Process with a mount in its mount namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Pid.
     pub pid: i32,
-    /// The name of its program.
+    /// Name of its program.
     pub name: String,
 }
 
@@ -20,15 +20,15 @@ impl fmt::Display for Holder {
     }
 }
 
-/// One process for each mount namespace, as far as they can be read, in which a file system is
-/// mounted. `device` is its number, as `major:minor`.
+/// Returns one process for each readable mount namespace in which a file system is mounted. `device` is its device
+/// number, `major:minor`.
 pub fn holders(device: &str) -> Vec<Holder> {
     let own = namespace("self");
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for pid in processes() {
         let space = namespace(&pid.to_string());
-        // A namespace that cannot be told is looked at for each of its processes.
+        // If a namespace cannot be identified, each of its processes is checked.
         if space.is_some() && (space == own || !seen.insert(space.clone())) {
             continue;
         }
@@ -42,11 +42,11 @@ pub fn holders(device: &str) -> Vec<Holder> {
     found
 }
 
-/// Returns true while the kernel has the connection of a FUSE file system, or nothing where it does not say.
+/// Returns true while the kernel has the connection of a FUSE file system; `None` if that cannot be read.
 pub fn is_connected(device: &str) -> Option<bool> {
     let all = Path::new("/sys/fs/fuse/connections");
     let (_, minor) = device.split_once(':')?;
-    // Where the list is not mounted, it is empty.
+    // The directory is empty if fusectl is not mounted.
     let listed = fs::read_dir(all).ok()?.next().is_some();
     listed.then(|| all.join(minor).is_dir())
 }

@@ -1,5 +1,5 @@
-//! The list of mounts that this user's processes serve: one small file each, checked against the
-//! kernel's own list whenever it is read.
+//! Records of the mounts that processes of this user serve: one small file each, checked against the kernel's mount
+//! table on every read.
 
 use std::fs;
 use std::io;
@@ -11,61 +11,61 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{self, KIND, Row};
 
-/// A mount, as its process wrote it down.
+/// Mount as recorded by its process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountRecord {
-    /// What is mounted.
+    /// Database.
     pub database: PathBuf,
-    /// The directory that it stands on.
+    /// Base directory.
     pub base: Option<PathBuf>,
-    /// Where.
+    /// Mountpoint.
     pub mountpoint: PathBuf,
-    /// The number of the mount.
+    /// Mount id.
     pub mount: u64,
-    /// By which process.
+    /// Pid of the process.
     pub pid: i32,
-    /// When that process began, in ticks since boot: a number alone may have been given again.
+    /// Start time of that process in ticks since boot, because pids are reused.
     pub started: u64,
-    /// By which engine.
+    /// Engine.
     pub engine: String,
 }
 
-/// How a mount is.
+/// State of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MountState {
-    /// It is served.
+    /// The mount is served.
     Mounted,
-    /// Its process is dead, and the kernel still has it.
+    /// The mount exists, but its process has ended.
     Stale,
-    /// Somebody else's: nothing is known about its process.
+    /// The mount has no record, for example because it belongs to another user.
     Foreign,
 }
 
-/// A mount of ours, as it is now.
+/// Mount of agent-sandbox with its present state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mounted {
-    /// What is mounted.
+    /// Database.
     pub database: PathBuf,
-    /// The directory that it stands on.
+    /// Base directory.
     pub base: Option<PathBuf>,
-    /// Where.
+    /// Mountpoint.
     pub mountpoint: PathBuf,
-    /// By which process.
+    /// Pid of the process.
     pub pid: Option<i32>,
-    /// By which engine.
+    /// Engine.
     pub engine: String,
-    /// How it is.
+    /// State.
     pub state: MountState,
 }
 
-/// Where the list lies, in a directory of the user's state.
+/// Returns the directory of the records in the user's state directory.
 pub fn folder(state: &Path) -> PathBuf {
     state.join("mounts")
 }
 
 impl MountRecord {
-    /// Writes the file; it goes away with [`MountRecord::remove`].
+    /// Writes the record. [`MountRecord::remove`] removes it.
     pub fn save(&self, folder: &Path) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
@@ -73,11 +73,11 @@ impl MountRecord {
         way.write(&self.file(folder), &text)
     }
 
-    /// Removes the file, unless it is that of another mount, which got the number while this one came to rest.
+    /// Removes the record, unless it belongs to a newer mount that reuses the mount id.
     pub fn remove(&self, folder: &Path) {
         let file = self.file(folder);
         if read_file(&file).is_some_and(|now| now.pid == self.pid) {
-            // Whoever reads the list next would drop it too.
+            // A record that stays is dropped by the next listing.
             let _ = fs::remove_file(file);
         }
     }
@@ -86,16 +86,16 @@ impl MountRecord {
         folder.join(format!("{}.json", self.mount))
     }
 
-    /// Returns true when the process that wrote this lives.
+    /// Returns true if the process that wrote the record is running.
     pub fn is_alive(&self) -> bool {
         started(self.pid) == Some(self.started)
     }
 }
 
-/// When a process began, in ticks since boot; nothing for one that has ended.
+/// Returns the start time of a process in ticks since boot; `None` if it has ended.
 pub fn started(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything.
+    // The program name in parentheses may contain anything: `proc_pid_stat(5)`.
     let mut rest = text.get(text.rfind(')')? + 1..)?.split_whitespace();
     let state = rest.next()?;
     if state == "Z" || state == "X" {
@@ -104,7 +104,7 @@ pub fn started(pid: i32) -> Option<u64> {
     rest.nth(18)?.parse().ok()
 }
 
-/// What is mounted, from the kernel's list and the records. Records of what is gone are dropped.
+/// Lists the mounts from the kernel's mount table and the records. Removes records of mounts that are gone.
 pub fn list(folder: Option<&Path>) -> io::Result<Vec<Mounted>> {
     let rows = table::all()?;
     let records = folder.map(read).unwrap_or_default();
@@ -148,13 +148,13 @@ fn mounted(row: &Row, record: Option<&MountRecord>) -> Mounted {
     }
 }
 
-/// Returns true when nobody serves what is mounted at a path. What a file is the kernel may remember; how full
-/// the file system is it always asks.
+/// Returns true if the process of a mount is gone. Uses statfs(2), which the kernel always forwards, unlike cached file
+/// attributes.
 pub fn is_dead(mountpoint: &Path) -> bool {
     matches!(rustix::fs::statfs(mountpoint), Err(rustix::io::Errno::NOTCONN))
 }
 
-/// The records of a folder; what is no record is left alone.
+/// Reads the records in a directory. Other files are ignored.
 pub fn read(folder: &Path) -> Vec<(PathBuf, MountRecord)> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let json = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));

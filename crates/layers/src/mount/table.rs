@@ -1,48 +1,47 @@
-//! The kernel's list of mounts.
+//! Mount table of the kernel.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The type of our mounts, in that list.
+/// File system type of our mounts in the table.
 pub const KIND: &str = "fuse.agentfs";
 
-/// One mount.
+/// Mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Its number, which no other mount has while it is there.
+    /// Mount id, unique among the present mounts.
     pub id: u64,
-    /// The device number of the file system, as `major:minor`.
+    /// Device number of the file system, as `major:minor`.
     pub device: String,
-    /// Where it is mounted.
+    /// Mountpoint.
     pub mountpoint: PathBuf,
-    /// The type of the file system.
+    /// File system type.
     pub kind: String,
-    /// What is mounted: for ours, the database.
+    /// Source. For our mounts, the database.
     pub source: PathBuf,
 }
 
 impl Row {
-    /// Returns true when this mount is still there: somebody may have taken it away, and mounted something else, which may even
-    /// have got its number.
+    /// Returns true if this mount still exists. Another process may have replaced it by a mount with the same id.
     pub fn is_there(&self) -> bool {
         at(&self.mountpoint).is_ok_and(|now| now.as_ref() == Some(self))
     }
 }
 
-/// All mounts that this process sees.
+/// Returns all mounts that this process sees.
 pub fn all() -> io::Result<Vec<Row>> {
     let text = std::fs::read("/proc/self/mountinfo")?;
     Ok(text.split(|byte| *byte == b'\n').filter_map(row).collect())
 }
 
-/// The mount on top at a path.
+/// Returns the topmost mount at a path.
 pub fn at(path: &Path) -> io::Result<Option<Row>> {
     Ok(all()?.into_iter().rfind(|row| row.mountpoint == path))
 }
 
-/// `36 35 98:0 /root /mountpoint rw,noatime master:1 - type source options`; see proc(5).
+/// Parses `36 35 98:0 /root /mountpoint rw,noatime master:1 - type source options`: `proc_pid_mountinfo(5)`.
 fn row(line: &[u8]) -> Option<Row> {
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let rest = words.iter().position(|word| *word == b"-")?;
@@ -56,7 +55,7 @@ fn row(line: &[u8]) -> Option<Row> {
     })
 }
 
-/// Blanks, line ends and backslashes are written as three octal digits.
+/// Decodes blanks, line ends and backslashes from three octal digits.
 fn plain(word: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;

@@ -1,4 +1,4 @@
-//! A second, tiny process that outlives the one that serves a mount, and takes the mount away.
+//! Small process that detaches a mount if the process that serves it dies.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use super::attach::{Detach, detach};
 use super::table::Row;
 
-/// Starts the watcher. It acts when the returned descriptor is closed, by whatever end, before it was dismissed. The caller
+/// Starts the watcher. It acts when the returned descriptor is closed for any reason without [`dismiss`]. The caller
 /// must have a single thread.
 pub(super) fn start(mount: Row) -> std::io::Result<OwnedFd> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     sandbox_linux::process::fork(move || {
-        // Above all not the connection itself: as long as somebody holds it, it is not dead.
+        // In particular the FUSE descriptor, because the connection lives as long as any process holds it.
         match sandbox_linux::fd::keep_only(reader) {
             Ok(reader) => wait(reader, &mount),
             Err(_) => 1,
@@ -20,9 +20,9 @@ pub(super) fn start(mount: Row) -> std::io::Result<OwnedFd> {
     Ok(writer)
 }
 
-/// The mount is gone in good order: while the database came to rest, another may have been put in its place.
+/// Ends the watcher after a regular unmount. Another mount may already be in the same place.
 pub(super) fn dismiss(watcher: &OwnedFd) {
-    // One that is gone does nothing either.
+    // The watcher may have ended.
     let _ = rustix::io::write(watcher, &[1]);
 }
 

@@ -1,5 +1,4 @@
-//! A stack of layers written down as one: for a snapshot of a running session, and to keep the
-//! stack low.
+//! Merges a stack of layers into one, for a snapshot of a running session and to limit the depth of the stack.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,15 +16,14 @@ use super::upper::Attribute;
 use crate::RelPath;
 use crate::change::{Layer, LayerEntry, LayerError, Meta, Node};
 
-/// Writes what a stack holds into an empty directory, as one layer. Whiteouts and opaque
-/// directories stay what they are.
+/// Writes the content of a stack into an empty directory, as one layer. Preserves whiteouts and opaque directories.
 pub fn flatten(stack: &Stack, to: &Path) -> Result<(), LayerError> {
     let mut copy = Copy { stack, to, links: HashMap::new() };
     let entries = stack.entries()?;
     for entry in &entries {
         copy.entry(entry).map_err(|source| failed(to, &entry.path, source))?;
     }
-    // Times last, and children before parents: writing into a directory changes its own.
+    // Times come last, and children before parents, because writing into a directory changes its times.
     for LayerEntry { path, node } in entries.iter().rev() {
         if let Node::Dir { meta, .. } = node {
             let done = copy.finish_dir(path, *meta);
@@ -42,7 +40,7 @@ fn failed(to: &Path, path: &RelPath, source: io::Error) -> LayerError {
 struct Copy<'c> {
     stack: &'c Stack,
     to: &'c Path,
-    /// Files with several names, by layer and inode, and their first copy.
+    /// First copy of each file with several names, by layer and inode.
     links: HashMap<(usize, u64), PathBuf>,
 }
 
@@ -66,7 +64,7 @@ impl Copy<'_> {
         }
     }
 
-    /// The copy's directory for a path, and its last name.
+    /// Opens the copy of a path's parent directory, and returns it with the last name.
     fn place<'p>(&self, path: &'p RelPath) -> io::Result<(OwnedFd, &'p OsStr)> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mut here = fs::open(self.to, flags, Mode::empty())?;
@@ -78,7 +76,7 @@ impl Copy<'_> {
     }
 
     fn dir(&self, dir: &OwnedFd, name: &OsStr, path: &RelPath, opaque: bool) -> io::Result<()> {
-        // Open to us until all is in it.
+        // Accessible to its owner until it is complete.
         fs::mkdirat(dir, name, Mode::from_raw_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = fs::openat(dir, name, flags, Mode::empty())?;
@@ -118,7 +116,7 @@ impl Copy<'_> {
     }
 }
 
-/// Only root can give a file to somebody else, and only root finds files of somebody else.
+/// Sets the owner. Only root can, and only root encounters files of other users.
 fn own(dir: &OwnedFd, name: &OsStr, meta: Meta) -> io::Result<()> {
     if sandbox_linux::process::uid() != 0 {
         return Ok(());
@@ -133,7 +131,7 @@ fn stamp(dir: &OwnedFd, name: &OsStr, meta: Meta) -> io::Result<()> {
     Ok(fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// What a file system does not take, such as an access list on one without them, the copy lacks.
+/// Sets attributes. Attributes that the file system does not support are left out, such as ACLs.
 fn copy_attributes(attributes: &[Attribute], to: &OwnedFd) {
     for (name, value) in attributes {
         let _ = fs::fsetxattr(to, name.as_slice(), value, XattrFlags::empty());

@@ -1,4 +1,4 @@
-//! Several upper directories read as one: for each name the topmost layer that has it decides.
+//! Merged view of several upper directories. For each name the topmost layer that has it decides.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,30 +13,29 @@ use crate::change::{Layer, LayerEntry, LayerError, Listing, Node};
 #[derive(Debug)]
 pub struct Stack {
     layers: Vec<Upper>,
-    /// Nothing when the stack lies on further layers.
+    /// `None` if the stack is on top of further layers.
     base: Option<PathBuf>,
 }
 
-/// A directory that is seen through some of the layers, and through the base unless it is opaque.
+/// Directory merged from some of the layers, and from the base unless it is opaque.
 struct Merged {
     path: PathBuf,
     layers: Vec<usize>,
 }
 
 impl Stack {
-    /// Opens layers, the lowest first, as a session lists them.
+    /// Opens layers in the order of a session, the lowest first.
     pub fn open(layers: &[PathBuf], base: &Path) -> io::Result<Self> {
         Ok(Self { base: Some(base.to_path_buf()), ..Self::part(layers)? })
     }
 
-    /// Opens layers that lie on others: every whiteout counts.
+    /// Opens layers on top of other layers, in which every whiteout counts.
     pub fn part(layers: &[PathBuf]) -> io::Result<Self> {
         let layers = layers.iter().rev().map(|path| Upper::open(path));
         Ok(Self { layers: layers.collect::<Result<_, _>>()?, base: None })
     }
 
-    /// The topmost layer that says something about each name of a directory, with what the layers
-    /// below it add to a directory of that name.
+    /// Returns the topmost layer's entry for each name of a directory, with the lower layers that are merged into it.
     fn list(&self, dir: &Merged) -> Result<BTreeMap<OsString, Name>, LayerError> {
         let mut names: BTreeMap<OsString, Name> = BTreeMap::new();
         for &index in &dir.layers {
@@ -52,12 +51,12 @@ impl Stack {
         Ok(names)
     }
 
-    /// Which layer shows the entry at this path: the topmost that a look-up reaches.
+    /// Returns the layer that provides the entry at this path.
     fn owner(&self, path: &RelPath) -> Result<&Upper, LayerError> {
         self.owner_number(path).map(|number| &self.layers[number])
     }
 
-    /// A file of the stack, and a name for it that its other names share.
+    /// Opens a file of the stack, and returns it with an identity that its hard links share.
     pub(super) fn source(&self, path: &RelPath) -> io::Result<(std::fs::File, (usize, u64))> {
         let number = self.owner_number(path).map_err(io_error)?;
         let file = self.layers[number].file(path.as_path()).map_err(io_error)?;
@@ -65,7 +64,7 @@ impl Stack {
         Ok((file, (number, inode)))
     }
 
-    /// The attributes of an entry as they are stored, those of the kernel itself left out.
+    /// Returns the stored attributes of an entry, without those of overlayfs.
     pub(super) fn raw_attributes(&self, path: &RelPath) -> io::Result<Vec<Attribute>> {
         self.owner(path).and_then(|layer| layer.raw_attributes(path.as_path())).map_err(io_error)
     }
@@ -91,7 +90,7 @@ impl Stack {
         layers.first().copied().ok_or_else(|| missing(path))
     }
 
-    /// A whiteout over nothing: what it hid was only ever in a layer below.
+    /// Returns true for a whiteout that hides nothing in the base. The name existed only in a layer below.
     fn hides_nothing(&self, path: &Path) -> bool {
         let Some(base) = &self.base else { return false };
         let found = std::fs::symlink_metadata(base.join(path));
@@ -101,12 +100,12 @@ impl Stack {
     }
 }
 
-/// What the layers say about one name.
+/// Merged entry for one name.
 struct Name {
     said: Said,
-    /// Where it is, topmost first; more than one only for directories that merge.
+    /// Layers that provide it, topmost first. More than one only for merged directories.
     layers: Vec<usize>,
-    /// Nothing below adds to it any more.
+    /// True if no lower layer can add to it.
     closed: bool,
 }
 
@@ -158,7 +157,7 @@ impl Layer for Stack {
             for (name, Name { said, layers, .. }) in self.list(&dir)? {
                 let full = dir.path.join(name);
                 let path = RelPath::new(&full).ok_or_else(|| LayerError::Damaged {
-                    what: format!("`{}` is no name", full.display()),
+                    what: format!("invalid name `{}`", full.display()),
                 })?;
                 let node = match said {
                     Said::Gone if self.hides_nothing(&full) => {

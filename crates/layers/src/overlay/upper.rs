@@ -1,4 +1,4 @@
-//! One upper directory, read name by name.
+//! Upper directory of an overlay, read name by name.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,30 +11,30 @@ use rustix::io::Errno;
 
 use crate::change::{LayerError, Meta, Node};
 
-/// What the kernel keeps for itself in a layer that it writes without privilege.
+/// Prefix of the attributes that overlayfs reserves with `userxattr`.
 const RESERVED: &[u8] = b"user.overlay.";
-/// How it stores an attribute of the user's that begins so.
+/// Prefix under which overlayfs stores a user's attribute with the reserved prefix.
 const ESCAPED: &[u8] = b"user.overlay.overlay.";
 
-/// Longer than any path that one call takes is looked up in parts of this length.
+/// Length of the pieces in which long paths are looked up, below `PATH_MAX`.
 const PART: usize = 2048;
 
-/// An extended attribute as it is stored: name and value.
+/// Stored extended attribute: name and value.
 pub(super) type Attribute = (Vec<u8>, Vec<u8>);
 
-/// An upper directory.
+/// Upper directory.
 #[derive(Debug)]
 pub(super) struct Upper {
     root: OwnedFd,
     path: PathBuf,
 }
 
-/// What one layer says about one name.
+/// Entry of one layer for one name.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// Nothing of what lies below is seen.
+    /// Whiteout, which hides lower layers.
     Gone,
-    /// Something of its own. A directory may let what lies below shine through.
+    /// File or directory. A directory may be merged with lower layers.
     Node(Node),
 }
 
@@ -45,7 +45,7 @@ impl Upper {
         Ok(Self { root: fs::open(path, flags, Mode::empty())?, path: path.to_path_buf() })
     }
 
-    /// Opens a directory of the layer; nothing if it has none there. The empty path is the top.
+    /// Opens a directory of the layer; `None` if the layer has no directory there. The empty path is the top.
     pub(super) fn dir(&self, below: &Path) -> Result<Option<OwnedFd>, LayerError> {
         match lookup(&self.root, below, DIR) {
             Ok(dir) => Ok(Some(dir)),
@@ -54,7 +54,7 @@ impl Upper {
         }
     }
 
-    /// What the layer says about one path, if anything.
+    /// Returns the layer's entry for a path, if any.
     pub(super) fn look(&self, path: &Path) -> Result<Option<Said>, LayerError> {
         let Some(dir) = self.dir(path.parent().unwrap_or(Path::new("")))? else { return Ok(None) };
         match read(&dir, path.file_name().unwrap_or_default()) {
@@ -73,7 +73,7 @@ impl Upper {
         if kind == FileType::RegularFile { Ok(file.into()) } else { Err(failed(Errno::INVAL)) }
     }
 
-    /// The names of a directory and what the layer says about each.
+    /// Returns the names in a directory, each with the layer's entry.
     pub(super) fn entries(
         &self,
         dir: &OwnedFd,
@@ -89,7 +89,7 @@ impl Upper {
             }
             match read(dir, name) {
                 Ok(said) => found.push((name.to_owned(), said)),
-                // The session runs on while its layer is read.
+                // The session keeps running while its layer is read.
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(self.failed(&at.join(name))(error)),
             }
@@ -97,7 +97,7 @@ impl Upper {
         Ok(found)
     }
 
-    /// Names of the attributes that the user set.
+    /// Returns the names of the user's attributes.
     pub(super) fn xattrs(&self, path: &Path) -> Result<Vec<OsString>, LayerError> {
         let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
         let failed = self.failed(path);
@@ -105,7 +105,7 @@ impl Upper {
         Ok(names.map_err(failed)?.into_iter().filter_map(of_the_user).collect())
     }
 
-    /// Returns true when the kernel marked an entry as copied from below.
+    /// Returns true if the kernel marked an entry as copied up.
     pub(super) fn is_copy(&self, path: &Path) -> Result<bool, LayerError> {
         let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
         let failed = self.failed(path);
@@ -113,7 +113,7 @@ impl Upper {
         has(&dir.map_err(&failed)?, name, b"user.overlay.origin").map_err(failed)
     }
 
-    /// The attributes of an entry as they are stored, those of the kernel itself left out.
+    /// Returns the stored attributes of an entry, without those of overlayfs.
     pub(super) fn raw_attributes(&self, path: &Path) -> Result<Vec<Attribute>, LayerError> {
         let failed = self.failed(path);
         let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
@@ -140,8 +140,8 @@ impl Upper {
 const DIR: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Opens a path below a directory without following a link. What was closed to its owner from inside
-/// is opened to him: nothing else of the layer would be readable otherwise.
+/// Opens a path below a directory without following symlinks. If a session has removed its owner's access to an entry,
+/// restores the access, because the layer could not be read otherwise.
 fn lookup(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     match step_down(root, path, flags) {
         Err(Errno::ACCESS) => {
@@ -152,7 +152,7 @@ fn lookup(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> 
     }
 }
 
-/// Opens every part of a path to its owner.
+/// Restores the owner's access to every component of a path.
 fn unlock_path(root: &OwnedFd, path: &Path) -> Result<(), Errno> {
     let mut here = step_down(root, Path::new(""), DIR)?;
     for name in path {
@@ -166,7 +166,7 @@ fn unlock_path(root: &OwnedFd, path: &Path) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Opens one entry to its owner: by its inode, so that a link put in its place is not followed.
+/// Restores the owner's access to one entry. Changes it by inode, so that a symlink in its place is not followed.
 fn unlock(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     use std::os::fd::AsRawFd;
     let entry =
@@ -185,7 +185,7 @@ fn unlock(dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     fs::chmod(path, Mode::from_raw_mode(mode | needed))
 }
 
-/// A tree made from inside may be deeper than the longest path that the kernel takes.
+/// Opens a path in pieces. A session may create a tree deeper than `PATH_MAX`.
 fn step_down(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let step = |from: &OwnedFd, part: &Path, flags| {
@@ -239,7 +239,8 @@ fn meta(stat: &Stat) -> Meta {
     }
 }
 
-/// `y` hides what lies below; `x` only says that there are whiteouts by attribute.
+/// Returns true for an opaque directory, which has the value `y`. The value `x` means that a directory contains
+/// whiteouts stored as attributes: Documentation/filesystems/overlayfs.rst.
 fn is_opaque(dir: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
     let mut value = [0; 8];
     let open = || fs::openat(dir, name, DIR | OFlags::NOFOLLOW, Mode::empty());
@@ -261,8 +262,8 @@ fn has(dir: &OwnedFd, name: &OsStr, attribute: &[u8]) -> Result<bool, Errno> {
     Ok(attributes(dir, name)?.iter().any(|name| name == attribute))
 }
 
-/// The attributes of an entry. One that cannot be opened for reading is asked by its path through
-/// the directory's descriptor; links are not followed.
+/// Returns the attributes of an entry by a path through the directory's descriptor, which also works for entries that
+/// cannot be opened for reading. Symlinks are not followed.
 fn attributes(dir: &OwnedFd, name: &OsStr) -> Result<Vec<Vec<u8>>, Errno> {
     let path = through(dir, name);
     let mut names = vec![0; 4096];

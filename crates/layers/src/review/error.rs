@@ -13,30 +13,30 @@ use crate::diff::DiffError;
 use crate::git::InspectError;
 use crate::session::SessionError;
 
-/// Failure to review a session.
+/// Reason why a review failed.
 #[derive(Debug, Error)]
 pub enum ReviewError {
-    /// A directory of the session cannot be opened on the host.
+    /// Directory of the session that cannot be opened on the host.
     #[error("cannot open `{}`", path.display())]
     Root {
-        /// The directory.
+        /// Directory.
         path: PathBuf,
-        /// Answer of the kernel.
+        /// Cause.
         source: io::Error,
     },
-    /// A path that was named is outside all directories of the session.
-    #[error("`{}` lies in no directory of the session `{session}`", path.display())]
+    /// Path outside all directories of the session.
+    #[error("`{}` is not in a directory of the session `{session}`", path.display())]
     Elsewhere {
-        /// The path.
+        /// Path.
         path: PathBuf,
         /// Name of the session.
         session: String,
     },
-    /// A process runs in the session.
+    /// Session with running processes.
     #[error("the session `{0}` is running")]
     Running(String),
-    /// An apply or an undo was killed, and the project is half-way.
-    #[error("{what} of the session `{name}` was interrupted, and the project is half-way")]
+    /// Interrupted apply or undo, which has left the project incomplete.
+    #[error("{what} of the session `{name}` was interrupted and is incomplete")]
     HalfDone {
         /// `an apply` or `an undo`.
         what: &'static str,
@@ -45,28 +45,28 @@ pub enum ReviewError {
         /// Commands that end it.
         remedy: String,
     },
-    /// A container uses the session.
+    /// Session used by a container.
     #[error("the session `{0}` is up")]
     Up(String),
-    /// The session cannot be read or written.
+    /// Session that cannot be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The layer and the host cannot be compared.
+    /// Layer and host that cannot be compared.
     #[error(transparent)]
     Diff(#[from] DiffError),
-    /// The changes cannot be applied or reverted.
+    /// Changes that cannot be applied or reverted.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// An interrupted apply cannot be completed.
+    /// Interrupted apply that cannot be completed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
-    /// The commits of the session cannot be inspected.
+    /// Commits that cannot be inspected.
     #[error(transparent)]
     Git(#[from] InspectError),
 }
 
 impl ReviewError {
-    /// Returns one word for programs.
+    /// Returns a code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Elsewhere { .. } => "invalid",
@@ -104,7 +104,7 @@ impl Hint for ReviewError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Running(_) => Some("wait for its end, or end it".into()),
+            Self::Running(_) => Some("wait until it ends, or end it".into()),
             Self::Up(name) => Some(format!("take it down first: agent-sandbox down {name}")),
             Self::HalfDone { remedy, .. } => Some(remedy.clone()),
             Self::Session(error) => error.hint(),
@@ -127,7 +127,7 @@ impl Hint for ReviewError {
 pub struct ResumeError {
     /// Name of the session.
     pub session: String,
-    /// The step that failed.
+    /// Failed step.
     pub error: ApplyError,
 }
 

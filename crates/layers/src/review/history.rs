@@ -8,7 +8,7 @@ use super::error::ReviewError;
 use crate::apply::{ApplyError, Journal, Status};
 use crate::session::{LayerSession, SessionRecord};
 
-/// One event in the life of a session.
+/// Event in the life of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// Seconds since the epoch.
@@ -34,13 +34,13 @@ impl Event {
     }
 }
 
-/// Returns the history of a session, the oldest event first.
+/// Returns the history of a session, oldest event first.
 pub fn history(session: &LayerSession) -> Result<Vec<Event>, ReviewError> {
     let mut events = events(session.record());
     for journal in Journal::list(&session.applied_dir())? {
         events.extend(applies(&journal)?);
     }
-    // A run begins before its session is recorded, which may be a second later.
+    // A run begins before its session is recorded, up to a second later.
     events[1..].sort_by_key(|event| event.at);
     Ok(events)
 }
@@ -60,7 +60,7 @@ fn events(record: &SessionRecord) -> Vec<Event> {
     [first].into_iter().chain(runs).chain(snapshots).collect()
 }
 
-/// Returns an apply, and its undo if there was one. Both have the number of the journal for a name.
+/// Returns an apply, and its undo if there was one. Both use the number of the journal as their name.
 fn applies(journal: &Journal) -> Result<Vec<Event>, ApplyError> {
     let (began, last) = journal.times()?;
     let seconds = |time: SystemTime| {

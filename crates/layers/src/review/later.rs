@@ -1,4 +1,4 @@
-//! Changes that run code later on the host, which holds them back until they are named.
+//! Changes that run code on the host later, and are therefore held back until they are named.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,22 +12,22 @@ use crate::diff::{Change, Side};
 
 /// Largest `package.json` that is read.
 const MAX_JSON: u64 = 1 << 20;
-const BARE: &str = "git would take its directory for a repository and obey it";
+const BARE: &str = "git would use its directory as a repository and apply its configuration";
 
 impl OpenRoot {
-    /// Returns the reason for which a file of this path runs code later, if it does.
+    /// Returns the reason why a file at this path runs code later, if it does.
     pub(super) fn later(&self, path: &RelPath) -> Option<String> {
         let bare = || is_obeyed_in_bare(path.as_path(), |path| self.exists(path)).then_some(BARE);
         let why = inspect::runs_later(path.as_path()).or_else(bare)?;
         (!self.is_harmless(path)).then(|| why.to_owned())
     }
 
-    /// Returns the reason for which a change runs code later. Directories run nothing.
+    /// Returns the reason why a change runs code later. Directories never do.
     pub fn change_later(&self, change: &Change) -> Option<String> {
         if change.is_of_directory() { None } else { self.later(&change.path) }
     }
 
-    /// Returns true for a `package.json` whose content runs nothing.
+    /// Returns true for a `package.json` that defines no scripts.
     fn is_harmless(&self, path: &RelPath) -> bool {
         let Some(name) = path.as_path().file_name() else { return false };
         let changed = self.changes.get(path);
@@ -41,7 +41,7 @@ impl OpenRoot {
         read.is_ok() && inspect::is_harmless(name, &text)
     }
 
-    /// Returns true when an apply leaves something at a path: from the host or from the layer.
+    /// Returns true if something exists at a path after an apply, from the host or from the layer.
     fn exists(&self, path: &Path) -> bool {
         let Some(path) = RelPath::new(path) else { return false };
         match self.changes.get(&path) {

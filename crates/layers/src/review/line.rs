@@ -8,19 +8,19 @@ use super::open::OpenRoot;
 use super::select::Selected;
 use crate::diff::{Change, Count, Side};
 
-/// One change with everything that a reader needs to judge it.
+/// Change with everything that a reader needs to judge it.
 pub struct Line<'r> {
-    /// The root that it lies in.
+    /// Root that contains it.
     pub root: &'r OpenRoot,
-    /// The change.
+    /// Change.
     pub change: &'r Change,
     /// Size of the change.
     pub count: Count,
-    /// Reason for which it runs code later.
+    /// Reason why it runs code later.
     pub later: Option<String>,
 }
 
-/// Counting of changed lines, which takes reading every file.
+/// Counting of changed lines, which requires reading every file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// Lines are counted.

@@ -1,4 +1,4 @@
-//! A session opened for review, and its roots.
+//! Session opened for review, and its roots.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ use crate::session::{
 };
 use crate::{Layer, RelPath};
 
-/// A session that is open for review.
+/// Session opened for review.
 pub struct Review {
     pub(super) session: LayerSession,
-    /// Held when nothing runs in the session.
+    /// Held if nothing runs in the session.
     pub(super) lock: Option<Lock>,
     /// Held while the processes of the session are frozen.
     frozen: Option<FrozenSession>,
 }
 
 impl Review {
-    /// Opens a session. A run that was killed is brought to its end first.
+    /// Opens a session. Completes a killed run first.
     pub fn open(mut session: LayerSession) -> Result<Self, ReviewError> {
         let lock = match session.lock() {
             Ok(lock) => Some(lock),
@@ -40,7 +40,7 @@ impl Review {
         &self.session.record().name
     }
 
-    /// Fails when the session is in use, and says by what.
+    /// Fails if the session is in use, and reports by what.
     pub fn check_stopped(&self) -> Result<(), ReviewError> {
         self.stopped().map(drop)
     }
@@ -68,7 +68,7 @@ impl Review {
         Ok(roots)
     }
 
-    /// Opens all roots without their changes: enough to complete or revert the steps of a journal.
+    /// Opens all roots without their changes, which is enough to complete or revert the steps of a journal.
     pub(super) fn bare_roots(&self) -> Result<Vec<OpenRoot>, ReviewError> {
         let count = self.session.record().roots.len();
         (0..count).map(|number| self.root(number)).collect()
@@ -98,7 +98,7 @@ impl Review {
         Ok(())
     }
 
-    /// Records the session's base as it is after a journal's steps, or was before them.
+    /// Records the session's base after or before the steps of a journal.
     pub(super) fn keep(
         &self,
         roots: &[OpenRoot],
@@ -120,7 +120,7 @@ impl Review {
         Ok(())
     }
 
-    /// Returns the directory on the host that a root lies over.
+    /// Returns the host's directory below a root.
     pub(super) fn base(&self, root: usize) -> &Path {
         self.session.base_dir(root).unwrap_or(Path::new(""))
     }
@@ -131,24 +131,24 @@ impl Review {
     }
 }
 
-/// Opens the directory on the host that a root of a session lies over.
+/// Opens the host's directory below a root of a session.
 pub(super) fn open_base(session: &LayerSession, root: usize) -> Result<HostTree, ReviewError> {
     let path = session.base_dir(root)?;
     let opened = HostTree::open(path);
     opened.map_err(|source| ReviewError::Root { path: path.to_path_buf(), source })
 }
 
-/// One root of a session with its changes.
+/// Root of a session with its changes.
 pub struct OpenRoot {
     /// Number of the root in the session.
     pub number: usize,
-    /// The host's directory.
+    /// Host's directory.
     pub host: HostTree,
-    /// The layer over it.
+    /// Layer over it.
     pub layer: Box<dyn Layer>,
-    /// State of the host's directory when the layer was made.
+    /// State of the host's directory when the layer was created.
     pub record: BaseRecord,
-    /// Everything that differs.
+    /// All differences.
     pub changes: Changes,
     /// Changes that are shown and applied file by file.
     pub files: Vec<Change>,
@@ -172,14 +172,14 @@ impl OpenRoot {
         }
     }
 
-    /// Returns true when a path is applied as a file, not as part of a repository.
+    /// Returns true if a path is applied as a file, not as part of a repository.
     pub(super) fn is_file(&self, path: &Path) -> bool {
         self.files.binary_search_by(|change| change.path.as_path().cmp(path)).is_ok()
     }
 }
 
-/// Returns the bytes that may be written to the filesystem of a directory; unlimited where the
-/// filesystem does not say.
+/// Returns the number of bytes that may be written to the filesystem of a directory; unlimited if the filesystem does
+/// not report it.
 pub(super) fn free_space(dir: &Path) -> u64 {
     sandbox_linux::file::free_space(dir).unwrap_or(u64::MAX)
 }

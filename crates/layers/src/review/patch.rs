@@ -9,26 +9,26 @@ use super::line::Line;
 use crate::RelPath;
 use crate::diff::{Side, write_patch};
 
-/// Changes for `git apply`. A patch is for one directory: of a session with several, it carries the first that changed.
+/// Changes for `git apply`. A patch covers one directory. For a session with several, it is the first one with changes.
 pub struct Patch<'l, 'r> {
     lines: Vec<&'l Line<'r>>,
     /// Changes that are not in the patch.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A change that no patch carries, or another one.
+/// Change that is not in the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftOut {
     /// All changes of another directory.
     Directory(PathBuf),
     /// A FIFO, a socket or a device.
     Special(RelPath),
-    /// A file in a `.git` directory, where git applies nothing.
+    /// File in a `.git` directory, which `git apply` refuses.
     Git(RelPath),
 }
 
 impl<'l, 'r> Patch<'l, 'r> {
-    /// Chooses the changes.
+    /// Selects the changes.
     pub fn of(lines: &'l [Line<'r>]) -> Self {
         let mut patch = Self { lines: Vec::new(), left_out: Vec::new() };
         let Some(first) = lines.first().map(|line| line.root.number) else { return patch };
@@ -51,7 +51,7 @@ impl<'l, 'r> Patch<'l, 'r> {
         patch
     }
 
-    /// Returns the patch of one file after the other.
+    /// Returns the patch file by file.
     pub fn files(&self) -> impl Iterator<Item = Result<Vec<u8>, ReviewError>> {
         self.lines.iter().map(|line| {
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Carrying a plan out, and completing one that was interrupted.
+//! Carrying out a plan, and completing an interrupted one.
 
 use super::error::{ResumeError, ReviewError};
 use super::open::{OpenRoot, Review, free_space};
@@ -8,12 +8,12 @@ use crate::apply::{
 };
 use crate::host::Kind;
 
-/// An interrupted apply or undo that was completed.
+/// Interrupted apply or undo that was completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resumed {
-    /// An apply, with the number of its steps.
+    /// Apply, with the number of its steps.
     Applied(usize),
-    /// An undo.
+    /// Undo.
     Undone(Undone),
 }
 
@@ -35,7 +35,7 @@ impl Review {
         Ok(changes)
     }
 
-    /// Checks that there is room for new content, and for the originals that it replaces.
+    /// Checks that there is space for new content and for the originals that it replaces.
     fn check_space(&self, roots: &[OpenRoot], plan: &Plan) -> Result<(), ApplyError> {
         let of = |root: usize| plan.steps.iter().filter(move |step| step.root == root);
         for root in roots {
@@ -56,19 +56,19 @@ impl Review {
         if needed > free { Err(ApplyError::NoSpace { place, needed, free }) } else { Ok(()) }
     }
 
-    /// Returns the journal of an apply or an undo that was killed, if there is one.
+    /// Returns the journal of an interrupted apply or undo, if there is one.
     pub fn interrupted(&self) -> Result<Option<Journal>, ReviewError> {
         Ok(Journal::interrupted(&self.session.applied_dir())?)
     }
 
-    /// Refuses while an apply or an undo is half done: it could not be completed or reverted any more.
+    /// Fails if an apply or an undo is incomplete, because it could not be completed or reverted afterwards.
     pub fn check_whole(&self) -> Result<(), ReviewError> {
         let Some(journal) = self.interrupted()? else { return Ok(()) };
         let (what, remedy) = self.remedy(&journal);
         Err(ReviewError::HalfDone { what, name: self.name().to_owned(), remedy })
     }
 
-    /// Names what was interrupted, and the commands that end it.
+    /// Describes the interrupted operation, and returns the commands that complete or revert it.
     pub fn remedy(&self, journal: &Journal) -> (&'static str, String) {
         let name = self.name();
         if journal.status == Status::Undoing {
@@ -80,7 +80,7 @@ impl Review {
         ("an apply", remedy)
     }
 
-    /// Completes an apply that was killed, or the undo of one. Progress is reported for an apply.
+    /// Completes an interrupted apply or undo. Reports progress for an apply.
     pub fn resume(
         &self,
         journal: &mut Journal,

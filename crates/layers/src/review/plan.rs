@@ -14,9 +14,9 @@ use crate::apply::{self, ApplyError, Goal, Plan, Step, Wish};
 use crate::git::Repository;
 use crate::host::{self, Kind};
 
-/// Deletions up to this number need no confirmation.
+/// Number of deletions that need no confirmation.
 const FEW: usize = 100;
-/// Fewer deletions than this never count as most of a tree.
+/// Number of deletions below which they never count as most of a tree.
 const A_FEW: usize = 10;
 
 /// Plans an apply of everything that is selected.
@@ -36,8 +36,8 @@ pub fn plan(
 }
 
 impl Review {
-    /// Plans an apply of what was chosen in one root. The root is compared again: the host may have
-    /// changed while the user was asked.
+    /// Plans an apply of the chosen changes in one root. Compares the root again, because the host may have changed
+    /// while the user was asked.
     pub fn plan_chosen(
         &self,
         root: &mut OpenRoot,
@@ -50,13 +50,13 @@ impl Review {
     }
 }
 
-/// Plans files, and each repository as a unit: those that are removed first, the others last.
+/// Plans files, and each repository as a unit: removed repositories first, the others last.
 fn plan_root(root: &OpenRoot, mut wish: Wish, git: &ScratchGit) -> Result<Plan, ApplyError> {
     let changes = &root.changes;
     let apart = changes.list.iter().map(|change| &change.path);
     wish.apart = apart.filter(|path| !root.is_file(path.as_path())).cloned().collect();
     let target = root.target();
-    // Answers to questions, and nothing else, name what `exact` wishes for.
+    // With `exact`, only paths that the user chose count as named.
     let names = |path: &RelPath| wish.exact || wish.paths.contains(path);
     let (mut first, mut last) = (Plan::default(), Plan::default());
     for repository in root.repositories.iter().filter(|one| wish.repositories.contains(&one.dir)) {
@@ -74,7 +74,7 @@ fn plan_root(root: &OpenRoot, mut wish: Wish, git: &ScratchGit) -> Result<Plan, 
     if !wish.exact || !wish.paths.is_empty() {
         first.absorb(apply::plan(&target, &changes.list, changes.truncated, &wish, &later)?);
     }
-    // Both make the directories above a new repository.
+    // Both plans may create the directories above a new repository.
     let made: BTreeSet<&RelPath> =
         first.steps.iter().filter(|one| makes_dir(one)).map(|one| &one.path).collect();
     last.steps.retain(|step| !makes_dir(step) || !made.contains(&step.path));
@@ -82,7 +82,7 @@ fn plan_root(root: &OpenRoot, mut wish: Wish, git: &ScratchGit) -> Result<Plan, 
     Ok(first)
 }
 
-/// Returns true when refs of a repository were named: nothing else of it is meant.
+/// Returns true if single refs of a repository are named, so that the rest of it is not selected.
 fn names_part(wish: &Wish, repository: &Repository) -> bool {
     let refs = repository.dir.join("refs");
     let named = wish.paths.iter().any(|path| path.as_path().starts_with(&refs));
@@ -104,8 +104,7 @@ impl Step {
     }
 }
 
-/// Returns the steps to show, with a description of those that change a ref. Internal files of git
-/// are left out.
+/// Returns the steps to show, with a description of those that change a ref. Omits internal files of git.
 pub fn steps<'p>(plan: &'p Plan, roots: &[OpenRoot]) -> Vec<(&'p Step, String)> {
     let base = |root: usize| roots.iter().find(|found| found.number == root);
     let words = |step: &Step| match base(step.root)?.effect(step.path.as_path()) {
@@ -116,16 +115,15 @@ pub fn steps<'p>(plan: &'p Plan, roots: &[OpenRoot]) -> Vec<(&'p Step, String)> 
     plan.steps.iter().filter_map(|step| Some((step, words(step)?))).collect()
 }
 
-/// Returns the number of files that a plan deletes when that needs a confirmation: more than a
-/// hundred, or most of a tree.
+/// Returns the number of deleted files if it requires a confirmation: more than a hundred, or most of a tree.
 pub fn deletions_to_confirm(plan: &Plan, roots: &[OpenRoot]) -> Option<usize> {
     let count = plan.deletions();
     let most = || roots.iter().any(|root| is_most(plan, root));
     (count > FEW || (count >= A_FEW && most())).then_some(count)
 }
 
-/// Returns true when more than half of the files of a root are deleted. Counting stops as soon as
-/// that is clear, so that it costs by what is deleted.
+/// Returns true if more than half of the files of a root are deleted. Stops counting as soon as that is decided, so
+/// that the cost depends on the number of deletions.
 fn is_most(plan: &Plan, root: &OpenRoot) -> bool {
     let gone = plan.steps.iter().filter(|step| {
         let file = step.before.as_ref().is_some_and(|was| was.kind != Kind::Dir);

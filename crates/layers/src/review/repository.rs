@@ -11,11 +11,11 @@ use super::error::ReviewError;
 use super::open::{OpenRoot, Review};
 use crate::git::Repository;
 
-/// Reviews of this process so far: two of one session must not share a scratch directory.
+/// Number of reviews in this process, so that two reviews of a session do not share a scratch directory.
 static REVIEWS: AtomicU64 = AtomicU64::new(0);
 
 impl Review {
-    /// Finds git in a search path, and prepares it for the repositories of the session.
+    /// Finds git in a search path and prepares it for the repositories of the session.
     pub fn git(&self, search_path: &OsStr) -> ScratchGit {
         let (pid, number) = (std::process::id(), REVIEWS.fetch_add(1, Ordering::Relaxed));
         let scratch = self.session.dir().join(format!("git-{pid}-{number}"));
@@ -41,7 +41,7 @@ pub fn inspect(git: &ScratchGit, roots: &mut [OpenRoot]) -> Result<(), ReviewErr
 /// Effect of one step of an apply on a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The path lies in no repository.
+    /// The path is not in a repository.
     Outside,
     /// The step changes a ref, `HEAD` or the index, described in a few words.
     Visible(String),

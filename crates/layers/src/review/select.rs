@@ -8,11 +8,11 @@ use crate::RelPath;
 use crate::apply::Wish;
 use crate::git::Repository;
 
-/// The selected part of each root.
+/// Selected part of each root.
 pub struct Selected {
-    /// No path was named, which selects everything.
+    /// True if no path is named, which selects everything.
     all: bool,
-    /// Roots that were named as a whole, or paths below one.
+    /// Named roots, or named paths below one.
     named: Vec<(usize, Option<RelPath>)>,
 }
 
@@ -30,7 +30,7 @@ impl Selected {
             let inside = roots.iter().filter_map(|root| {
                 path.strip_prefix(root.host.path()).ok().map(|rest| (root.number, rest))
             });
-            // The deepest root that holds it.
+            // The deepest root that contains it.
             let found = inside.min_by_key(|(_, rest)| rest.components().count());
             let Some((root, rest)) = found else {
                 let session = session.to_owned();
@@ -41,12 +41,12 @@ impl Selected {
         Ok(Self { all: words.is_empty(), named })
     }
 
-    /// Returns true when no path was named.
+    /// Returns true if no path is named.
     pub(crate) fn is_all(&self) -> bool {
         self.all
     }
 
-    /// Returns the request for an apply to a root; nothing where none of the root is selected.
+    /// Returns the request for applying the selection to a root; `None` if nothing in the root is selected.
     pub fn wish(&self, root: usize) -> Option<Wish> {
         let here = || self.named.iter().filter(|(number, _)| *number == root);
         if !self.all && here().count() == 0 {
@@ -57,8 +57,7 @@ impl Selected {
         Some(Wish { paths, whole, ..Wish::default() })
     }
 
-    /// Returns the paths that were named; for a root that was named as a whole, everything that
-    /// changed at its top.
+    /// Returns the named paths. For a named root, returns every change at its top level.
     pub(super) fn tops(&self, roots: &[OpenRoot]) -> Vec<(usize, RelPath)> {
         let mut tops = Vec::new();
         for (number, path) in &self.named {
@@ -81,7 +80,7 @@ impl Selected {
         root.repositories.iter().filter(|one| self.meets(root.number, &one.dir)).collect()
     }
 
-    /// Returns true when the selection covers a repository: itself, something in it, or a directory around it.
+    /// Returns true if the selection covers a repository: itself, something in it, or a directory above it.
     fn meets(&self, root: usize, dir: &Path) -> bool {
         let near = |(number, top): &(usize, Option<RelPath>)| {
             *number == root
@@ -92,7 +91,7 @@ impl Selected {
         self.all || self.named.iter().any(near)
     }
 
-    /// Returns true when a path is selected.
+    /// Returns true if a path is selected.
     pub fn has(&self, root: usize, path: &RelPath) -> bool {
         let below = |(number, top): &(usize, Option<RelPath>)| {
             *number == root
@@ -102,7 +101,7 @@ impl Selected {
     }
 }
 
-/// Removes `.` and `..` without asking the filesystem: a path that is named may not exist any more.
+/// Resolves `.` and `..` without accessing the filesystem, because a named path may no longer exist.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,5 +1,5 @@
-//! Paths and repositories of a review as text for a reader, escaped for a terminal. Refs with their commits stand for
-//! the files of a repository.
+//! Paths and repositories of a review as text, escaped for a terminal. A repository is shown by its refs and commits
+//! instead of its files.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +12,19 @@ use super::select::Selected;
 use crate::diff::Change;
 use crate::git::Repository;
 
-/// Returns the path of a change as the user would type it: relative below the working directory,
-/// else in full.
+/// Returns the path of a change as the user would type it: relative to the working directory if below it, else
+/// absolute.
 pub fn shown(root: &OpenRoot, change: &Change, directory: &Path) -> String {
     shown_path(root, change.path.as_path(), directory)
 }
 
-/// Shows any path below a root like [`shown`].
+/// Returns any path below a root in the format of [`shown`].
 fn shown_path(root: &OpenRoot, path: &Path, directory: &Path) -> String {
     let full = root.host.path().join(path);
     name(full.strip_prefix(directory).unwrap_or(&full))
 }
 
-/// A repository with the root that it lies in.
+/// Repository with its root.
 pub struct Shown<'r> {
     root: &'r OpenRoot,
     /// The repository.
@@ -47,7 +47,7 @@ impl<'r> Shown<'r> {
         shown_path(self.root, &self.repository.dir.join(inner), here)
     }
 
-    /// Returns one row for each ref, for `HEAD` and for the index: letter, path, words.
+    /// Returns one row for each ref, for `HEAD` and for the index: letter, path, description.
     pub fn rows(&self, here: &Path) -> Vec<[String; 3]> {
         let repository = self.repository;
         if !repository.gone.is_empty() {
@@ -79,7 +79,7 @@ impl<'r> Shown<'r> {
         refs.chain(checkouts).chain(invalid).collect()
     }
 
-    /// Returns the refs that bring files that run code later, each with the reason.
+    /// Returns the refs that add files that run code later, each with the reason.
     pub fn held(&self, here: &Path) -> Vec<(String, String)> {
         let refs =
             self.repository.changes.refs.iter().flat_map(|change| {
@@ -94,7 +94,7 @@ impl<'r> Shown<'r> {
         refs.chain(indexes).map(words).collect()
     }
 
-    /// Describes the repository line by line, with at most so many commits of each ref.
+    /// Describes the repository line by line, with at most `most` commits of each ref.
     pub fn lines(&self, here: &Path, most: Option<usize>) -> Vec<String> {
         let new = if self.repository.is_new { "new repository" } else { "repository" };
         let mut lines = vec![format!("{new} {}", self.name(here))];

@@ -1,4 +1,4 @@
-//! The size of a session's changes, in numbers and in one line.
+//! Size of a session's changes, in numbers and as one line.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ pub struct Summary {
     pub removed: usize,
     /// Paths on the host, with the program that runs each.
     pub later: Vec<(PathBuf, &'static str)>,
-    /// True when more changed than was counted.
+    /// True if there are more changes than were counted.
     pub truncated: bool,
 }
 
-/// Files whose lines are counted. More are not worth the wait.
+/// Maximum number of files whose lines are counted, to limit the time.
 const COUNTED: usize = 2000;
 
 impl Summary {
@@ -68,7 +68,7 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Returns true when no file and no repository changed.
+    /// Returns true if no file or repository changed.
     pub fn is_empty(&self) -> bool {
         self.files + self.git == 0
     }

@@ -5,7 +5,7 @@ use super::open::{OpenRoot, Review};
 use crate::apply::{self, Changed, Journal, Status, Target, Undone};
 
 impl Review {
-    /// Returns the journal of the last apply that was not reverted.
+    /// Returns the journal of the last apply that has not been reverted.
     pub fn last_apply(&self) -> Result<Option<Journal>, ReviewError> {
         let journals = Journal::list(&self.session.applied_dir())?;
         Ok(journals.into_iter().rev().find(|journal| journal.status != Status::Undone))

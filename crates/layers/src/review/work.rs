@@ -1,11 +1,11 @@
-//! Work that only a session holds: removing the session would lose it.
+//! Work that exists only in a session and would be lost with it.
 
 use super::summary::Summary;
 use crate::apply::{Journal, Status};
 use crate::session::LayerSession;
 
-/// Describes the work that would be lost with a session: changes that were not applied, the originals
-/// of an interrupted apply, snapshots.
+/// Describes the work that would be lost with a session: unapplied changes, originals of an interrupted apply, and
+/// snapshots.
 pub fn unapplied(session: &LayerSession) -> Option<String> {
     let parts = [changes(session), interrupted(session), snapshots(session)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! A database as the source: the tree that it shows, its base included.
+//! Database as the source: the tree that it shows, including its base.
 
 use super::{Item, Sink, TransferError, Watch};
 use crate::RelPath;
@@ -23,7 +23,7 @@ pub fn from_database(
 
 fn item(database: &Database, spot: &TreeEntry) -> Result<Item, TransferError> {
     let path = RelPath::new(&spot.path)
-        .ok_or_else(|| TransferError::Refused { path: spot.path.clone(), what: "it is no path" })?;
+        .ok_or_else(|| TransferError::Refused { path: spot.path.clone(), what: "invalid path" })?;
     let several = spot.inode.links > 1 && !spot.inode.is_dir();
     let same = several.then(|| database.number(spot)).transpose()?;
     Ok(Item {

@@ -1,4 +1,4 @@
-//! A directory as the source. Links are taken as links, never followed.
+//! Directory as the source. Symlinks are transferred and never followed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -37,7 +37,7 @@ struct Walk<'w, 's> {
     top: &'w Path,
     sink: &'w mut dyn Sink,
     watch: &'w mut Watch<'s>,
-    /// From device and inode to a number of ours, for files with several names.
+    /// Numbers for files with several names, by device and inode.
     numbers: BTreeMap<(u64, u64), u64>,
 }
 
@@ -60,7 +60,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Sends one entry; a directory is returned open.
+    /// Sends one entry. Returns a directory as an open descriptor.
     fn entry(
         &mut self,
         path: &Path,
@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind;
             let opened = sys::openat(dir, name, flags, Mode::empty())
                 .map_err(|error| reading()(error.into()))?;
-            // What was opened is what counts, whatever stood there a moment ago.
+            // Use the attributes of the opened file, which may have been replaced since it was listed.
             inode = stat_of(&opened).map_err(reading())?;
             file = Some(opened);
         }
@@ -92,7 +92,7 @@ impl Walk<'_, '_> {
         let attributes = file.as_ref().map(xattrs).transpose();
         let item = Item {
             path: RelPath::new(path)
-                .ok_or(TransferError::Refused { path: path.to_owned(), what: "it is no path" })?,
+                .ok_or(TransferError::Refused { path: path.to_owned(), what: "invalid path" })?,
             inode,
             target,
             same,

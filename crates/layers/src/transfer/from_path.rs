@@ -1,4 +1,4 @@
-//! From a path: a directory, a database or an archive.
+//! Path as the source: a directory, a database or an archive.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::{Sink, TransferError, Watch, from_database, from_dir, from_tar};
 use crate::database::Database;
 
-/// First bytes of every database.
+/// First bytes of every SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Sends what lies at a path.
+/// Sends the content of a directory, a database or an archive.
 pub fn from_path(
     source: &Path,
     sink: &mut dyn Sink,

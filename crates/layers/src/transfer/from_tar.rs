@@ -1,5 +1,4 @@
-//! A tar archive as the source. Nothing of it is unpacked here: entries are handed on, and a path
-//! that leads out of the tree is refused.
+//! Tar archive as the source. Entries are passed on without unpacking. A path that leads outside the tree is refused.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -38,7 +37,7 @@ pub fn from_tar(
     Ok(())
 }
 
-/// Files that a later entry may be another name of.
+/// Files that later entries may link to.
 #[derive(Default)]
 struct Known {
     files: BTreeMap<PathBuf, (Inode, u64)>,
@@ -61,14 +60,14 @@ impl Known {
                 let first = to.as_ref().and_then(|to| self.files.get(to.as_path()));
                 let (first, number) = first.ok_or_else(|| TransferError::Refused {
                     path: path.as_path().to_owned(),
-                    what: "it is another name of a file that is not in the archive",
+                    what: "it is a hard link to a file that is not in the archive",
                 })?;
                 (inode, same) = (*first, Some(*number));
             }
             EntryType::Symlink => target = link,
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 let number = self.files.len() as u64;
-                // Whether another name follows is not known yet.
+                // A later entry may link to it.
                 self.files.insert(path.as_path().to_owned(), (inode, number));
                 same = Some(number);
             }
@@ -78,7 +77,7 @@ impl Known {
     }
 }
 
-/// The path, if it stays in the tree; `None` is the root.
+/// Returns the path if it stays in the tree; `None` for the root.
 fn inside(path: &Path) -> Result<Option<RelPath>, TransferError> {
     let plain: PathBuf =
         path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect();
@@ -102,7 +101,7 @@ fn inode<R: Read>(entry: &Entry<'_, R>) -> Result<Inode, TransferError> {
         _ => 0o100_000,
     };
     let small = |number: u64| {
-        u32::try_from(number).map_err(|_| TransferError::Archive("an owner is no number".into()))
+        u32::try_from(number).map_err(|_| TransferError::Archive("invalid owner id".into()))
     };
     let (major, minor) =
         (header.device_major().ok().flatten(), header.device_minor().ok().flatten());

@@ -1,4 +1,4 @@
-//! A database as the destination: a new one that stands on nothing.
+//! New database without a base as the destination.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -16,13 +16,13 @@ pub struct ToDatabase {
     path: PathBuf,
     db: Option<Connection>,
     tables: Tables,
-    /// Directories by path, and files with several names by their number.
+    /// Directories by path, and files with several names by number.
     dirs: HashMap<PathBuf, i64>,
     first: HashMap<u64, i64>,
 }
 
 impl ToDatabase {
-    /// A database at `path`, which must not be there. It appears when everything is in it.
+    /// Starts a database at `path`, which must not exist. It appears there once it is complete.
     pub fn new(path: &Path, tables: Tables) -> Result<Self, TransferError> {
         if std::fs::symlink_metadata(path).is_ok() {
             return Err(CreateError::Exists(path.to_owned()).into());
@@ -81,7 +81,7 @@ impl ToDatabase {
                 .execute(params![name.as_bytes(), parent, ino])?,
         };
         if inserted == 0 {
-            return Err(TransferError::refused(item, "it is there twice"));
+            return Err(TransferError::refused(item, "it occurs twice"));
         }
         if !item.inode.is_dir() {
             db.prepare_cached("UPDATE fs_inode SET nlink = nlink + 1 WHERE ino = ?")?
@@ -102,7 +102,7 @@ impl ToDatabase {
             if buffer.is_empty() {
                 break;
             }
-            // AgentFS reads all chunks in a row: for it, one that is left out is no hole.
+            // AgentFS concatenates all chunks, so a missing one is not a hole.
             if self.tables == Tables::Theirs || buffer.iter().any(|byte| *byte != 0) {
                 insert.execute(params![ino, index, buffer])?;
             }
@@ -125,7 +125,7 @@ impl ToDatabase {
         Ok(())
     }
 
-    /// What the tables of AgentFS have no room for.
+    /// Checks that the tables of AgentFS can represent an entry.
     fn fits(&self, item: &Item) -> Result<(), TransferError> {
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
         if self.tables == Tables::All {
@@ -200,8 +200,7 @@ impl Sink for ToDatabase {
 impl Drop for ToDatabase {
     fn drop(&mut self) {
         drop(self.db.take());
-        // Whatever happened, the draft has done its work. A failure to remove it is seen by the
-        // next one who looks into the folder, and harms nothing.
+        // The draft has served its purpose. If it cannot be removed, it is harmless and visible in the directory.
         let _ = discard::<CreateError>(&draft(&self.path), Ok(()));
     }
 }

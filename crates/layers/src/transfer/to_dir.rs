@@ -1,5 +1,5 @@
-//! A directory as the destination. It is new or empty, and every write goes through an open
-//! directory below it: a link that somebody puts there meanwhile leads nowhere.
+//! Directory as the destination. It is new or empty, and every write is relative to an open directory below it, so a
+//! symlink that another process creates is not followed.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,19 +16,19 @@ use rustix::fs::{
 use super::{Item, SET_ID, Sink, TransferError};
 use crate::database::Inode;
 
-/// Writes a tree of files.
+/// Writer of a directory tree.
 pub struct ToDir {
     path: PathBuf,
     root: OwnedFd,
     own: Option<Inode>,
-    /// Directories get their mode and time when nothing is written to them any more.
+    /// Directories, which get their mode and time after their content is complete.
     dirs: Vec<Item>,
     first: HashMap<u64, PathBuf>,
     as_root: bool,
 }
 
 impl ToDir {
-    /// Makes the directory, or takes an empty one.
+    /// Creates the directory, or uses an empty one.
     pub fn new(path: &Path) -> Result<Self, TransferError> {
         let io = |error: rustix::io::Errno| TransferError::writing(path)(error.into());
         match sys::mkdirat(CWD, path, Mode::RWXU) {
@@ -55,7 +55,7 @@ impl ToDir {
         })
     }
 
-    /// The open parent of a path, and the last name.
+    /// Opens the parent of a path, and returns it with the last name.
     fn parent<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -95,10 +95,10 @@ impl ToDir {
         Ok(sys::utimensat(&dir, name, &times(&item.inode), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Owner, attributes, mode and time, in the order in which none undoes another.
+    /// Sets owner, attributes, mode and time, in an order in which none reverts another.
     fn settle(&self, file: &impl rustix::fd::AsFd, item: &Item) -> io::Result<()> {
         for (name, value) in &item.xattrs {
-            // The rest are the system's: capabilities, labels, marks of other overlays.
+            // The others belong to the system: capabilities, labels, marks of other overlays.
             if name.as_encoded_bytes().starts_with(b"user.")
                 && !name.as_encoded_bytes().starts_with(b"user.overlay.")
             {
@@ -170,7 +170,7 @@ impl Sink for ToDir {
     }
 }
 
-/// Copies, and leaves out what is only zeros.
+/// Copies content and leaves holes for zeros.
 fn copy(content: &mut dyn Read, file: &mut File, size: u64) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {

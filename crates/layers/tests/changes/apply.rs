@@ -1,4 +1,4 @@
-//! Changes land as they were shown, or not at all.
+//! Changes are applied as shown, or not at all.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -31,7 +31,7 @@ fn apply_writes_what_changed_and_undo_restores_it() {
     let plan = world.apply(&Wish::default()).unwrap();
     assert_eq!(plan.deletions(), 2);
     assert_eq!(read(&world, "text"), "new\n");
-    // Only the executable bit comes from the layer: who may read it is for the host to say.
+    // Only the executable bit comes from the layer. The host's read permissions stay.
     assert_eq!(world.path("text").metadata().unwrap().mode() & 0o777, 0o750);
     assert!(!world.path("gone").try_exists().unwrap());
     assert_eq!(read(&world, "dir-to-file"), "now a file");
@@ -83,9 +83,9 @@ fn w3_what_the_host_changed_is_merged_or_stops() {
     assert_eq!(read(&world, "apart"), "host\n2\n3\n4\nlayer\n");
     assert_eq!(read(&world, "same"), "1\nhost\n3\n");
     assert_eq!(read(&world, "new"), "host");
-    // What was merged is no change any more, although the layer has other bytes than the host.
+    // A merged file does not count as a change, although the layer has other bytes than the host.
     assert!(!world.names().contains(&"apart".to_owned()));
-    // And the layer's next change to it is merged with the right ancestor.
+    // The layer's next change to it is merged with the right ancestor.
     world.layer.file("apart", "1\n2\nagain\n4\nlayer\n", 0o644);
     let plan = world.apply(&Wish { paths: vec![at("apart")], ..Wish::default() }).unwrap();
     assert_eq!(plan.conflicts, []);
@@ -127,7 +127,7 @@ fn w1_w2_a_link_in_the_way_is_never_followed() {
     world.record_base();
     let plan = world.plan(&Wish::default());
     assert_eq!(plan.steps.len(), 2);
-    // The directory becomes a link after the plan was made.
+    // The directory is replaced by a link after planning.
     std::fs::rename(world.path("dir"), world.path("moved")).unwrap();
     world.link("dir", outside.path().to_str().unwrap());
     let failed = world.target(|target| {

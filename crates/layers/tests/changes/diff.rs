@@ -1,4 +1,4 @@
-//! What counts as a change.
+//! Detection of changes.
 
 use sandbox_layers::diff::{Count, Odd, Side, View};
 
@@ -61,7 +61,7 @@ fn the_hosts_own_change_is_not_told_as_the_layers() {
     assert!(both.meanwhile);
     let host = world.host();
     let view = View { layer: &world.layer, host: &host, record: &world.record };
-    // Against the ancestor: one line of the layer's, none of the host's.
+    // Compared with the ancestor: one line of the layer's, none of the host's.
     assert_eq!(view.count(both).unwrap(), Count::Lines { added: 1, removed: 1 });
 }
 
@@ -84,7 +84,7 @@ fn a_link_in_the_host_leads_nowhere() {
     let mut world = World::new();
     world.write("real/file", "text", 0o644);
     world.link("link", "real");
-    // The layer has a directory where the host has a link: what lies behind the link is not its base.
+    // The layer has a directory where the host has a link. The target of the link is not its base.
     world.layer.dir("link", false);
     world.layer.file("link/file", "text", 0o644);
     world.record_base();

@@ -1,4 +1,4 @@
-//! Changes of a layer on real files: told, taken over, taken back.
+//! Changes of a layer on real files: listed, applied, reverted.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod world;

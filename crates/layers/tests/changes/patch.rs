@@ -1,4 +1,4 @@
-//! Patches, taken by the real git.
+//! Patches, applied by the real git.
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::world::World;
 
-/// The tree that `git apply` makes of a copy of the host's tree.
+/// Returns the tree after `git apply` in a copy of the host's tree.
 pub(crate) fn applied(world: &World) -> Vec<String> {
     let copy = tempfile::tempdir().unwrap();
     let source = format!("{}/.", world.path("").display());
@@ -19,7 +19,8 @@ pub(crate) fn applied(world: &World) -> Vec<String> {
     let mut git = Command::new("git");
     git.args(["apply", "--whitespace=nowarn", "-"]).current_dir(copy.path());
     git.env("GIT_CEILING_DIRECTORIES", copy.path().parent().unwrap());
-    let mut git = git.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("git is here");
+    let mut git =
+        git.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("git is installed");
     git.stdin.take().unwrap().write_all(&world.patch()).unwrap();
     let output = git.wait_with_output().unwrap();
     let (said, patch) = (String::from_utf8_lossy(&output.stderr), world.patch());
@@ -27,7 +28,7 @@ pub(crate) fn applied(world: &World) -> Vec<String> {
     contents(copy.path())
 }
 
-/// Every file and link with its content and its executable bit. Git knows no directories.
+/// Returns every file and link with its content and executable bit. Git does not track directories.
 pub(crate) fn contents(dir: &Path) -> Vec<String> {
     let (mut lines, mut todo) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(here) = todo.pop() {

@@ -1,4 +1,4 @@
-//! Random trees, random layers: what holds for all of them.
+//! Properties that hold for random trees and random layers.
 
 use proptest::prelude::*;
 use sandbox_layers::apply::{Undone, Wish};
@@ -6,7 +6,7 @@ use sandbox_layers::apply::{Undone, Wish};
 use crate::patch::{applied, contents};
 use crate::world::World;
 
-/// What stands at a path.
+/// Entry at a path.
 #[derive(Debug, Clone)]
 enum Thing {
     File(Vec<u8>, bool),
@@ -34,12 +34,12 @@ fn name() -> impl Strategy<Value = String> {
     "(a|b|c|d e|\u{fc}|q\"|t\tb)(/(a|b|x y)){0,2}"
 }
 
-/// What a layer does at a path: something new, or nothing left.
+/// Generates edits of a layer: a new entry at a path, or none.
 fn edits() -> impl Strategy<Value = Vec<(String, Option<Thing>, bool)>> {
     prop::collection::vec((name(), prop::option::weighted(0.7, thing()), any::<bool>()), 0..10)
 }
 
-/// Fills the host's tree; what does not fit into what is there already is left out.
+/// Fills the host's tree. Skips entries that conflict with existing ones.
 fn fill(world: &World, things: &[(String, Thing)]) {
     for (path, thing) in things {
         let full = world.path(path);
@@ -55,13 +55,13 @@ fn fill(world: &World, things: &[(String, Thing)]) {
         match thing {
             Thing::File(bytes, exec) => world.write(path, bytes, if *exec { 0o755 } else { 0o644 }),
             Thing::Link(target) => world.link(path, target),
-            // Not an empty one: git neither removes nor replaces those.
+            // Not empty, because git neither removes nor replaces empty directories.
             Thing::Dir => world.write(&format!("{path}/z"), "", 0o644),
         }
     }
 }
 
-/// Puts edits into the layer as an engine would: parents are directories, what hides is opaque.
+/// Applies edits to the layer as an engine would: parents become directories, hidden directories opaque.
 fn edit(world: &mut World, edits: &[(String, Option<Thing>, bool)]) {
     for (path, thing, opaque) in edits {
         let mut above = String::new();

@@ -1,4 +1,4 @@
-//! A real directory, and a layer over it that a test fills by hand.
+//! Real directory with a layer that a test fills.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,14 +14,14 @@ use sandbox_layers::host::{HostTree, Kind};
 use sandbox_layers::{Layer, LayerEntry, LayerError, Meta, Node, RelPath};
 use tempfile::TempDir;
 
-/// A layer in memory.
+/// Layer in memory.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Memory {
     pub(crate) nodes: BTreeMap<RelPath, (Node, Vec<u8>)>,
     pub(crate) xattrs: BTreeMap<RelPath, Vec<OsString>>,
 }
 
-/// What the base was, in memory.
+/// Base in memory.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Remembered(pub(crate) BTreeMap<RelPath, (Origin, Option<Vec<u8>>)>);
 
@@ -110,7 +110,7 @@ impl RecordOrigin for Remembered {
 }
 
 impl World {
-    /// Runs `work` with everything an apply needs.
+    /// Runs `work` with everything that an apply needs.
     pub(crate) fn target<T>(&self, work: impl FnOnce(&Target<'_>) -> T) -> T {
         let host = self.host();
         let (layer, record) = (&self.layer, &self.record);
@@ -154,7 +154,7 @@ impl World {
         undone
     }
 
-    /// Everything about every file of the host's tree that an undo restores.
+    /// Returns every property of every file that an undo restores.
     pub(crate) fn tree(&self) -> Vec<String> {
         tree(&self.path(""))
     }
@@ -186,7 +186,7 @@ impl World {
         symlink(target, path).unwrap();
     }
 
-    /// Remembers the base as it is now, as the end of a run does.
+    /// Records the present base, as the end of a run does.
     pub(crate) fn record_base(&mut self) {
         let host = self.host();
         let mut paths: Vec<RelPath> = self.layer.nodes.keys().cloned().collect();
@@ -243,7 +243,7 @@ fn remember_one(host: &HostTree, path: &RelPath) -> (Origin, Option<Vec<u8>>) {
     (Origin::There(past), bytes.filter(|bytes| !bytes.contains(&0)))
 }
 
-/// Keeps the base, as a session does.
+/// Records the base, as a session does.
 pub(crate) fn keep(
     host: &HostTree,
     journal: &Journal,
@@ -256,7 +256,7 @@ pub(crate) fn keep(
     }
 }
 
-/// Path, type, mode, content or target, and time of everything below a directory.
+/// Returns path, type, mode, content or target, and time of everything below a directory.
 pub(crate) fn tree(dir: &Path) -> Vec<String> {
     let (mut lines, mut todo) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(here) = todo.pop() {

@@ -6,7 +6,7 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 
 use super::*;
 
-/// A base and layers in a temporary directory.
+/// Base and layers in a temporary directory.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -16,7 +16,7 @@ impl Place {
         place
     }
 
-    /// Puts something into a layer: `dir/`, `file`, `!gone`, `%gone by attribute`, `=opaque`, `@link`.
+    /// Adds entries to a layer: `dir/`, `file`, `!gone`, `%gone by attribute`, `=opaque`, `@link`.
     fn with(self, layer: &str, names: &[&str]) -> Self {
         let root = self.0.path().join(layer);
         fs::create_dir_all(&root).unwrap();
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// The entries in the notation of [`Place::with`].
+/// Returns the entries in the notation of [`Place::with`].
 fn told(stack: &Stack) -> Vec<String> {
     let entries = stack.entries().unwrap();
     let tell = |LayerEntry { path, node }: &LayerEntry| {
@@ -78,7 +78,7 @@ fn entries_merge_when_several_layers_have_a_directory() {
     assert_eq!(told(&place.stack(&["0"])), ["d/", "d/a", "d/new", "d-e", "!gone", "@l"]);
     assert_eq!(
         told(&place.stack(&["0", "1"])),
-        // `d/new` was only ever in a layer: nothing is gone.
+        // `d/new` existed only in a layer, so it is not reported as deleted.
         ["d/", "d/a", "!d/b", "d-e", "!gone", "@l", "=o", "o/y"],
     );
 }
