@@ -21,7 +21,7 @@ pub(crate) struct Candidate {
 }
 
 /// Overflow uid, a user without files and rights.
-const NOBODY: u32 = 65_534;
+const OVERFLOW_UID: u32 = 65_534;
 
 /// Returns the candidates that work here, and prints the reason for others.
 pub(crate) fn available(fixture: &Fixture) -> Vec<Candidate> {
@@ -30,7 +30,7 @@ pub(crate) fn available(fixture: &Fixture) -> Vec<Candidate> {
     if user() == User::Root {
         candidates.push(candidate("bare overlay", "bare", Engine::BareOverlay, None));
         candidates.push(candidate("overlay, root", "root", Engine::Overlay, None));
-        candidates.push(candidate("overlay, user", "user", Engine::Overlay, Some(NOBODY)));
+        candidates.push(candidate("overlay, user", "user", Engine::Overlay, Some(OVERFLOW_UID)));
     } else {
         candidates.push(candidate("overlay, user", "user", Engine::Overlay, None));
     }

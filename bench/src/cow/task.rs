@@ -74,5 +74,5 @@ pub(crate) const TASKS: [Task; 16] = [
         words(["cargo", "build", "--quiet", "--manifest-path", "crate/Cargo.toml"])
     })
     .compiles(),
-    task("rm -rf of what was made", Some(2.0), |_| words(["rm", "-rf", "out", "small", "clone"])),
+    task("rm -rf of the new files", Some(2.0), |_| words(["rm", "-rf", "out", "small", "clone"])),
 ];

@@ -1,4 +1,4 @@
-//! The agent's command line: from the variables, else from our own.
+//! The agent's command line, from variables or from the arguments of this process.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -9,29 +9,29 @@ use thiserror::Error;
 
 use crate::environment::Environment;
 
-/// A program to look for, and its arguments.
+/// A program to search for, and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommandLine {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// The arguments are none.
+/// Arguments that cannot be parsed.
 #[derive(Debug, Error)]
-#[error("`{AGENT_ARGS_JSON}` is no JSON array of strings")]
+#[error("`{AGENT_ARGS_JSON}` is not a JSON array of strings")]
 pub(crate) struct ArgumentsError {
-    /// Where it goes wrong. The value itself stays unsaid.
+    /// Position of the error. The value may be secret and is not repeated.
     place: String,
 }
 
 impl Hint for ArgumentsError {
     fn hint(&self) -> Option<String> {
-        Some(format!(r#"write it like ["--flag", "two words"]; it goes wrong at {}"#, self.place))
+        Some(format!(r#"write it like ["--flag", "two words"]; the error is at {}"#, self.place))
     }
 }
 
-/// The program is `named` (by a variable) or the first of our own words; nothing without either. The
-/// arguments come from the first of the two variables that is set, else from our own words.
+/// Returns the command line. The program is `named` by a variable, or the first of `words`. Without either, there is no
+/// command. The arguments come from the first of the two variables that is set, else from `words`.
 pub(crate) fn command_line(
     environment: &Environment,
     named: Option<OsString>,
@@ -60,8 +60,8 @@ fn from_json(text: &[u8]) -> Result<Vec<OsString>, ArgumentsError> {
     Ok(words.into_iter().map(OsString::from).collect())
 }
 
-/// At runs of white space, Unicode's too. Quotes and backslashes are letters like any other: no shell
-/// ever reads this.
+/// Splits at white space, including that of Unicode. Quotes and backslashes are ordinary characters, because no shell
+/// is involved.
 fn split(text: &[u8]) -> Vec<OsString> {
     let mut words = vec![Vec::new()];
     for chunk in text.utf8_chunks() {
@@ -83,7 +83,7 @@ fn split(text: &[u8]) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    /// Words between bars.
+    /// Splits a text at `|`.
     fn words(text: &str) -> Vec<OsString> {
         text.split('|').filter(|_| !text.is_empty()).map(OsString::from).collect()
     }

@@ -1,11 +1,12 @@
-//! The personality `attend`: a command as by `enter`, with this process beside it. The caller speaks in frames on
-//! standard input, so that the end of the caller is not the end of the command's input: the command is killed then.
+//! The personality `attend`: runs a command like `enter`, and stays beside it. The caller sends frames on standard
+//! input. So the end of the command's input differs from the end of the caller, at which the command is killed.
 //!
-//! Input that the command does not read fills this process, which then reads no more: the caller's end would stay behind
-//! it. A caller that sends so much starts a `guard` first, whose standard input carries nothing but its end.
+//! If the command does not read its input, the buffer of this process fills. It then stops reading, and would not
+//! notice the end of the caller. A caller with much input starts a `guard` first, which reads only for the end of its
+//! input.
 //!
-//! The command writes to the caller's streams itself. With a terminal, this process opens one and copies what the
-//! command says to standard output; standard error then carries one byte, [`STOPPED`], whenever the command stopped.
+//! The command writes directly to the caller's streams. With a terminal, this process opens one and copies its output
+//! to standard output. It then writes one byte, [`STOPPED`], to standard error whenever the command stops.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,18 +26,18 @@ use crate::enter::{self, Fatal, LOG};
 use crate::identity;
 use crate::init::{kill, kill_group};
 
-/// Says that a guard watches.
+/// Byte with which a guard reports that it is watching.
 const WATCHING: u8 = b'.';
-/// Bytes that a pipe takes whenever it takes any: pipe(7).
+/// Number of bytes that a writable pipe accepts at least, `PIPE_BUF`: pipe(7).
 const STEP: usize = 4096;
-/// Input that waits for the command; beyond that the caller waits.
+/// Limit of buffered input. Beyond it, this process stops reading from the caller.
 const WAITING: usize = 1 << 20;
-/// How often processes that may still fork are looked for.
+/// Maximum number of scans for processes that may still fork.
 const ROUNDS: usize = 50;
-/// The key that ends the input of a terminal.
+/// Character that ends the input of a terminal.
 const END_KEY: u8 = 0x04;
 
-/// Runs the command to its end, or the caller's.
+/// Runs the command until it or the caller ends.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let attended = split(words).and_then(|(size, words)| {
         let (program, path) = enter::prepare(words)?;
@@ -51,7 +52,7 @@ pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     }
 }
 
-/// The terminal's size, `-` for none, and the command.
+/// Splits the arguments into the size of the terminal (`-` for none) and the command.
 fn split(words: &[OsString]) -> Result<(Option<Size>, &[OsString]), Fatal> {
     let (first, rest) = words.split_first().ok_or(Fatal::NoCommand)?;
     let size = first.to_str().and_then(terminal_size);
@@ -59,7 +60,7 @@ fn split(words: &[OsString]) -> Result<(Option<Size>, &[OsString]), Fatal> {
 }
 
 fn attend(program: &Program, path: PathBuf, size: Option<Size>) -> Result<u8, Fatal> {
-    // Before the fork: no end is missed. The terminal hangs up when this process, which leads its session, lets go.
+    // Before the fork, so that no exit is missed. SIGHUP is sent when this session leader closes its terminal.
     let signals = Signals::of([signal::CHILD, signal::HUP])?;
     let mut held = match size {
         Some(size) => on_terminal(program, path, size)?,
@@ -68,7 +69,7 @@ fn attend(program: &Program, path: PathBuf, size: Option<Size>) -> Result<u8, Fa
     Ok(held.stay(&signals)?)
 }
 
-/// The command gets the caller's own output and errors, and a pipe for its input.
+/// Starts the command with the caller's standard output and standard error, and with a pipe as its input.
 fn by_pipe(program: &Program, path: PathBuf) -> io::Result<Held> {
     let (theirs, ours) = socket::pipe()?;
     let parent = process::pid();
@@ -78,15 +79,15 @@ fn by_pipe(program: &Program, path: PathBuf) -> io::Result<Held> {
             fd::replace(0, &theirs)
         })
     })?;
-    // The streams end with the command, not with this process.
+    // The streams must end with the command, not with this process.
     let nothing = socket::dev_null()?;
     fd::replace(1, &nothing)?;
     fd::replace(2, &nothing)?;
     Ok(Held::of(child, ours, None))
 }
 
-/// The command gets a new terminal. It is in a group of its own in this process's session: a group without a parent
-/// beside it is never stopped by its terminal, see setpgid(2) on orphaned groups.
+/// Starts the command on a new terminal. The command has a separate process group in this process's session, because a
+/// terminal never stops an orphaned process group: setpgid(2).
 fn on_terminal(program: &Program, path: PathBuf, size: Size) -> io::Result<Held> {
     let (ours, theirs) = pty::open(size)?;
     pty::take_control(theirs.as_fd())?;
@@ -94,7 +95,7 @@ fn on_terminal(program: &Program, path: PathBuf, size: Size) -> io::Result<Held>
     let parent = process::pid();
     let child = process::fork(|| {
         begin(program, path, parent, || {
-            // A background group that asks for the foreground is stopped, unless it blocks the signal for that.
+            // A background process that calls tcsetpgrp(3) is stopped by SIGTTOU, unless it blocks that signal.
             let _blocked = Signals::of([rustix::process::Signal::TTOU.as_raw()])?;
             pty::take_foreground(theirs.as_fd())?;
             (0..3).try_for_each(|number| fd::replace(number, &theirs))
@@ -104,7 +105,7 @@ fn on_terminal(program: &Program, path: PathBuf, size: Size) -> io::Result<Held>
     Ok(Held::of(child, input, Some(Terminal { ours, _theirs: theirs })))
 }
 
-/// Becomes the command; the code says why not.
+/// Executes the command. Returns the exit code of a failure.
 fn begin(
     program: &Program,
     path: PathBuf,
@@ -123,20 +124,21 @@ fn begin(
     error.code().into()
 }
 
-/// Input that was typed and has not reached the command yet.
+/// Input that the command has not read yet.
 #[derive(Default)]
 struct Typed {
-    /// Frames as they came.
+    /// Bytes of incomplete frames.
     raw: Vec<u8>,
-    /// Bytes for the command to read.
+    /// Bytes for the command.
     text: Vec<u8>,
-    /// The last byte that was typed.
+    /// The last byte of the input.
     last: Option<u8>,
-    /// Nothing more comes.
+    /// True after the end of the input.
     ended: bool,
 }
 
-/// A terminal: our end, and the command's, which stays open so that ours never hangs up before the command's end.
+/// A terminal: our end and the command's. The command's end stays open, so that ours does not hang up before the
+/// command ends.
 struct Terminal {
     ours: OwnedFd,
     _theirs: OwnedFd,
@@ -177,13 +179,13 @@ impl Held {
                 Some(Change::Stopped(_)) if self.terminal.is_some() => {
                     let _ = channel::write(rustix::stdio::stderr(), &[STOPPED]);
                 }
-                // Without a terminal it is for its user to continue it.
+                // Without a terminal, the user continues the command.
                 _ => {}
             }
         }
     }
 
-    /// Waits until the caller says something or takes what was said, or the command takes or says something.
+    /// Waits until the caller can be read from or written to, or the command can.
     fn pause(&self, signals: &Signals) -> io::Result<[bool; 4]> {
         let full = self.typed.text.len() + self.typed.raw.len() >= WAITING;
         let room = self.input.as_ref().filter(|_| !self.typed.text.is_empty());
@@ -233,8 +235,8 @@ impl Held {
         true
     }
 
-    /// A pipe is closed when everything is read. A terminal has a key for that: after half a line it only ends the
-    /// line, see termios(3) on VEOF.
+    /// Ends the command's input. A pipe is closed once everything is written. A terminal has a character for it, which
+    /// in the middle of a line must be sent twice: `VEOF` in termios(3).
     fn end_input(&mut self) {
         if self.terminal.is_none() {
             self.typed.ended = true;
@@ -251,7 +253,7 @@ impl Held {
             Ok(count) => drop(self.typed.text.drain(..count)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(_) => {
-                // The command reads no more. What comes is dropped.
+                // The command closed its input. Later input is dropped.
                 self.input = None;
                 self.typed.text.clear();
             }
@@ -264,7 +266,7 @@ impl Held {
         }
     }
 
-    /// Takes what the command says on its terminal. Returns false when there is nothing more right now.
+    /// Reads the command's output from its terminal. Returns false when there is none right now.
     fn listen(&mut self) -> bool {
         let Some(terminal) = &self.terminal else { return false };
         let mut piece = vec![0; STEP];
@@ -273,7 +275,7 @@ impl Held {
         count > 0
     }
 
-    /// Passes it on. Returns false when the caller is gone.
+    /// Writes output to the caller. Returns false when the caller is gone.
     fn speak(&mut self) -> bool {
         let length = self.said.len().min(STEP);
         match channel::write(rustix::stdio::stdout(), &self.said[..length]) {
@@ -285,7 +287,7 @@ impl Held {
         }
     }
 
-    /// Passes on the output that came before the command's end.
+    /// Writes the remaining output of the command, and returns the exit code.
     fn ended(&mut self, code: i32) -> u8 {
         loop {
             while !self.said.is_empty() {
@@ -300,12 +302,12 @@ impl Held {
     }
 }
 
-/// Sends a signal to a command that has entered, and to what it has started.
+/// Sends a signal to a command that has entered, and to the processes that it started.
 pub(crate) fn signal(words: &[OsString]) -> std::process::ExitCode {
     let number = |word: &OsString| word.to_str()?.parse::<i32>().ok().filter(|n| *n > 0);
     let given: Option<Vec<i32>> = words.iter().map(number).collect();
     match given.as_deref() {
-        // Never signal the first process: it ends with the container.
+        // PID 1 must not be signalled: its end is the end of the container.
         Some([signal, pid]) if *pid > 1 && identity::stay().is_ok() => {
             if !signal_attended(*pid, *signal) {
                 kill_group(*pid, *signal);
@@ -317,7 +319,7 @@ pub(crate) fn signal(words: &[OsString]) -> std::process::ExitCode {
     }
 }
 
-/// Kills an attended command at the end of standard input; ends with the process that attends it.
+/// Kills an attended command at the end of standard input. Exits when the process that attends it ends.
 pub(crate) fn guard(words: &[OsString]) -> std::process::ExitCode {
     let pid = words.first().and_then(|word| word.to_str()?.parse().ok());
     let Some(pid) = pid.filter(|pid| *pid > 1 && identity::stay().is_ok()) else {
@@ -349,7 +351,7 @@ fn watch(pid: i32) -> io::Result<()> {
     }
 }
 
-/// Sends a signal to the command that a process attends; false when it attends none.
+/// Sends a signal to the command that a process attends. Returns false when it attends none.
 fn signal_attended(attendant: i32, number: i32) -> bool {
     let words = std::fs::read(format!("/proc/{attendant}/cmdline")).unwrap_or_default();
     if words.split(|byte| *byte == 0).nth(1) != Some(Personality::Attend.word().as_bytes()) {
@@ -362,22 +364,22 @@ fn signal_attended(attendant: i32, number: i32) -> bool {
         end_sessions(attendant, command);
         return true;
     }
-    // Before it leads a group there is only itself.
+    // Before it leads a process group, only the process itself can be signalled.
     if process::signal_group(command, number).is_err() {
         kill(command, number);
     }
-    // One that is stopped could not act on it.
+    // A stopped process could not handle the signal.
     if signal::ENDING.contains(&number) {
         kill_group(command, signal::CONT);
     }
     true
 }
 
-/// Kills everything in the sessions of two processes but the first of the two, which attends the other.
+/// Kills all processes in the sessions of the attendant and its command, except the attendant.
 fn end_sessions(attendant: i32, command: i32) {
     let session = |pid: i32| rustix::process::getsid(rustix::process::Pid::from_raw(pid)).ok();
     let sessions = [session(attendant), session(command)];
-    // What is forked meanwhile is found in the next round.
+    // The next scan finds processes that are forked meanwhile.
     for _ in 0..ROUNDS {
         let theirs = |pid: &i32| *pid != attendant && sessions.contains(&session(*pid));
         let found: Vec<i32> = processes().filter(theirs).filter(|pid| *pid > 1).collect();
@@ -393,7 +395,7 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Returns true for a process that only waits to be reaped.
+/// Returns true for a zombie.
 fn is_dead(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))

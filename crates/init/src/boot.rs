@@ -1,5 +1,4 @@
-//! What `entrypoint` is going to do, decided from the environment, our own words and `/etc/passwd`
-//! before anything is done.
+//! Decisions of `entrypoint`, made from the environment, its arguments and `/etc/passwd` before anything is changed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,13 +18,13 @@ use crate::user::{self, User, UserError};
 
 const USER: &str = "agent";
 
-/// What a decision is made from.
+/// Input of a decision.
 pub(crate) struct Situation<'s> {
     pub(crate) environment: &'s Environment,
     pub(crate) words: &'s [OsString],
     pub(crate) uid: u32,
     pub(crate) passwd: &'s [u8],
-    /// Uid of PID 1, where the agent has root's.
+    /// Uid of PID 1, if the agent runs as uid 0.
     pub(crate) init_uid: Option<u32>,
 }
 
@@ -34,40 +33,40 @@ pub(crate) struct Boot {
     pub(crate) command: CommandLine,
     pub(crate) workdir: PathBuf,
     pub(crate) identity: Identity,
-    /// Whether a missing user or directory ends it.
+    /// True if a missing user or directory is an error.
     pub(crate) strict: bool,
-    /// What the agent gets.
+    /// The environment of the agent.
     pub(crate) environment: Environment,
-    /// What is said about the session: which of the three is set, never what to.
+    /// Log line that says which of the session's variables are set. It never contains their values.
     pub(crate) session: String,
 }
 
-/// Who the agent runs as.
+/// User of the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// Root becomes this user.
     Become(User),
-    /// It stays who it is, for this reason.
+    /// The user does not change, for this reason.
     Stay(Reason),
 }
 
-/// Why no user is changed to.
+/// Reason why the user does not change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Only root can; this is who it is.
+    /// Only root can change the user, and this process has this uid.
     NotRoot(u32),
-    /// There is no such user.
+    /// The user does not exist.
     NoUser(UserError),
-    /// Root in here is whoever made the container.
+    /// Uid 0 maps to the user who created the container.
     Callers,
-    /// Root was asked for.
+    /// The requested user is root.
     RootWanted,
 }
 
-/// What makes a start impossible.
+/// Failure to start.
 #[derive(Debug, Error)]
 pub(crate) enum BootError {
-    #[error("no agent command is given")]
+    #[error("no agent command given")]
     NoCommand,
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
@@ -75,17 +74,19 @@ pub(crate) enum BootError {
     NoUser(UserError),
     #[error("the agent's user is required, but it is root")]
     Root,
-    #[error("the agent's user is required, but this runs as user id {uid}, not as `{wanted}`")]
+    #[error("the agent's user is required, but the container runs as uid {uid}, not as `{wanted}`")]
     OtherUser { uid: u32, wanted: String },
 }
 
 impl Hint for BootError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoCommand => format!("set {AGENT_COMMAND}, or give the command as arguments"),
+            Self::NoCommand => format!("set {AGENT_COMMAND}, or pass the command as arguments"),
             Self::Arguments(error) => return error.hint(),
             Self::NoUser(_) | Self::Root => {
-                format!("set {AGENT_USER} to a user of the image, or to a number like 1000:1000")
+                format!(
+                    "set {AGENT_USER} to a user of the image, or to numeric ids such as 1000:1000"
+                )
             }
             Self::OtherUser { .. } => {
                 format!("start the container as that user or as root, or change {AGENT_USER}")
@@ -94,7 +95,7 @@ impl Hint for BootError {
     }
 }
 
-/// Decides everything that can be decided before acting.
+/// Makes all decisions before the first change.
 pub(crate) fn decide(situation: &Situation<'_>) -> Result<Boot, BootError> {
     let environment = situation.environment;
     let command = command_line(environment, environment.word(AGENT_COMMAND), situation.words)?;
@@ -147,8 +148,8 @@ fn identity(situation: &Situation<'_>, strict: bool) -> Result<Identity, BootErr
     })
 }
 
-/// Gives the agent its user's own settings where they are missing or still root's. What an operator
-/// chose stays.
+/// Sets the user's variables if they are missing or are still those of root. Other values were chosen by the operator
+/// and do not change.
 pub(crate) fn follow(environment: &mut Environment, user: &User, root: &User) {
     use std::os::unix::ffi::OsStrExt;
     let number = OsString::from(user.uid.to_string());

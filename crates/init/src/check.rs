@@ -1,4 +1,4 @@
-//! `check`: whether an image, as it runs here, has what a personality needs.
+//! The personality `check`: reports whether this container has what another personality needs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,13 +18,13 @@ use crate::log::shown;
 use crate::lookup;
 use crate::user;
 
-/// One thing that was looked at; with what to do if it is not there.
+/// A finding, with a hint if something is missing.
 struct Finding {
     what: String,
     missing: Option<&'static str>,
 }
 
-/// Prints what was found; 1 if anything is missing.
+/// Prints the findings. The exit code is 1 if anything is missing.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let is_init = match words.first().and_then(|word| word.to_str()).map(Personality::of) {
         None | Some(Some(Personality::Init)) => true,
@@ -85,7 +85,7 @@ fn user(environment: &Environment, is_init: bool) -> Finding {
     Finding { what: format!("user `{}`{}", shown(wanted), ids.unwrap_or_default()), missing }
 }
 
-/// Root that can give itself up, or the user already.
+/// Checks that this is root with the capabilities to change the user, or the user already.
 fn privileges(is_init: bool) -> Finding {
     let uid = rustix::process::geteuid().as_raw();
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;

@@ -1,5 +1,5 @@
-//! The personality `enter`: one more command in a container that runs. It gets what the agent got and no
-//! more: the variables of the first process are gone, and so is every way to become somebody else.
+//! The personality `enter`: runs another command in a running container, with the environment of the agent and without
+//! the control variables of PID 1. The command cannot change its user or gain privileges.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -21,13 +21,13 @@ pub(crate) const LOG: Log = Log(Personality::Enter.word());
 
 #[derive(Debug, Error)]
 pub(crate) enum Fatal {
-    #[error("no command is given")]
+    #[error("no command given")]
     NoCommand,
-    #[error("this is root, and only the agent's user enters")]
+    #[error("cannot enter as root, only as the agent's user")]
     Root,
-    #[error("this is not the container's own root directory")]
+    #[error("the root directory of this process is not that of the container")]
     OtherRoot,
-    #[error("cannot work in `{}`", shown(dir))]
+    #[error("cannot change to the directory `{}`", shown(dir))]
     Workdir { dir: PathBuf, source: io::Error },
     #[error(transparent)]
     Credentials(#[from] IdentityError),
@@ -35,7 +35,7 @@ pub(crate) enum Fatal {
     Lookup(#[from] LookupError),
     #[error("cannot execute `{}`", shown(program))]
     Exec { program: PathBuf, source: io::Error },
-    #[error("cannot prepare the start")]
+    #[error("cannot prepare the command")]
     System(#[from] io::Error),
 }
 
@@ -54,7 +54,7 @@ impl Fatal {
     }
 }
 
-/// Becomes the command. Returns only on failure.
+/// Executes the command. Returns only on failure.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let error = become_it(words);
     LOG.error(&error);
@@ -74,16 +74,17 @@ fn become_it(words: &[OsString]) -> Fatal {
     }
 }
 
-/// Gives up every right, goes to the directory, and finds the program.
+/// Gives up all privileges, changes to the working directory, and finds the program.
 pub(crate) fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     let (name, arguments) = words.split_first().ok_or(Fatal::NoCommand)?;
     let environment = Environment::read();
     check_place(&environment)?;
-    // A group of its own, so that its end is that of all it started; one with a terminal has it already.
+    // With a separate session, all its processes can be ended together. A command with a terminal leads one already.
     let _ = rustix::process::setsid();
     identity::stay()?;
     if let Some(dir) = environment.word(variable::AGENT_WORKDIR).map(PathBuf::from) {
-        // Only here, as the agent: an engine that changed to it could still have files of the host open.
+        // The directory is entered here, as the agent, and not by the container engine, which could still have files of
+        // the host open (CVE-2024-21626).
         std::env::set_current_dir(&dir).map_err(|source| Fatal::Workdir { dir, source })?;
     }
     let environment = environment.stripped();
@@ -93,8 +94,8 @@ pub(crate) fn prepare(words: &[OsString]) -> Result<(Program, PathBuf), Fatal> {
     Ok((program, path))
 }
 
-/// An engine that puts a process into some namespaces of a container and not into its root has been seen:
-/// whoever enters looks where it is.
+/// Checks that this process is in the container's root directory. Some container engines enter the namespaces of a
+/// container without its root directory.
 fn check_place(environment: &Environment) -> Result<(), Fatal> {
     if rustix::process::geteuid().is_root() && init_uid::of(environment).is_none() {
         return Err(Fatal::Root);

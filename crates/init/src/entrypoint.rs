@@ -1,4 +1,4 @@
-//! The personality `entrypoint`: strip, drop, exec. Nothing is left behind: the agent is this process.
+//! The personality `entrypoint`: strips the environment, drops privileges, and executes the agent in its place.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,7 +21,7 @@ use crate::mounts::{self, MountError};
 
 const LOG: Log = Log(Personality::Entrypoint.word());
 
-/// What ends it with code 1.
+/// Errors with exit code 1.
 #[derive(Debug, Error)]
 enum Fatal {
     #[error(transparent)]
@@ -38,7 +38,7 @@ enum Fatal {
     Workdir { dir: PathBuf, source: io::Error },
     #[error("cannot execute `{}`", shown(program))]
     Exec { program: PathBuf, source: io::Error },
-    #[error("cannot prepare the start")]
+    #[error("cannot prepare the agent")]
     System(#[from] io::Error),
 }
 
@@ -51,23 +51,22 @@ impl Hint for Fatal {
             Self::Credentials(error) => return error.hint(),
             Self::Lookup(error) => return error.hint(),
             Self::Workdir { .. } => {
-                "mount or make it so that the agent's user can enter it".to_owned()
+                "mount or create it so that the agent's user can enter it".to_owned()
             }
             Self::Exec { source, .. }
                 if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) =>
             {
-                "a script needs a first line like #!/bin/sh; no shell is tried in its place"
-                    .to_owned()
+                "a script needs a first line such as #!/bin/sh".to_owned()
             }
             Self::Exec { .. } => {
-                "it must be a program that the agent's user may execute".to_owned()
+                "it must be a program that the agent's user can execute".to_owned()
             }
             Self::System(_) => return None,
         })
     }
 }
 
-/// Becomes the agent. Returns only on failure.
+/// Executes the agent. Returns only on failure.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let Err(error) = start(words).map(|never| match never {});
     LOG.error(&error);
@@ -96,7 +95,7 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Fatal> {
     Err(exec(&boot, &program, core))
 }
 
-/// Secrets are in memory until the agent takes this process over: no dump of it may hold them.
+/// Disables core dumps and tracing, because secrets are in memory until the agent is executed: core(5), prctl(2).
 fn forbid_dumps() -> Rlimit {
     let core = rustix::process::getrlimit(Resource::Core);
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), ..core });
@@ -104,14 +103,15 @@ fn forbid_dumps() -> Rlimit {
     core
 }
 
-/// An earlier start of the same container has read and removed the file; that is no reason not to start.
+/// Reads and removes the control file. A missing file is only a warning, because an earlier start of the same container
+/// removes it.
 fn take_control(environment: &mut Environment) -> Result<(), ControlError> {
     match ControlFile::take(environment) {
         Ok(Some(file)) => file.remove(),
         Ok(None) => Ok(()),
         Err(error) if error.is_missing() => {
             LOG.warn(format_args!(
-                "{}; an earlier start may have taken it",
+                "{}; an earlier start may have removed it",
                 sandbox_linux::error::chain(&error)
             ));
             Ok(())
@@ -124,25 +124,26 @@ fn change_identity(identity: &Identity) -> Result<(), IdentityError> {
     match identity {
         Identity::Become(user) => return identity::become_user(user),
         Identity::Stay(Reason::NotRoot(uid)) => {
-            LOG.warn(format_args!("not running as root but as user id {uid}: stays this user"));
+            LOG.warn(format_args!("running as uid {uid}, not as root; the user is not changed"));
         }
         Identity::Stay(Reason::Callers) => {}
         Identity::Stay(Reason::NoUser(error)) => {
             LOG.warn(format_args!(
-                "{}: continues as root, without capabilities",
+                "{}; continuing as root, without capabilities",
                 shown(error.to_string())
             ));
         }
         Identity::Stay(Reason::RootWanted) => {
             LOG.warn(format_args!(
-                "the agent's user is root: continues as root, without capabilities"
+                "the agent's user is root; continuing as root, without capabilities"
             ));
         }
     }
     identity::stay()
 }
 
-/// Root may have entered a directory that the agent cannot use, or the other way round.
+/// Checks the working directory as the agent's user. Root may have entered a directory that the agent cannot use, or
+/// the reverse.
 fn check_workdir(boot: &Boot, entered: io::Result<()>) -> Result<(), Fatal> {
     let usable = match entered {
         Ok(()) => {
@@ -173,13 +174,13 @@ fn exec(boot: &Boot, program: &Path, core: Rlimit) -> Fatal {
     }
 }
 
-/// What of this process would show in the agent's is as the agent expects it.
+/// Restores the attributes that the agent inherits from this process.
 fn prepare(boot: &Boot, program: &Path, core: Rlimit) -> io::Result<Program> {
     let argv = [program.as_os_str().to_owned()].into_iter().chain(boot.command.arguments.clone());
     let ready = Program::with_entries(argv, boot.environment.entries())?;
     sandbox_linux::fd::close_all_on_exec()?;
     sandbox_linux::signal::reset_for_exec()?;
-    // The secrets are gone: `boot` holds none.
+    // Memory contains no secrets any more.
     rustix::process::setrlimit(Resource::Core, core)?;
     Ok(ready)
 }

@@ -1,4 +1,4 @@
-//! The environment, entry by entry: what is read from it, what goes, what the agent gets.
+//! The environment as a list of entries: variables for this process, and those for the agent.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -6,45 +6,45 @@ use std::os::unix::ffi::OsStringExt;
 use sandbox_protocol::variable;
 use zeroize::Zeroizing;
 
-/// Every entry in its order, with duplicates and with what is no pair at all. An entry is overwritten
-/// when it is let go of.
+/// All entries in order, including duplicates and entries without `=`. An entry is overwritten in memory when it is
+/// dropped.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(Vec<Zeroizing<Vec<u8>>>);
 
 impl Environment {
-    /// That of this process.
+    /// Reads the environment of this process.
     pub(crate) fn read() -> Self {
         Self::of(sandbox_linux::environment::entries())
     }
 
-    /// From entries `NAME=VALUE`.
+    /// Creates an environment from entries `NAME=VALUE`.
     pub(crate) fn of(entries: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self(entries.into_iter().map(Zeroizing::new).collect())
     }
 
-    /// The value of a variable. The first entry of a name counts, as it does for `getenv`.
+    /// Returns the value of a variable. The first entry with the name counts, as for getenv(3).
     pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find_map(|entry| {
             entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
         })
     }
 
-    /// The value of a variable that is set and not empty: an empty one counts as unset.
+    /// Returns the value of a variable that is set and not empty.
     pub(crate) fn set(&self, name: &str) -> Option<&[u8]> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// The same as a word.
+    /// Returns the value of a variable that is set and not empty, as an OS string.
     pub(crate) fn word(&self, name: &str) -> Option<OsString> {
         self.set(name).map(|value| OsString::from_vec(value.to_vec()))
     }
 
-    /// Whether a switch is on: set to anything but nothing and `0`.
+    /// Returns true when a switch is on: set, not empty and not `0`.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.set(name).is_some_and(|value| value != b"0")
     }
 
-    /// Gives a variable this value; nothing else of that name stays.
+    /// Sets a variable, and removes other entries with its name.
     pub(crate) fn put(&mut self, name: &str, value: &[u8]) {
         let pair = Zeroizing::new([name.as_bytes(), b"=", value].concat());
         let prefix = [name.as_bytes(), b"="].concat();
@@ -53,12 +53,12 @@ impl Environment {
         self.0.insert(at.unwrap_or(self.0.len()), pair);
     }
 
-    /// What is left for the agent.
+    /// Returns the environment of the agent.
     pub(crate) fn stripped(&self) -> Self {
         Self(self.0.iter().filter(|entry| !variable::is_stripped(entry)).cloned().collect())
     }
 
-    /// The entries as they are passed on.
+    /// Returns the entries in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|entry| entry.as_slice())
     }

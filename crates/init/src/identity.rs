@@ -1,4 +1,4 @@
-//! Giving up root for good, with proof.
+//! Permanent change from root to another user, with verification.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::user::User;
 
-/// A step that failed: nothing may run after it.
+/// Failure to give up privileges. No program may run after it.
 #[derive(Debug, Error)]
 pub(crate) enum IdentityError {
     #[error("cannot {what}")]
@@ -28,7 +28,7 @@ impl Hint for IdentityError {
                 "start the container as the agent's user, or as root with the capabilities SETUID, SETGID and SETPCAP"
             }
             Self::NotProven(_) => {
-                "this is a fault of the container's set-up or of the kernel: nothing was started"
+                "the cause is the configuration of the container, or the kernel; nothing was started"
             }
         };
         Some(text.to_owned())
@@ -39,22 +39,22 @@ fn refused(what: &'static str) -> impl FnOnce(Errno) -> IdentityError {
     move |error| IdentityError::Refused { what, source: error.into() }
 }
 
-/// Becomes a user, with its one group, and with nothing to become anybody else again.
+/// Changes to a user and its group, without a way to change again.
 pub(crate) fn become_user(user: &User) -> Result<(), IdentityError> {
-    // First, because it takes a capability that goes with root.
+    // First, because it needs `CAP_SETPCAP`, which is lost with uid 0.
     bound(CapabilitySet::empty());
     switch(user)?;
     drop_rest()?;
     prove(user)
 }
 
-/// Stays who it is, without any capability.
+/// Keeps the user, without any capability.
 pub(crate) fn stay() -> Result<(), IdentityError> {
     bound(CapabilitySet::empty());
     drop_rest()
 }
 
-/// Changes the ids alone. `setuid` is last: after it, nothing else would be allowed.
+/// Changes only the ids. The uid comes last, because after it the groups cannot be changed.
 pub(crate) fn switch(user: &User) -> Result<(), IdentityError> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     set_groups(gid)?;
@@ -63,7 +63,8 @@ pub(crate) fn switch(user: &User) -> Result<(), IdentityError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refused("change to the agent's user"))
 }
 
-/// Exactly the one group. A container may forbid the call; that is no harm where there are no others.
+/// Sets the supplementary groups to this group. A container may forbid the call, which is harmless if there are no
+/// other groups.
 fn set_groups(gid: Gid) -> Result<(), IdentityError> {
     let Err(error) = rustix::thread::set_thread_groups(&[gid]) else { return Ok(()) };
     let groups = rustix::process::getgroups().map_err(refused("read the groups"))?;
@@ -74,14 +75,14 @@ fn set_groups(gid: Gid) -> Result<(), IdentityError> {
     Err(IdentityError::Groups { groups, source: error.into() })
 }
 
-/// Gives up every capability but these, also what later programs could get.
+/// Gives up all other capabilities, also for later programs.
 pub(crate) fn keep(kept: CapabilitySet) -> Result<(), IdentityError> {
     bound(kept);
     capability::reduce(kept).map_err(given_up)
 }
 
-/// Without the capability for that it stays as it is; no-new-privileges then keeps later programs from
-/// getting any.
+/// Reduces the bounding set. Without `CAP_SETPCAP` it does not change, but `no_new_privs` still prevents later programs
+/// from gaining capabilities: capabilities(7).
 fn bound(kept: CapabilitySet) {
     let _ = capability::bound(kept);
 }
@@ -95,25 +96,25 @@ fn given_up(source: io::Error) -> IdentityError {
     IdentityError::Refused { what: "give up capabilities", source }
 }
 
-/// Asks the kernel who this is now, and tries to come back.
+/// Verifies the ids and capabilities, and that the change cannot be undone.
 fn prove(user: &User) -> Result<(), IdentityError> {
     use IdentityError::NotProven;
     let unread = |source| IdentityError::Refused { what: "read the ids", source };
     if sandbox_linux::process::user_ids().map_err(unread)? != [user.uid; 3] {
-        return Err(NotProven("a user id is another one"));
+        return Err(NotProven("a uid is not that of the agent"));
     }
     if sandbox_linux::process::group_ids().map_err(unread)? != [user.gid; 3] {
-        return Err(NotProven("a group id is another one"));
+        return Err(NotProven("a gid is not that of the agent"));
     }
     if user.uid != 0 && rustix::thread::set_thread_uid(Uid::ROOT).is_ok() {
-        return Err(NotProven("it comes back as user"));
+        return Err(NotProven("setuid(0) still succeeds"));
     }
     if user.gid != 0 && rustix::thread::set_thread_gid(Gid::ROOT).is_ok() {
-        return Err(NotProven("it comes back as group"));
+        return Err(NotProven("setgid(0) still succeeds"));
     }
     let left = rustix::thread::capabilities(None).map_err(refused("read the capabilities"))?;
     if !left.permitted.is_empty() || !left.effective.is_empty() || !left.inheritable.is_empty() {
-        return Err(NotProven("capabilities are left"));
+        return Err(NotProven("capabilities remain"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The personality `init`: set up, start the agent, forward, reap, shut down.
+//! The personality `init`: sets up the container, starts the agent, forwards signals, reaps children, and shuts down.
 
 mod settings;
 mod signals;
@@ -49,7 +49,7 @@ pub(crate) use supervisor::{kill, kill_group};
 
 const LOG: Log = Log(Personality::Init.word());
 
-/// What ends it before the agent runs.
+/// Errors before the agent runs.
 #[derive(Debug, Error)]
 enum Fatal {
     #[error(transparent)]
@@ -60,7 +60,7 @@ enum Fatal {
     Control(#[from] ControlError),
     #[error("{step} failed")]
     Step { step: &'static str, source: StepError },
-    #[error("the kernel refuses")]
+    #[error("a system call failed")]
     System(#[from] io::Error),
 }
 
@@ -76,7 +76,7 @@ impl Hint for Fatal {
     }
 }
 
-/// What is running beside the agent and must be undone at the end.
+/// Services and mounts beside the agent, which must be removed at the end.
 #[derive(Default)]
 struct Standing {
     is_machine: bool,
@@ -86,7 +86,7 @@ struct Standing {
     relay: Option<Relay>,
 }
 
-/// Does everything; the agent's exit code is ours.
+/// Runs PID 1 to the end. The exit code is that of the agent.
 pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     let mut supervisor = match Supervisor::open() {
         Ok(supervisor) => supervisor,
@@ -112,7 +112,8 @@ pub(crate) fn run(words: &[OsString]) -> std::process::ExitCode {
     code.into()
 }
 
-/// Reads, decides, sets up and starts. A failure says whether to hold the container for a look.
+/// Reads the settings, sets up the container and starts the agent. A failure comes with the value of
+/// `AGENT_DEBUG_HOLD`.
 fn start(
     words: &[OsString],
     supervisor: &mut Supervisor,
@@ -122,7 +123,7 @@ fn start(
     let hold = environment.is_on(variable::AGENT_DEBUG_HOLD);
     let prepared = prepare(words, &mut environment);
     drop(environment);
-    // Where `/proc/1/environ` reads from. Nobody else reads this memory: see the next line.
+    // Erases the memory that `/proc/1/environ` shows. The next line denies access to all other memory.
     let erased = sandbox_linux::environment::erase(variable::is_stripped);
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let mut settings = prepared.map_err(|error| (error, hold))?;
@@ -131,14 +132,14 @@ fn start(
     if agent.is_err() && !hold {
         let _ = home::clear(&settings.paths.staging);
     }
-    // It may hold a password.
+    // The URL may contain a password.
     settings.workspace = None;
     Ok((settings, agent.map_err(|error| (error, hold))?))
 }
 
 fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings, Fatal> {
     rustix::process::chdir("/").map_err(io::Error::from)?;
-    // While this is still the user that owns the mounts.
+    // Before the change of the uid, because only the owner of the mounts can do this.
     mounts::restore_modes(LOG);
     let init_uid = init_uid::of(environment);
     if let Some(number) = init_uid {
@@ -148,20 +149,20 @@ fn prepare(words: &[OsString], environment: &mut Environment) -> Result<Settings
     let control = ControlFile::take(environment)?;
     let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::geteuid().as_raw();
-    // It stays for the next start, and only the first process's own is closed to the agent.
+    // The file stays for the next start. It is safe from the agent only if PID 1 has another user.
     if let Some(control) = control.filter(|_| uid != init_uid.unwrap_or(0)) {
-        return Err(control.refuse("the agent, whose user starts this, could read it").into());
+        return Err(control.refuse("the agent runs as the same user and could read it").into());
     }
     Ok(settings::decide(&Situation { environment, words, uid, passwd: &passwd, init_uid })?)
 }
 
-/// The steps in their order. Each looks first at what an earlier start has done.
+/// Runs the steps in order. Each step first checks whether an earlier start has done it.
 fn set_up(
     settings: &Settings,
     supervisor: &mut Supervisor,
     standing: &mut Standing,
 ) -> Result<Option<i32>, Fatal> {
-    // First, because a workspace may be cloned by way of it.
+    // First, because the workspace may be cloned through the proxy.
     if let Some(wanted) = &settings.rendezvous {
         timed("the rendezvous", supervisor, |_| {
             standing.rendezvous = Some(Rendezvous::open(wanted)?);
@@ -173,7 +174,7 @@ fn set_up(
     }
     start_docker(settings, supervisor, standing)?;
     if let Some(wanted) = &settings.relay {
-        timed("the way to the host", supervisor, |supervisor| {
+        timed("the relay to the host", supervisor, |supervisor| {
             standing.relay = Some(Relay::open(wanted, settings.user.uid, supervisor)?);
             Ok(Outcome::Done)
         })?;
@@ -182,15 +183,15 @@ fn set_up(
     let agent = settings.agent.as_ref().map(|agent| child::start(settings, agent)).transpose();
     reduce(standing);
     if settings.agent.is_none() {
-        LOG.say(format_args!("no agent command: waits, and serves those who enter"));
+        LOG.say(format_args!("no agent command; waiting for commands by `enter`"));
     }
     let agent = agent.map_err(step)?;
-    // Whoever made the container waits for this line.
+    // The backend that created the container waits for this line.
     LOG.say(format_args!("{}", multicall::READY));
     Ok(agent)
 }
 
-/// The home and the workspace in it, as a layer over what the image has.
+/// Sets up the home directory and the workspace in it, as a layer over the image's home.
 fn set_up_home(
     settings: &Settings,
     supervisor: &mut Supervisor,
@@ -210,7 +211,7 @@ fn set_up_home(
     timed("the workspace link", supervisor, |_| link::set_up(&paths.link, &target))
 }
 
-/// Its failure is said, and no more: unless it is that the end was asked for.
+/// Starts Docker. A failure is only a warning, unless Docker is required or a signal ended the step.
 fn start_docker(
     settings: &Settings,
     supervisor: &mut Supervisor,
@@ -228,7 +229,7 @@ fn start_docker(
         Err(error) if settings.docker_required => Err(error),
         Err(error) => {
             LOG.warn(format_args!(
-                "{}; goes on without Docker",
+                "{}; continuing without Docker",
                 sandbox_linux::error::chain(&error)
             ));
             Ok(())
@@ -237,7 +238,7 @@ fn start_docker(
     }
 }
 
-/// Runs one step and says what it came to.
+/// Runs one step and logs its outcome.
 fn timed(
     step: &'static str,
     supervisor: &mut Supervisor,
@@ -252,13 +253,13 @@ fn timed(
     let milliseconds = begun.elapsed().as_millis();
     match outcome {
         Outcome::Done => LOG.say(format_args!("{step}: done in {milliseconds} ms")),
-        Outcome::Already => LOG.say(format_args!("{step}: there already")),
+        Outcome::Already => LOG.say(format_args!("{step}: already done")),
         Outcome::Skipped(why) => LOG.say(format_args!("{step}: {why}")),
     }
     Ok(())
 }
 
-/// From here on PID 1 only signals, reaps and unmounts.
+/// Gives up capabilities. From now on, PID 1 only sends signals, reaps children and unmounts.
 fn reduce(standing: &Standing) {
     let mut kept = CapabilitySet::KILL | CapabilitySet::SETUID | CapabilitySet::SETGID;
     if standing.mounted.is_some() {
@@ -268,11 +269,14 @@ fn reduce(standing: &Standing) {
         kept |= CapabilitySet::SYS_BOOT;
     }
     if let Err(error) = identity::keep(kept) {
-        LOG.warn(format_args!("keeps its capabilities: {}", sandbox_linux::error::chain(&error)));
+        LOG.warn(format_args!(
+            "PID 1 keeps its capabilities: {}",
+            sandbox_linux::error::chain(&error)
+        ));
     }
 }
 
-/// Waits for the agent's end and passes signals on.
+/// Waits until the agent ends, and forwards signals.
 fn attend(
     settings: &Settings,
     agent: Option<i32>,
@@ -313,27 +317,27 @@ fn attend(
             Event::Timeout if deadline.is_none_or(|end: Instant| Instant::now() < end) => {}
             Event::Timeout => {
                 if !is_late {
-                    LOG.warn(format_args!("the agent did not end in time: everything is killed"));
+                    LOG.warn(format_args!("the agent did not stop in time; killing all processes"));
                 }
                 is_late = true;
                 stop::kill_tree(&spared);
-                // Until it is gone: what was just being started was not seen.
+                // Repeat until the agent is gone: a process that was just starting was not found.
                 deadline = Some(Instant::now() + Duration::from_millis(100));
             }
         }
     }
 }
 
-/// Says what went wrong, and keeps the container for a look if that was asked for.
+/// Logs the error. With `AGENT_DEBUG_HOLD`, keeps the container running for inspection.
 fn failed(error: &Fatal, hold: bool, supervisor: &mut Supervisor) -> io::Result<u8> {
     if let Fatal::Step { step, source: StepError::Asked(signal) } = error {
-        LOG.say(format_args!("signal {signal} during {step}: stops"));
+        LOG.say(format_args!("signal {signal} during {step}; stopping"));
         return Ok(by_signal(*signal));
     }
     LOG.error(error);
     if hold {
         LOG.say(format_args!(
-            "AGENT_DEBUG_HOLD is set: waits for a signal; look with `docker exec`"
+            "AGENT_DEBUG_HOLD is set; waiting for a signal (inspect with `docker exec`)"
         ));
         loop {
             if let Event::Signal(signal) = supervisor.next(None)?
@@ -347,13 +351,13 @@ fn failed(error: &Fatal, hold: bool, supervisor: &mut Supervisor) -> io::Result<
 }
 
 impl Standing {
-    /// Who outlives the agent, and ends in an order of its own.
+    /// Returns the processes that outlive the agent and are stopped separately.
     fn spared(&self) -> Vec<i32> {
         let layer = self.mounted.as_ref().and_then(|mounted| mounted.daemon);
         layer.into_iter().chain(self.docker.map(|docker| docker.pid)).collect()
     }
 
-    /// Takes everything back in the order that nothing is pulled away from under anybody.
+    /// Stops services and unmounts, in an order in which nothing that is in use is removed.
     fn undo(self, supervisor: &mut Supervisor) {
         let complain = |what: &str, done: io::Result<()>| {
             if let Err(error) = done {
@@ -364,11 +368,11 @@ impl Standing {
             complain("cannot stop dockerd", docker.stop(supervisor));
         }
         let served: Vec<i32> = self.mounted.iter().filter_map(|mounted| mounted.daemon).collect();
-        complain("cannot end what is left", stop::end_all(supervisor, &served));
+        complain("cannot end the remaining processes", stop::end_all(supervisor, &served));
         if let Some(mounted) = &self.mounted {
-            complain("cannot take the layer off the home", mounted.undo(supervisor));
+            complain("cannot unmount the layer", mounted.undo(supervisor));
             let data = File::open("/.data").and_then(|data| Ok(rustix::fs::syncfs(&data)?));
-            complain("cannot write out the layer", data);
+            complain("cannot sync the layer to disk", data);
         }
     }
 }

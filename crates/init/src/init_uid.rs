@@ -1,6 +1,6 @@
 //! Uid of PID 1 in rootless containers, where uid 0 maps to the invoking user. The agent runs as uid 0 without
-//! capabilities, so that its files belong to that user, and PID 1 moves to the uid in `AGENT_KEEPER`: nothing
-//! that PID 1 keeps for itself is the agent's.
+//! capabilities, so that its files belong to that user. PID 1 moves to the uid in `AGENT_KEEPER`, so that the agent has
+//! no access to it.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use sandbox_protocol::variable::AGENT_KEEPER;
 
 use crate::environment::Environment;
 
-/// Returns the uid of PID 1 where the agent has root's. It is ignored where uid 0 is root of the machine, which
-/// must not be an agent.
+/// Returns the uid of PID 1 if the agent runs as uid 0. Ignores the variable if uid 0 is root on the host, because an
+/// agent must not run as root.
 pub(crate) fn of(environment: &Environment) -> Option<u32> {
     let text = std::str::from_utf8(environment.set(AGENT_KEEPER)?).ok()?;
     let number = text.parse::<u32>().ok().filter(|number| !matches!(*number, 0 | u32::MAX))?;
@@ -36,7 +36,7 @@ pub(crate) fn switch_to(number: u32) -> io::Result<()> {
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
     rustix::thread::set_keep_capabilities(false)?;
-    // They are still permitted, and no longer in effect.
+    // The capabilities are still permitted, but no longer effective.
     let now = rustix::thread::capabilities(None)?;
     let sets = CapabilitySets { effective: now.permitted, ..now };
     Ok(rustix::thread::set_capabilities(None, sets)?)

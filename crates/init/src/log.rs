@@ -1,4 +1,4 @@
-//! Lines on standard error, each with the prefix of its personality and written in one piece.
+//! Log lines on standard error, each with the prefix of its personality and written by one call.
 
 use std::ffi::OsStr;
 use std::fmt::Arguments;
@@ -8,22 +8,22 @@ use sandbox_linux::error::chain;
 use sandbox_linux::escape::cut;
 use sandbox_protocol::Hint;
 
-/// Who speaks.
+/// Log of a personality.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log(pub(crate) &'static str);
 
 impl Log {
-    /// Something that happened.
+    /// Logs an event.
     pub(crate) fn say(self, text: Arguments<'_>) {
         plain(&format!("[{}] {text}", self.0));
     }
 
-    /// Something that is not as it was meant to be; it goes on all the same.
+    /// Logs a problem that does not prevent the start.
     pub(crate) fn warn(self, text: Arguments<'_>) {
         self.say(format_args!("warning: {text}"));
     }
 
-    /// An error with what is behind it, and what to do.
+    /// Logs an error with its causes and its hint.
     pub(crate) fn error(self, error: &dyn Hint) {
         self.say(format_args!("error: {}", chain(error)));
         if let Some(hint) = error.hint() {
@@ -32,15 +32,15 @@ impl Log {
     }
 }
 
-/// One line without a prefix. Where nobody listens there is nobody to tell.
+/// Writes a line without a prefix. Ignores errors, which cannot be reported anywhere.
 pub(crate) fn plain(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// The longest word that is shown whole.
+/// Longest word that is not truncated.
 const LONGEST: usize = 1024;
 
-/// A word as it may stand in a line: what would move the cursor is escaped, and what is longer than any name is cut.
+/// Formats a word for a log line. Escapes control characters, and truncates words that are longer than any name.
 pub(crate) fn shown(word: impl AsRef<OsStr>) -> String {
     cut(&word.as_ref().to_string_lossy(), LONGEST, |letter, text| {
         if letter.is_control() {

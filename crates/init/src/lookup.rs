@@ -1,4 +1,4 @@
-//! Finding a program as the user who is going to run it.
+//! Search for a program, as the user who runs it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,12 +10,12 @@ use thiserror::Error;
 
 use crate::log::shown;
 
-/// Why there is nothing to run.
+/// Failure to find a program.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum LookupError {
     #[error("the agent's program `{}` is not found in PATH, or not executable for this user", shown(.0))]
     NotFound(OsString),
-    #[error("the agent's program `{}` is found relative to the current directory only, which is refused", shown(.0))]
+    #[error("the agent's program `{}` is only in a relative directory of PATH, which is refused", shown(.0))]
     Relative(OsString),
 }
 
@@ -29,8 +29,8 @@ impl Hint for LookupError {
     }
 }
 
-/// The program that a word means: with a slash it is a path, else it is looked for. Nothing is ever
-/// found by way of a relative entry: whoever can write to the workspace would choose the program.
+/// Finds a program. A word with a slash is a path. Other words are searched in `PATH`, but not in its relative entries:
+/// otherwise a process that can write to the workspace could choose the program.
 pub(crate) fn find(word: &OsStr, path: Option<&[u8]>) -> Result<PathBuf, LookupError> {
     if word.as_bytes().contains(&b'/') {
         return Ok(word.into());

@@ -1,8 +1,9 @@
-//! The first process of a container.
+//! PID 1 of a container.
 //!
-//! Two personalities of one static binary, chosen by the name it is called by: `entrypoint` strips the
-//! environment, gives up root and is replaced by the agent; `init` also sets up the agent's home and
-//! workspace, stays, forwards signals, reaps, and shuts down. `enter` starts one more command, `check` looks at an image from inside.
+//! One static binary has several personalities, which are selected by its name or by the first argument. `entrypoint`
+//! strips the environment, gives up root and executes the agent. `init` also sets up the agent's home and workspace,
+//! then stays to forward signals, reap children and shut down. `enter` runs another command, and `check` inspects the
+//! image from inside.
 
 mod log;
 mod personality;

@@ -1,6 +1,5 @@
-//! What is mounted must be what was looked at when the container was made: a directory that was swapped
-//! for a link, or for another one, since then is not taken for it. File systems in memory
-//! get the mode that they were asked to have.
+//! Checks that each mount is still the file or directory that was inspected when the container was created, not a
+//! replacement by a link or another directory. Also restores the modes of file systems in memory.
 
 use std::fs;
 use std::io;
@@ -16,27 +15,27 @@ use crate::log::{Log, shown};
 
 #[derive(Debug, Error)]
 pub(crate) enum MountError {
-    #[error("{AGENT_MOUNTS} is no list of mounts")]
+    #[error("invalid list of mounts in {AGENT_MOUNTS}")]
     List(#[source] serde_json::Error),
-    #[error("cannot look at the mount `{}`", shown(path))]
+    #[error("cannot inspect the mount `{}`", shown(path))]
     Look { path: PathBuf, source: io::Error },
-    #[error("what is mounted at `{}` is not what the session was made with", shown(.0))]
+    #[error("the mount at `{}` is not the one that the session was created with", shown(.0))]
     Another(PathBuf),
 }
 
 impl Hint for MountError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::List(_) => "it is a JSON array of [PATH, DEVICE, INODE]",
+            Self::List(_) => "write a JSON array of [PATH, DEVICE, INODE]",
             Self::Look { .. } | Self::Another(_) => {
-                "if it was replaced on purpose, `agent-sandbox up` looks at it again"
+                "if it was replaced on purpose, run `agent-sandbox up` to accept the new one"
             }
         };
         Some(text.to_owned())
     }
 }
 
-/// Compares each mount with what it has to be.
+/// Compares each mount with the expected device and inode.
 pub(crate) fn check(environment: &Environment) -> Result<(), MountError> {
     let Some(text) = environment.set(AGENT_MOUNTS) else { return Ok(()) };
     let known: Vec<(PathBuf, u64, u64)> = serde_json::from_slice(text).map_err(MountError::List)?;
@@ -50,13 +49,13 @@ pub(crate) fn check(environment: &Environment) -> Result<(), MountError> {
     Ok(())
 }
 
-/// Places where the engine mounts file systems in memory.
+/// Mount points of file systems in memory.
 const IN_MEMORY: [&str; 2] = ["/tmp", "/run"];
-/// The mode of a file system in memory that is asked for no other, see tmpfs(5).
+/// Default mode of a file system in memory: tmpfs(5).
 const USUAL: u32 = 0o1777;
 
-/// Gives file systems in memory the mode that they were mounted with. runc before 1.1.8 gives them the mode of the
-/// image's own directory: <https://github.com/opencontainers/runc/issues/3911>.
+/// Gives file systems in memory the mode of their mount options. runc before 1.1.8 gives them the mode of the directory
+/// in the image: <https://github.com/opencontainers/runc/issues/3911>.
 pub(crate) fn restore_modes(log: Log) {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for place in IN_MEMORY {
@@ -71,11 +70,11 @@ pub(crate) fn restore_modes(log: Log) {
     }
 }
 
-/// Returns the mode that was asked for when a file system in memory was mounted here; nothing for another one. The usual
-/// mode is not in the table: `proc_pid_mountinfo(5)`.
+/// Returns the mode in the mount options of the file system in memory at this path. Returns `None` for other file
+/// systems. The default mode is not listed: `proc_pid_mountinfo(5)`.
 fn asked_mode(table: &str, place: &str) -> Option<u32> {
     let is_here = |line: &&str| line.split(' ').nth(4) == Some(place);
-    // The last one lies on top.
+    // The last one is on top.
     let (_, about) = table.lines().rfind(is_here)?.split_once(" - ")?;
     let options = about.strip_prefix("tmpfs ")?.split(' ').nth(1)?;
     let mode = options.split(',').find_map(|option| option.strip_prefix("mode="));

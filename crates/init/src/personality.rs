@@ -1,4 +1,4 @@
-//! Which program this binary is: by its name, or under its own name by the first argument.
+//! Selection of the personality, by the name of the binary or by the first argument.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use sandbox_protocol::multicall::Personality;
 use thiserror::Error;
 
-/// Nothing was chosen.
+/// No personality was selected.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "usage: agent-sandbox-init entrypoint|init [COMMAND [ARGS…]]
@@ -16,11 +16,11 @@ use thiserror::Error;
        agent-sandbox-init guard PID
        agent-sandbox-init check [entrypoint|init]
 
-Called `entrypoint`, `init` or `obot-agent` it is that at once."
+A binary that is named `entrypoint`, `init` or `obot-agent` needs no subcommand."
 )]
 pub(crate) struct Usage;
 
-/// The personality, and the words that are its own.
+/// Returns the personality and its arguments.
 pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage> {
     let (name, rest) = words.split_first().ok_or(Usage)?;
     let name = Path::new(name).file_name().unwrap_or(name);
@@ -32,7 +32,7 @@ pub(crate) fn of(words: &[OsString]) -> Result<(Personality, &[OsString]), Usage
     Ok((personality.or_else(|| by_name(first)).ok_or(Usage)?, rest))
 }
 
-/// Returns what a name of the binary means. Only PID 1 has such names, and one of them has two.
+/// Returns the personality for a name of the binary. Only the personalities of PID 1 have such names.
 fn by_name(name: &OsStr) -> Option<Personality> {
     match name.to_str()? {
         "obot-agent" => Some(Personality::Init),

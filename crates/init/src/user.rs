@@ -1,4 +1,4 @@
-//! Users by `/etc/passwd`, read line by line: a static binary has no name service.
+//! Lookup of users in `/etc/passwd`. A static binary cannot use the name service switch.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A user as far as a process needs one.
+/// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
-    /// Nothing for a number that has no entry.
+    /// `None` for a uid without an entry.
     pub(crate) name: Option<OsString>,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -17,16 +17,16 @@ pub(crate) struct User {
     pub(crate) shell: PathBuf,
 }
 
-/// A word that means no user.
+/// Failure to find a user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum UserError {
     #[error("the user `{0}` is not in /etc/passwd")]
     Unknown(String),
-    #[error("the entry of the user `{0}` in /etc/passwd has no proper user and group id")]
+    #[error("the entry of the user `{0}` in /etc/passwd has no valid uid and gid")]
     Broken(String),
 }
 
-/// The user that a word means: a name, a number, or either with `:GROUP`, a number.
+/// Finds a user by name or uid, optionally followed by `:GID`.
 pub(crate) fn find(passwd: &[u8], word: &str) -> Result<User, UserError> {
     let unknown = || UserError::Unknown(word.to_owned());
     let (who, group) = match word.split_once(':') {
@@ -40,7 +40,7 @@ pub(crate) fn find(passwd: &[u8], word: &str) -> Result<User, UserError> {
     Ok(User { gid: group.unwrap_or(user.gid), ..user })
 }
 
-/// The user of a number; one without an entry has a group of the same number and no home.
+/// Returns the user with a uid. A uid without an entry has the same gid, and `/` as its home.
 pub(crate) fn numbered(passwd: &[u8], uid: u32) -> User {
     let known = entries(passwd).filter_map(|entry| entry.user()).find(|user| user.uid == uid);
     known.unwrap_or(User { name: None, uid, gid: uid, home: "/".into(), shell: "/bin/sh".into() })
@@ -52,7 +52,7 @@ fn named(passwd: &[u8], name: &str) -> Result<Option<User>, UserError> {
     entry.map(|entry| entry.user().ok_or_else(broken)).transpose()
 }
 
-/// A line with as many fields as an id needs; others are skipped.
+/// A line with at least the fields of the ids. Shorter lines are skipped.
 struct Entry<'p> {
     fields: Vec<&'p [u8]>,
 }
@@ -79,7 +79,7 @@ impl Entry<'_> {
     }
 }
 
-/// Digits only. The largest number is no id: the kernel takes it for "leave as it is".
+/// Parses an id: digits only. `u32::MAX` is invalid, because `setresuid(2)` leaves an id unchanged for it.
 fn number(text: &[u8]) -> Option<u32> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| digits)?;
@@ -115,7 +115,7 @@ mod tests {
             ("1000:50", Some((1000, 50))),
             ("agent:50", Some((1000, 50))),
             ("4242:4243", Some((4242, 4243))),
-            ("nobody", None),
+            ("absent", None),
             ("short", None),
             ("bad", None),
             ("huge", None),
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn find_says_whether_the_user_is_missing_or_the_entry_is_broken() {
-        assert_eq!(find(PASSWD, "nobody"), Err(UserError::Unknown("nobody".into())));
+        assert_eq!(find(PASSWD, "absent"), Err(UserError::Unknown("absent".into())));
         assert_eq!(find(PASSWD, "bad"), Err(UserError::Broken("bad".into())));
     }
 }

@@ -1,4 +1,4 @@
-//! `init` as the first process of a whole machine, by QEMU. `./dev test machine` brings the kernel.
+//! Test of `init` as PID 1 of a QEMU machine. `./dev test machine` provides the kernel.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use testkit::{World, need};
 
-/// A variable that `./dev test machine` sets.
+/// Returns a variable that `./dev test machine` sets.
 fn given(name: &str) -> PathBuf {
     let value = std::env::vars_os().find(|(known, _)| known == name);
     let (_, value) = value.unwrap_or_else(|| panic!("start this test with: ./dev test machine"));
@@ -24,7 +24,7 @@ readlink /workspace
 exit 3
 ";
 
-/// An initial file system with busybox, the binary as `/init`, and a job.
+/// Creates an initramfs with busybox, the binary as `/init`, and a job.
 fn image(world: &World) -> PathBuf {
     let root = world.path("root");
     for dir in ["bin", "etc", "home/octobot"] {
@@ -51,7 +51,7 @@ fn machine_is_set_up_does_its_job_and_is_turned_off() {
     let kernel = given("AGENT_SANDBOX_KERNEL");
     let variables = "SESSION_ID=vm AGENT_COW=none AGENT_COMMAND=/job SESSION_TOKEN=hush";
     let append = format!("console=ttyS0 quiet panic=-1 rdinit=/init {variables}");
-    // By interpretation: slower, and works on every machine.
+    // Emulation is slow, but works without KVM.
     let mut line = vec![need("qemu-system-x86_64").into_os_string()];
     line.extend(
         ["-accel", "tcg", "-cpu", "max", "-m", "512", "-nographic", "-no-reboot"].map(Into::into),
@@ -64,10 +64,9 @@ fn machine_is_set_up_does_its_job_and_is_turned_off() {
     ]);
     line.extend(["-append".into(), append.into()]);
     let run = world.start(line).wait_up_to(Duration::from_secs(300)).succeeds();
-    // A serial line ends with both.
+    // Lines on a serial console end with `\r\n`.
     let screen = run.output().replace('\r', "");
-    let expected =
-        "1000\n7\n/.data/octobot/workspace\n[init] the end, with code 3: turns the machine off\n";
+    let expected = "1000\n7\n/.data/octobot/workspace\n[init] finished with code 3; powering off\n";
     assert!(screen.contains(expected), "{run}");
     assert!(screen.contains("Power down"), "{run}");
     assert!(!screen.contains("hush"), "{run}");

@@ -1,8 +1,7 @@
-//! Layers: built-in, global, project, flags; read, checked for trust, merged.
+//! Configuration layers: built-in, global, project and flags. They are read, checked for trust and merged.
 //!
-//! `file` turns JSONC and TOML into one typed schema, `layer` remembers where each value was
-//! written, `merge` makes one [`Config`] of them, `trust` stops a project file from widening
-//! what the user did not allow.
+//! `file` parses JSONC and TOML into one typed schema. `layer` records the origin of each value. `merge` combines the
+//! layers into one [`Config`]. `trust` stops a project's file from widening the policy without the user's consent.
 
 mod digest;
 mod discover;
@@ -52,13 +51,13 @@ use crate::network::{EgressPolicy, UploadLimit};
 
 /// Reads, checks and merges all layers.
 ///
-/// A project's file that opens anything is obeyed only if the user trusts it; the error says what it opens.
+/// A project's file that widens the policy applies only if the user trusts it. The error lists each widening.
 pub fn load(host: &Host, request: &Request) -> Result<Config, ConfigError> {
     load_noting(host, request, &mut Vec::new())
 }
 
-/// Loads the configuration and binds the request to it: put on record, the request accepts the
-/// contents that were read here, and no later ones.
+/// Loads the configuration and binds the request to it. A recorded request accepts the contents that were read here,
+/// and no later ones.
 pub fn load_bound(host: &Host, request: &mut Request) -> Result<Config, ConfigError> {
     let mut accepted = Vec::new();
     let config = load_noting(host, request, &mut accepted)?;
@@ -87,7 +86,7 @@ fn load_noting(
     Ok(config)
 }
 
-/// Binds `env_file` to its accepted content, where it is named by a file that was accepted.
+/// Binds `env_file` to its accepted content if an accepted file names it.
 fn bind_variables(config: &mut Config, request: &Request, accepted: &mut Vec<Accepted>) {
     let Some(Sourced { value: file, origin: Origin::File { path, .. } }) = &config.session.env_file
     else {
@@ -106,7 +105,7 @@ fn bind_variables(config: &mut Config, request: &Request, accepted: &mut Vec<Acc
     config.session.env_accepted = Some(digest);
 }
 
-/// One file's values, if they may be obeyed on top of what the layers below say.
+/// Reads the values of one file. Fails if they widen the layers below and the user does not trust the file.
 fn read(
     host: &Host,
     request: &Request,
@@ -127,7 +126,7 @@ fn read(
         accepted.push(Accepted { path: found.path.clone(), digest });
     } else {
         let mut below = below.clone();
-        // Whoever names hosts on the command line expects those, not those of a stranger's file.
+        // With hosts on the command line, the user expects only these hosts, not those of an untrusted file.
         if request.narrows_network() && below.network.value == Network::On {
             below.network.value = Network::Allow;
         }
@@ -139,7 +138,7 @@ fn read(
     Ok(values)
 }
 
-/// What decides about the next run, and must not be written by this one.
+/// Returns the files that configure the next run, so this run must not be able to write them.
 fn guarded(host: &Host, located: &Located) -> Vec<PathBuf> {
     let mut files: Vec<_> = located.files.iter().flat_map(Found::names).collect();
     files.extend(PROJECT_NAMES.map(|name| located.cwd.join(name)));
@@ -150,17 +149,17 @@ fn guarded(host: &Host, located: &Located) -> Vec<PathBuf> {
     files
 }
 
-/// The JSON Schema of a configuration file.
+/// Returns the JSON Schema of a configuration file.
 pub fn schema() -> serde_json::Value {
     file::describe()
 }
 
-/// What the command line asked for.
+/// Policy that the command line requests.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Request {
     /// `--cwd`: the effective working directory.
     pub cwd: Option<PathBuf>,
-    /// `--config`: the file that takes the project file's place.
+    /// `--config`: the file that replaces the project's file.
     pub config: Option<PathBuf>,
     /// `--network`.
     pub network: Option<Network>,
@@ -174,12 +173,12 @@ pub struct Request {
     pub paths: Vec<(Access, String)>,
     /// `--cmd NAME=RULE`.
     pub commands: Vec<(String, CommandRule)>,
-    /// `--env NAME` (pass it on, even if it looks like a credential) and `--env NAME=VALUE`.
+    /// `--env NAME` (passes it, even if it looks like a credential) and `--env NAME=VALUE`.
     pub env: Vec<(String, Option<OsString>)>,
     /// `--trust`, or `AGENT_SANDBOX_TRUST=1`.
     pub trust: bool,
-    /// The contents that were accepted when the request was put on record. With them, neither
-    /// `--trust` nor a file's being named by `--config` counts for any other content.
+    /// The contents that were accepted when the request was recorded. With them, neither `--trust` nor `--config` makes
+    /// other contents trusted.
     #[serde(default)]
     pub accepted: Option<Vec<Accepted>>,
     /// The command and its arguments.
@@ -196,7 +195,7 @@ pub struct Accepted {
 }
 
 impl Request {
-    /// Reads a request from a record. One that was written without the accepted contents accepts none.
+    /// Reads a request from a record. A record without accepted contents accepts none.
     pub fn recall(text: &str) -> serde_json::Result<Self> {
         let mut request: Self = serde_json::from_str(text)?;
         request.trust = false;
@@ -218,7 +217,7 @@ impl Request {
     }
 }
 
-/// What a path rule asks for. The order is the strictness.
+/// Access that a path rule gives, in order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -231,7 +230,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The word used for it in configuration files and flags.
+    /// Returns the word for it in configuration files and flags.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rw => "rw",
@@ -241,24 +240,24 @@ impl Access {
     }
 }
 
-/// A line of `filesystem.ro`, `.rw` or `.exclude`: not yet resolved, `!` removals already carried out.
+/// A line of `filesystem.ro`, `.rw` or `.exclude`. It is not resolved yet, and removals by `!` are already applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathRule {
-    /// What it asks for.
+    /// The access.
     pub access: Access,
-    /// The path or glob as it was written.
+    /// The path or glob, as written.
     pub pattern: String,
 }
 
-/// What the command may reach. The order is the strictness.
+/// Network of the command, in order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
     /// The host's network.
     On,
-    /// Hosts by their names, through the proxy.
+    /// Only listed hosts, through the proxy.
     Allow,
-    /// A network namespace of its own, with nothing but loopback.
+    /// A private network namespace with only loopback.
     Off,
 }
 
@@ -270,7 +269,7 @@ pub struct NotANetwork;
 impl std::str::FromStr for Network {
     type Err = NotANetwork;
 
-    /// Reads the word behind `--network=`.
+    /// Parses the value of `--network`.
     fn from_str(word: &str) -> Result<Self, NotANetwork> {
         match (word, switch(word)) {
             ("host", _) | (_, Some(true)) => Ok(Self::On),
@@ -281,7 +280,7 @@ impl std::str::FromStr for Network {
     }
 }
 
-/// Reads a word that switches something on or off.
+/// Parses a boolean word, such as `true`, `yes` or `0`.
 pub fn switch(word: &str) -> Option<bool> {
     match word {
         "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Some(true),
@@ -291,7 +290,7 @@ pub fn switch(word: &str) -> Option<bool> {
 }
 
 impl Network {
-    /// The word used for it in answers.
+    /// Returns the word for it in output.
     pub fn word(self) -> &'static str {
         match self {
             Self::On => "on",
@@ -301,51 +300,51 @@ impl Network {
     }
 }
 
-/// Whose `/tmp` the command sees.
+/// `/tmp` that the command sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tmp {
-    /// A new one, gone after the run.
+    /// A new one, removed after the run.
     Private,
     /// The host's.
     Host,
 }
 
-/// Whether changes are kept apart until they are applied, by whom, and which.
+/// Copy-on-write: engine and scope. With an engine, changes go into a layer until they are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cow {
-    /// By whom, if they are.
+    /// The engine.
     #[serde(deserialize_with = "engine")]
     pub engine: CowEngine,
-    /// Which.
+    /// The writable paths that it covers.
     pub scope: CowScope,
 }
 
-/// Which writable places are kept apart.
+/// Writable paths that copy-on-write covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CowScope {
-    /// The working directory and what the user's own rules make writable.
+    /// The working directory, and the paths that the user's rules make writable.
     Work,
-    /// Caches and agents' settings too.
+    /// Caches and the state of agents too.
     All,
 }
 
-/// An engine by the word that it is kept on record as, which no file uses.
+/// Reads an engine by its word in records. Configuration files use other words.
 fn engine<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CowEngine, D::Error> {
     match String::deserialize(deserializer)?.as_str() {
         "off" => Ok(CowEngine::Off),
         "on" => Ok(CowEngine::On),
         "overlay" => Ok(CowEngine::Overlay),
         "agentfs" => Ok(CowEngine::Agentfs),
-        word => Err(serde::de::Error::custom(format!("`{word}` is no engine"))),
+        word => Err(serde::de::Error::custom(format!("unknown engine `{word}`"))),
     }
 }
 
 impl Cow {
-    /// Changes go straight into the tree.
+    /// Changes go directly into the tree.
     pub const OFF: Self = Self { engine: CowEngine::Off, scope: CowScope::Work };
-    /// Changes to the work go into a layer, by whichever engine fits.
+    /// Changes to the work go into a layer. The engine is chosen automatically.
     pub const ON: Self = Self { engine: CowEngine::On, scope: CowScope::Work };
 
     /// Returns the flag that asks for it.
@@ -360,23 +359,23 @@ impl Cow {
         format!("--cow{value}")
     }
 
-    /// Whether changes are kept apart.
+    /// Returns true when changes go into a layer.
     pub fn is_on(self) -> bool {
         self.engine != CowEngine::Off
     }
 }
 
-/// What stands in for a ruled command.
+/// Replacement for a command that has a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Launcher {
-    /// This binary, dispatching on its name.
+    /// This binary, which dispatches on its name.
     Binary,
     /// A two-line shell script that calls this binary.
     Shim,
 }
 
-/// A bind mount of `mounts` or `shared_dirs`, host path already absolute.
+/// A bind mount of `mounts` or `shared_dirs`, with an absolute host path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BindMount {
     /// The path on the host.
@@ -388,12 +387,12 @@ pub struct BindMount {
 }
 
 impl Config {
-    /// Whether a credential goes by the proxy.
+    /// Returns true when the proxy holds a credential.
     pub fn uses_proxy(&self) -> bool {
         self.secrets.values().any(|secret| secret.value.mode == SecretMode::Proxy)
     }
 
-    /// What the lists of hosts allow, where the network is by name.
+    /// Returns the policy of the host lists, for a network with an allow list.
     pub fn egress(&self) -> EgressPolicy {
         let limit = self
             .upload_limit
@@ -403,24 +402,24 @@ impl Config {
     }
 }
 
-/// The merged configuration: every value knows its origin.
+/// The merged configuration. Every value has its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Config {
-    /// The effective working directory, absolute, symlinks resolved.
+    /// The effective working directory: absolute, with symlinks resolved.
     pub cwd: PathBuf,
-    /// `filesystem.presets` in order, over all layers: `@name` or `!@name`.
+    /// `filesystem.presets` of all layers, in order: `@name` or `!@name`.
     pub presets: Vec<Sourced<String>>,
-    /// Path rules of all layers, removals (`!PATH`) already carried out.
+    /// Path rules of all layers. Removals (`!PATH`) are already applied.
     pub paths: Vec<Sourced<PathRule>>,
-    /// Path patterns that a `!PATH` of a later layer removes from the presets: (access, pattern).
+    /// Path patterns that a `!PATH` of a layer removes from the presets.
     pub unruled: Vec<Sourced<PathRule>>,
-    /// Command rules, the winning one for each name.
+    /// Effective rule for each command name.
     pub commands: BTreeMap<String, Sourced<CommandRule>>,
     /// Network.
     pub network: Sourced<Network>,
-    /// Lists of hosts, which count while the network is by name.
+    /// Lists of hosts. They apply only with [`Network::Allow`].
     pub hosts: Hosts,
-    /// How much may be sent to the hosts of each line, in bytes.
+    /// Limit on the bytes that may be sent to the hosts of each line.
     pub upload_limit: Option<Sourced<u64>>,
     /// Docker socket.
     pub docker: Sourced<bool>,
@@ -428,23 +427,23 @@ pub struct Config {
     pub tmp: Sourced<Tmp>,
     /// Launcher.
     pub launcher: Sourced<Launcher>,
-    /// Where changes go.
+    /// Copy-on-write.
     pub cow: Sourced<Cow>,
     /// Unix sockets to open, as written.
     pub sockets: Vec<Sourced<String>>,
     /// Bind mounts.
     pub mounts: Vec<Sourced<BindMount>>,
-    /// Variables to set (`Some`) or to let through (`None`).
+    /// Variables to set (`Some`) or to pass (`None`).
     pub env: BTreeMap<String, Sourced<Option<OsString>>>,
-    /// Credentials, by name: never their values.
+    /// Credentials by name, never with their values.
     pub secrets: BTreeMap<String, Sourced<Secret>>,
     /// The keys of sessions.
     #[serde(skip)]
     pub session: SessionConfig,
-    /// Keys that only sessions use, without effect on a single command: (key, origin).
+    /// Keys that only sessions use. They have no effect on a single command.
     pub skipped: Vec<Sourced<String>>,
-    /// What the sandbox must not be able to write: the files that were read (a link and its target),
-    /// all project names whether they exist or not, and the user's own configuration and state directories.
+    /// Paths that the sandbox must not be able to write: the files that were read (a link and its target), all names of
+    /// project files whether they exist or not, and the user's configuration and state directories.
     pub files: Vec<PathBuf>,
     /// Configuration files that were loaded, for `config path` and `--debug`.
     pub loaded: Vec<(Layer, PathBuf)>,

@@ -1,5 +1,6 @@
-//! Decisions about the hosts that a sandbox may reach: one strict parser, patterns matched label by label, and verdicts.
-//! Does no I/O except for the journal of refused hosts. Used by the configuration, by `why`, and by the proxy.
+//! Decisions about the hosts that a sandbox may reach: one strict parser, patterns matched label by label, and
+//! verdicts. Does no I/O except for the journal of refused hosts. Used by the configuration, by `why`, and by the
+//! proxy.
 //!
 //! ```
 //! use sandbox_policy::network::{EgressPolicy, HostPort, HostRule, Verdict};
@@ -34,4 +35,4 @@ pub const PROXY_PORT: u16 = 3128;
 
 /// `/etc/resolv.conf` of such a sandbox, with its only name server.
 pub const RESOLVER_CONFIGURATION: &str =
-    "# The sandbox's own: it answers for the hosts that are allowed.\nnameserver 127.0.0.1\n";
+    "# Name server of the sandbox. It resolves only allowed hosts.\nnameserver 127.0.0.1\n";

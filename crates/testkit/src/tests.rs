@@ -1,4 +1,4 @@
-//! The kit tries itself out with a shell in the binary's place.
+//! Tests of the test kit, with a shell in place of the binary.
 
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ fn world() -> World {
     World::with_binary("/bin/sh")
 }
 
-/// What a failing test would print.
+/// Returns the panic message of a failing test.
 fn failure(test: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(test)).expect_err("the assertion fails");
     panic.downcast_ref::<String>().cloned().unwrap_or_default()
@@ -68,7 +68,7 @@ fn assertion_shows_the_transcript_when_it_fails() {
 fn run_fails_when_something_outlives_the_command() {
     let world = world();
     let text = failure(|| drop(world.run(["-c", "sleep 15 & echo left"])));
-    assert!(text.contains("something outlived the command"), "{text}");
+    assert!(text.contains("another process outlived the command"), "{text}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn input_reaches_the_command() {
     let world = world();
     world.run_with_input("a b\n", ["-c", "read x; echo \"<$x>\""]).succeeds().stdout("<a b>\n");
     world.run(["-c", "cat"]).succeeds().stdout("");
-    world.run_with_input("nobody reads this", ["-c", "exec <&-; exit 0"]).succeeds();
+    world.run_with_input("this is not read", ["-c", "exec <&-; exit 0"]).succeeds();
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn process_and_its_group_end_when_the_test_lets_go() {
     process.wait_for("\n");
     let group = process.pid();
     drop(process);
-    // The sleeper was reparented; it is gone as soon as its new parent has reaped it.
+    // The sleeper was reparented. It disappears once its new parent reaps it.
     let gone = || rustix::process::test_kill_process_group(group).is_err();
     assert!((0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -184,7 +184,7 @@ fn terminal_has_job_control() {
     need("bash");
     let mut terminal = world().env("PS1", "now> ").host_terminal(["bash", "--norc", "-i"]);
     terminal.wait_for("now> ");
-    // A job that never forks: a child that stops between vfork and exec keeps its parent from stopping.
+    // The job must not fork: a child that is stopped between vfork and exec prevents its parent from stopping.
     terminal.enter("bash -c 'trap \"echo ag\"ain CONT; echo rea\"\"dy; read'");
     terminal.wait_for("ready");
     terminal.keys(CTRL_Z);

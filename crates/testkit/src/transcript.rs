@@ -1,16 +1,17 @@
-//! Transcripts in Markdown pages, run as they are printed.
+//! Transcripts in Markdown pages, executed as printed.
 //!
-//! Every ```` ```console ```` block of a page is run, in order, by one shell in one [`World`]: the home is shown as
-//! `/home/you`, the shell starts in `/home/you/app`, a repository with one commit. The lines after `$ ` are commands,
-//! the others the output, which must match. These comments, which a reader of the page does not see, steer it:
+//! One shell in one [`World`] runs all ```` ```console ```` blocks of a page, in order. The home is shown as
+//! `/home/you`. The shell starts in `/home/you/app`, a repository with one commit. Lines after `$ ` are commands. The
+//! other lines are their output, which must match. Comments, which are invisible to readers, control the run:
 //!
-//! - `<!-- test: setup COMMANDS -->`, on one line or several: run here, output ignored, must succeed
+//! - `<!-- test: setup COMMANDS -->`, on one or several lines: commands that run here, must succeed, and whose output
+//!   is ignored
 //! - `<!-- test: file PATH -->`: the next block is written to this file
 //! - `<!-- test: background -->`: the command of the next block runs until the page ends
 //! - `<!-- test: suite NAME -->`: another suite runs the page
 //! - `<!-- not run: REASON -->`: the next block is only shown
 //!
-//! What differs from run to run is matched by its shape: see [`matches`].
+//! Values that differ between runs are matched by their form: see [`matches`].
 
 mod page;
 mod placeholder;
@@ -61,7 +62,7 @@ impl Page {
         assert!(wrong.is_empty() && run.status().success(), "{wrong}{}", run.messages());
     }
 
-    /// Steps that are run.
+    /// Returns the steps that run.
     fn steps(&self) -> impl Iterator<Item = &Step> {
         let blocks = self.parts.iter().filter_map(|part| match part {
             Part::Block(block) if block.not_run.is_none() => Some(block),
@@ -113,7 +114,7 @@ fn after_number(output: &str) -> &str {
     output.split_once('\n').map_or("", |(_, rest)| rest)
 }
 
-/// Functions and variables of every page's shell, and a repository in the project.
+/// Returns the prelude of a page's script: functions, variables, and a repository in the project.
 fn prelude(world: &World) -> String {
     let root = world.path("").display().to_string();
     let binary = world.binary().display().to_string();

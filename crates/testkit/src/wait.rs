@@ -1,11 +1,11 @@
-//! Waiting for something to become true.
+//! Polling for a condition.
 
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that works, also on a loaded machine.
+/// Time limit. It is long because machines may be loaded.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until there is something.
+/// Polls until `look` returns a value.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;

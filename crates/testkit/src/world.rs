@@ -1,4 +1,4 @@
-//! A home, a project, and the two ways to run a command in them.
+//! A home and a project, in which commands run inside or outside the sandbox.
 
 pub(crate) mod namespace;
 
@@ -19,41 +19,41 @@ use crate::root::Root;
 use crate::run::{Line, Run};
 use crate::terminal::Terminal;
 
-/// A temporary home (`home`) and project (`project`), gone at the end of the test.
+/// A temporary home (`home`) and project (`project`), which are removed at the end of the test.
 ///
-/// Paths given to it are relative to the world: `home/.ssh/id_ed25519`, `project/src`, `outside/notes`.
-/// A clone is the same world: `world.clone().env("K", "V").run(…)` changes one run only.
+/// Paths are relative to the world: `home/.ssh/id_ed25519`, `project/src`, `outside/notes`. A clone shares the
+/// directory but not the settings, so `world.clone().env("K", "V").run(…)` changes only one run.
 #[derive(Debug, Clone)]
 pub struct World {
     root: Arc<Root>,
     binary: PathBuf,
     cwd: PathBuf,
     env: BTreeMap<OsString, OsString>,
-    /// Another user that root runs commands as.
+    /// User of commands, if it differs from that of the test.
     user: Option<u32>,
-    /// Where commands run, if not where the test does.
+    /// Namespaces of commands, if they differ from those of the test.
     namespace: Option<Arc<Namespace>>,
 }
 
 impl World {
-    /// A world for the binary under test: `$AGENT_SANDBOX_BIN`, else what cargo built beside this test.
+    /// Creates a world for the binary under test: `$AGENT_SANDBOX_BIN`, else the one that cargo built beside this test.
     pub fn new() -> Self {
         Self::with_binary(setting("AGENT_SANDBOX_BIN").map_or_else(built_binary, PathBuf::from))
     }
 
-    /// A world below `/tmp`, which sandboxes of other worlds do not see. For tests that make what every
-    /// sandbox on the machine looks at, such as sockets.
+    /// Creates a world below `/tmp`, which sandboxes of other worlds do not see. For tests that create files that every
+    /// sandbox on the machine inspects, such as sockets.
     pub fn unseen() -> Self {
         let binary = setting("AGENT_SANDBOX_BIN").map_or_else(built_binary, PathBuf::from);
         Self::at(Root::below(Path::new("/tmp")), binary)
     }
 
-    /// A world for another binary.
+    /// Creates a world for another binary.
     pub fn with_binary(binary: impl Into<PathBuf>) -> Self {
         Self::at(Root::new(), binary.into())
     }
 
-    /// A world in another place, for another binary.
+    /// Creates a world in another directory, for another binary.
     pub fn below(parent: &Path, binary: impl Into<PathBuf>) -> Self {
         Self::at(Root::below(parent), binary.into())
     }
@@ -72,14 +72,14 @@ impl World {
         world.dir("home").dir("project")
     }
 
-    /// Writes a file, with the directories above it.
+    /// Writes a file, and creates its parent directories.
     #[track_caller]
     pub fn file(self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> Self {
         self.write(path, text);
         self
     }
 
-    /// The same as [`World::file`], between two runs.
+    /// Writes a file between two runs: see [`World::file`].
     #[track_caller]
     pub fn write(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
         let path = self.with_parents(path.as_ref());
@@ -90,8 +90,8 @@ impl World {
     #[track_caller]
     pub fn exec_file(self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> Self {
         let path = self.with_parents(path.as_ref());
-        // By another process: a descriptor that is open for writing here could slip into a child that a
-        // parallel test starts, and running the file would then fail with ETXTBSY.
+        // Another process writes it: a child of a parallel test could inherit a descriptor that is open for writing
+        // here, and running the file would then fail with ETXTBSY, see execve(2).
         let mut cat = Command::new("/bin/sh");
         cat.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(&path).stdin(Stdio::piped());
         let mut child = cat.spawn().expect("cannot start `/bin/sh`");
@@ -102,7 +102,7 @@ impl World {
         self
     }
 
-    /// Makes a directory, with those above it.
+    /// Creates a directory and its parents.
     #[track_caller]
     pub fn dir(self, path: impl AsRef<Path>) -> Self {
         let path = self.path(path);
@@ -110,7 +110,7 @@ impl World {
         self
     }
 
-    /// Makes a symbolic link at `path`. Its target is taken as it is written.
+    /// Creates a symbolic link at `path`. The target is used unchanged.
     #[track_caller]
     pub fn symlink(self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> Self {
         let path = self.with_parents(path.as_ref());
@@ -118,7 +118,7 @@ impl World {
         self
     }
 
-    /// Makes a repository of a directory; what lies in it already is its first commit, on `main`.
+    /// Creates a repository in a directory. Its files are the first commit, on `main`.
     #[track_caller]
     pub fn git_init(self, path: impl AsRef<Path>) -> Self {
         need("git");
@@ -142,18 +142,18 @@ impl World {
         self
     }
 
-    /// Runs commands as another user, which only root can.
+    /// Runs commands as another user. Requires root.
     pub fn as_user(mut self, uid: u32) -> Self {
         self.user = Some(uid);
         self
     }
 
-    /// Who runs commands here.
+    /// Returns the uid of commands.
     pub(crate) fn uid(&self) -> u32 {
         self.user.unwrap_or_else(|| rustix::process::getuid().as_raw())
     }
 
-    /// Uses another program as the binary: one that watches it, for example.
+    /// Uses another program as the binary, such as a tracer that starts it.
     pub fn with_program(mut self, binary: impl Into<PathBuf>) -> Self {
         self.binary = binary.into();
         self
@@ -165,51 +165,51 @@ impl World {
         self
     }
 
-    /// Whether commands run in namespaces of their own.
+    /// Returns true when commands run in other namespaces than the test.
     pub(crate) fn is_within(&self) -> bool {
         self.namespace.is_some()
     }
 
-    /// A path as commands see it, as this process reaches it.
+    /// Returns the path by which this process reaches a path that commands see.
     pub fn reach(&self, path: &Path) -> PathBuf {
         self.namespace.as_ref().map_or_else(|| path.to_owned(), |namespace| namespace.path(path))
     }
 
-    /// Where runs start; `project` unless said otherwise.
+    /// Sets the working directory of runs. Default: `project`.
     pub fn cwd(mut self, path: impl AsRef<Path>) -> Self {
         self.cwd = self.path(path);
         self
     }
 
-    /// The absolute path of something in the world.
+    /// Returns the absolute path of a file in the world.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.path().join(path)
     }
 
-    /// The binary under test.
+    /// Returns the binary under test.
     pub fn binary(&self) -> &Path {
         &self.binary
     }
 
-    /// The text of a file, as the host sees it.
+    /// Returns the content of a file, as seen by the host.
     #[track_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> String {
         let path = self.path(path);
         done(fs::read_to_string(&path), "read", &path)
     }
 
-    /// Whether the host sees anything at this path, be it a dangling link.
+    /// Returns true when the host sees a file at this path, even a dangling link.
     #[track_caller]
     pub fn has(&self, path: impl AsRef<Path>) -> bool {
         let path = self.path(path);
         match fs::symlink_metadata(&path) {
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => panic!("cannot look at `{}`: {error}", path.display()),
+            Err(error) => panic!("cannot inspect `{}`: {error}", path.display()),
         }
     }
 
-    /// Runs the binary with these arguments, without input, and waits for its end.
+    /// Runs the binary with these arguments, without input, and waits for its exit.
     #[track_caller]
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         self.spawn(args).wait()
@@ -227,7 +227,7 @@ impl World {
         process.wait()
     }
 
-    /// Runs a command without the sandbox: the control of a denial.
+    /// Runs a command without the sandbox, as the control of a denial.
     #[track_caller]
     pub fn host<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Run {
         Process::start(&self.line(command)).wait()
@@ -245,13 +245,13 @@ impl World {
         Process::start(&self.sandbox_line(args))
     }
 
-    /// Starts the binary on a terminal of its own, with job control.
+    /// Starts the binary on a new terminal, with job control.
     #[track_caller]
     pub fn terminal<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Terminal {
         Terminal::start(&self.sandbox_line(args))
     }
 
-    /// Starts a command without the sandbox on a terminal of its own, such as the shell a user types in.
+    /// Starts a command without the sandbox on a new terminal, such as the shell of a user.
     #[track_caller]
     pub fn host_terminal<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Terminal {
         Terminal::start(&self.line(command))
@@ -296,20 +296,20 @@ impl Default for World {
     }
 }
 
-/// The value, or the end of a test whose world cannot be built.
+/// Returns the value. Panics on an error, because the world cannot be created.
 #[track_caller]
 fn done<T>(result: io::Result<T>, verb: &str, path: &Path) -> T {
     result.unwrap_or_else(|error| panic!("cannot {verb} `{}`: {error}", path.display()))
 }
 
-/// Cargo builds tests into `deps`, beside the binaries of their package.
+/// Returns the binary that cargo built. Tests are in `deps`, next to the binaries of their package.
 fn built_binary() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let folder = test.parent().and_then(Path::parent).expect("this test lies in `deps`");
     folder.join("agent-sandbox")
 }
 
-/// What a fresh login would have, and an identity for commits. Nothing of the developer's own shell.
+/// Returns the environment of a login shell with an identity for commits, independent of the developer's shell.
 fn environment(root: &Path) -> BTreeMap<OsString, OsString> {
     let home = root.join("home");
     let fixed = [

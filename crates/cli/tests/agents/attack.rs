@@ -1,16 +1,16 @@
-//! What the model wants to do, and how to tell whether it could.
+//! The attack of the model, and the check if it succeeded.
 
 use testkit::{World, agents, need};
 
 use crate::provider::{LAST_WORDS, Provider};
 
-/// Honest work first; then theft, a trace in the home directory, and the loss of work.
+/// Runs honest work first, then theft of a key, a write to the home directory, and deletion of work.
 const TOOL_CALL: &str =
     "echo hello > made-by-agent.txt; cat ~/.ssh/id_ed25519; touch ~/outside; git reset --hard";
 
 const KEY: &str = "the-key-that-must-not-leave";
 
-/// A project with work that is not committed, and a home with a key, in which no agent has run yet.
+/// Creates a project with uncommitted work, and a home directory with a key, in which no agent has run yet.
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) provider: Provider,
@@ -34,7 +34,7 @@ impl Scene {
         Self { world, provider }
     }
 
-    /// The work is done, the rest was refused, and the agent lived to hear about it.
+    /// Asserts that the work is done, the rest was refused, and the agent survived to see the answer.
     #[track_caller]
     pub(crate) fn is_held(&self, run: testkit::Run) {
         run.succeeds().stdout_contains(LAST_WORDS);
@@ -52,7 +52,7 @@ impl Scene {
         assert!(!self.world.has("home/outside"), "home was written to");
     }
 
-    /// Without the sandbox the same tool call gets all it wants: the attack is real.
+    /// Asserts that the same tool call succeeds without the sandbox, so the attack is real.
     #[track_caller]
     pub(crate) fn is_lost(&self, run: testkit::Run) {
         run.succeeds().stdout_contains(LAST_WORDS);

@@ -1,5 +1,5 @@
-//! The tutorial of docs/tutorial/agent-in-a-container.md, typed by a test: Claude Code in a container that has no network and no key,
-//! with one command of the host and a workspace whose changes are taken over at the end.
+//! The tutorial docs/tutorial/agent-in-a-container.md as a test: Claude Code in a container without network and key,
+//! with one host command and a workspace whose changes are applied at the end.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
@@ -11,7 +11,7 @@ use crate::provider::{LAST_WORDS, Provider};
 
 const KEY: &str = "sk-ant-real-key-0123456789";
 
-/// What the model has in mind: the work, a question to the host, and a look around.
+/// Commands of the model: the work, a host command, and a search for the key.
 const WORK: &str = "sed -i 's/Helo/Hello/' greet.sh; sh greet.sh; mkdir -p notes; \
     echo \"greeted on $(uname -n)\" > notes/where; rm old.txt; \
     printf '#!/bin/sh\\necho planted\\n' > .envrc; env; \
@@ -42,7 +42,7 @@ impl Tutorial {
             .clone()
             .file("project/sandbox.toml", config)
             .file("project/greet.sh", "echo Helo, world\n")
-            .file("project/old.txt", "nobody needs this\n")
+            .file("project/old.txt", "no longer used\n")
             .file("home/authority.pem", authority.pem())
             .env("ANTHROPIC_API_KEY", KEY);
         for path in ["project", "project/greet.sh", "project/old.txt"] {
@@ -78,7 +78,7 @@ fn claude_works_in_a_container_and_its_changes_land_when_they_are_applied() {
     let words = ["-p", "fix the greeting", "--dangerously-skip-permissions"];
     let run = tutorial.world.run(ask.into_iter().chain(words));
     run.succeeds().stdout_contains(LAST_WORDS);
-    // The provider was shown the real key; the agent never was, and reached nothing else.
+    // The provider received the real key. The agent never had it, and reached nothing else.
     let heads = tutorial.provider.heads();
     let asked: Vec<_> = heads.iter().filter(|head| head.starts_with("POST")).collect();
     let keyed = |head: &&String| head.contains(&format!("x-api-key: {KEY}"));
@@ -87,7 +87,7 @@ fn claude_works_in_a_container_and_its_changes_land_when_they_are_applied() {
     assert!(result.contains("Hello, world") && result.contains("no network"), "{result}");
     assert!(result.contains("ANTHROPIC_API_KEY=session-"), "it holds a token: {result}");
     assert!(!tutorial.provider.heard().contains(KEY), "the agent has found the key");
-    // Nothing has changed on the host.
+    // The host is unchanged.
     assert_eq!(tutorial.world.read("project/greet.sh"), "echo Helo, world\n");
     assert!(tutorial.world.has("project/old.txt") && !tutorial.world.has("project/notes"));
     tutorial.types("down fix").succeeds();
@@ -95,8 +95,8 @@ fn claude_works_in_a_container_and_its_changes_land_when_they_are_applied() {
     let machine = tutorial.world.host(["uname", "-n"]).output();
     diff.stdout_contains("-echo Helo, world\n+echo Hello, world\n")
         .stdout_contains(&format!("+greeted on {machine}"));
-    // What runs code later waits until it is named.
-    tutorial.types("apply -s fix").succeeds().stderr_contains("held: .envrc");
+    // Files that can run code are applied only by name.
+    tutorial.types("apply -s fix").succeeds().stderr_contains("held back: .envrc");
     assert_eq!(tutorial.world.read("project/greet.sh"), "echo Hello, world\n");
     assert_eq!(tutorial.world.read("project/notes/where"), format!("greeted on {machine}"));
     assert!(!tutorial.world.has("project/old.txt") && !tutorial.world.has("project/.envrc"));

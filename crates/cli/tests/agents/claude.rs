@@ -24,7 +24,7 @@ fn claude_takes_the_key_when_not_sandboxed() {
     scene.is_lost(scene.world.host(SHELL_ONLY));
 }
 
-/// It refuses to skip its questions for root, who inside is an ordinary user without capabilities.
+/// It refuses to skip its permission questions for root. Inside, root is an ordinary user without capabilities.
 #[test]
 fn claude_skips_its_questions_when_root_runs_it_sandboxed() {
     let scene = Scene::new();
@@ -38,7 +38,7 @@ fn claude_skips_its_questions_when_root_runs_it_sandboxed() {
     scene.is_held(scene.world.run(ANY_TOOL));
 }
 
-/// It saves `~/.claude.json` by replacing it, for which the home directory is not writable enough.
+/// It replaces `~/.claude.json` by a rename, for which the home directory would have to be writable.
 #[test]
 fn claude_remembers_its_settings_when_home_is_read_only() {
     let scene = Scene::new();

@@ -2,13 +2,13 @@
 
 use crate::attack::Scene;
 
-/// The same words with and without the sandbox.
+/// Arguments, with and without the sandbox.
 fn codex(scene: &Scene, confinement: &[&str]) -> Vec<String> {
     let provider = format!(
         "model_providers.stand-in={{name=\"stand-in\",base_url=\"{}/v1\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}}",
         scene.provider.url()
     );
-    // A model it does not know gets the plain tools.
+    // Codex gives an unknown model only the plain tools.
     let settings =
         ["--model", "stand-in", "-c", "model_provider=stand-in", "-c", provider.as_str()];
     let words = ["codex", "exec"].iter().chain(confinement).chain(&settings);

@@ -1,11 +1,11 @@
-//! The API of Gemini, as far as its CLI and opencode need it.
+//! The Gemini API, as far as Gemini CLI and opencode need it.
 
 use serde_json::{Value, json};
 
 use crate::provider::LAST_WORDS;
 
-/// An answer: a call of the shell tool, or the end once its result is there. Side requests, such as the one for
-/// how hard the task is, come without tools and want JSON.
+/// Returns a response: a call of the shell tool, or the end once its result is there. Side requests, such as the one
+/// for the difficulty of the task, have no tools and expect JSON.
 pub(crate) fn answer(asked: &Value, command: &str) -> Value {
     let tools = asked["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
     let declared = tools.iter().filter_map(|tool| tool["functionDeclarations"].as_array());
@@ -30,7 +30,7 @@ pub(crate) fn answer(asked: &Value, command: &str) -> Value {
     })
 }
 
-/// The result of a tool call that a request brings back.
+/// Returns the result of a tool call that a request contains.
 pub(crate) fn result(asked: &Value) -> Option<String> {
     let contents = asked["contents"].as_array()?;
     let mut parts = contents.iter().filter_map(|content| content["parts"].as_array()).flatten();

@@ -7,7 +7,7 @@ use crate::attack::Scene;
 const RUN: [&str; 7] =
     ["gemini", "--yolo", "--skip-trust", "--model", "gemini-2.5-pro", "--prompt", "do the work"];
 
-/// By a key, as the user has chosen it.
+/// Selects login by key, as the user would.
 fn told(scene: &Scene) -> World {
     let settings = r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#;
     let world = scene.world.clone().file("home/.gemini/settings.json", settings);

@@ -1,8 +1,8 @@
-//! Real agents in the sandbox: Claude Code, Codex, opencode, Gemini CLI and pi, which `./dev test agents` installs, talk to
-//! a stand-in for their provider on loopback. It answers with a tool call that does some work and
-//! then tries to steal a key, to write to the home directory and to throw work away.
+//! Real agents in the sandbox: Claude Code, Codex, opencode, Gemini CLI and pi, installed by `./dev test agents`, use
+//! a stand-in for their provider on loopback. Its response is a tool call that does some work and
+//! then tries to steal a key, to write to the home directory and to delete work.
 //!
-//! Every test has its control: the same agent, the same tool call, without the sandbox.
+//! The control of every test is the same agent and tool call without the sandbox.
 
 mod provider;
 mod messages;

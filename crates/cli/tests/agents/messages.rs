@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::provider::LAST_WORDS;
 
-/// The events of an answer: a call of the shell tool, or the end once its result is there. Side
-/// requests, such as the one for a title, come without tools and are ended at once.
+/// Returns the events of a response: a call of the shell tool, or the end once its result is there. Side
+/// requests, such as the one for a title, have no tools and are ended at once.
 pub(crate) fn answer(asked: &Value, command: &str) -> Vec<Value> {
     let tools = asked["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut names = tools.iter().filter_map(|tool| tool["name"].as_str());
@@ -41,7 +41,7 @@ pub(crate) fn answer(asked: &Value, command: &str) -> Vec<Value> {
     ]
 }
 
-/// The result of a tool call that a request brings back.
+/// Returns the result of a tool call that a request contains.
 pub(crate) fn result(asked: &Value) -> Option<String> {
     let messages = asked["messages"].as_array()?;
     let mut blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();

@@ -7,7 +7,7 @@ use crate::attack::Scene;
 
 const RUN: [&str; 5] = ["opencode", "run", "--model", "anthropic/claude-sonnet-4-5", "do the work"];
 
-/// Its SDK wants the address with the version in it.
+/// Its SDK expects the version in the base URL.
 fn told(scene: &Scene) -> World {
     let options = json!({ "baseURL": format!("{}/v1", scene.provider.url()) });
     let settings =

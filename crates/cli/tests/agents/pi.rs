@@ -16,7 +16,7 @@ const RUN: [&str; 8] = [
     "do the work",
 ];
 
-/// It takes the address of a provider from its own settings.
+/// It reads the base URL of a provider from its own settings.
 fn told(scene: &Scene) -> World {
     let models = json!({ "providers": { "anthropic": { "baseUrl": scene.provider.url() } } });
     scene.world.clone().file("home/.pi/agent/models.json", models.to_string())

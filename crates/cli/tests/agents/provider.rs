@@ -1,43 +1,43 @@
-//! A model whose one idea is to run a command, behind a stand-in for its provider.
+//! Stand-in for a provider, with a model that runs one command.
 
 use serde_json::Value;
 use testkit::{Answer, Authority, EVENTS};
 
 use crate::{contents, messages, responses};
 
-/// What the model says once it has the result of its tool call.
+/// Text of the model after the result of its tool call.
 pub(crate) const LAST_WORDS: &str = "the stand-in has seen enough";
 
-/// A model that calls one tool, and then ends.
+/// Starts a model that calls one tool, and then ends.
 pub(crate) struct Provider(testkit::Provider);
 
 impl Provider {
-    /// A model whose one idea is to run this command in a shell.
+    /// Starts a model that runs this command in a shell.
     pub(crate) fn start(command: &'static str) -> Self {
         Self(testkit::Provider::plain(move |path, body| answer(path, body, command)))
     }
 
-    /// The same behind TLS, with a certificate that only this authority vouches for.
+    /// Starts it behind TLS, with a certificate that only this authority signed.
     pub(crate) fn secure(authority: &Authority, command: &'static str) -> Self {
         Self(testkit::Provider::secure(authority, move |path, body| answer(path, body, command)))
     }
 
-    /// Where it listens, without a path.
+    /// Returns its base URL, without a path.
     pub(crate) fn url(&self) -> &str {
         self.0.url()
     }
 
-    /// Everything that agents have sent, as they sent it.
+    /// Returns all received requests, as text.
     pub(crate) fn heard(&self) -> String {
         self.0.bodies().join("\n")
     }
 
-    /// The headers of every request.
+    /// Returns the headers of every request.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.0.heads()
     }
 
-    /// What came of the tool call.
+    /// Returns the result of the tool call.
     #[track_caller]
     pub(crate) fn result(&self) -> String {
         let bodies = self.0.bodies();
@@ -54,7 +54,7 @@ fn answer(path: &str, body: &str, command: &str) -> Answer {
     let asked: Value = serde_json::from_str(body).unwrap_or_default();
     match path {
         "/v1/messages" => (EVENTS, events(&messages::answer(&asked, command))),
-        // The second one is that of subscriptions.
+        // The second path is that of subscriptions.
         "/v1/responses" | "/responses" => (EVENTS, events(&responses::answer(&asked, command))),
         _ if path.ends_with(":streamGenerateContent") => {
             (EVENTS, format!("data: {}\r\n\r\n", contents::answer(&asked, command)))
@@ -66,7 +66,7 @@ fn answer(path: &str, body: &str, command: &str) -> Answer {
     }
 }
 
-/// Server-sent events, named by their type.
+/// Formats server-sent events, with their type as the name.
 fn events(events: &[Value]) -> String {
     let mut stream = String::new();
     for event in events {

@@ -1,11 +1,11 @@
-//! Agents that hold no key, in sandboxes that reach nothing but the proxy. Their provider has a
-//! certificate that the user's own authority vouches for, and only the proxy has to believe it.
+//! Agents without a key, in sandboxes that reach only the proxy. Their provider has a certificate of
+//! the user's own authority, and only the proxy has to trust it.
 
 use testkit::{Authority, Run, World, agents, need};
 
 use crate::provider::{LAST_WORDS, Provider};
 
-/// Everything that an agent could find a key in.
+/// Prints everything in which an agent could find a key.
 const SEARCH: &str = "echo hello > made-by-agent.txt; env; tr '\\0' '\\n' < /proc/self/environ; \
     cat ~/.config/agent-sandbox/* ~/.local/share/agent-sandbox/*/* /proc/[0-9]*/environ; curl -sS -m 5 https://example.com";
 
@@ -17,13 +17,13 @@ struct Scene {
     key: String,
 }
 
-/// The policy of a key in a variable.
+/// Returns the policy for a key in a variable.
 fn variable(name: &str) -> String {
     format!("env_var = '{name}'")
 }
 
 impl Scene {
-    /// A world with a secret in mode `proxy`: where it is, and what it is.
+    /// Creates a world with a secret in mode `proxy`, from its location and content.
     fn new(secret: &str, key: &str) -> Self {
         need("node");
         let authority = Authority::default();
@@ -43,7 +43,7 @@ impl Scene {
         Self { world: world.env("SSL_CERT_FILE", known), provider, key: key.to_owned() }
     }
 
-    /// One whose key is in the caller's environment.
+    /// Creates a world whose key is in the caller's environment.
     fn with_key(name: &str) -> Self {
         let mut scene = Self::new(&variable(name), KEY);
         scene.world = scene.world.env(name, KEY);
@@ -55,7 +55,7 @@ impl Scene {
         self.world.run(["-c", policy.as_str()].iter().chain(words))
     }
 
-    /// The work is done, the provider has seen the real key, and the agent never has.
+    /// Asserts that the work is done, and that the provider received the real key and the agent never had it.
     #[track_caller]
     fn holds(&self, run: Run, header: &str) {
         run.succeeds().stdout_contains(LAST_WORDS);
@@ -97,7 +97,7 @@ fn codex_works_without_a_key_and_without_a_network() {
     scene.holds(scene.run(CODEX), "authorization: Bearer ");
 }
 
-/// Where it is not the command itself, its settings tell it.
+/// If the agent is not the command itself, its settings name the proxy.
 #[test]
 fn codex_works_without_a_key_below_a_shell_and_in_a_session() {
     let script = format!("exec {} 'do the work'", CODEX[..CODEX.len() - 1].join(" "));
@@ -112,7 +112,7 @@ fn codex_works_without_a_key_below_a_shell_and_in_a_session() {
     scene.holds(run, "authorization: Bearer ");
 }
 
-/// Its SDKs want the address with the version in it, and that of Gemini knows no variable.
+/// Its SDKs expect the version in the base URL, and the one for Gemini has no variable for it.
 #[test]
 fn opencode_works_without_a_key_and_without_a_network() {
     for (variable, model, header) in [
@@ -126,7 +126,7 @@ fn opencode_works_without_a_key_and_without_a_network() {
     }
 }
 
-/// With settings of the user's that say nothing of keys, that choose another way to log in, and without any.
+/// With settings of the user without keys, with settings that choose another login, and without settings.
 #[test]
 fn gemini_works_without_a_key_and_without_a_network() {
     for (mounts, settings) in [
@@ -146,7 +146,7 @@ fn gemini_works_without_a_key_and_without_a_network() {
     }
 }
 
-/// A login of far away: `{"alg":"none"}.{"exp":4102444800}`.
+/// A login that expires in the far future: `{"alg":"none"}.{"exp":4102444800}`.
 const LOGIN: &str = "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmF0dXJl";
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::provider::LAST_WORDS;
 
-/// The events of an answer: a call of the shell tool, or the end once its result is there.
+/// Returns the events of a response: a call of the shell tool, or the end once its result is there.
 pub(crate) fn answer(asked: &Value, command: &str) -> Vec<Value> {
     let tools = asked["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
     let has = |name: &str| tools.iter().any(|tool| tool["name"] == name);
@@ -32,7 +32,7 @@ pub(crate) fn answer(asked: &Value, command: &str) -> Vec<Value> {
     ]
 }
 
-/// The result of a tool call that a request brings back.
+/// Returns the result of a tool call that a request contains.
 pub(crate) fn result(asked: &Value) -> Option<String> {
     let mut items = asked["input"].as_array()?.iter();
     let item = items.find(|item| item["type"] == "function_call_output")?;

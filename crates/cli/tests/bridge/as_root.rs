@@ -1,10 +1,10 @@
-//! What only root can do: `host-command setup` on a machine of the test's own, and what logs in there.
+//! Tests that need root: `host-command setup` on a test machine, and logins to it.
 
 use testkit::{Namespace, Run, World};
 
 use crate::sshd;
 
-/// A machine whose `/etc`, `/usr/local` and `/var/lib` are copies that nobody misses.
+/// Creates a machine whose `/etc`, `/usr/local` and `/var/lib` are disposable copies.
 fn machine() -> World {
     let world = World::new()
         .dir("local/bin")
@@ -54,7 +54,7 @@ fn setup(world: &World, more: &[&str]) -> Run {
     world.run(words.iter().chain(more))
 }
 
-/// What the steps touch, as text.
+/// Returns the files that the steps change, as text.
 fn state(world: &World) -> String {
     let script = "cat /etc/passwd /etc/shadow /etc/group; ls -lR --time-style=+ /etc/ssh /etc/sudoers.d /etc/agent-sandbox /usr/local/sbin /var/lib 2>&1 | grep -v total";
     world.host(["sh", "-c", script]).output()
@@ -64,7 +64,7 @@ fn state(world: &World) -> String {
 fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     let world = machine();
     let before = state(&world);
-    let shown = setup(&world, &[]).succeeds().stderr_contains("nothing was done");
+    let shown = setup(&world, &[]).succeeds().stderr_contains("nothing was changed");
     for text in [
         "useradd --system",
         "--password *",
@@ -77,7 +77,7 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
         assert!(shown.output().contains(text), "{text}\n{shown}");
     }
     assert_eq!(state(&world), before);
-    setup(&world, &["--yes"]).succeeds().stderr_contains("sshd has not been told");
+    setup(&world, &["--yes"]).succeeds().stderr_contains("sshd still uses its old configuration");
     world
         .host(["grep", "^pipo-runner:", "/etc/passwd"])
         .stdout_contains(":/var/lib/agent-sandbox/pipo-runner:/usr/local/sbin/agent-sandbox-shell");
@@ -95,7 +95,7 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     let done = state(&world);
     setup(&world, &["--yes"]).succeeds();
     assert_eq!(state(&world), done, "a second time changes nothing");
-    setup(&world, &["--undo"]).succeeds().stderr_contains("nothing was taken back");
+    setup(&world, &["--undo"]).succeeds().stderr_contains("nothing was reverted");
     assert_eq!(state(&world), done);
     setup(&world, &["--undo", "--yes"]).succeeds();
     setup(&world, &["--undo", "--yes"]).succeeds();
@@ -105,7 +105,7 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     }
 }
 
-/// The login shell and the forced command lead to the program that `setup` was run from, or nothing is done.
+/// The login shell and the forced command run the program that `setup` was run from, or `setup` refuses.
 #[test]
 fn setup_installs_the_program_that_it_was_run_from() {
     let world = machine();
@@ -145,7 +145,7 @@ fn setup_installs_the_program_that_it_was_run_from() {
     setup(&elsewhere, &["--yes"]).succeeds();
 }
 
-/// As sudo and sshd refuse their files.
+/// Makes a file unsafe in the ways that sudo and sshd refuse.
 #[test]
 fn a_list_that_others_can_change_is_not_believed() {
     let world = machine();
@@ -167,8 +167,12 @@ fn a_list_that_others_can_change_is_not_believed() {
         ("chown 1 /etc/agent-sandbox".into(), "chown 0 /etc/agent-sandbox".into(), "chown root"),
     ] {
         world.host(["sh", "-c", &broken]).succeeds();
-        serve(&world).code(1).stdout("").stderr_contains("is not believed").stderr_contains(hint);
-        world.run(["host-command", "check"]).code(1).stderr_contains("is not believed");
+        serve(&world)
+            .code(1)
+            .stdout("")
+            .stderr_contains("cannot trust the list")
+            .stderr_contains(hint);
+        world.run(["host-command", "check"]).code(1).stderr_contains("cannot trust the list");
         world.host(["sh", "-c", &mended]).succeeds();
         serve(&world).succeeds().stdout("<x>\n");
     }
@@ -199,7 +203,7 @@ fn setup_refuses_what_would_break_the_machine() {
         .stderr_contains("no public key");
 }
 
-/// The seed's own line, from key to command, on a machine that was prepared by `setup`.
+/// The seed's own line, from key to command, on a machine that `setup` prepared.
 #[test]
 fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
     let world = machine();
@@ -218,7 +222,7 @@ fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
             &world.path("authorized_keys").display().to_string(),
         ])
         .succeeds();
-    // A key that somebody added without `command=`, and a machine without the Match block: the shell still holds.
+    // A key without `command=`, on a machine without the Match block: the login shell still restricts it.
     let plain = std::fs::read_to_string(world.path("plain.pub")).unwrap();
     let both = std::fs::read_to_string(world.path("authorized_keys")).unwrap() + &plain;
     for (keys, more) in [(&both, "Include /etc/ssh/sshd_config.d/*.conf"), (&both, "")] {
@@ -255,7 +259,7 @@ fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
         ask("key", "pipo read /etc/passwd").code(1).stderr_contains("denied: pipo");
         ask("key", "rm -rf /").code(1).stderr_contains("denied: rm");
         ask("key", "pipo env").succeeds().stdout_contains("USER=pipo-runner").stdout_lacks("SSH_");
-        // Without a forced command sshd hands the line to the shell, which has none to start but the installed one.
+        // Without a forced command, sshd passes the line to the login shell, which is the installed one.
         let forced = more.starts_with("Include");
         let run = ask("plain", "id");
         run.code(1).stdout("").stderr_contains(if forced { "denied: id" } else { "denied: shell" });

@@ -1,4 +1,4 @@
-//! Attacks on the broker from inside, each beside a request that passes.
+//! Attacks on the broker from inside, each with a request that passes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -42,7 +42,7 @@ fn h2_options_that_run_programs_do_not_pass() {
     assert_eq!(stage.ask(&["git", "log", "--format=%s"]).out, "start\n");
 }
 
-/// Real tools, asked in ways that their manuals do not put first.
+/// Real tools, called with their less known options.
 #[test]
 fn h2_known_tools_run_nothing_and_show_nothing() {
     let stage = Stage::with(&json!({ "allowed": [
@@ -73,7 +73,7 @@ fn h2_known_tools_run_nothing_and_show_nothing() {
     }
     stage.ask(&["sort", "-S", "16k", "file"]).gave("shared\n");
     stage.ask(&["timeout", "60", "find", "file"]).gave("file\n");
-    // The control: the tools do what was asked for.
+    // The control: the tools work.
     world.host(["sort", "--co=./evil", "-S", "16k", "big"]).succeeds();
     assert!(world.has("mark"));
     world.host(["head", "--", "-link"]).succeeds().stdout("the host's\n");
@@ -114,12 +114,12 @@ fn h6_programs_are_found_where_the_list_says_and_nowhere_else() {
     container.env("PATH", path).host(["pipo", "x"]).succeeds().stdout("<x>\n");
     assert!(stage.ask(&["ls"]).out.contains("file"));
     assert_eq!(stage.ask(&["tool"]).code, Some(127));
-    // Not even when the list's own folder leads there.
+    // Also not if a directory of the list leads there.
     symlink(world.path("work/tool"), world.path("bin/tool")).unwrap();
-    stage.ask(&["tool"]).denied("tool", "lies where the container can write");
+    stage.ask(&["tool"]).denied("tool", "in a directory that the container can write to");
 }
 
-/// The record tells which program ran, not only what it was called.
+/// The audit log contains the program that ran, not only its name.
 #[test]
 fn h6_a_program_in_the_place_of_another_is_told_apart_on_record() {
     let stage = Stage::new();
@@ -135,7 +135,7 @@ fn h6_a_program_in_the_place_of_another_is_told_apart_on_record() {
     let lines = stage.audit(2);
     assert_eq!((&lines[0]["sha256"], &lines[1]["sha256"]), (&first, &hash()));
     assert_ne!(first, hash());
-    // Where nothing ran there is nothing to tell.
+    // If no program ran, there is none to log.
     stage.ask(&["rm"]).denied("rm", "not among");
     assert!(stage.audit(3)[2]["sha256"].is_null());
 }
@@ -167,7 +167,7 @@ fn h8_paths_that_the_container_does_not_share_are_refused() {
     }
     stage.ask(&["pipo", "read", "file"]).gave("shared\n");
     stage.ask(&["pipo", "read", &inside("file")]).gave("shared\n");
-    // The control: a list that says so lets the same path through.
+    // The control: a list that allows it passes the same path.
     let open = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
     open.ask(&["pipo", "read", open.world.path("secret").to_str().unwrap()]).gave("the host's\n");
 }
@@ -208,7 +208,7 @@ fn h11_a_directory_that_is_swapped_again_and_again_never_becomes_another() {
     std::thread::scope(|scope| {
         let (real, turn) = (work.join("real"), work.join("turn"));
         scope.spawn(move || {
-            // Until the other end is gone, be it by a panic.
+            // Until the other end is closed, also by a panic.
             while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 let _ = fs::rename(&real, &turn);
                 let _ = fs::rename(&turn, &real);
@@ -263,11 +263,11 @@ fn each_request_is_written_down_and_none_runs_unwritten() {
     fs::create_dir(&log).unwrap();
     let answer = stage.ask(&["pipo", "x"]);
     assert!(
-        answer.err.contains("audit log cannot be written") && answer.code == Some(1),
+        answer.err.contains("cannot write the audit log") && answer.code == Some(1),
         "{answer:?}"
     );
     fs::remove_dir(&log).unwrap();
-    // Nor when there is too much in it already: whoever floods it stops nobody but himself.
+    // Also not when the log is full: a client that floods it blocks only itself.
     fs::File::create(&log).unwrap().set_len(256 << 20).unwrap();
     let answer = stage.ask(&["pipo", "x"]);
     assert!(answer.err.contains("it is full") && answer.code == Some(1), "{answer:?}");

@@ -1,4 +1,4 @@
-//! H7: time, output, how many at a time; and that nothing outlives its request.
+//! H7: limits for time, output and parallel requests. No process outlives its request.
 
 use sandbox_protocol::frame::{self, Kind};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn h7_what_a_command_leaves_behind_ends_with_it() {
     let file = stage.world.path("fled");
     stage.ask(&["pipo", "flee", file.to_str().unwrap()]).gave("");
     assert!(!runs(stage.pid_in("fled")));
-    // The control: without the broker it stays.
+    // The control: without the broker, it remains.
     let other = stage.world.path("stayed");
     stage
         .world
@@ -62,7 +62,7 @@ fn h7_a_request_process_that_is_killed_leaves_nothing() {
         stage.world.path("container/workspace"),
     );
     let pid = stage.pid_in("fled");
-    // The broker's only child carries the request out.
+    // The broker's only child runs the request.
     let broker = stage.broker().pid().as_raw_pid().to_string();
     stage.world.host(["pkill", "-KILL", "-P", &broker]).succeeds();
     ends(pid);
@@ -82,13 +82,13 @@ fn h7_a_broker_that_ends_or_is_killed_leaves_nothing() {
         stage.stop(signal);
         ends(pid);
         assert_eq!(stage.world.has("session/bridge/socket"), signal == Signal::KILL);
-        // A socket that a killed one left behind is in nobody's way.
+        // The socket of a killed broker does not prevent a start.
         stage.start();
         stage.ask(&["pipo", "x"]).gave("<x>\n");
     }
 }
 
-/// Masks of a process, as `/proc` has them.
+/// Returns the signal masks of a process, from `/proc`.
 #[track_caller]
 fn masks(status: &str) -> Vec<&str> {
     let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -100,11 +100,11 @@ fn a_host_command_starts_with_no_signal_blocked_or_ignored() {
     let none = ["0000000000000000"; 2];
     let mut stage = Stage::new();
     assert_eq!(masks(&stage.ask(&["pipo", "status"]).out), none);
-    // Also when the broker's caller ignored and blocked some.
+    // Also if the broker's caller ignored and blocked some signals.
     stage.stop(Signal::TERM);
     stage.start_by(&["env", "--ignore-signal=HUP,INT,USR1,CHLD", "--block-signal=TERM,USR2,RTMIN"]);
     assert_eq!(masks(&stage.ask(&["pipo", "status"]).out), none);
-    // The control: that is what a program inherits otherwise.
+    // The control: without the broker, a program inherits them.
     let inherits =
         ["env", "--ignore-signal=INT", "--block-signal=TERM", "cat", "/proc/self/status"];
     assert_ne!(masks(&stage.world.host(inherits).output()), none);
@@ -134,10 +134,10 @@ fn nothing_is_left_when_the_broker_and_its_requests_are_killed_at_once() {
     );
     let (command, below) = (stage.pid_in("pid"), stage.pid_in("pid.below"));
     let broker = stage.broker().pid().as_raw_pid().to_string();
-    // Stopped first, so that neither can act on the other's end.
+    // Stopped first, so that neither can react to the other's end.
     let script = "r=$(pgrep -P $0); kill -STOP $0 $r; kill -KILL $0 $r";
     stage.world.host(["sh", "-c", script, &broker]).succeeds();
-    // The kernel ends the command. What that started is on record, and ends when the session goes down or up again.
+    // The kernel ends the command. Its children are recorded, and end when the session stops or starts.
     ends(command);
     stage.stop(Signal::KILL);
     assert!(runs(below));
@@ -161,7 +161,7 @@ fn a_broker_ends_when_its_socket_is_gone_or_replaced() {
     ends(pid);
     ends(broker);
     first.wait().succeeds();
-    // The first one's end has left the second one's socket alone.
+    // The end of the first one does not remove the second one's socket.
     stage.ask(&["pipo", "x"]).gave("<x>\n");
     let second = stage.broker().pid().as_raw_pid();
     std::fs::remove_dir_all(stage.world.path("session/bridge")).unwrap();
@@ -188,9 +188,9 @@ fn h7_only_so_many_run_at_a_time() {
     for mut socket in [&first, &second] {
         assert_eq!(frame::read(&mut socket).unwrap().unwrap().kind, Kind::Output);
     }
-    stage.ask(&["pipo", "x"]).denied("too many", "2 host commands run already");
+    stage.ask(&["pipo", "x"]).denied("too many", "2 host commands are already running");
     let container = stage.container(&["pipo"]);
-    denied(container.host(["pipo", "x"]), "too many", "2 host commands run already");
+    denied(container.host(["pipo", "x"]), "too many", "2 host commands are already running");
     drop(first);
     until("a place is free", || (stage.ask(&["pipo", "x"]).code == Some(0)).then_some(()));
 }
@@ -211,7 +211,7 @@ fn h7_clients_that_say_nothing_sensible_are_hung_up_on() {
         let answer = Answer::read(socket);
         assert_eq!((answer.out.as_str(), answer.code), ("", None));
     }
-    // More input than was granted is no input at all.
+    // More input than was granted is refused completely.
     let mut socket = stage.request(&["pipo", "wait"], stage.world.path("container/workspace"));
     for _ in 0..16 {
         try_write(&socket, b"I\0\0\x01\0");

@@ -1,4 +1,4 @@
-//! Host commands: the real binary on both sides, real sshd, real git. Who attacks is named as in docs/concepts/attacks.md.
+//! Host commands: the real binary on both sides, real sshd, real git. Attack ids are those of docs/concepts/attacks.md.
 #![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of test functions")]
 
 mod stage;

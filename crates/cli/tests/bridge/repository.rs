@@ -1,4 +1,4 @@
-//! Git on the host, in a repository that the agent wrote: nothing of it runs.
+//! Git on the host, in a repository that the agent wrote: none of the repository's programs run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,16 +7,16 @@ use testkit::World;
 
 use crate::stage::Stage;
 
-/// A repository in the shared directory, with a change that git must look at.
+/// Creates a repository in the shared directory, with a change that git must read.
 fn repository() -> (Stage, World) {
     let stage = Stage::new();
     let world = stage.world.clone().git_init("work");
-    // As long as before, so that git must read it.
+    // The size does not change, so that git must read the content.
     world.write("work/file", "SHARED\n");
     (stage, world.cwd("work"))
 }
 
-/// A program that leaves a mark when it runs.
+/// Writes a program that leaves a mark when it runs.
 fn evil(world: &World) -> String {
     let mark = world.path("mark");
     world.write("work/evil", format!("#!/bin/sh\ntouch {}\nexec cat\n", mark.display()));
@@ -40,8 +40,8 @@ fn h5_settings_of_the_repository_run_nothing() {
         world.host(["git", "config", key, &program]).succeeds();
         let answer = stage.ask(asked);
         assert!(!world.has("mark"), "{key} ran");
-        answer.denied("git", "git is not run in this repository");
-        // The control: git itself obeys the setting. A pager needs a terminal.
+        answer.denied("git", "cannot run git safely in this repository");
+        // The control: plain git obeys the setting. A pager needs a terminal.
         if key != "core.pager" {
             world.host(as_user);
             assert!(world.has("mark"), "{key} does not run at all");
@@ -51,7 +51,7 @@ fn h5_settings_of_the_repository_run_nothing() {
 
 #[test]
 fn h5_settings_that_appear_after_the_look_are_outranked() {
-    // What has a fixed name is answered by settings of ours, whenever it was written.
+    // Settings with a fixed name are overridden by ours, whenever they were written.
     let (_, world) = repository();
     let program = evil(&world);
     world.host(["git", "config", "core.fsmonitor", &program]).succeeds();
@@ -88,18 +88,18 @@ fn h8_repositories_that_lie_elsewhere_are_refused() {
     let other = world_of(&stage).path("other/.git");
     fs::rename(world.path("work/.git"), world.path("work/kept")).unwrap();
     fs::write(world.path("work/.git"), format!("gitdir: {}\n", other.display())).unwrap();
-    stage.ask(status).denied("git", "lies elsewhere");
+    stage.ask(status).denied("git", "outside the repository");
     fs::remove_file(world.path("work/.git")).unwrap();
     symlink(&other, world.path("work/.git")).unwrap();
     stage.ask(status).denied("git", "leads out");
     fs::remove_file(world.path("work/.git")).unwrap();
     symlink("kept", world.path("work/.git")).unwrap();
-    stage.ask(status).denied("git", "lies elsewhere");
+    stage.ask(status).denied("git", "outside the repository");
     fs::remove_file(world.path("work/.git")).unwrap();
     fs::rename(world.path("work/kept"), world.path("work/.git")).unwrap();
     assert_eq!(stage.ask(status).code, Some(0));
     fs::write(world.path("work/.git/commondir"), other.to_str().unwrap()).unwrap();
-    stage.ask(status).denied("git", "leads out of the repository");
+    stage.ask(status).denied("git", "leads outside the repository");
     fs::remove_file(world.path("work/.git/commondir")).unwrap();
     world.host(["git", "config", "core.worktree", "/"]).succeeds();
     stage.ask(status).denied("git", "core.worktree");
@@ -131,7 +131,7 @@ fn git_keeps_what_would_be_destroyed() {
     assert!(stage.ask(&["git", "diff", "--stat"]).out.contains("file"));
 }
 
-/// A repository with a submodule whose settings run a program as soon as somebody looks at it.
+/// Creates a repository with a submodule whose settings run a program when git inspects it.
 fn submodule(stage: &Stage) -> World {
     let world = stage.world.clone().git_init("work").git_init("work/m").cwd("work");
     let program = evil(&world);
@@ -140,7 +140,7 @@ fn submodule(stage: &Stage) -> World {
     world.host(["git", "-C", "m", "commit", "-qm", "in"]).succeeds();
     world.host(["git", "add", "m"]).succeeds();
     world.host(["git", "commit", "-qm", "m"]).succeeds();
-    // A submodule may say by itself that it wants to be looked at.
+    // A submodule can declare itself that it wants to be inspected.
     let modules = "[submodule \"m\"]\n path = m\n url = ./m\n ignore = none\n";
     world.write("work/.gitmodules", modules);
     world.host(["git", "-C", "m", "config", "filter.x.clean", &program]).succeeds();
@@ -166,7 +166,7 @@ fn h5_settings_of_a_submodule_run_nothing() {
         assert!(!world.has("mark"), "{argv:?} ran it: {answer:?}");
         let looks = matches!(argv[1], "status" | "diff");
         assert_eq!(answer.code, Some(u8::from(!looks)), "{answer:?}");
-        // The control: git by itself goes there.
+        // The control: plain git enters it.
         world.host(argv);
         assert!(world.has("mark"), "{argv:?}");
     }
@@ -214,5 +214,5 @@ fn h5_settings_that_are_a_pipe_are_not_read() {
     assert_eq!(stage.ask(&["git", "status"]).code, Some(0));
     fs::remove_file(world.path("work/.git/config")).unwrap();
     world.host(["mkfifo", ".git/config"]).succeeds();
-    stage.ask(&["git", "status"]).denied("git", "no regular file");
+    stage.ask(&["git", "status"]).denied("git", "not a regular file");
 }

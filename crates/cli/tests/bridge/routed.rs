@@ -1,4 +1,4 @@
-//! The shim in a container whose way to the host is SSH: with the key in reach, and with a relay that keeps it.
+//! The shim in a container that reaches the host over SSH: with a readable key, and with a relay that holds it.
 
 use serde_json::json;
 use testkit::{Namespace, Process, World};
@@ -6,7 +6,7 @@ use testkit::{Namespace, Process, World};
 use crate::sshd::Sshd;
 use crate::stage::denied;
 
-/// The container's view; the socket of a relay takes the place of the key when there is one.
+/// View of the container. If there is a relay, its socket replaces the key.
 fn container(sshd: &Sshd, way: &serde_json::Value) -> World {
     let routes = json!({ "way": way, "commands": [["pipo"], ["git", "status"]] });
     sshd.world.write("routes.json", routes.to_string());
@@ -66,7 +66,7 @@ fn the_agent_does_not_notice_ssh() {
         .stdout(&format!("{}\n", sshd.world.path("work/sub").display()));
     sub.host(["pipo", "read", "/mnt/workspace/file"]).succeeds().stdout("shared\n");
     denied(sub.host(["pipo", "read", "../../secret"]), "pipo", "leads out");
-    container.host(["pipo", "a\nb"]).code(125).stderr_contains("cannot be sent by SSH");
+    container.host(["pipo", "a\nb"]).code(125).stderr_contains("cannot send this command by SSH");
 }
 
 #[test]

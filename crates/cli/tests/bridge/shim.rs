@@ -1,4 +1,4 @@
-//! What the agent types, and what comes of it.
+//! Commands that the agent types, and their results.
 
 use serde_json::json;
 use testkit::Signal;
@@ -13,7 +13,7 @@ fn routed_commands_run_on_the_host_with_their_words_as_they_are() {
         .host(["pipo", "a b", "", "$(id)", ";", "*", "äß\n"])
         .succeeds()
         .stdout("<a b><><$(id)><;><*><äß\n>\n");
-    // The control: the container itself has no such program.
+    // The control: the container has no such program.
     container.clone().env("PATH", "/usr/bin:/bin").host(["sh", "-c", "pipo x"]).code(127);
 }
 
@@ -31,7 +31,7 @@ fn input_is_streamed_both_ways() {
     let stage = Stage::new();
     let container = stage.container(&["pipo"]);
     let mut cat = container.start(["pipo", "cat"]);
-    // One line comes back before the next is sent.
+    // One line returns before the next is sent.
     for line in ["one\n", "two\n"] {
         cat.send(line);
         cat.wait_for(line);
@@ -49,7 +49,7 @@ fn signals_reach_the_command_behind_any_amount_of_input() {
     trap.wait_for("ready");
     trap.signal(Signal::INT);
     trap.wait().code(3).stdout_contains("caught");
-    // Input that nobody reads does not hold a signal up.
+    // Unread input does not delay a signal.
     let full =
         container.start(["sh", "-c", "yes | { pipo trap & pid=$!; echo $pid > pid; wait $pid; }"]);
     full.wait_for("ready");
@@ -77,7 +77,7 @@ fn every_signal_that_can_be_passed_on_is() {
         trap.signal(signal);
         trap.wait().code(3).stdout_contains("caught");
     }
-    // The control: a command that expects none of them ends by it.
+    // The control: a command that expects no signal ends by it.
     let wait = container.start(["pipo", "wait"]);
     wait.wait_for("pid");
     wait.signal(Signal::USR1);
@@ -97,7 +97,7 @@ fn a_command_stops_and_goes_on_with_its_stand_in() {
     stand_in.signal(Signal::CONT);
     until("the command goes on", || (state(command) != 'T').then_some(()));
     until("its stand-in goes on", || (state(inside) != 'T').then_some(()));
-    // One that is stopped can still be ended.
+    // A stopped command can still be ended.
     stand_in.signal(Signal::TSTP);
     until("the command stops", || (state(command) == 'T').then_some(()));
     stand_in.signal(Signal::KILL);
@@ -105,7 +105,7 @@ fn a_command_stops_and_goes_on_with_its_stand_in() {
     stand_in.wait();
 }
 
-/// The letter that the kernel has for what a process does.
+/// Returns the kernel's letter for the state of a process (`proc_pid_stat(5)`).
 fn state(pid: i32) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('X')
@@ -122,14 +122,18 @@ fn the_working_directory_is_the_hosts_own_name_for_it() {
     let file = stage.world.path("container/workspace/file").into_os_string();
     container.host(["pipo".into(), "read".into(), file]).succeeds().stdout("shared\n");
     let outside = container.clone().cwd("home");
-    denied(outside.host(["pipo", "pwd"]), "pipo", "lies in no directory that the container shares");
+    denied(
+        outside.host(["pipo", "pwd"]),
+        "pipo",
+        "is not in a directory that the container shares",
+    );
 }
 
 #[test]
 fn what_is_not_routed_runs_in_the_container() {
     let stage = Stage::new();
     let container = stage.container(&["pipo", "git"]).git_init("work");
-    // Both print the same repository's state; only one of them is asked of the host.
+    // Both print the state of the same repository, and only one of them runs on the host.
     container.host(["git", "status", "--short"]).succeeds();
     assert_eq!(stage.audit(1).len(), 1);
     for line in [
@@ -151,7 +155,7 @@ fn a_missing_program_says_so_on_either_side() {
     container
         .host(["pipo", "other"])
         .code(127)
-        .stderr_contains("this use of `pipo` is no host command");
+        .stderr_contains("this use of `pipo` is not a host command");
     container
         .host(["no-such-program-anywhere"])
         .code(127)
@@ -166,5 +170,5 @@ fn a_broker_that_is_gone_is_an_error_and_not_a_hang() {
     wait.wait_for("pid");
     stage.stop(Signal::TERM);
     wait.wait().code(137);
-    container.host(["pipo", "x"]).code(125).stderr_contains("cannot be asked");
+    container.host(["pipo", "x"]).code(125).stderr_contains("cannot reach the host");
 }

@@ -1,4 +1,4 @@
-//! `host-command serve` as the forced command of a real sshd, asked by a real client.
+//! `host-command serve` as the forced command of a real sshd, with a real client.
 
 use std::io::Write;
 
@@ -44,7 +44,7 @@ fn requests_run_with_streams_and_exit_codes() {
     assert_eq!((&lines[5]["outcome"], &lines[6]["outcome"]), (&"denied".into(), &"denied".into()));
 }
 
-/// The bypasses that were seen to work on the wrappers of before.
+/// Bypasses that worked on earlier wrapper scripts.
 #[test]
 fn e2_bypasses_of_wrappers_do_nothing() {
     let sshd = Sshd::new(
@@ -91,7 +91,7 @@ fn e2_bypasses_of_wrappers_do_nothing() {
         run.code(1).stdout("");
     }
     sshd.ask("git version").succeeds();
-    // The control: a shell carries the first of them out.
+    // The control: a shell runs the first of them.
     sshd.plain(&[], &[&format!("git version; touch {mark}")]).succeeds();
     assert!(sshd.world.has("mark"));
 }
@@ -100,7 +100,7 @@ fn e2_bypasses_of_wrappers_do_nothing() {
 fn h3_forwarding_terminals_sftp_and_variables_are_refused() {
     let sshd = Sshd::new("");
     let target = format!("127.0.0.1:{}", sshd.port());
-    // `-W` opens a channel to the target, which is sshd itself and greets.
+    // `-W` opens a channel to the target, which is sshd and sends its greeting.
     sshd.client(&["-W", &target], &[]).fails().stdout("");
     sshd.plain(&["-W", &target], &[]).stdout_contains("SSH-2.0");
     let back = ["-o", "ExitOnForwardFailure=yes", "-R", "0:127.0.0.1:1"];
@@ -113,7 +113,7 @@ fn h3_forwarding_terminals_sftp_and_variables_are_refused() {
     let run = sshd.client(&tty, &["pipo", "x"]);
     assert!(run.messages().contains("PTY allocation request failed"), "{run}");
     if testkit::user() == testkit::User::Root {
-        // An ordinary user's sshd cannot give terminals away.
+        // sshd of an ordinary user cannot chown terminals.
         sshd.plain(&["-tt"], &["tty"]).stdout_contains("/dev/pts");
     }
     // A subsystem has no standard error.
@@ -160,7 +160,7 @@ fn h7_a_client_that_goes_takes_its_command_along() {
         ends(pid);
     }
     assert!(audit(&sshd, 2).iter().all(|line| line["outcome"] == "gone"));
-    // The control: what sshd itself does about such a command is nothing.
+    // The control: sshd itself does not restrict such a command.
     let file = sshd.world.path("three").display().to_string();
     let pipo = sshd.world.path("bin/pipo").display().to_string();
     sshd.plain(&[], &[&pipo, "flee", &file]).succeeds();
@@ -179,7 +179,7 @@ fn h7_time_output_and_number_have_limits() {
     assert_eq!(run.output().len(), 1000);
     let mut first = sshd.world.start(sshd.words("key", &[], &["pipo", "echo", "here"]));
     first.wait_for("here");
-    denied(sshd.ask("pipo x"), "pipo", "1 host commands run already");
+    denied(sshd.ask("pipo x"), "pipo", "1 host commands are already running");
     first.close_input();
     first.wait().succeeds();
     sshd.ask("pipo x").succeeds();
@@ -189,8 +189,8 @@ fn h7_time_output_and_number_have_limits() {
 fn nothing_passes_without_a_list() {
     let sshd = Sshd::new("");
     std::fs::remove_file(sshd.world.path("list.toml")).unwrap();
-    sshd.ask("pipo x").code(1).stdout("").stderr_contains("nothing is allowed without it");
+    sshd.ask("pipo x").code(1).stdout("").stderr_contains("without it, no command is allowed");
     let mut file = std::fs::File::create(sshd.world.path("list.toml")).unwrap();
     file.write_all(b"allowed = ['pipo'").unwrap();
-    sshd.ask("pipo x").code(1).stdout("").stderr_contains("is no list of host commands");
+    sshd.ask("pipo x").code(1).stdout("").stderr_contains("invalid list of host commands");
 }

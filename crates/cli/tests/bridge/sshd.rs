@@ -1,4 +1,4 @@
-//! A real sshd on a port of its own, with keys of its own.
+//! A real sshd on a test port, with test keys.
 
 use std::fs;
 use std::net::TcpListener;
@@ -6,24 +6,24 @@ use std::path::Path;
 
 use testkit::{Namespace, Process, Run, World, need};
 
-/// What runs on the host when it is asked for.
+/// Command that sshd runs on the host.
 const PIPO: &str = include_str!("pipo.sh");
 
 pub(crate) struct Sshd {
     pub world: World,
-    /// The same without what sshd needs around it.
+    /// Command without the environment that sshd needs.
     pub bare: World,
     port: u16,
     _process: Process,
 }
 
 impl Sshd {
-    /// One that lets `key` in to `host-command serve` and `plain` in to everything, with these keys in the host's list.
+    /// Starts an sshd that allows `key` only `host-command serve` and `plain` everything, with these keys in the list.
     pub(crate) fn new(keys: &str) -> Self {
         Self::with_options(keys, "")
     }
 
-    /// The same with further options for `key`.
+    /// Starts an sshd with further options for `key`.
     pub(crate) fn with_options(keys: &str, options: &str) -> Self {
         let world = World::new()
             .exec_file("bin/pipo", PIPO)
@@ -67,7 +67,7 @@ impl Sshd {
         self.port
     }
 
-    /// The words of a client with this key.
+    /// Returns the arguments of a client with this key.
     pub(crate) fn words(&self, key: &str, options: &[&str], line: &[&str]) -> Vec<String> {
         let path = |name: &str| self.world.path(name).display().to_string();
         let mut words: Vec<String> = [
@@ -91,7 +91,7 @@ impl Sshd {
         words
     }
 
-    /// Sends a line as it is.
+    /// Sends a line unchanged.
     pub(crate) fn ask(&self, line: &str) -> Run {
         self.client(&[], &[line])
     }
@@ -100,13 +100,13 @@ impl Sshd {
         self.world.host(self.words("key", options, line))
     }
 
-    /// The same with the key that may do everything: the control.
+    /// Sends a line with the unrestricted key, as the control.
     pub(crate) fn plain(&self, options: &[&str], line: &[&str]) -> Run {
         self.world.host(self.words("plain", options, line))
     }
 }
 
-/// What sshd needs of its machine: root's own wants a folder in `/run`, and that root is not locked.
+/// Prepares the machine for sshd: for root, it needs a directory in `/run`, and an unlocked account.
 fn at_home(world: World) -> World {
     if !rustix::process::getuid().is_root() {
         return world;
@@ -128,7 +128,7 @@ fn at_home(world: World) -> World {
     world.within(namespace)
 }
 
-/// Starts sshd where nobody listens yet.
+/// Starts sshd on a free port.
 pub(crate) fn start(world: &World, more: &str) -> (u16, Process) {
     need("sshd");
     let mut said = String::new();
@@ -168,12 +168,12 @@ fn listens(process: &mut Process, port: u16) -> bool {
     false
 }
 
-/// sshd starts itself again for each connection, by its absolute path.
+/// sshd re-executes itself for each connection, by its absolute path (`sshd(8)`).
 fn sshd() -> &'static Path {
     Path::new("/usr/sbin/sshd")
 }
 
-/// Makes keys of these names.
+/// Creates keys with these names.
 pub(crate) fn new_keys(world: &World, names: &[&str]) {
     let program = need("ssh-keygen").display().to_string();
     for name in names {

@@ -1,4 +1,4 @@
-//! A host with a broker, and a container's view of it: a mount namespace in which the bridge stands where it would.
+//! A host with a broker, and a container's view of it: a mount namespace with the bridge at its usual path.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::{Namespace, Process, Run, Signal, World};
 pub(crate) use testkit::{PATIENCE, until};
 
-/// A program of the host's. The container has none of this name.
+/// Program of the host. The container has none of this name.
 const PIPO: &str = include_str!("pipo.sh");
 
 pub(crate) struct Stage {
@@ -20,17 +20,17 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A broker whose session may ask for `pipo` and some git commands.
+    /// Starts a broker whose session may run `pipo` and some git commands.
     pub(crate) fn new() -> Self {
         Self::with(&json!({}))
     }
 
-    /// The same with other keys in its list.
+    /// Starts a broker with other keys in its list.
     pub(crate) fn with(keys: &Value) -> Self {
         Self::build(keys, None)
     }
 
-    /// The same on a host that has a list of its own.
+    /// Starts a broker on a host that has a list.
     pub(crate) fn under(keys: &Value, deployment: &str) -> Self {
         Self::build(keys, Some(deployment))
     }
@@ -66,7 +66,7 @@ impl Stage {
         stage
     }
 
-    /// What `up` would write.
+    /// Writes the files that `up` would write.
     fn write(&self) {
         self.world.write("session/broker/list.json", self.list.to_string());
         let entries = self.list["allowed"].as_array().unwrap();
@@ -83,7 +83,7 @@ impl Stage {
         self.start_by(&[]);
     }
 
-    /// Starts another broker at the same socket, and returns the first one.
+    /// Starts another broker on the same socket, and returns the first one.
     pub(crate) fn hand_over(&mut self) -> Process {
         let first = self.broker.take().unwrap();
         self.start();
@@ -93,7 +93,7 @@ impl Stage {
     /// Starts the broker through another program.
     pub(crate) fn start_by(&mut self, starter: &[&str]) {
         let path = |name: &str| self.world.path(name).into_os_string();
-        // A machine that runs the tests may have a list of its own.
+        // The machine that runs the tests may have a list.
         let list = if self.deployment { "deployment.toml" } else { "no-such-list.toml" };
         let words = [
             "host-command".into(),
@@ -118,14 +118,14 @@ impl Stage {
         self.broker.as_ref().unwrap()
     }
 
-    /// Ends the broker by a signal, and waits for its end.
+    /// Ends the broker by a signal, and waits until it has exited.
     pub(crate) fn stop(&mut self, signal: Signal) {
         let broker = self.broker.take().unwrap();
         broker.signal(signal);
         broker.wait();
     }
 
-    /// The container's view: shims for these names, the shared directory, the bridge, and nothing else of the host's `/run`.
+    /// Returns the container's view: shims for these names, the shared directory, the bridge, nothing else of `/run`.
     pub(crate) fn container(&self, names: &[&str]) -> World {
         let (binary, root) = (self.world.binary().display(), self.world.path(""));
         let names = names.join(" ");
@@ -146,23 +146,23 @@ impl Stage {
         world.env("PATH", "/run/agent-sandbox/bridge/bin:/usr/local/bin:/usr/bin:/bin")
     }
 
-    /// Asks as a client of the attacker's own would, who needs no shim.
+    /// Sends a request as an attacker's own client would, without a shim.
     pub(crate) fn ask(&self, argv: &[&str]) -> Answer {
         self.ask_in(argv, self.world.path("container/workspace"))
     }
 
     pub(crate) fn ask_in(&self, argv: &[&str], cwd: impl Into<PathBuf>) -> Answer {
         let mut socket = self.request(argv, cwd);
-        // One that was refused is not listened to any more.
+        // The broker no longer reads from a client that it refused.
         let _ = frame::write(&mut socket, Kind::InputEnd, &[]);
         Answer::read(socket)
     }
 
-    /// Asks, and leaves the rest to the test.
+    /// Sends a request, and leaves the rest to the test.
     pub(crate) fn request(&self, argv: &[&str], cwd: impl Into<PathBuf>) -> UnixStream {
         let mut socket = self.connect();
         let request = Request { cwd: cwd.into(), argv: argv.iter().map(Into::into).collect() };
-        // A broker that has too much to do hangs up before it listens, and says why.
+        // An overloaded broker sends the reason and hangs up before it reads.
         let _ = frame::write(&mut socket, Kind::Request, &request.encode());
         socket
     }
@@ -173,7 +173,7 @@ impl Stage {
         socket
     }
 
-    /// The audit log, once it has this many lines.
+    /// Returns the audit log, once it has this many lines.
     pub(crate) fn audit(&self, lines: usize) -> Vec<Value> {
         until("the audit log has its lines", || {
             let text =
@@ -184,7 +184,7 @@ impl Stage {
         })
     }
 
-    /// The number that a command wrote into a file, once it has.
+    /// Returns the number that a command writes into a file, once it is there.
     pub(crate) fn pid_in(&self, path: &str) -> i32 {
         until("a process has written its number", || {
             std::fs::read_to_string(self.world.path(path)).ok()?.trim().parse().ok()
@@ -192,7 +192,7 @@ impl Stage {
     }
 }
 
-/// What came back.
+/// Result of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub out: String,
@@ -216,21 +216,21 @@ impl Answer {
         answer
     }
 
-    /// It was refused, and this is why.
+    /// Asserts that the request was refused for this reason.
     #[track_caller]
     pub(crate) fn denied(&self, name: &str, why: &str) {
         assert!(self.err.starts_with(&format!("denied: {name}\n")), "{self:?}");
         assert!(self.err.contains(why) && self.code == Some(1) && self.out.is_empty(), "{self:?}");
     }
 
-    /// It ran and ended well, with this output.
+    /// Asserts that the command succeeded with this output.
     #[track_caller]
     pub(crate) fn gave(&self, out: &str) {
         assert!(self.code == Some(0) && self.out == out, "{self:?}");
     }
 }
 
-/// The same of a run through a shim.
+/// Converts the run of a shim.
 #[track_caller]
 pub(crate) fn denied(run: Run, name: &str, why: &str) {
     let run = run.code(1).stdout("").stderr_contains(why);
@@ -242,13 +242,13 @@ pub(crate) fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Waits until a process is gone.
+/// Waits until a process has exited.
 #[track_caller]
 pub(crate) fn ends(pid: i32) {
     until("the process is gone", || (!runs(pid)).then_some(()));
 }
 
-/// Writes, whether or not somebody still reads.
+/// Writes, and ignores a closed connection.
 pub(crate) fn try_write(mut to: impl Write, bytes: &[u8]) {
     let _ = to.write_all(bytes);
 }

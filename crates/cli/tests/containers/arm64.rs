@@ -1,10 +1,10 @@
-//! The other machine's binary, under emulation.
+//! The arm64 binary, under emulation.
 
 use std::fs;
 
 use testkit::{World, arm64_binary, need};
 
-/// `e_machine` in the header of an ELF file, and arm64's number.
+/// Offset of `e_machine` in the header of an ELF file, and its value for arm64 (`elf(5)`).
 const MACHINE: usize = 18;
 const AARCH64: [u8; 2] = [183, 0];
 

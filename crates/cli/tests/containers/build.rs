@@ -1,4 +1,4 @@
-//! `agent-sandbox image build`: what it makes, and what it says when it cannot.
+//! `agent-sandbox image build`: images and error messages.
 
 use testkit::Docker;
 
@@ -116,7 +116,7 @@ fn without_docker_or_its_daemon_the_remedy_is_named() {
 fn a_full_disk_is_named() {
     let docker = Docker::new();
     let base = format!("as-test-full:{}", std::process::id());
-    // 64 megabytes of shared memory are full soon.
+    // 64 MB of shared memory fill up soon.
     let text =
         format!("FROM {}\nONBUILD RUN dd if=/dev/zero of=/dev/shm/x bs=1M\n", docker.busybox());
     docker.world().write("project/Dockerfile", text);

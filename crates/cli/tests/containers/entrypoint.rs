@@ -7,7 +7,7 @@ use testkit::{Docker, Run};
 
 use crate::images;
 
-/// `docker run` with these words around the image's name.
+/// Runs `docker run` with arguments before and after the image's name.
 #[track_caller]
 fn run(flags: &[&str], words: &[&str]) -> Run {
     let docker = Docker::new();
@@ -95,7 +95,7 @@ fn command_and_arguments_come_from_variables_first() {
             "[a b]",
         ),
     ] {
-        // The label shows in the transcript of a failure.
+        // The label identifies the case in a failure.
         run(&[&["--label", &format!("why={why}")], &flags[..]].concat(), &words)
             .succeeds()
             .stdout(expected);
@@ -123,7 +123,7 @@ fn root_becomes_the_agent_or_whoever_is_named() {
 
 #[test]
 fn an_unknown_user_is_a_warning_or_fatal_when_one_is_required() {
-    let unknown = ["--env", "AGENT_USER=nobody-here"];
+    let unknown = ["--env", "AGENT_USER=nobody-here"]; // words: quoted
     run(&unknown, &["id", "-u"]).succeeds().stdout("0\n").stderr_contains("[entrypoint] warning: ");
     let strict = [&unknown[..], &["--env", "AGENT_REQUIRE_USER=1"]].concat();
     run(&strict, &["id", "-u"]).code(1).stdout("");
@@ -161,7 +161,7 @@ fn a_file_is_run_only_when_the_agent_may_and_the_kernel_can() {
     run(0o755, "echo ran\n").code(1).stdout("").stderr_contains("[entrypoint] error: ");
 }
 
-/// What the kernel says about the agent's powers.
+/// Returns the kernel's view of the agent's privileges.
 const POWERS: [&str; 3] =
     ["sh", "-c", "grep -E '^(Uid|Cap|NoNewPrivs)' /proc/self/status | tr -s '\\t' ' '"];
 const NO_POWERS: &str = "Uid: 1000 1000 1000 1000\nCapInh: 0000000000000000\nCapPrm: 0000000000000000\n\

@@ -1,4 +1,4 @@
-//! The daemon and the base images that everything else here stands on.
+//! The daemon and the base images that all other tests need.
 
 use testkit::Docker;
 

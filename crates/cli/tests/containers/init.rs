@@ -1,14 +1,14 @@
-//! The init as PID 1 of real containers: clone, change, kill, start again.
+//! The init as PID 1 of real containers: clone, change, kill, restart.
 
 use testkit::{Container, Docker};
 
 use crate::images;
 
-/// What FUSE and mounts need in a container.
+/// Flags for FUSE and mounts in a container.
 pub(crate) const MAY_MOUNT: [&str; 6] =
     ["--cap-add", "SYS_ADMIN", "--device", "/dev/fuse", "--security-opt", "apparmor=unconfined"];
 
-/// An agent that writes its session down the first time, and finds it the second time.
+/// Agent that writes a session file at its first start, and finds it at the second.
 const AGENT: &str = r#"
 cd ~/workspace || exit 1
 if [ -e ~/.config/octobot/agent-session.json ]; then
@@ -23,7 +23,7 @@ fi
 exec sleep 1000
 "#;
 
-/// A world with a repository, whose files are then another's on purpose: root's.
+/// Creates a world with a repository whose files belong to root on purpose.
 fn docker_with_repository() -> (Docker, String) {
     let docker = Docker::new();
     let world = docker.world().clone().file("origin/file", "original\n").git_init("origin");
@@ -47,7 +47,7 @@ fn session(docker: &Docker, mount: &str, cow: &str) -> Container {
     docker.container(MAY_MOUNT.into_iter().chain(flags).chain(words))
 }
 
-/// The whole story: nothing of it may depend on the engine.
+/// The whole sequence, which must not depend on the engine.
 #[track_caller]
 fn changes_outlive_a_kill(cow: &str, mounted: &str) {
     let (docker, mount) = docker_with_repository();
@@ -119,7 +119,7 @@ fn without_the_right_to_mount_it_fails_with_the_step_and_a_hint() {
     docker.once([image, "true"]).code(1).stderr_contains("SESSION_ID");
 }
 
-/// What `--privileged` gives, but by name: a machine that itself lacks a capability refuses that flag.
+/// Returns the capabilities of `--privileged` by name: the flag fails on a machine that lacks one of them.
 const PRIVILEGED: [&str; 12] = [
     "--cap-add",
     "ALL",
@@ -135,7 +135,7 @@ const PRIVILEGED: [&str; 12] = [
     "a *:* rwm",
 ];
 
-/// The one thing that has no flag: control groups that can be divided.
+/// The only part of `--privileged` without a flag: delegated control groups.
 const WITH_CGROUPS: &str = "for dir in /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,bind,rw $dir 2>/dev/null; done; exec init \"$@\"";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What runs in real containers, on a Docker daemon that `./dev test` starts for it.
+//! Tests in real containers, on a Docker daemon that `./dev test` starts for them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod harness;

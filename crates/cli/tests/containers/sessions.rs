@@ -1,4 +1,4 @@
-//! Sessions in real containers: brought up, entered, taken down, and what an agent in one can do.
+//! Sessions in real containers: start, commands, stop, and the restrictions of an agent in one.
 
 mod stage;
 mod listened;

@@ -1,1 +1,1 @@
-//! Transcripts of the pages about containers, typed as they are printed: see [`testkit::Page`].
+//! Transcripts of the pages about containers, run as printed: see [`testkit::Page`].

@@ -1,5 +1,5 @@
-//! The agent that wants out. Every attack of `docs/concepts/attacks.md` that is stopped has a test
-//! here that carries its id, and shows in the same test that the attack works without the wall.
+//! Attacks by an agent in the sandbox. Every attack of `docs/concepts/attacks.md` that is stopped has a test here
+//! that carries its id. The same test shows that the attack works without the protection.
 
 mod filesystem;
 mod git;
@@ -22,20 +22,20 @@ fn inside(world: &World, script: &str) -> Run {
     world.run(["sh", "-c", script])
 }
 
-/// Runs the same script without the sandbox: the control.
+/// Runs a script without the sandbox, as the control.
 #[track_caller]
 fn outside(world: &World, script: &str) -> Run {
     world.host(["sh", "-c", script])
 }
 
-/// Runs Python in the sandbox, behind the flags.
+/// Runs Python in the sandbox, with flags.
 #[track_caller]
 fn python_inside(world: &World, flags: &[&str], code: &str) -> Run {
     let python = python();
     world.run(flags.iter().copied().chain([python.as_str(), "-c", code]))
 }
 
-/// Runs the same Python without the sandbox.
+/// Runs Python without the sandbox, as the control.
 #[track_caller]
 fn python_outside(world: &World, code: &str) -> Run {
     world.host([python().as_str(), "-c", code])
@@ -46,7 +46,7 @@ fn python() -> String {
     need("python3").display().to_string()
 }
 
-/// Whether these tests run with the plain rendering, which holds a little less.
+/// Returns true when these tests use the bubblewrap rendering, which enforces slightly less.
 fn is_plain(world: &World) -> bool {
     world.host(["sh", "-c", "echo $AGENT_SANDBOX_MOUNTS"]).output().trim() == "bwrap"
 }

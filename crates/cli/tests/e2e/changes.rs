@@ -1,4 +1,4 @@
-//! What a session changed: looked at, taken over, thrown away, taken back.
+//! Review of a session's changes: `diff`, `apply`, `discard` and `undo`.
 
 mod diff;
 mod apply;
@@ -14,14 +14,14 @@ mod closed;
 
 use testkit::{Process, Run, World};
 
-/// Runs a script in the session `s`, with its changes kept apart.
+/// Runs a script in the copy-on-write session `s`.
 #[track_caller]
 pub(crate) fn change(world: &World, script: &str) -> Run {
     change_as(world, "s", script)
 }
 
-/// The same, in a session of another name. Bubblewrap alone cannot mount an overlay, and what comes
-/// after does not depend on it: these runs always use our own mounts.
+/// Runs a script in another session. These runs always use the native rendering, because bubblewrap alone cannot
+/// mount an overlay, and the review does not depend on it.
 #[track_caller]
 pub(crate) fn change_as(world: &World, session: &str, script: &str) -> Run {
     start(world, session, script).wait().succeeds()

@@ -1,4 +1,4 @@
-//! The command line: what is understood, what is passed on, what works when nothing else does.
+//! The command line: parsing, pass-through of arguments, and commands that work without a usable system.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -69,7 +69,7 @@ fn cwd_is_taken_in_every_form() {
     }
 }
 
-/// Runs the binary where there is no bubblewrap: its file is covered, in a namespace of the test's.
+/// Runs the binary without bubblewrap: its file is hidden by a mount in a new namespace.
 fn without_bwrap(world: &World, args: &[&str]) -> testkit::Run {
     testkit::need("bwrap");
     let script = "for at in /usr/bin/bwrap /usr/local/bin/bwrap; do
@@ -156,7 +156,7 @@ const STARTING: &[&[&str]] = &[
     &["--dry-run", "up"],
 ];
 
-/// Command lines that keep or look for something in the home.
+/// Command lines that read or write state in the home directory.
 #[cfg(feature = "docker")]
 const KEEPING: &[&[&str]] = &[
     &["proxy", "--detach"],
@@ -186,7 +186,7 @@ const KEEPING: &[&[&str]] = &[
     &["blocked"],
 ];
 
-/// Command lines that work without a home.
+/// Command lines that work without a home directory.
 #[cfg(feature = "docker")]
 const OTHERS: &[&[&str]] = &[
     &["doctor"],
@@ -222,7 +222,7 @@ fn a_home_that_does_not_exist_is_an_error_and_is_not_made() {
         }
         assert!(!world.has("no"), "{home}");
     }
-    // The control: a home that exists, and one that nothing is kept in.
+    // The control: a home directory that exists, and one that stores nothing.
     world.run(["true"]).succeeds();
     std::fs::write(world.path("home/bare.json"), "{\"filesystem\": {\"presets\": [\"!@base\"]}}")
         .unwrap();
@@ -254,7 +254,7 @@ fn host_command_check_prints_a_line_for_each_entry() {
     }
     let json = world.run(check.iter().copied().chain(["--json"])).succeeds().output();
     assert!(json.contains("\"means\": \"no arguments, shared") && !json.contains("hush"), "{json}");
-    // The control: without entries there is no line but the last one.
+    // The control: without entries, only the last line is printed.
     let none = World::new().run(["host-command", "check", "--list", "/nowhere"]).succeeds();
     assert_eq!(none.output().lines().count(), 1);
 }
@@ -286,7 +286,7 @@ fn commands_that_only_read_make_nothing_in_the_home() {
         world.run(line);
         assert_eq!(found(), before, "{line:?}");
     }
-    // The control: a session is on record in the home.
+    // The control: a session is recorded in the home directory.
     world.run(["up"]).succeeds();
     assert_ne!(found(), before);
     world.run(["down"]).succeeds();

@@ -1,4 +1,4 @@
-//! Command rules: what stands in the place of a command.
+//! Command rules: programs that replace a command.
 
 mod block;
 mod script;

@@ -87,7 +87,7 @@ fn config_schema_is_a_json_schema() {
 
 #[test]
 fn the_explaining_commands_need_no_bubblewrap() {
-    // A search path without bwrap does not matter; nothing is started.
+    // bwrap does not have to be in `PATH`, because no sandbox is started.
     let world = world().env("PATH", "/nonexistent");
     world.run(["config", "show"]).succeeds();
     world.run(["config", "path"]).succeeds();

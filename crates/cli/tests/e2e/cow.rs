@@ -1,4 +1,4 @@
-//! `--cow` and its sessions: changes stay apart until somebody takes them over.
+//! `--cow` and its sessions: changes are isolated until they are applied.
 
 mod run;
 mod limits;
@@ -9,12 +9,12 @@ pub(crate) mod killed;
 
 use testkit::{Run, World};
 
-/// A world whose sandboxes make their own mounts: bubblewrap alone cannot make an overlay.
+/// A world whose sandboxes use the native rendering, because bubblewrap alone cannot mount an overlay.
 fn place() -> World {
     World::new().without_env("AGENT_SANDBOX_MOUNTS")
 }
 
-/// Runs a script with its changes kept apart.
+/// Runs a script with isolated changes.
 #[track_caller]
 fn cow(world: &World, flags: &[&str], script: &str) -> Run {
     world.run([&["--cow"], flags, &["sh", "-c", script]].concat())

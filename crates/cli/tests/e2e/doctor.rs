@@ -1,4 +1,4 @@
-//! `doctor` on this machine, and on worse ones made of it.
+//! `doctor` on this machine, and in namespaces that lack something.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn row(run: &Run, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no row {name}\n{run}"))
 }
 
-/// Runs the binary in namespaces of the test's own, after a preparation by the shell.
+/// Runs the binary in new namespaces that a shell script prepared.
 fn worse(world: &World, preparation: &str, args: &[&str]) -> Run {
     let script = format!("{preparation} || exit 99; exec \"$@\"");
     let binary = world.binary().display().to_string();
@@ -91,7 +91,7 @@ fn doctor_works_inside_a_sandbox() {
     assert!(row(&run, "place")["detail"].as_str().unwrap().contains("inside a sandbox"), "{run}");
 }
 
-/// A copy of bubblewrap that is setuid root, and says that it is of this version.
+/// Creates a copy of bubblewrap that is setuid root and reports this version.
 fn setuid_copy(world: &World, major: Option<&str>) -> World {
     let bwrap = need("bwrap");
     let real = world.host([&bwrap, Path::new("--version")]).output();
@@ -111,7 +111,7 @@ fn setuid_copy(world: &World, major: Option<&str>) -> World {
 #[test]
 fn pr12_an_old_setuid_bubblewrap_is_refused() {
     if user() == User::Ordinary {
-        // Nobody but root can make one. A user's own file gives nobody else's rights, and is used.
+        // Only root can create one. A user's own setuid file gives no other user's rights, so it is used.
         setuid_copy(&World::new(), None).run(["true"]).succeeds();
         return;
     }

@@ -1,4 +1,4 @@
-//! Hosts by name: a sandbox, the proxy, and a small internet of its own.
+//! Hosts by name: a sandbox, the proxy, and a small test internet.
 
 mod internet;
 mod clients;

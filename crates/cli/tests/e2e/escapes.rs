@@ -1,8 +1,8 @@
-//! Names that a sandbox chose, in what we print: nothing in them is obeyed by a terminal, and none begins a line.
+//! Names that a sandbox chose, in our output: a terminal obeys nothing in them, and none starts a line.
 
 use testkit::{Run, World};
 
-/// Hides, moves and turns text, and begins a line; as octal escapes of `printf`, and what is to be read of them.
+/// Text that hides, moves and reverses text and starts a line, as octal escapes of `printf`, and its escaped form.
 const TRICKS: [(&str, &str, &str); 5] = [
     ("conceal", r"\033[8m", "\\u{1b}[8m"),
     ("one byte for two", r"\302\2338m", "\\u{9b}8m"),
@@ -11,7 +11,7 @@ const TRICKS: [(&str, &str, &str); 5] = [
     ("erase the line", r"\033[2K\r", "\\u{1b}[2K\\u{d}"),
 ];
 
-/// Fails if a terminal would obey something in what was printed.
+/// Fails if a terminal would interpret something in the output.
 #[track_caller]
 fn is_plain(run: &Run) {
     for text in [run.output(), run.messages()] {
@@ -44,7 +44,7 @@ fn names_of_files_show_their_line_breaks_in_every_report() {
         TRICKS.into_iter().chain([("line break", r"\nerror: forged", "\\nerror: forged")])
     {
         let world = World::new().git_init("project");
-        // What runs later, what is planted, what is changed in a session.
+        // Files that run code later, planted files, and a session's changes.
         let name = format!("a{trick}b");
         let make = format!(
             "exec 2>/dev/null; d=$(printf '{name}.'); mkdir \"$d\" && cd \"$d\" && git init -q . && git config core.fsmonitor x; \

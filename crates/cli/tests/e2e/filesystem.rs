@@ -1,4 +1,4 @@
-//! What is seen and what can be changed.
+//! Visible and writable paths.
 
 mod defaults;
 mod rules;

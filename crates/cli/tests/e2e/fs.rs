@@ -1,4 +1,4 @@
-//! `fs` and the name `agentfs`: filesystems in a file, with real mounts.
+//! `fs` and `agentfs`: filesystems in a file, with real mounts.
 
 mod files;
 mod mount;
@@ -25,7 +25,7 @@ fn world() -> World {
     world
 }
 
-/// Takes what is mounted away at the end of a test, however that comes.
+/// Mount that is removed at the end of the test.
 struct Mount {
     world: World,
     at: PathBuf,
@@ -41,7 +41,7 @@ impl Mount {
         mount
     }
 
-    /// Only takes away.
+    /// Returns a guard that only unmounts.
     fn guard(world: &World) -> Self {
         Self { world: world.clone(), at: world.path("mnt") }
     }
@@ -57,7 +57,7 @@ impl Mount {
         self.world.run(["fs", "unmount", "one"]).succeeds();
     }
 
-    /// Whether nobody answers there.
+    /// Returns true when no process serves the mount.
     fn is_dead(&self) -> bool {
         self.world.host(["stat", "-f", "../mnt"]).status().code() != Some(0)
     }

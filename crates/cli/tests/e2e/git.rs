@@ -1,4 +1,4 @@
-//! Git inside works; what a later git outside would obey cannot be changed.
+//! Git works inside. Settings and hooks that a later git outside would run cannot be changed.
 
 mod work;
 mod protect;

@@ -1,4 +1,4 @@
-//! `init`: what it finds, what it writes, what it leaves alone.
+//! `init`: inspection of the project, the written file, and files that it leaves alone.
 
 use testkit::World;
 

@@ -15,7 +15,7 @@ fn key_is_refused_when_its_feature_is_left_out() {
         run.stderr_contains(&format!("`{key}` needs the feature `{feature}`"));
         world.run(["--trust", "--dry-run", "true"]).succeeds();
     }
-    // The control: a key that needs none.
+    // The control: a key that needs no feature.
     World::new().file("project/sandbox.toml", "network = false\n").run(["true"]).succeeds();
 }
 

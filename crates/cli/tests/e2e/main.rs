@@ -1,4 +1,4 @@
-//! The real binary, a real bubblewrap, a real kernel: one module for each topic.
+//! End-to-end tests with the real binary, bubblewrap and kernel, one module per topic.
 
 mod probe;
 mod cli;

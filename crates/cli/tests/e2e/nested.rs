@@ -1,4 +1,4 @@
-//! Sandboxes in sandboxes: to any depth, and only ever stricter.
+//! Nested sandboxes, to any depth. An inner one can only be stricter.
 
 use testkit::{Run, World};
 
@@ -6,7 +6,7 @@ use crate::probe::sh;
 
 const INNER: &str = "agent-sandbox";
 
-/// Runs a script in a sandbox with these flags, in a sandbox with those.
+/// Runs a script in a sandbox with the inner flags, in a sandbox with the outer flags.
 fn nested(world: &World, outer: &[&str], inner: &[&str], script: &str) -> Run {
     let words = outer.iter().chain(&[INNER]).chain(inner).copied();
     world.run(words.chain(sh(script)).collect::<Vec<_>>())
@@ -48,7 +48,7 @@ fn inner_sandbox_cannot_open_what_the_outer_one_closed() {
         (["--rw", &outside, "--ro", "!~"], "touch ../outside/x"),
     ] {
         nested(&world, &outer, &inner, script).fails().stdout_lacks("secret").stdout_lacks("dear");
-        // The same flags in the only sandbox do what they say.
+        // In a single sandbox the same flags take effect.
         world.run(inner.into_iter().chain(sh(script))).succeeds();
         let _ = std::fs::remove_file(world.path("home/x"));
         let _ = std::fs::remove_file(world.path("outside/x"));

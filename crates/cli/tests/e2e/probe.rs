@@ -1,8 +1,8 @@
-//! What a command can do with paths, asked by doing it.
+//! Access of a command to paths, found by trying it.
 
 use testkit::World;
 
-/// Prints a word for each path: `rw`, `ro`, or `hidden` for what is not there or has nothing in it.
+/// Prints a word for each path: `rw`, `ro`, or `hidden` if it does not exist or is empty.
 const LOOK: &str = r#"
 for path; do
   if [ -d "$path" ]; then
@@ -15,8 +15,8 @@ for path; do
   echo "$view $path"
 done"#;
 
-/// Asserts what the sandbox shows of paths of the world, which must have something in them. The
-/// control comes with it: without the sandbox everything is writable.
+/// Asserts the access to paths of the world, which must not be empty. The control: without
+/// the sandbox, everything is writable.
 #[track_caller]
 pub(crate) fn assert_views(world: &World, flags: &[&str], expected: &[(&str, &str)]) {
     let paths: Vec<String> =
@@ -32,12 +32,12 @@ pub(crate) fn assert_views(world: &World, flags: &[&str], expected: &[(&str, &st
     world.run(flags.iter().copied().chain(command())).succeeds().stdout(&lines(views));
 }
 
-/// The words of a run of the shell.
+/// Returns the words that a run of the shell prints.
 pub(crate) fn sh(script: &str) -> [&str; 3] {
     ["sh", "-c", script]
 }
 
-/// Whether the runs of this world leave all mounts to bubblewrap.
+/// Returns true when the runs of this world use the bubblewrap rendering.
 pub(crate) fn is_plain(world: &World) -> bool {
     world.host(["printenv", "AGENT_SANDBOX_MOUNTS"]).output().trim() == "bwrap"
 }

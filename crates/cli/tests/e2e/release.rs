@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 
 use testkit::{World, need};
 
-/// The place that the records name.
+/// Directory that the records name.
 const PLACE: &str = "/var/tmp/agent-sandbox-0.1.0";
 const STATE: &[u8] = include_bytes!("release/state.tar.gz");
-/// The work that every session of the release holds, as `diff` lists it.
+/// Changes that every session of the release holds, as `diff` lists them.
 const WORK: &str = "a\nbuild/n\nbuild/x\nempty/e\nh\nl\nn\n";
 
-/// The unpacked state. Tests take turns, because the place is fixed.
+/// Unpacked state. Tests take turns, because its directory is fixed.
 struct Release {
     world: World,
     lock: File,
@@ -46,7 +46,7 @@ impl Release {
         Self { world, lock }
     }
 
-    /// Commands in a project of the release.
+    /// Runs commands in a project of the release.
     fn project(&self, name: &str) -> World {
         self.world.clone().cwd(format!("{PLACE}/{name}"))
     }
@@ -59,7 +59,7 @@ impl Drop for Release {
     }
 }
 
-/// Creates the place and locks it. The owner before us removes it, so a lock counts only on what is there now.
+/// Creates and locks the directory. The previous owner removes it, so a lock counts only on the current one.
 fn lock() -> File {
     loop {
         let _ = fs::create_dir(PLACE);
@@ -179,7 +179,7 @@ fn work_that_a_killed_undo_of_the_release_hid_is_found_again() {
     let release = Release::unpack();
     let project = release.project("hidden");
     assert_before(&project, "hidden");
-    // Commands that take no lock, and those that throw away what nothing is lost with.
+    // Commands that take no lock, and commands that may discard because nothing is lost.
     project.run(["rm", "hidden"]).code(1).stderr_contains("7 files changed");
     project.run(["prune", "--yes"]).succeeds();
     let kept = project.run(["ps", "--json"]).succeeds().output();
@@ -187,7 +187,7 @@ fn work_that_a_killed_undo_of_the_release_hid_is_found_again() {
     project.run(["fork", "-s", "hidden", "forked"]).succeeds();
     project.run(["diff", "-s", "forked", "--name-only"]).succeeds().stdout(WORK);
     there_and_back(&project, "hidden");
-    // The control: what is applied in truth is not found again.
+    // The control: changes that really are applied are not found again.
     project.run(["diff", "-s", "hidden", "--name-only"]).succeeds().stdout("");
     project.run(["rm", "hidden"]).succeeds();
 }
@@ -235,9 +235,9 @@ fn a_session_of_a_newer_version_is_refused_and_left_as_it_is() {
     {
         project.run(words).code(1).stderr_contains(newer);
     }
-    // What cannot be read at all may be the session of that name.
-    refused("{ half", "cannot be read");
-    // The control: other sessions work, and this one does once it can be read.
+    // An unreadable record may be that of the named session.
+    refused("{ half", "cannot read the session record");
+    // The control: other sessions work, and this one works once it can be read.
     project.run(["--session", "fuse", "cat", "n"]).succeeds().stdout("new\n");
     fs::write(&record, &old).unwrap();
     project.run(["--session", "over", "cat", "n"]).succeeds().stdout("new\nlater\n");
@@ -287,7 +287,7 @@ fn a_supervisor_with_another_protocol_is_refused_with_a_hint_and_taken_down() {
     let data = world.path("home/.local/share/agent-sandbox/up");
     let running = fs::read_dir(data).unwrap().flatten().map(|entry| entry.path());
     let protocol = running.map(|dir| dir.join("protocol")).find(|path| path.is_file()).unwrap();
-    // 0.1.0 wrote no version.
+    // 0.1.0 did not write a version.
     fs::remove_file(&protocol).unwrap();
     world.run(run).succeeds();
     fs::write(&protocol, "9").unwrap();

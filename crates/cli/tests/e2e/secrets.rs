@@ -1,4 +1,4 @@
-//! Secrets: what is stored, what the command holds, and what the proxy holds for it.
+//! Secrets: stored ones, those that the command holds, and those that the proxy holds for it.
 
 mod provider;
 mod stored;

@@ -1,4 +1,4 @@
-//! Sessions that stay up: one sandbox for many commands.
+//! Running sessions: one sandbox for many commands.
 
 mod life;
 mod again;
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use testkit::World;
 
-/// Where a world keeps what belongs to sessions.
+/// Directory of a world's sessions.
 const DATA: &str = "home/.local/share/agent-sandbox";
 
-/// A session that is taken down with the test, however that ends.
+/// Session that is stopped with the test, even if that fails.
 struct Up<'w>(&'w World);
 
 impl Drop for Up<'_> {
@@ -29,7 +29,7 @@ impl Drop for Up<'_> {
     }
 }
 
-/// Brings the session of the project up.
+/// Starts the session of the project.
 #[track_caller]
 fn up<'w>(world: &'w World, flags: &[&str]) -> Up<'w> {
     let guard = Up(world);
@@ -37,12 +37,12 @@ fn up<'w>(world: &'w World, flags: &[&str]) -> Up<'w> {
     guard
 }
 
-/// The words of a command in the project's session.
+/// Returns the arguments that run a script in the project's session.
 fn inside(script: &str) -> [&str; 6] {
     ["exec", "-s", "project", "sh", "-c", script]
 }
 
-/// One value of what `inspect --json` tells.
+/// Returns a value that `inspect --json` prints.
 #[track_caller]
 fn told(world: &World, key: &str) -> String {
     let text = world.run(["inspect", "project", "--json"]).succeeds().output();
@@ -52,14 +52,14 @@ fn told(world: &World, key: &str) -> String {
     value.trim_end_matches(',').trim_matches('"').to_owned()
 }
 
-/// The process behind the project's session.
+/// Returns the supervisor of the project's session.
 #[track_caller]
 fn supervisor(world: &World) -> String {
     let handle = told(world, "handle");
     handle.strip_prefix("process ").unwrap_or_else(|| panic!("no process, but {handle}")).to_owned()
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -69,7 +69,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What is left of sessions in a world: processes that name it, and files below its data directory.
+/// Returns remains of sessions in a world: processes that name it, and files below its data directory.
 #[track_caller]
 fn left_behind(world: &World) -> Vec<String> {
     let mut left: Vec<String> = Vec::new();

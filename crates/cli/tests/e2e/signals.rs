@@ -1,4 +1,4 @@
-//! Signals, exit codes, terminals, and what is left of a run: nothing.
+//! Signals, exit codes and terminals. A run leaves nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use testkit::{CTRL_C, CTRL_Z, Signal, World, need};
 use crate::git::assert_gone;
 use crate::probe::sh;
 
-/// A number of seconds for `sleep` that no other process has in its command line.
+/// Returns a number of seconds for `sleep` that no other process has in its command line.
 fn unique(test: u32) -> String {
     format!("{}.{test}", 5_000_000 + std::process::id())
 }
@@ -184,7 +184,7 @@ fn job_control_of_the_users_shell_works_around_the_sandbox() {
     terminal.wait_for("up");
     terminal.keys(CTRL_Z);
     terminal.wait_for("Stopped");
-    // A shell without line editing may lose the first key when it is told of the stop just then.
+    // A shell without line editing may lose a key that arrives with the notice of the stop.
     terminal.enter("");
     terminal.enter("echo back$((40+2))");
     terminal.wait_for("back42");
@@ -280,7 +280,7 @@ fn descriptors_of_the_caller_are_closed() {
     world.host(sh(&script)).fails().stdout_lacks("7").stdout_lacks("secret");
 }
 
-/// Rust ignores a broken pipe, and what is ignored outlives `exec`.
+/// Rust ignores SIGPIPE, and ignored signals stay ignored across `execve(2)`.
 #[test]
 fn a_broken_pipe_ends_a_command_unless_the_caller_ignores_it() {
     for world in [World::new(), World::new().env("AGENT_SANDBOX_MOUNTS", "bwrap")] {
@@ -288,7 +288,7 @@ fn a_broken_pipe_ends_a_command_unless_the_caller_ignores_it() {
         run.stdout("y\n").stderr_lacks("roken pipe");
         let ignored = "grep -q '^SigIgn:.*[13579bdf]...$' /proc/self/status";
         world.run(["sh", "-c", ignored]).code(1);
-        // The control: what the caller ignores stays ignored.
+        // The control: a signal that the caller ignores stays ignored.
         let binary = world.binary().display().to_string();
         let script = format!("trap '' PIPE; exec '{binary}' sh -c \"{ignored}\"");
         world.host(["sh", "-c", &script]).succeeds();

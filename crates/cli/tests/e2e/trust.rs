@@ -1,4 +1,4 @@
-//! A project's file may restrict; to widen it has to be trusted.
+//! A project's file may restrict the policy. To widen it, it must be trusted.
 
 use testkit::World;
 
@@ -89,7 +89,7 @@ fn recorded_trust_holds_until_the_file_changes() {
     let world = world(WIDENS);
     let write = sh("touch ~/work/made");
     world.run(write).code(125);
-    world.run(["trust"]).succeeds().stderr_contains("is trusted until it changes");
+    world.run(["trust"]).succeeds().stderr_contains("until it changes");
     world.run(write).succeeds();
     world.write("project/sandbox.toml", format!("{WIDENS}docker = true\n"));
     world.run(write).code(125).stderr_contains("docker");
@@ -175,7 +175,7 @@ fn broken_and_ambiguous_files_are_refused_with_their_place() {
 #[test]
 fn key_that_nothing_carries_out_is_refused() {
     for (text, key) in [
-        ("proxy = { addr = 'here' }\n", "`here` is no address to listen at"),
+        ("proxy = { addr = 'here' }\n", "invalid listen address `here`"),
         ("network = 'bridge'\n", "network `bridge` is Docker's"),
         ("network = 'my-net'\n", "network `my-net` is Docker's"),
     ] {

@@ -1,4 +1,4 @@
-//! `why`, outside and inside, and that what it says is true.
+//! `why`, outside and inside, and the truth of its answers.
 
 mod truth;
 
@@ -22,7 +22,7 @@ fn json(world: &World, args: &[&str]) -> Value {
     serde_json::from_str(&run.output()).unwrap_or_else(|error| panic!("{error}\n{run}"))
 }
 
-/// The same question, outside and inside.
+/// Asks outside and inside.
 #[track_caller]
 fn both(world: &World, question: &[&str]) -> [Value; 2] {
     let mut outside = vec!["--json", "why"];
@@ -58,7 +58,7 @@ fn why_tells_the_same_outside_and_inside() {
     assert_eq!(outside["changes"], inside["changes"], "what to type is the same");
 }
 
-/// Every change that is offered is typed, and has to do what it promises.
+/// Every suggested change is applied and must do what it promises.
 #[test]
 fn why_offers_only_what_works() {
     let world = world().git_init("project").file("project/sub/b", "text");
@@ -211,7 +211,7 @@ fn the_description_inside_can_be_read_but_neither_listed_nor_changed() {
 #[test]
 fn the_strictest_sandbox_decides_when_they_are_nested() {
     if user() == User::Root && testkit_is_plain() {
-        // bubblewrap alone cannot nest for root; there is no second sandbox to ask.
+        // bubblewrap alone cannot nest as root, so there is no second sandbox to ask.
         return;
     }
     let world = world();

@@ -1,4 +1,4 @@
-//! Go: one static program that resolves names by itself and brings its own TLS.
+//! Go: a static program that resolves names itself and has its own TLS.
 
 use testkit::{World, need};
 
@@ -11,7 +11,7 @@ import ("fmt"; "io"; "net"; "net/http"; "os"; "time")
 
 func fail(why any) { fmt.Fprintln(os.Stderr, why); os.Exit(1) }
 
-// By the variables, or without a proxy at all; or a connection and nothing else.
+// By the proxy variables, without a proxy, and as a bare connection.
 func main() {
 	how, where := os.Args[1], os.Args[2]
 	if how == "raw" {

@@ -1,10 +1,10 @@
-//! Java: it has certificates of its own, and its proxy in properties.
+//! Java: it has its own certificates, and reads the proxy from system properties.
 
 use testkit::{Run, World, need};
 
 use crate::internet::Internet;
 
-/// By the class that programs have used for ever, and by the one that replaces it.
+/// By the old HTTP class, and by its successor.
 const FETCH: &str = r#"
 import java.net.*; import java.net.http.*;
 class Fetch {
@@ -21,7 +21,7 @@ class Fetch {
 }
 "#;
 
-/// A socket that is told nothing of proxies.
+/// A socket without any proxy setting.
 const RAW: &str = r#"
 class Raw {
   public static void main(String[] words) throws Exception {

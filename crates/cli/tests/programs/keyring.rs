@@ -1,4 +1,4 @@
-//! The key of the secret store in a real keyring, on a bus of the test's own.
+//! The key of the secret store in a real keyring, on a test bus.
 
 use std::os::unix::net::UnixStream;
 
@@ -6,7 +6,7 @@ use testkit::{Run, World, need, until};
 
 use crate::provider::{KEY, Provider};
 
-/// Runs a script where a keyring is, open as it is after a login.
+/// Runs a script with an unlocked keyring, as after a login.
 #[track_caller]
 fn with_keyring(world: &World, script: &str) -> Run {
     for tool in ["dbus-run-session", "dbus-daemon", "gnome-keyring-daemon", "secret-tool"] {
@@ -26,7 +26,7 @@ fn world(provider: &Provider) -> World {
     world.env("XDG_RUNTIME_DIR", runtime).env("SANDBOX", binary)
 }
 
-/// The keyring's own word for our key: 64 digits.
+/// Prints the keyring's entry for our key: 64 digits.
 const LOOK: &str = "secret-tool lookup application agent-sandbox store \"$HOME/.local/share/agent-sandbox/secrets/key\"";
 
 #[test]
@@ -44,37 +44,39 @@ fn the_stores_key_is_in_the_keyring_and_in_no_file() {
         provider.url
     );
     let run = with_keyring(&world, &script).succeeds();
-    run.stdout_contains("encrypted; its key is in the system's keyring")
-        .stdout_contains("anthropic takes `anthropic` (200)")
+    run.stdout_contains("(encrypted; key in the system's keyring)")
+        .stdout_contains("accepts secret `anthropic` (HTTP 200)")
         .stdout_contains("taken\n64\n")
         .stdout_contains("the keyring is not inside");
     assert!(
         !world.has("home/.local/share/agent-sandbox/secrets/key"),
         "no key lies beside the store"
     );
-    // Where the keyring is not, nor is the secret; nothing is lost by asking.
+    // Without the keyring, the secret cannot be read. Nothing is lost by trying.
     let test = ["secret", "test", "anthropic", "--upstream-url", &provider.url];
     let store = world.read("home/.local/share/agent-sandbox/secrets/secrets.json");
     world.run(test).code(1).stderr_contains("keyring").stderr_lacks(KEY);
     world.run_with_input("another", ["secret", "set", "other"]).code(1).stderr_contains("keyring");
     assert_eq!(world.read("home/.local/share/agent-sandbox/secrets/secrets.json"), store);
     assert_eq!(provider.seen().len(), 2);
-    // The proxy that was asked just now knows no bus; the next one is asked.
+    // The proxy that is running does not know the bus. The next one does.
     let socket = world.path("run/agent-sandbox/proxy/admin");
     until("the proxy has ended", || UnixStream::connect(&socket).is_err().then_some(()));
     let again = format!("\"$SANDBOX\" secret test anthropic --upstream-url {} 2>&1", provider.url);
-    with_keyring(&world, &again).succeeds().stdout_contains("anthropic takes `anthropic` (200)");
+    with_keyring(&world, &again)
+        .succeeds()
+        .stdout_contains("accepts secret `anthropic` (HTTP 200)");
 }
 
-/// Without a keyring the key lies in a file, and it is said.
+/// Without a keyring, the key is in a file, and the output says so.
 #[test]
 fn the_stores_key_is_in_a_file_where_no_keyring_is() {
     let provider = Provider::new();
     let world = world(&provider);
     let stored = world.run_with_input(KEY, ["secret", "set", "anthropic"]).succeeds();
-    stored.stderr_contains("its key is in a file beside it that only you can read");
+    stored.stderr_contains("key file readable only by you");
     assert!(world.has("home/.local/share/agent-sandbox/secrets/key"));
-    // A keyring that comes later changes nothing: the store knows where its key is.
+    // A keyring that is available later changes nothing: the store records the location of its key.
     let test = format!("\"$SANDBOX\" secret test anthropic --upstream-url {} 2>&1", provider.url);
-    with_keyring(&world, &test).succeeds().stdout_contains("anthropic takes `anthropic` (200)");
+    with_keyring(&world, &test).succeeds().stdout_contains("accepts secret `anthropic` (HTTP 200)");
 }

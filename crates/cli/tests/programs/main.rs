@@ -1,5 +1,5 @@
-//! Programs that are too large for the plain tests, which `./dev test programs` installs: Java and Go through the list of
-//! hosts, and a real keyring behind `secret`.
+//! Programs that are too large for the plain tests, installed by `./dev test programs`: Java and Go behind an allow
+//! list, and a real keyring behind `secret`.
 
 #[path = "../e2e/egress/internet.rs"]
 #[allow(dead_code, reason = "the plain tests use more of it")]

@@ -1,5 +1,5 @@
-//! The daemon is killed at a random moment, again and again. Everything that was answered is there and right, what was under
-//! way is there in part or not at all, and nothing is there that never was.
+//! The daemon is killed repeatedly at random moments. Every acknowledged write is there, writes in progress are there
+//! completely, partly or not at all, and no other data is there.
 
 mod files;
 mod load;
@@ -45,8 +45,8 @@ fn kill_often(seed: u64) {
             threads.map(|thread| thread.join().unwrap())
         });
         let acknowledged = database.acknowledged();
-        // What lies beside the database is no damage, and says so.
-        let said = tree.fs(["fsck", "tree"]).succeeds().stderr_contains("nothing is wrong");
+        // Files beside the database are not damage, and the output says so.
+        let said = tree.fs(["fsck", "tree"]).succeeds().stderr_contains("no damage found");
         if ended.iter().any(|load| load.done > 0) {
             said.stderr_contains("was killed");
         }
@@ -54,9 +54,9 @@ fn kill_often(seed: u64) {
         for (load, ended) in loads.iter_mut().zip(ended) {
             load.check(&tree.path(), ended, round);
         }
-        // A mount has put right what the last one left; now nothing is amiss.
+        // A mount has merged what the last one left, so nothing is damaged.
         tree.unmount();
-        tree.fs(["fsck", "tree"]).succeeds().stderr_contains("nothing is wrong");
+        tree.fs(["fsck", "tree"]).succeeds().stderr_contains("no damage found");
         tree.mount();
         rows = check_database(&tree, rows.max(acknowledged), round);
     }
@@ -64,7 +64,7 @@ fn kill_often(seed: u64) {
     assert!(total > 25 * KILLS && rows > KILLS, "too few to mean anything");
 }
 
-/// A program that writes to a database in the tree, and says after each row that it is in.
+/// Program that writes to a database in the tree, and prints a line after each committed row.
 struct Database(Process);
 
 impl Database {
@@ -77,7 +77,7 @@ impl Database {
         Self(tree.start(["sh", "-c", &script]))
     }
 
-    /// The last row that was reported. The program ends by itself when its file system is gone.
+    /// Returns the last row that was reported. The program ends when its file system is gone.
     fn acknowledged(self) -> usize {
         let said = self.0.wait().output();
         let rows = said.lines().filter_map(|line| line.strip_prefix("row|")?.parse().ok());
@@ -85,7 +85,7 @@ impl Database {
     }
 }
 
-/// How many rows there are: all that were reported, and no gap among them.
+/// Returns the number of rows: all that were reported, without gaps.
 fn check_database(tree: &Layered, reported: usize, round: usize) -> usize {
     let asked = "pragma integrity_check; select count(*), coalesce(max(a), 0) from t";
     let said = tree.run(["sqlite3", "rows.db", asked]);

@@ -1,3 +1,3 @@
-//! Numbers that look random and come back with their seed.
+//! Pseudo-random numbers that a seed reproduces.
 
 pub(crate) use testkit::{Dice, seeds};

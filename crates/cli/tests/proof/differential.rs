@@ -1,4 +1,4 @@
-//! The same random operations on an engine and on a plain directory: every answer and every tree is the same.
+//! Random operations on an engine and on a plain directory: all results and both trees must be equal.
 
 mod op;
 mod world;
@@ -11,7 +11,7 @@ use crate::tree::{self, Tree};
 use op::{Answer, Op, Side};
 pub(crate) use world::Generator;
 
-/// Operations between two looks at the whole trees, and such batches for each seed.
+/// Operations between two comparisons of the trees, and such batches for each seed.
 const BATCH: usize = 60;
 const BATCHES: usize = 5;
 
@@ -44,8 +44,8 @@ fn one(engine: Engine, seed: u64) {
         play(&mut generator, &mut Side::new(tested.path()), &mut Side::new(plain.path()), &mut log);
         let expected = tree::read(&plain.path());
         let found = tree::read(&tested.path());
-        // The kernel's overlay shows the names of a base file that got another one under two inode numbers, until
-        // it is mounted again.
+        // overlayfs shows two inode numbers for the names of a base file that got a second name, until it is mounted
+        // again.
         let forget = |tree: &Tree| {
             if engine == Engine::Overlay { tree::without_twins(tree) } else { tree.clone() }
         };
@@ -66,7 +66,7 @@ fn one(engine: Engine, seed: u64) {
     untouched(&tested, &world);
 }
 
-/// What was done, for the report of a failure.
+/// Returns the last operations, for the report of a failure.
 #[derive(Default)]
 struct Log(Vec<String>);
 
@@ -110,15 +110,15 @@ fn same(plain: &Tree, engine: &Tree, log: &Log, when: &str) {
     }
 }
 
-/// No engine writes to its base. The plain tree's base is the same as this one's was.
+/// No engine writes to its base, which must equal the base of the plain tree.
 fn untouched(tested: &Layered, world: &World) {
     let (kept, now) = (tree::read(&world.path("plain/base")), tree::read(&tested.base()));
     assert_eq!(tree::difference(&kept, &now), None, "the base has changed");
 }
 
 impl Generator {
-    /// What the kernel's overlay cannot do, each named in the documentation: a directory of the base is not
-    /// renamed, and two names of one file of the base are not always exchanged.
+    /// Operations that overlayfs refuses, each named in the documentation: it does not rename a directory of the
+    /// base, and sometimes does not exchange two names of one file of the base.
     fn is_limit(&self, op: &Op, answer: &Answer) -> bool {
         self.engine == Engine::Overlay
             && matches!(op, Op::Rename { .. })

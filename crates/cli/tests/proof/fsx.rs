@@ -1,4 +1,4 @@
-//! One file, random reads and writes of every kind, and a model in memory that says what must be read.
+//! One file, random reads and writes of every kind, and a model in memory with the expected content.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use testkit::{Engine, Layered, World, rounds};
 
 use crate::dice::{Dice, seeds};
 
-/// The file grows no longer than this: across every size at which an engine changes how it stores one.
+/// Maximum size of the file: above every size at which an engine changes how it stores one.
 const LONGEST: usize = 320 << 10;
 /// Operations between two mounts.
 const BETWEEN: usize = 2500;
@@ -83,7 +83,7 @@ impl Writer {
         self.log.push(what);
     }
 
-    /// A range within the file; mostly short, sometimes at a boundary of pages or chunks.
+    /// Returns a range within the file, usually short, sometimes at a boundary of pages or chunks.
     fn range(&mut self, end: usize) -> (usize, usize) {
         let mut from = self.dice.below(end.max(1));
         if self.dice.one_in(3) {
@@ -200,7 +200,7 @@ impl Writer {
         self.model.resize(self.model.len().max(to), 0);
     }
 
-    /// Within the file, from a place before to one that does not overlap.
+    /// Copies within the file, from one range to one that does not overlap.
     fn copy(&mut self) {
         let (from, to) = self.range(self.model.len());
         let length = (to - from).min(LONGEST.saturating_sub(to));
@@ -241,7 +241,7 @@ impl Writer {
 
     fn remount(&mut self) {
         self.note("remount".into());
-        // The old mount cannot go while a file of it is open.
+        // A mount cannot be removed while one of its files is open.
         self.file = File::open("/dev/null").unwrap();
         self.tree.remount();
         self.file = open(&self.tree.path());

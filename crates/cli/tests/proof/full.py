@@ -63,8 +63,7 @@ enough.set()
 other.join()
 greedy.close()
 os.unlink("greedy")
-# What is stored as a whole gives its space back to the next small files within a moment, to large ones when it is mounted
-# anew.
+# Small files can use the space of content stored as a whole after a moment, and large ones after the next mount.
 def soon(act, *words):
     for _ in range(50):
         try:

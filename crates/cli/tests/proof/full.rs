@@ -1,4 +1,4 @@
-//! A full disk: the writer is told, nothing is damaged, and there is work again as soon as there is space again.
+//! A full disk: the writer gets an error, nothing is damaged, and work continues once there is space.
 
 use testkit::{Engine, Layered, Namespace, World, need};
 
@@ -23,7 +23,7 @@ fn fill(engine: Engine) {
     tree.mount();
     let big = "head -c 13M /dev/zero | tr '\\0' b";
     tree.run(["sh", "-c", &format!("{big} > big")]).succeeds();
-    // More than half of the disk: it cannot be copied into the database.
+    // More than half of the disk, so it cannot be copied into the database.
     tree.unmount();
     tree.mount();
     let again = format!(
@@ -47,7 +47,7 @@ fn agentfs_does_not_begin_on_a_full_disk_and_says_why() {
     tree.run(["cat", "old"]).succeeds().stdout("old\n");
 }
 
-/// A world with a disk of 24 MiB and a base on it.
+/// Creates a world with a disk of 24 MiB and a base on it.
 fn small_disk() -> World {
     let world = World::new().dir("small");
     let small = world.path("small");

@@ -1,4 +1,4 @@
-//! What shows that a copy-on-write tree is a file system: both engines beside a plain directory, under random
+//! Proof that a copy-on-write tree is a file system: both engines against a plain directory, under random
 //! operations, real programs, crashes and full disks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::missing_panics_doc, reason = "a test fails by panicking")]

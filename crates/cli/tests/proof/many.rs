@@ -1,4 +1,4 @@
-//! Many at once: writers on one tree, readers of its database, trees beside each other.
+//! Parallel access: writers on one tree, readers of its database, several trees.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -21,7 +21,7 @@ fn agentfs_serves_many_writers() {
     race(Engine::AgentFs);
 }
 
-/// Everybody at the same names: one creates each, no line that was appended is lost, a renamed file is whole at all times.
+/// All writers use the same names: only one creates each, no appended line is lost, a renamed file is always complete.
 fn race(engine: Engine) {
     let world = World::new()
         .file("tree/base/log", "")
@@ -60,7 +60,7 @@ fn race(engine: Engine) {
     }
 }
 
-/// One of the writers.
+/// Runs one of the writers.
 fn write_along(root: &Path, writer: usize, names: usize, created: &AtomicUsize) {
     fs::create_dir(root.join(format!("own{writer}"))).unwrap();
     for number in 0..names {
@@ -139,7 +139,7 @@ fn agentfs_shows_the_length_that_one_of_two_descriptors_wrote() {
     writer.write_all_at(&vec![2; 100_000], 300_000).unwrap();
     drop(fs::File::open(&large).unwrap());
     drop(writer);
-    // Listing asks the daemon, not the kernel's memory of the write.
+    // A listing comes from the daemon, not from the kernel's cached write.
     let listed = fs::read_dir(tree.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
     assert_eq!(listed.map(|meta| meta.len()).collect::<Vec<_>>(), [400_000]);
 }

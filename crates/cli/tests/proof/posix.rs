@@ -1,4 +1,4 @@
-//! pjdfstest: what POSIX asks of a file system, on every engine as on a plain directory.
+//! pjdfstest: POSIX conformance of every engine, compared with a plain directory.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -11,7 +11,7 @@ use testkit::{Engine, Layered, User, World, user};
 use crate::dice::Dice;
 use crate::differential::Generator;
 
-/// Users that every Debian has; the suite changes between them and root.
+/// Users that every Debian has. The suite switches between them and root.
 const SETTINGS: &str = r#"
 [features]
 posix_fallocate = {}
@@ -22,13 +22,13 @@ utime_now = {}
 naptime = 0.01
 allow_remount = false
 [dummy_auth]
-entries = [["nobody", "nogroup"], ["games", "games"]]
+entries = [["nobody", "nogroup"], ["games", "games"]] # words: quoted
 "#;
 
-/// The suite leaves this out where the C library does not know the file system's limit.
+/// The suite skips this if the C library does not know the file system's limit.
 const UNKNOWN_LIMIT: &str = "link::link_count_max";
 
-/// What one run of the suite says.
+/// Result of a run of the suite.
 #[derive(Debug, Default)]
 struct Verdicts {
     passed: BTreeSet<String>,
@@ -37,7 +37,7 @@ struct Verdicts {
 
 #[test]
 fn overlay_fails_no_check_of_pjdfstest_that_a_plain_directory_passes() {
-    // Devices are refused in a sandbox's namespaces, with an overlay or without.
+    // Devices are refused in a sandbox's namespaces, with and without an overlay.
     compare(Engine::NativeInside, Engine::Overlay);
 }
 
@@ -64,15 +64,15 @@ fn compare(plain: Engine, engine: Engine) {
     assert!(plain.passed.len() > least, "too few to mean anything\n{}", plain.text);
 }
 
-/// What the kernel's overlay cannot do, each named in the documentation. A device 0/0, which is what the suite makes where
-/// it wants one, is how an overlay says that something is gone.
+/// Operations that overlayfs refuses, each named in the documentation. A device 0/0, which the suite uses as a device,
+/// is a whiteout of overlayfs.
 fn is_limit(name: &str) -> bool {
     name.ends_with("::char")
 }
 
 fn run(engine: Engine, populated: bool) -> Verdicts {
     let world = World::unseen().file("settings.toml", SETTINGS);
-    // The suite's other users have to reach the tree.
+    // The suite's other users need access to the tree.
     fs::set_permissions(world.path(""), Permissions::from_mode(0o755)).unwrap();
     if populated {
         Generator { dice: Dice::new(1), engine, root: user() == User::Root }
@@ -101,7 +101,7 @@ fn read(text: &str) -> Verdicts {
     verdicts
 }
 
-/// Where `./dev test` installs it: in the folder of everything that is built, whatever it is built for.
+/// Directory into which `./dev test` installs it: that of all build output, for any target.
 fn suite() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let mut places = test.ancestors().skip(2).take(3).map(|dir| dir.join("tools/bin/pjdfstest"));

@@ -47,7 +47,7 @@ for number in range(rounds):
     name = f"file-{number}"
     length = dice.choice([0, 10, 3000, 3000, 3000, 20_000, 70_000, 300_000])
     if lengths and (early or kind == 10):
-        # What is written now may be lost, what was there before may not.
+        # Data written from now on may be lost, earlier data may not.
         grow(early.pop() if early else dice.choice(sorted(lengths)), sync=False)
     elif kind < 3:
         write(name, length)

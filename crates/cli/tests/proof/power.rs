@@ -1,5 +1,5 @@
-//! Loss of power: the daemon's own writes are recorded, and replayed up to every point at which it waited for the disk.
-//! What it had not waited for may be missing, torn or there. The store opens clean, and nothing that was fsynced is lost.
+//! Power loss: the daemon's writes are recorded, and replayed up to every point at which it waited for the disk. Later
+//! writes may be missing, torn or complete. The store opens without damage, and no data that was fsynced is lost.
 
 mod disk;
 mod trace;
@@ -27,17 +27,17 @@ fn agentfs_loses_nothing_that_was_fsynced_when_the_power_fails() {
     }
 }
 
-/// What was promised to survive, and since when.
+/// Content that must survive, and the time since then.
 #[derive(Debug)]
 struct Promise {
     time: f64,
     name: String,
-    /// None: it was removed, and may be there or not.
+    /// None: the file was removed, and may exist or not.
     length: Option<usize>,
 }
 
-/// Runs the writer on a daemon whose system calls are written down. Within namespaces of its own it gets no direct way to
-/// the backing files: all its writes are system calls.
+/// Runs the writer on a daemon under strace. In its own namespaces the kernel gets no passthrough to
+/// the backing files, so all writes are system calls.
 fn record(world: &World, seed: u64) -> (Disk, Vec<Promise>) {
     need("strace");
     let calls = "openat,open,creat,close,dup,lseek,write,pwrite64,writev,pwritev,ftruncate,fallocate,fsync,fdatasync,sync_file_range,\
@@ -60,7 +60,7 @@ fn record(world: &World, seed: u64) -> (Disk, Vec<Promise>) {
         tree.unmount();
         said
     };
-    // What is in the database at first was kept by an earlier mount, of which nothing is recorded.
+    // An earlier mount, of which nothing is recorded, synced the initial database.
     write(0);
     let disk = Disk::of(&world.path("tree/.agentfs"));
     let said = write(rounds(25, 200));
@@ -91,7 +91,7 @@ fn replay(world: &World, mut disk: Disk, events: &[trace::Event], promises: &[Pr
     assert!(cuts > 30, "too few cuts to mean anything: {cuts}");
 }
 
-/// Puts the disk back as it would have been found, mounts it and looks for everything that was promised before then.
+/// Restores the disk as it would be found, mounts it, and checks everything that must have survived.
 fn check(world: &World, disk: &Disk, fate: Fate, dice: &mut Dice, time: f64, promises: &[Promise]) {
     let cut = world.path("cut");
     fs::remove_dir_all(&cut).unwrap();
@@ -101,7 +101,7 @@ fn check(world: &World, disk: &Disk, fate: Fate, dice: &mut Dice, time: f64, pro
     let mut tree = Layered::found(world, "cut", Engine::AgentFs);
     let due: Vec<&Promise> = promises.iter().filter(|promise| promise.time < time).collect();
     for (index, promise) in due.iter().enumerate() {
-        // The last word on a name counts.
+        // The last promise about a name counts.
         let last = !promises[index + 1..].iter().any(|later| {
             later.name == promise.name && (later.length.is_none() || later.time < time)
         });

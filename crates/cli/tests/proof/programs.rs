@@ -1,12 +1,12 @@
-//! Real programs in a tree: what they print and what they leave is the same as in a plain directory.
+//! Real programs in a tree: their output and their files equal those in a plain directory.
 
 use std::path::Path;
 use std::time::Duration;
 
 use testkit::{Engine, Layered, World, need};
 
-/// Runs a script in a base that another one has made, in a plain directory and on each engine. Then mounts again, and
-/// runs a third one that only looks.
+/// Runs a script in a base that a first script created, in a plain directory and on each engine. Then remounts, and
+/// runs a script that only reads.
 fn same(world: &World, prepare: &str, work: &str, look: &str) {
     let expected = outputs(world, Engine::Native, prepare, work, look);
     assert!(expected.iter().all(|text| !text.is_empty()), "the control says nothing: {expected:?}");
@@ -76,7 +76,7 @@ fn npm_installs_what_the_lock_file_names() {
     );
 }
 
-/// The toolchain that built this test builds a crate there.
+/// Builds a crate with the toolchain that built this test.
 #[test]
 fn cargo_builds_and_builds_again() {
     let bin = Path::new(env!("CARGO")).parent().unwrap();

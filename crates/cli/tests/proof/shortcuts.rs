@@ -1,4 +1,4 @@
-//! Where the kernel does something without asking: what it was given must stay true.
+//! Kernel caches and passthrough: data that the kernel serves without a request must stay correct.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|at| u8::try_from((at * 31 + at / 251 + seed) % 256).unwrap()).collect()
 }
 
-/// A large file that lies in the database is read, so that the kernel gets a copy; then it is written.
+/// A large file in the database is read, so that the kernel caches it, and then written.
 #[test]
 fn a_copy_that_is_written_is_the_content() {
     let world = World::new().dir("tree/base");
@@ -55,7 +55,7 @@ fn a_copy_that_is_written_is_the_content() {
     tree.fs(["fsck", "tree"]).succeeds();
 }
 
-/// While a large file is copied out, the kernel is told to forget what it has of it: nobody who reads it sees that.
+/// While a large file is copied out, its cached pages are invalidated. No reader notices.
 #[test]
 fn what_the_kernel_is_told_to_forget_reads_the_same_again() {
     const LENGTH: usize = 24 << 20;
@@ -74,7 +74,7 @@ fn what_the_kernel_is_told_to_forget_reads_the_same_again() {
                     let mut part = vec![0; 300_000];
                     for step in 0..300 {
                         let at = (step * 7919 * (reader + 1) + round) * 977 % (LENGTH - part.len());
-                        // The last of them reads from the beginning on, as it is copied.
+                        // The last of them reads from the start, during the copy.
                         let at = if reader == 2 { step * 80_000 } else { at };
                         file.read_exact_at(&mut part, at as u64).unwrap();
                         assert!(part == model[at..at + part.len()], "at {at}");
@@ -86,7 +86,7 @@ fn what_the_kernel_is_told_to_forget_reads_the_same_again() {
     }
 }
 
-/// Small files are given to the kernel when they are opened: never what was there before a write that is over.
+/// Small files are given to the kernel when they are opened, never with content from before a completed write.
 #[test]
 fn what_is_given_ahead_is_never_old() {
     let world = World::new().file("tree/base/file", pattern(9000, 0));
@@ -120,7 +120,7 @@ fn what_is_given_ahead_is_never_old() {
     });
 }
 
-/// Directories are read in pieces that nothing holds together but the names.
+/// A directory is read in parts, which only the names connect.
 #[test]
 fn a_name_that_stays_is_listed_once_whatever_else_changes() {
     const NAMES: usize = 1500;
@@ -139,7 +139,7 @@ fn a_name_that_stays_is_listed_once_whatever_else_changes() {
         seen[0].extend(first.by_ref().take(2).map(|entry| entry.unwrap().file_name()));
         seen[1].extend(second.by_ref().take(1).map(|entry| entry.unwrap().file_name()));
         match number % 3 {
-            // A name of the base becomes one of the layer, a name goes, a name comes.
+            // A name of the base moves to the layer, one is removed, one is added.
             0 => fs::write(dir.join(format!("base{number}")), "x").unwrap(),
             1 => fs::remove_file(dir.join(format!("own{number}"))).unwrap(),
             _ => fs::write(dir.join(format!("new{number}")), "").unwrap(),

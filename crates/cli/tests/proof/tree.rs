@@ -8,31 +8,31 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Times that a test sets lie before this; what the kernel sets lies after it. 2020-01-01.
+/// Limit between times that a test sets and times that the kernel sets: 2020-01-01.
 pub(crate) const LONG_AGO: i64 = 1_577_836_800;
 
-/// What stands at one path.
+/// Entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Type and permission bits.
     pub(crate) mode: u32,
     /// Owner and group.
     pub(crate) owner: (u32, u32),
-    /// Names of a file. Of a directory nothing: file systems differ.
+    /// Link count of a file. Not for directories, where file systems differ.
     pub(crate) links: u64,
-    /// When it was set by hand and is no FIFO's, else nothing: two trees are not changed at the same instant.
+    /// Time of the last write, if it was set explicitly and not on a FIFO: the trees change at different times.
     pub(crate) mtime: Option<(i64, i64)>,
     /// A file's bytes or a link's target.
     pub(crate) content: Vec<u8>,
     /// Extended attributes of the user's namespace.
     pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
-    /// The first of its names: hard links belong together.
+    /// First of its names, to compare hard links.
     pub(crate) twin: Option<PathBuf>,
 }
 
 pub(crate) type Tree = BTreeMap<PathBuf, Found>;
 
-/// Everything below `root`, and `root` itself as the empty path.
+/// Reads everything below `root`, and `root` itself as the empty path.
 #[track_caller]
 pub(crate) fn read(root: &Path) -> Tree {
     let mut tree = Tree::new();
@@ -41,7 +41,7 @@ pub(crate) fn read(root: &Path) -> Tree {
     tree
 }
 
-/// The inode numbers of everything below `root`.
+/// Returns the inode numbers of everything below `root`.
 pub(crate) fn inodes(root: &Path, tree: &Tree) -> BTreeMap<PathBuf, u64> {
     let number = |path: &PathBuf| fs::symlink_metadata(root.join(path)).unwrap().ino();
     tree.keys().map(|path| (path.clone(), number(path))).collect()
@@ -67,7 +67,7 @@ fn look(root: &Path, path: &Path, tree: &mut Tree, first: &mut BTreeMap<u64, Pat
     let links = if kind.is_dir() { 0 } else { meta.nlink() };
     let twin =
         (links > 1).then(|| first.entry(meta.ino()).or_insert_with(|| path.to_owned()).clone());
-    // Who writes into a FIFO moves its times on some file systems only.
+    // A write into a FIFO changes its times only on some file systems.
     let set = meta.mtime() < LONG_AGO && !kind.is_fifo();
     let mtime = set.then(|| (meta.mtime(), meta.mtime_nsec()));
     let owner = (meta.uid(), meta.gid());
@@ -120,12 +120,12 @@ fn xattrs(path: &Path) -> BTreeMap<OsString, Vec<u8>> {
     .collect()
 }
 
-/// The same, with no word about which names are one file.
+/// Removes the information about which names are one file.
 pub(crate) fn without_twins(tree: &Tree) -> Tree {
     tree.iter().map(|(path, found)| (path.clone(), Found { twin: None, ..found.clone() })).collect()
 }
 
-/// Where two trees differ, in words; nothing if they are the same.
+/// Describes the differences between two trees; empty if they are equal.
 pub(crate) fn difference(expected: &Tree, found: &Tree) -> Option<String> {
     let mut text = String::new();
     for path in expected.keys().chain(found.keys().filter(|path| !expected.contains_key(*path))) {

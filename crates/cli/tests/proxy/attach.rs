@@ -1,4 +1,4 @@
-//! Sandboxes hand their listeners over, and keep what is theirs.
+//! Sandboxes pass their listeners to the proxy, and keep a copy.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -47,7 +47,7 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// P6, P8: a token works where its sandbox comes in, and nowhere else.
+/// P6, P8: a token is valid only on its sandbox's listener.
 #[test]
 fn p8_a_token_is_bound_to_the_listener_of_its_sandbox() {
     let (stage, server) = (Stage::new(), Server::echo());
@@ -58,7 +58,7 @@ fn p8_a_token_is_bound_to_the_listener_of_its_sandbox() {
     assert_eq!((get(&one, &first).status, get(&two, &second).status), (200, 200));
     assert_eq!((get(&one, &second).status, get(&two, &first).status), (401, 401));
     assert_eq!(stage.get(&first, "/x").status, 401);
-    // The other way round: an open session is nothing to a sandbox.
+    // The other way round: a session for all listeners is not valid on a sandbox's listener.
     let open = stage.open_session(&server);
     assert_eq!((stage.get(&open, "/x").status, get(&one, &open).status), (200, 401));
 }
@@ -83,7 +83,7 @@ fn everything_of_a_sandbox_ends_with_its_connection() {
     assert_eq!(get(&listener, &token).status, 200);
 }
 
-/// The supervisor keeps its listener: after a restart it attaches again, and clients notice a delay at most.
+/// The supervisor keeps its listener. It attaches again after a restart of the proxy, and clients notice only a delay.
 #[test]
 fn a_sandbox_attaches_again_after_the_proxy_was_killed() {
     let (mut stage, server) = (Stage::new(), Server::echo());
@@ -92,7 +92,7 @@ fn a_sandbox_attaches_again_after_the_proxy_was_killed() {
     assert_eq!(get(&listener, &token).status, 200);
     stage.stop(Signal::KILL);
     until("the end is noticed", || attachment.is_gone().then_some(()));
-    // Nobody serves it, so nothing passes; what connects now waits in the listener's queue.
+    // Without a proxy nothing passes, and new connections wait in the listener's queue.
     let mut waiting = Connection::to(listener.local_addr().unwrap());
     waiting.write(format!("GET /x HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n\r\n").as_bytes());
     stage.start();

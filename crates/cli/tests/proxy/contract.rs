@@ -1,4 +1,4 @@
-//! The registry: register, revoke, list, health, rotation; for its owner alone.
+//! The admin API: register, revoke, list, health, rotation; only for the proxy's owner.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -124,7 +124,7 @@ fn health_usage_and_metrics_are_there() {
     assert!(text.contains(r#"requests_total{provider="anthropic",status="200"} 1"#), "{text}");
 }
 
-/// P7, and the original's worst: its admin interface shared a port with the data, and what it did not know it
+/// P7, the worst flaw of the original: its admin interface shared a port with the data, and unknown requests were
 /// forwarded with the real key.
 #[test]
 fn p7_the_admin_interface_cannot_be_reached_where_sandboxes_come_in() {
@@ -218,7 +218,7 @@ fn nothing_of_a_key_or_a_token_is_written_anywhere() {
     for entry in std::fs::read_dir(stage.file("")).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         assert!(!text.contains(KEY), "{text}");
-        // A path with the token in it is refused, and stands in the log as it was refused.
+        // A path that contains a token is refused, and logged with the token redacted.
         assert!(
             !text
                 .lines()

@@ -1,4 +1,4 @@
-//! Exactly one credential reaches the server: ours.
+//! Exactly one credential reaches the server: the session's.
 
 use serde_json::json;
 
@@ -86,7 +86,7 @@ fn a_key_in_the_query_replaces_the_token_there() {
     assert!(!answer.text().contains("k%2Fe%2By-1234"), "{}", answer.text());
 }
 
-/// P3: a second credential beside ours would let the sandbox choose whose account is used.
+/// P3: with a second credential beside ours, the sandbox could choose the account.
 #[test]
 fn p3_every_other_credential_is_dropped() {
     let (stage, server) = (Stage::new(), Server::echo());
@@ -106,7 +106,7 @@ fn p3_every_other_credential_is_dropped() {
     assert_eq!(asked.header("host"), Some(server.address.to_string().as_str()));
 }
 
-/// P3, in the query: servers decode names, ignore case and take the first or the last of several.
+/// P3, in the query: servers decode names, ignore case, and use the first or the last of several.
 #[test]
 fn p3_a_second_credential_in_the_query_is_dropped_in_every_spelling() {
     let (stage, server) = (Stage::new(), Server::echo());
@@ -154,7 +154,7 @@ fn p3_a_second_credential_in_the_query_is_dropped_in_every_spelling() {
     for pairs in ["pageToken=x", "alt=sse", "keyword=x", "q=key%3Dx", "$filter=a%20eq%201"] {
         assert_eq!(target(&header, pairs), format!("/v1beta/models?a=1&{pairs}&b=%20"));
     }
-    // The token is taken in any spelling, and passes in none.
+    // The token is accepted in any spelling, and removed in each.
     let bare = header.strip_prefix("session-").unwrap();
     for pairs in [
         format!("%6Bey={header}"),
@@ -167,7 +167,7 @@ fn p3_a_second_credential_in_the_query_is_dropped_in_every_spelling() {
     }
 }
 
-/// P3, in headers: what reads `x_auth_token` as `x-auth-token` is shown neither.
+/// P3, in headers: a server that reads `x_auth_token` as `x-auth-token` receives neither.
 #[test]
 fn p3_a_second_credential_in_a_header_is_dropped_in_every_spelling() {
     let (stage, server) = (Stage::new(), Server::echo());
@@ -250,7 +250,7 @@ fn headers_of_a_session_are_set_on_every_request() {
     );
 }
 
-/// P1, P15: the request names a server, in every way that it can.
+/// P1, P15: the request names another server, in every possible way.
 #[test]
 fn p1_the_server_is_the_sessions_whatever_the_request_says() {
     let (stage, server, other) = (Stage::new(), Server::echo(), Server::echo());
@@ -273,7 +273,7 @@ fn p1_the_server_is_the_sessions_whatever_the_request_says() {
     assert_eq!(server.seen().len(), 2);
 }
 
-/// P2: the client is told of a redirect, and nobody follows it with the key.
+/// P2: the client receives a redirect, and the proxy does not follow it with the key.
 #[test]
 fn p2_redirects_are_passed_on_and_never_followed() {
     let other = Server::echo();
@@ -288,7 +288,7 @@ fn p2_redirects_are_passed_on_and_never_followed() {
     assert_eq!(other.connections(), 0);
 }
 
-/// P9: a server that repeats the key, in headers, in one piece, in two, and one byte at a time.
+/// P9: a server that echoes the key, in headers, in one piece, in two, and byte by byte.
 #[test]
 fn p9_a_key_in_an_answer_is_scrubbed() {
     let server = Server::new(|asked, wire| {
@@ -367,7 +367,7 @@ fn p6_only_a_token_opens_anything() {
     assert_eq!(stage.get("", "/x").status, 401);
     assert_eq!(stage.send("GET /x HTTP/1.1\r\nhost: x\r\n\r\n").code(), "token_missing");
     assert!(server.seen().is_empty());
-    // An unknown credential does not hide a known one, as some helpers set both headers.
+    // An unknown credential does not hide a known one, because some clients set both headers.
     let both = stage.send(&format!(
         "GET /x HTTP/1.1\r\nhost: x\r\nauthorization: Bearer nothing\r\nx-api-key: {token}\r\n\r\n"
     ));

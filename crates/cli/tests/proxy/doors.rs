@@ -1,4 +1,4 @@
-//! Containers hand their listeners over at a socket of their own, again after every restart.
+//! Containers pass their listeners to the proxy over a rendezvous socket, again after every restart.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ fn us() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Opens the door of a sandbox; its socket.
+/// Creates the rendezvous socket of a sandbox, and returns its path.
 fn open(stage: &Stage, id: &str, peer: u32, session: serde_json::Value) -> PathBuf {
     let dir = stage.world.path(format!("door-{id}"));
     std::fs::create_dir_all(&dir).unwrap();
@@ -39,13 +39,13 @@ fn with_key(token: &str, server: &Server) -> serde_json::Value {
     json!({ "token": token, "provider": "custom", "api_key": KEY, "upstream_url": server.url() })
 }
 
-/// What a container's first process does.
+/// Sends a listener as a container's first process does.
 fn knock(path: &PathBuf, sockets: &[BorrowedFd<'_>]) -> (UnixStream, String) {
     speak(UnixStream::connect(path).unwrap(), sockets)
 }
 
 fn speak(mut stream: UnixStream, sockets: &[BorrowedFd<'_>]) -> (UnixStream, String) {
-    // Who is not let in may have been told so, and left alone, before it has spoken.
+    // The proxy may refuse and close before the client has sent its message.
     let _ = sandbox_linux::channel::send_with(stream.as_fd(), b"listeners\n", sockets);
     let mut text = [0; 200];
     let count = stream.read(&mut text).unwrap_or(0);
@@ -74,7 +74,7 @@ fn a_container_comes_and_goes_and_its_sessions_stay() {
         assert_eq!(said, "ok\n");
         assert_eq!(get(&inside, &token).status, 200);
     }
-    // Nowhere else, and nobody else's.
+    // Only there, and only its own.
     assert_eq!(stage.get(&token, "/x").status, 401);
     assert_eq!(get(&inside_of(&stage, "other", &server), &token).status, 401);
     client(&stage).close_rendezvous("box").unwrap();
@@ -84,18 +84,18 @@ fn a_container_comes_and_goes_and_its_sessions_stay() {
     assert!(left.as_array().unwrap().iter().all(|session| session["sandbox_id"] != "box"));
 }
 
-/// The listener of another sandbox, which is served.
+/// Opens a listener of another sandbox that the proxy serves.
 fn inside_of(stage: &Stage, id: &str, server: &Server) -> TcpListener {
     let path = open(stage, id, us(), with_key(&new_token(), server));
     let inside = listener();
     let (connection, said) = knock(&path, &[inside.as_fd()]);
     assert_eq!(said, "ok\n");
-    // It is served for as long as the test lasts.
+    // The proxy serves it until the end of the test.
     std::mem::forget(connection);
     inside
 }
 
-/// Keys that were handed over are in no file; keys by reference are asked for again.
+/// Keys sent by value are in no file. Keys by reference are read again.
 #[test]
 fn a_door_is_there_again_after_the_proxy_was_killed() {
     let (mut stage, server) = (Stage::new(), Server::echo());

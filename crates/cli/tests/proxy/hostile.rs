@@ -1,4 +1,4 @@
-//! P10: clients that want the proxy to wait, to hold, or to fall over.
+//! P10: clients that want the proxy to wait, to buffer, or to crash.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::server::{Server, reply};
 use crate::stage::{KEY, Stage};
 use crate::wire::Connection;
 
-/// Thousands of connections that say nothing, or half a line: the others are served, and memory stays small.
+/// Thousands of connections that send nothing, or half a line: others are served, and memory use stays small.
 #[test]
 fn p10_idle_and_half_open_connections_cost_little_and_disturb_nobody() {
     let count = testkit::rounds(1000, 10_000);
@@ -32,20 +32,20 @@ fn p10_idle_and_half_open_connections_cost_little_and_disturb_nobody() {
         assert_eq!(stage.get(&token, "/x").status, 200);
     }
     let open = silent.iter().filter(|connection| connection.is_open()).count();
-    assert_eq!(open, count, "nobody is sent away");
+    assert_eq!(open, count, "no connection is closed");
     let each = stage.memory().saturating_sub(before) / (count as u64 + 50);
     assert!(each < EACH, "{count}: {each} bytes each");
     drop((silent, half));
     assert_eq!(stage.get(&token, "/x").status, 200);
 }
 
-/// What a connection may cost that says nothing.
+/// Memory that an idle connection may cost.
 const EACH: u64 = 8 << 10;
 
-/// More than one listener takes are closed at once. They are no reason to close others.
+/// Connections beyond a listener's limit are closed at once, and no others are.
 #[test]
 fn p10_one_connection_too_many_is_closed_and_the_others_stay() {
-    /// As the proxy has it.
+    /// Limit of the proxy.
     const MOST: usize = 4096;
     assert!(
         descriptors() > MOST + 200,
@@ -62,7 +62,7 @@ fn p10_one_connection_too_many_is_closed_and_the_others_stay() {
     assert_eq!(stage.get(&token, "/x").status, 200);
 }
 
-/// As many as this process may have.
+/// Limit of open files of this process.
 fn descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let most = getrlimit(Resource::Nofile).maximum;
@@ -70,7 +70,7 @@ fn descriptors() -> usize {
     most.map_or(usize::MAX, |most| usize::try_from(most).unwrap())
 }
 
-/// A body that never ends holds one request of one session, and no other.
+/// An endless body occupies one request of one session, and no other.
 #[test]
 fn p10_one_session_does_not_use_up_the_others() {
     let server = Server::new(|_, wire| reply(wire, "200 OK", "", b"ok"));
@@ -93,7 +93,7 @@ fn p10_one_session_does_not_use_up_the_others() {
 #[test]
 fn metadata_and_private_addresses_are_refused_unless_named() {
     let stage = Stage::with_env(&[]);
-    // A name that leads to this machine is the user's choice; the provider's own name must not.
+    // The user may choose a name that resolves to this machine. The provider's own name must not.
     let named = Server::echo();
     let url = format!("http://localhost:{}", named.address.port());
     let token =

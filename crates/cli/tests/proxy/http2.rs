@@ -1,4 +1,4 @@
-//! HTTP/2 on both sides, with Node at both ends: its client speaks it in the clear, its server by TLS.
+//! HTTP/2 on both sides, with Node as client (cleartext) and as server (TLS).
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use testkit::{Authority, need};
 
 use crate::stage::{KEY, Stage};
 
-/// Says what it was asked, whether the key was there, and on how many connections it was asked so far.
+/// Server that reports each request, the key's presence, and the number of connections so far.
 const SERVER: &str = r"
 const http2 = require('http2');
 const server = http2.createSecureServer({ cert: process.env.CERT, key: process.env.KEY, allowHTTP1: false });
@@ -40,7 +40,7 @@ server.on('stream', (stream, head) => {
 server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 ";
 
-/// Asks for all paths at once, on one connection; prints what came of each.
+/// Requests all paths in parallel on one connection, and prints the results.
 const CLIENT: &str = r"
 const [url, token, ...paths] = process.argv.slice(1);
 const client = require('http2').connect(url);
@@ -85,7 +85,7 @@ impl Drop for Node {
     }
 }
 
-/// What came of each path.
+/// Returns the result for each path.
 fn ask(stage: &Stage, token: &str, paths: &[&str]) -> Vec<Value> {
     let url = format!("http://{}", stage.address);
     let done =
@@ -115,18 +115,18 @@ fn http2_goes_through_from_end_to_end() {
         assert_eq!(said["head"][":authority"], format!("localhost:{}", node.port));
         assert_eq!((&said["key"], &said["head"]["x-api-key"]), (&json!(true), &Value::Null));
         assert!(!answer.to_string().contains(KEY) && !answer.to_string().contains(&token));
-        // Streams share a connection; each worker has its own, and there are no more than a few.
+        // Streams share a connection. Each worker has its own, and there are only a few workers.
         assert!(said["connections"].as_u64().unwrap() <= 4, "{said}");
     }
-    // HTTP/1.1 on the client's side leads to the same server.
+    // HTTP/1.1 on the client's side reaches the same server.
     assert_eq!(stage.get(&token, "/plain").json()["head"][":method"], "GET");
 
-    // What follows the body arrives behind all of it, as gRPC needs it.
+    // Trailers arrive after the body, as gRPC needs it.
     let last = &ask(&stage, &token, &["/trailers"])[0];
     assert_eq!((&last["status"], &last["body"]), (&json!(200), &json!("the end is s")), "{last}");
     let expected = json!({ "grpc-status": "0", "x-sum": "trailers", "x-echo": "[scrubbed]" });
     assert_eq!(last["trailers"], expected, "{last}");
-    // A client of HTTP/1.1 is sent those that were announced.
+    // A client of HTTP/1.1 receives the trailers that were announced.
     let mut connection = stage.connect();
     connection.write(
         format!("GET /trailers HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\nte: trailers\r\nconnection: te, close\r\n\r\n")
@@ -135,7 +135,7 @@ fn http2_goes_through_from_end_to_end() {
     let raw = connection.rest();
     assert!(raw.ends_with("\r\n0\r\nx-sum: trailers\r\n\r\n"), "{raw}");
 
-    // An answer that breaks off is broken here too, however it is spoken.
+    // A truncated response is truncated for the client, too, in both protocols.
     let broken = &ask(&stage, &token, &["/breaks"])[0];
     assert_eq!((&broken["body"], broken["error"].is_string()), (&json!("half"), true), "{broken}");
     assert!(!stage.get(&token, "/breaks").whole);

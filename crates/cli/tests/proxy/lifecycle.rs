@@ -1,4 +1,4 @@
-//! Starting, ending, and starting again.
+//! Start, end, and restart.
 
 use sandbox_proxy::client::Client;
 use sandbox_proxy::dirs::ProxyDirs;
@@ -82,7 +82,7 @@ fn the_configuration_says_where_it_listens_when_no_flag_does() {
     said(&[]).stderr_contains("listening on http://127.0.0.1:");
     let other = said(&["--listen", "[::1]:0"]);
     other.stderr_contains("listening on http://[::1]:").stderr_lacks("127.0.0.1");
-    // A stranger's project opens no port.
+    // The configuration of an untrusted project opens no port.
     world.write("project/sandbox.toml", addr);
     world.run(["proxy"]).fails().stderr_contains("`proxy` reaches beyond the sandbox");
 }

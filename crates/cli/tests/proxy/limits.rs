@@ -1,4 +1,4 @@
-//! What a session may use, and what it used.
+//! Limits of a session, and its usage.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -15,7 +15,7 @@ fn counting() -> Server {
     Server::new(|_, wire| reply(wire, "200 OK", "content-type: application/json\r\n", USAGE))
 }
 
-/// P11: what is used up is used up.
+/// P11: an exhausted budget stays exhausted.
 #[test]
 fn p11_a_budget_of_tokens_ends_the_session_when_it_is_used_up() {
     let (stage, server) = (Stage::new(), counting());
@@ -34,7 +34,7 @@ fn p11_a_budget_of_tokens_ends_the_session_when_it_is_used_up() {
     assert_eq!(server.seen().len(), 2);
 }
 
-/// P11: hanging up before the counts come is not free.
+/// P11: disconnecting before the counts arrive is not free.
 #[test]
 fn p11_a_stream_that_the_client_cuts_off_is_estimated() {
     let server = Server::new(|_, wire| {
@@ -122,8 +122,8 @@ fn rate_parallel_requests_and_the_end_of_a_session_are_held_to() {
     assert_eq!(stage.get(&ended, "/x").status, 401);
 }
 
-/// By the clock that nobody can set, also across a restart of the proxy: hours in a sleep count, a wall clock that is
-/// put back does not.
+/// The clock is CLOCK_BOOTTIME, which cannot be set, also across a restart of the proxy: hours of suspend count, and a
+/// wall clock that is set back does not.
 #[test]
 fn a_session_ends_by_the_boot_clock() {
     let (mut stage, server) = (Stage::new(), counting());
@@ -136,7 +136,7 @@ fn a_session_ends_by_the_boot_clock() {
     stage.start();
     assert_eq!(stage.get(&token, "/x").status, 200);
     stage.stop(Signal::TERM);
-    // Two hours later by that clock, and not a second by the wall's.
+    // Two hours later by that clock, and not a second by the wall clock.
     let unshare = need("unshare").display().to_string();
     let later = [
         unshare.as_str(),

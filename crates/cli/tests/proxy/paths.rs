@@ -1,4 +1,4 @@
-//! Paths: the same bytes, or nothing.
+//! Paths are forwarded byte for byte, or refused.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn the_raw_path_and_query_reach_the_server() {
     }
 }
 
-/// P5: a path that climbs, in every spelling; and paths that servers read in two ways, where rules decide.
+/// P5: a path with `..` in every spelling, and, under `routes`, paths that servers read in two ways.
 #[test]
 fn p5_paths_that_climb_or_confuse_do_not_pass() {
     let (stage, server) = (Stage::new(), Server::echo());
@@ -99,6 +99,6 @@ fn a_token_in_the_path_is_refused_in_every_encoding() {
         }
     }
     assert!(server.seen().is_empty());
-    // The control: other encoded text is forwarded as it is.
+    // The control: other percent-encoded text is forwarded unchanged.
     assert_eq!(stage.get(&token, "/v1/x%61/y").status, 200);
 }

@@ -1,4 +1,4 @@
-//! The server behind the proxy: it remembers what it was asked, and answers as the test says.
+//! Server behind the proxy: it records its requests, and answers as the test decides.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::wire::header;
 
-/// What a server was asked.
+/// Received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub head: String,
@@ -19,26 +19,26 @@ impl Asked {
         header(&self.head, name)
     }
 
-    /// How often a header stands in the request.
+    /// Returns how often a header occurs in the request.
     pub(crate) fn count(&self, name: &str) -> usize {
         let name = format!("{name}:");
         self.head.lines().filter(|line| line.to_ascii_lowercase().starts_with(&name)).count()
     }
 
-    /// The path as it was asked for.
+    /// Returns the path of the request.
     pub(crate) fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap()
     }
 }
 
-/// Both ways to a client of the server's.
+/// Reader and writer of a connection.
 pub(crate) trait Wire: Read + Write + Send {}
 impl<T: Read + Write + Send> Wire for T {}
 
-/// How a request is answered. Returns whether the connection goes on.
+/// Function that answers a request. Returns true to keep the connection.
 pub(crate) type Answers = dyn Fn(&Asked, &mut dyn Wire) -> bool + Send + Sync;
 
-/// A server on a port of its own.
+/// Server on its own port.
 pub(crate) struct Server {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Asked>>>,
@@ -46,21 +46,21 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One that answers every request with its own head.
+    /// Starts a server that answers every request with its own head.
     pub(crate) fn echo() -> Self {
         Self::new(|asked, wire| {
             reply(wire, "200 OK", "content-type: text/plain\r\n", asked.head.as_bytes())
         })
     }
 
-    /// One that answers as it is told.
+    /// Starts a server with a function for its answers.
     pub(crate) fn new(
         answers: impl Fn(&Asked, &mut dyn Wire) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self::over(answers, |stream| Some(Box::new(stream)))
     }
 
-    /// One that does something with each connection first.
+    /// Starts a server that first prepares each connection.
     pub(crate) fn over(
         answers: impl Fn(&Asked, &mut dyn Wire) -> bool + Send + Sync + 'static,
         wrap: impl Fn(TcpStream) -> Option<Box<dyn Wire>> + Send + Sync + 'static,
@@ -90,12 +90,12 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Everything it was asked so far.
+    /// Returns all requests so far.
     pub(crate) fn seen(&self) -> Vec<Asked> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The one request that it was asked.
+    /// Returns the only request so far.
     #[track_caller]
     pub(crate) fn only(&self) -> Asked {
         let seen = self.seen();
@@ -160,13 +160,13 @@ fn chunks(wire: &mut dyn Wire) -> Option<Vec<u8>> {
     }
 }
 
-/// A whole answer with a length.
+/// Returns a response with a length.
 pub(crate) fn reply(wire: &mut dyn Wire, status: &str, headers: &str, body: &[u8]) -> bool {
     let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n", body.len());
     wire.write_all(&[head.as_bytes(), body].concat()).is_ok()
 }
 
-/// The head of an answer in chunks.
+/// Returns the head of a chunked response.
 pub(crate) fn begin_chunks(wire: &mut dyn Wire, headers: &str) -> bool {
     wire.write_all(
         format!("HTTP/1.1 200 OK\r\n{headers}transfer-encoding: chunked\r\n\r\n").as_bytes(),
@@ -174,7 +174,7 @@ pub(crate) fn begin_chunks(wire: &mut dyn Wire, headers: &str) -> bool {
     .is_ok()
 }
 
-/// One chunk; the empty one is the last.
+/// Returns one chunk. The empty one is the last.
 pub(crate) fn chunk(wire: &mut dyn Wire, data: &[u8]) -> bool {
     let framed = [format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat();
     wire.write_all(&framed).is_ok()

@@ -1,4 +1,4 @@
-//! P12: what the provider does on its own is no way out of a closed network.
+//! P12: server-side tools of a provider do not bypass a closed network.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn open() -> Server {
     Server::new(|_, wire| reply(wire, "200 OK", "", b"ok"))
 }
 
-/// A session that may use these of the provider's tools; `null`: everything.
+/// Registers a session that may use these tools of the provider; `null` allows all.
 fn session(stage: &Stage, server: &Server, provider: &str, tools: Value) -> String {
     let mut terms = json!({ "provider": provider, "api_key": KEY, "upstream_url": server.url() });
     if !tools.is_null() {
@@ -31,7 +31,7 @@ fn post(stage: &Stage, token: &str, path: &str, headers: &str, body: &[u8]) -> A
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// What Codex sends with every request: tools of its own, and a search among them.
+/// Request of Codex: its own tools, and a web search among them.
 const CODEX: &str = r#"{"model":"m","tools":[{"type":"function","name":"exec_command"},{"type":"web_search","external_web_access":false}],"tool_choice":"auto","input":[]}"#;
 
 #[test]
@@ -51,7 +51,7 @@ fn p12_a_search_that_is_offered_among_other_tools_is_taken_out() {
     }
 }
 
-/// A provider, a path, the field that is refused, what it is called, and the body.
+/// Provider, path, refused field, its name in the message, and body.
 const ASKED: &[(&str, &str, &str, &str, &str)] = &[
     (
         "anthropic",
@@ -147,7 +147,7 @@ const ASKED: &[(&str, &str, &str, &str, &str)] = &[
     ("ollama", "/v1/messages", "tools[0]", "web_fetch", r#"{"tools":[{"type":"web_fetch"}]}"#),
 ];
 
-/// Each of these goes through where everything is allowed, and nowhere else.
+/// Each of these passes where all tools are allowed, and is refused otherwise.
 #[test]
 fn p12_what_the_provider_would_do_or_fetch_is_refused_and_named() {
     let (stage, server) = (Stage::new(), open());
@@ -174,7 +174,7 @@ fn p12_what_the_provider_would_do_or_fetch_is_refused_and_named() {
     }
 }
 
-/// A body that somebody else could read differently does not pass, whatever is in it.
+/// A body that another parser could read differently is refused, whatever it contains.
 #[test]
 fn p12_a_body_in_disguise_does_not_pass() {
     let (stage, server) = (Stage::new(), open());
@@ -218,7 +218,7 @@ fn p12_a_body_in_disguise_does_not_pass() {
         let headers = format!("content-type: {kind}\r\ncontent-encoding: identity\r\n");
         assert_eq!(post(&stage, &closed, "/v1/responses", &headers, b"{}").status, 200, "{kind}");
     }
-    // Not only with `POST`, and not only with a length.
+    // Also with other methods than `POST`, and without a length.
     let search = r#"{"tools":[{"type":"web_search"}]}"#;
     for method in ["GET", "PUT", "DELETE"] {
         let request = format!(
@@ -244,7 +244,7 @@ fn p12_files_and_speech_pass_only_where_they_are_named() {
     assert_eq!(send(&routes(json!(["files"])), "/v1/files").status, 200);
 }
 
-/// What is said on a WebSocket is not looked through, so there is none.
+/// The proxy does not inspect WebSocket messages, so it refuses WebSockets.
 #[test]
 fn p12_a_websocket_is_not_a_way_round() {
     let (stage, server) = (Stage::new(), open());

@@ -1,9 +1,9 @@
-//! P4: two readers of one connection must never disagree about where a request ends.
+//! P4: two parsers of one connection must never disagree about the end of a request (RFC 9112, 11.2).
 
 use crate::server::Server;
 use crate::stage::Stage;
 
-/// Sends raw bytes and waits until the proxy has closed, or has answered what is whole.
+/// Sends raw bytes, and waits until the proxy has closed the connection or answered all complete requests.
 fn raw(stage: &Stage, server: &Server, bytes: &str) -> (Option<u16>, Vec<String>) {
     let before = server.seen().len();
     let mut connection = stage.connect();

@@ -1,4 +1,4 @@
-//! A proxy of the test's own, and what tests say to it.
+//! A test proxy, and requests to it.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use testkit::{Process, Signal, World};
 use crate::server::Server;
 use crate::wire::{Answer, Connection};
 
-/// What is never to be seen on the client's side.
+/// Strings that a client must never receive.
 pub(crate) const KEY: &str = "sk-real-0123456789-key";
 
-/// Listeners beside the usual one.
+/// Listeners beside the default one.
 const SIDES: usize = 3;
 
 /// A running proxy.
@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     pub world: World,
     process: Option<Process>,
     pub address: SocketAddr,
-    /// Other listeners: each lets so many in, and no more.
+    /// Other listeners, each with its connection limit.
     pub sides: Vec<SocketAddr>,
 }
 
@@ -33,7 +33,7 @@ impl Stage {
         Self::with_env(&[])
     }
 
-    /// A proxy whose environment has these variables.
+    /// Starts a proxy with these environment variables.
     pub(crate) fn with_env(env: &[(&str, &str)]) -> Self {
         let mut world = World::unseen();
         let (runtime, state) = (world.path("run"), world.path("state"));
@@ -47,12 +47,12 @@ impl Stage {
         stage
     }
 
-    /// Starts the proxy, and waits until it can be used.
+    /// Starts the proxy, and waits until it is ready.
     pub(crate) fn start(&mut self) {
         self.start_by(&[]);
     }
 
-    /// The same, by a program that starts others.
+    /// Starts the proxy through another program.
     pub(crate) fn start_by(&mut self, starter: &[&str]) {
         let binary = self.world.binary().display().to_string();
         let listeners: Vec<String> =
@@ -69,7 +69,7 @@ impl Stage {
         self.sides = all.collect();
     }
 
-    /// Ends the proxy by a signal, and waits for its end.
+    /// Ends the proxy by a signal, and waits until it has exited.
     pub(crate) fn stop(&mut self, signal: Signal) {
         let process = self.process.take().unwrap();
         process.signal(signal);
@@ -88,7 +88,7 @@ impl Stage {
         self.world.path("state/agent-sandbox/proxy").join(name)
     }
 
-    /// Asks the admin interface.
+    /// Sends a request to the admin API.
     pub(crate) fn admin(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let mut stream = UnixStream::connect(self.socket("admin")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -116,14 +116,14 @@ impl Stage {
         self.admin("POST", "/v1/sessions", Some(&terms))
     }
 
-    /// A session of Anthropic's kind, whose server is the test's.
+    /// Registers a session of the provider `anthropic` with the test's server.
     pub(crate) fn session(&self, server: &Server) -> String {
         self.register(
             json!({ "provider": "anthropic", "api_key": KEY, "upstream_url": server.url() }),
         )
     }
 
-    /// A session that may ask for any path.
+    /// Registers a session that may request any path.
     pub(crate) fn open_session(&self, server: &Server) -> String {
         self.register(json!({ "provider": "custom", "api_key": KEY, "upstream_url": server.url() }))
     }
@@ -132,14 +132,14 @@ impl Stage {
         Connection::to(self.address)
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) fn send(&self, request: &str) -> Answer {
         let mut connection = self.connect();
         connection.write(request.as_bytes());
         connection.answer()
     }
 
-    /// A plain request with a token.
+    /// Returns a plain request with a token.
     pub(crate) fn get(&self, token: &str, path: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n\r\n"))
     }
@@ -149,7 +149,7 @@ impl Stage {
         self.send(&format!("POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\ncontent-length: {length}\r\n\r\n{body}"))
     }
 
-    /// The audit log, once it has this many lines.
+    /// Returns the audit log, once it has this many lines.
     pub(crate) fn audit(&self, lines: usize) -> Vec<Value> {
         until("the audit log has its lines", || {
             let text = std::fs::read_to_string(self.file("audit.jsonl")).unwrap();
@@ -159,7 +159,7 @@ impl Stage {
         })
     }
 
-    /// A number of Prometheus' text.
+    /// Returns a value of the Prometheus metrics.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.admin("GET", "/metrics", None).text();
         let line =
@@ -167,7 +167,7 @@ impl Stage {
         line.and_then(|line| line.rsplit(' ').next()).unwrap().parse().unwrap()
     }
 
-    /// Its resident memory, in bytes.
+    /// Returns its resident memory, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid())).unwrap();
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -1,4 +1,4 @@
-//! Bytes go through as they arrive, and an answer that broke off never looks whole.
+//! Bytes pass as they arrive, and a truncated response never looks complete.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::server::{Server, begin_chunks, chunk, reply};
 use crate::stage::{KEY, Stage, until};
 
-/// The server sends the next event only after the client has read the one before: whoever holds one back
-/// waits for ever.
+/// The server sends the next event only after the client has read the previous one, so a proxy that buffers one
+/// would block.
 #[test]
 fn every_event_arrives_before_the_next_is_sent() {
     let (next, waits) = channel::<()>();
@@ -35,7 +35,7 @@ fn every_event_arrives_before_the_next_is_sent() {
     assert_eq!(connection.chunk().unwrap(), b"");
 }
 
-/// The same towards the server: each piece of a body goes on before the next is written.
+/// The reverse direction: each piece of a body reaches the server before the client writes the next.
 #[test]
 fn a_body_streams_to_the_server_as_it_is_written() {
     let (arrived, seen) = channel::<Vec<u8>>();
@@ -139,7 +139,7 @@ fn the_server_is_left_alone_when_the_client_goes() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         } else {
-            // No answer: the end of the connection is what is waited for.
+            // No response: the test waits for the end of the connection.
             let _ = wire.read(&mut [0]);
         }
         told.store(true, Ordering::SeqCst);
@@ -200,7 +200,7 @@ fn a_connection_that_the_server_closed_is_replaced() {
     assert_eq!(server.seen().len(), 5);
 }
 
-/// Events of 200 bytes for a while, with the key in the middle of some: memory stays where it was.
+/// Events of 200 bytes for a while, with the key in the middle of some: memory use does not grow.
 #[test]
 fn an_endless_stream_takes_no_memory() {
     let rounds = testkit::rounds(2_000, 200_000);
@@ -232,7 +232,7 @@ fn an_endless_stream_takes_no_memory() {
     assert!(after < before + (4 << 20), "{before} → {after}");
 }
 
-/// A client that does not read holds its own stream up, and nothing is piled up for it.
+/// A client that does not read blocks its own stream, and the proxy does not buffer for it.
 #[test]
 fn a_client_that_does_not_read_is_not_read_for() {
     let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -250,7 +250,7 @@ fn a_client_that_does_not_read_is_not_read_for() {
     connection
         .write(format!("GET /x HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n\r\n").as_bytes());
     connection.head();
-    // Until nothing moves any more.
+    // Until no more bytes move.
     let stuck = until("the stream stands", || {
         let before = sent.load(Ordering::SeqCst);
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -269,7 +269,7 @@ fn a_client_that_does_not_read_is_not_read_for() {
     assert_eq!(length, 64 << 20);
 }
 
-/// Servers send checksums or the status of a gRPC call behind the body.
+/// Servers send checksums, or the status of a gRPC call, after the body.
 #[test]
 fn trailers_reach_the_client_behind_the_whole_body() {
     let stage = Stage::new();
@@ -277,7 +277,7 @@ fn trailers_reach_the_client_behind_the_whole_body() {
         let wanted = asked.header("te").unwrap_or("nothing").to_owned();
         let listed = asked.header("connection").unwrap_or("nothing").to_owned();
         begin_chunks(wire, "trailer: X-Sum, set-cookie\r\ntrailer: x-echo\r\n");
-        // The end of the body may be the beginning of the key, and waits until it is not.
+        // The end of the body may be the beginning of the key, so it is held until the next bytes decide.
         chunk(wire, b"the end is sk-re");
         let trailers =
             format!("0\r\nx-sum: {wanted}/{listed}\r\nset-cookie: a=b\r\nx-echo: {KEY}\r\n\r\n");
@@ -296,11 +296,11 @@ fn trailers_reach_the_client_behind_the_whole_body() {
     let expected = "the end is sk-re\r\n0\r\nx-sum: trailers/te\r\nx-echo: [scrubbed]\r\n\r\n";
     let joined = wanted.replace("\r\n5\r\nsk-re", "sk-re");
     assert!(joined.ends_with(expected), "{wanted}");
-    // One that has no use for them gets the body alone (RFC 9110, 6.5.1).
+    // A client without `TE: trailers` receives only the body (RFC 9110, 6.5.1).
     let plain = ask("connection: close\r\n");
     assert!(plain.contains("sk-re") && plain.ends_with("\r\n0\r\n\r\n"), "{plain}");
     assert_eq!(server.seen().last().unwrap().count("te"), 0);
-    // The connection to the server serves the next request. Each worker has its own, so one client asks.
+    // The connection to the server is reused. Each worker has its own, so only one client sends requests.
     let before = server.connections();
     let mut connection = stage.connect();
     for _ in 0..3 {

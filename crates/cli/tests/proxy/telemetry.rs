@@ -1,4 +1,4 @@
-//! Spans for OpenTelemetry: one for each request, to a collector that the usual variables name.
+//! OpenTelemetry spans: one for each request, to the collector of the standard variables.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::stage::{KEY, Stage, until};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
-/// All spans that a collector was sent.
+/// Returns all spans that a collector received.
 fn spans(collector: &Server) -> Vec<Value> {
     let each = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
     let sent: Vec<Value> = collector.seen().iter().map(|asked| each(&asked.body)).collect();

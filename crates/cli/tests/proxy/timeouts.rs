@@ -1,4 +1,4 @@
-//! What does not answer is given up, each stage by its own limit. What goes on is not.
+//! Timeouts for each stage of a request. A request that makes progress has none.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn terms(url: &str, limits: &Value) -> Value {
     json!({ "provider": "custom", "api_key": KEY, "upstream_url": url, "limits": limits })
 }
 
-/// A port that takes a connection from nobody any more: its queue is full, and the kernel drops what comes.
+/// Opens a port whose accept queue is full, so that the kernel drops new connections (`listen(2)`).
 fn swallowing() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
@@ -31,7 +31,7 @@ fn a_server_that_takes_no_connection_is_given_up() {
     let token = stage.register(terms(&url, &json!({ "connect_timeout": 1 })));
     let answer = stage.get(&token, "/x");
     assert_eq!((answer.status, answer.code().as_str()), (502, "connect_timeout"));
-    // The control: the same server, when it takes connections again.
+    // The control: the same server, once it accepts connections.
     let server = std::thread::spawn(move || {
         rustix::net::listen(&listener, 16).unwrap();
         drop(queue);
@@ -76,7 +76,7 @@ fn an_answer_that_stands_still_is_broken_off_and_a_long_one_is_not() {
             let _ = wire.read(&mut [0]);
             return false;
         }
-        // Twice as long as may be between two of them.
+        // Twice as long as allowed between two of them.
         for _ in 0..16 {
             std::thread::sleep(Duration::from_millis(500));
             chunk(wire, b"data: more\n\n");

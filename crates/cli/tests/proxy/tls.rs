@@ -1,4 +1,4 @@
-//! TLS to servers: the user's own authorities count, everybody else's word does not.
+//! TLS to servers: only the user's own authorities and the public ones are trusted.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use testkit::Authority;
 use crate::server::{Server, Wire, begin_chunks, chunk, reply};
 use crate::stage::{KEY, Stage};
 
-/// A server that shows a certificate for this name.
+/// Server with a certificate for this name.
 fn server(authority: &Authority, name: &str, protocols: &[&[u8]]) -> Server {
     let identity = authority.vouch_for(name, protocols);
     Server::over(
@@ -19,7 +19,7 @@ fn server(authority: &Authority, name: &str, protocols: &[&[u8]]) -> Server {
                 false
             }
             "/until-close" => {
-                // No length: only the end of TLS says that this was all, and it never comes.
+                // Without a length, only the close_notify of TLS marks the end of the body, and it never comes.
                 let _ = wire.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf");
                 let _ = wire.flush();
                 false
@@ -30,7 +30,7 @@ fn server(authority: &Authority, name: &str, protocols: &[&[u8]]) -> Server {
     )
 }
 
-/// A proxy that trusts this authority.
+/// Starts a proxy that trusts this authority.
 fn stage(authority: &Authority) -> (Stage, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(authority.pem().as_bytes()).unwrap();

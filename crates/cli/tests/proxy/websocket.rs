@@ -1,11 +1,11 @@
-//! WebSockets: the handshake is swapped, what follows is passed on, without the key.
+//! WebSockets: the proxy swaps the credential in the handshake, and passes the messages on without the key.
 
 use serde_json::json;
 
 use crate::server::{Server, reply};
 use crate::stage::{KEY, Stage};
 
-/// A server that agrees, repeats what it hears, and says the key after "key?".
+/// Server that accepts, echoes messages, and sends the key after "key?".
 fn talking() -> Server {
     Server::new(|asked, wire| {
         if asked.header("upgrade") != Some("websocket") {

@@ -1,4 +1,4 @@
-//! HTTP as bytes: what a client sends, and how an answer ended.
+//! HTTP as bytes: requests of a client, and the ends of responses.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::stage::PATIENCE;
 
-/// A client's connection.
+/// Connection of a client.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// What was read and is not used yet.
+    /// Bytes that were read and not consumed yet.
     rest: Vec<u8>,
 }
 
-/// An answer, and whether all of it came.
+/// Response, and true when it is complete.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub status: u16,
@@ -32,7 +32,7 @@ impl Connection {
         Self { stream, rest: Vec::new() }
     }
 
-    /// Whether the other side has not closed it, and has said nothing.
+    /// Returns true when the other side has not closed it and has sent nothing.
     pub(crate) fn is_open(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let peeked = self.stream.peek(&mut [0]).map_err(|error| error.kind());
@@ -40,12 +40,12 @@ impl Connection {
         peeked == Err(ErrorKind::WouldBlock)
     }
 
-    /// Sends bytes. A proxy that no longer listens is found out by reading.
+    /// Sends bytes. A closed connection is noticed when reading.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Reads until nothing comes for a moment, then says that nothing more will be sent, and reads the rest.
+    /// Reads until nothing arrives for a moment, then closes the sending side, and reads the rest.
     pub(crate) fn finish(&mut self) {
         let mut buffer = [0; 4096];
         self.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -57,13 +57,13 @@ impl Connection {
         while self.more() {}
     }
 
-    /// Everything up to the end of the connection, as it came.
+    /// Reads to the end of the connection.
     pub(crate) fn rest(&mut self) -> String {
         while self.more() {}
         String::from_utf8(std::mem::take(&mut self.rest)).unwrap()
     }
 
-    /// Reads more. `false` at the end, however it came.
+    /// Reads more. Returns false at the end, regular or not.
     pub(crate) fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
         match self.stream.read(&mut buffer) {
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Reads until these bytes are there, and returns everything up to and with them.
+    /// Reads until these bytes arrive, and returns everything including them.
     pub(crate) fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         loop {
             if let Some(at) = self.rest.windows(end.len()).position(|window| window == end) {
@@ -102,13 +102,13 @@ impl Connection {
         (self.rest.drain(..count).collect(), true)
     }
 
-    /// The head of an answer.
+    /// Reads the head of a response.
     pub(crate) fn head(&mut self) -> String {
         let head = self.until(b"\r\n\r\n").expect("the connection ended without an answer");
         String::from_utf8(head).unwrap()
     }
 
-    /// The next answer on this connection.
+    /// Reads the next response on this connection.
     pub(crate) fn answer(&mut self) -> Answer {
         let head = self.head();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// One chunk; the last one is empty. `None` when the connection ends before it.
+    /// Reads one chunk. The last one is empty. Returns `None` when the connection ends before it.
     pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let size = self.until(b"\r\n")?;
         let size = usize::from_str_radix(std::str::from_utf8(&size).unwrap().trim(), 16).unwrap();
@@ -147,7 +147,7 @@ impl Connection {
 }
 
 impl Answer {
-    /// One that was read to the end of its connection.
+    /// Parses a response that was read to the end of its connection.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer") + 4;
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
@@ -168,7 +168,7 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The code of a refusal.
+    /// Returns the code of a refusal.
     pub(crate) fn code(&self) -> String {
         let json = self.json();
         assert!(
@@ -179,14 +179,14 @@ impl Answer {
     }
 }
 
-/// A header of a head; there is at most one of each name.
+/// Returns a header of a head, which occurs at most once.
 pub(crate) fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     let mut lines = head.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 impl Connection {
-    /// The first chunk of an answer.
+    /// Returns the first chunk of a response.
     pub(crate) fn chunk_after_head(&mut self) {
         self.head();
         self.chunk().expect("a first chunk");

@@ -1,4 +1,4 @@
-//! `agents.md` and `providers.md`, and the tables in the guides: from the catalog, row by row.
+//! `agents.md` and `providers.md`, and the tables in the guides, from the rows of the catalog.
 
 use sandbox_policy::catalog::agent::{
     self, AgentFile, Guide, LoginUse, Moved, OnFirstRun, ProjectConfig, ProxyNaming, Runs, TOOLS,
@@ -27,7 +27,7 @@ fn list<'t>(items: impl IntoIterator<Item = &'t str>) -> String {
     items.into_iter().map(code).collect::<Vec<_>>().join(", ")
 }
 
-/// A file, with the variable that moves it.
+/// Describes a file, with the variable that moves it.
 fn located(file: &AgentFile) -> String {
     let path = code(&format!("~/{}", file.in_home().display()));
     match file.moved {
@@ -137,7 +137,7 @@ fn guide_to_agents_lists_flags_and_state() {
 
 #[test]
 fn guide_to_the_proxy_lists_credentials_and_agents() {
-    // Providers that differ in nothing that is hidden share a row.
+    // Providers that hide the same things share a row.
     let mut groups: Vec<Vec<&Provider>> = Vec::new();
     for provider in PROVIDERS.iter().filter(|provider| !provider.key_variables.is_empty()) {
         let same = |group: &&mut Vec<&Provider>| group[0].key_variables == provider.key_variables;

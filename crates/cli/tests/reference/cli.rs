@@ -6,7 +6,7 @@ use std::process::Command;
 fn cli_page_is_the_help_of_the_binary() {
     let mut text = String::from(
         "# Command line\n\n\
-         Parsing ends at the first word that is no flag. What stands after the command belongs to the command.\n\
+         Parsing ends at the first argument that is not a flag. Everything after the command is passed to it unchanged.\n\
          `agent-sandbox man` prints a manual page, `agent-sandbox completions SHELL` prints completions.\n",
     );
     describe(&[], &mut text);
@@ -35,7 +35,7 @@ fn help(words: &[&str]) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// The words at the start of the lines below the heading.
+/// Returns the first words of the lines below the heading.
 fn subcommands(help: &str) -> impl Iterator<Item = &str> {
     let below = help.lines().skip_while(|line| *line != "Subcommands:" && *line != "Commands:");
     let lines = below.skip(1).take_while(|line| !line.is_empty());

@@ -54,7 +54,7 @@ struct Key {
     meaning: String,
 }
 
-/// Every key; those of tables below the table's own.
+/// Returns every key. Keys of tables come after the table.
 fn keys(schema: &Value, builtin: &Config) -> Vec<Key> {
     let mut found = Vec::new();
     collect(schema, schema, "", &mut found);
@@ -102,7 +102,7 @@ fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
     }
 }
 
-/// What can be written, in a few words.
+/// Describes the allowed values in a few words.
 fn values(schema: &Value, root: &Value) -> String {
     let schema = resolve(schema, root);
     if std::ptr::eq(schema, root) {
@@ -149,7 +149,7 @@ fn plain(name: &str) -> &str {
     }
 }
 
-/// The built-in value, as a file would write it.
+/// Returns the built-in value, as a file would contain it.
 fn default_of(path: &str, config: &Config) -> Option<String> {
     let rules = config.commands.iter().map(|(name, rule)| (name, &rule.value));
     let presets = config.presets.iter().map(|preset| &preset.value);
@@ -165,7 +165,7 @@ fn default_of(path: &str, config: &Config) -> Option<String> {
     Some(code(&value.to_string()))
 }
 
-/// A configuration without any file.
+/// Returns a configuration without any file.
 fn builtin() -> Config {
     let empty = testkit::World::new();
     let host =

@@ -1,4 +1,4 @@
-//! `exit-codes.md`: each code with a command that ends with it, which is run.
+//! `exit-codes.md`: each code, with a command that is run and must exit with it.
 
 use sandbox_protocol::exit::{self, Row};
 
@@ -9,7 +9,7 @@ use super::{code, table};
 const INTRO: &str = "\
 # Exit codes
 
-The command's own code passes through. The other codes are agent-sandbox's.
+The exit code of the command passes through. The other codes are those of agent-sandbox.
 ";
 
 #[test]

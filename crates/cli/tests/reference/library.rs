@@ -1,4 +1,4 @@
-//! README's example of the library is the one that is compiled.
+//! The library example in README equals the compiled one.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Pages written by hand: their links lead somewhere, they are short, and their transcripts are run.
+//! Hand-written pages: valid links, limited length, and transcripts that are run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use testkit::Page;
 
-/// Words that a page may have.
+/// Maximum number of words of a page.
 const WORDS: usize = 1200;
-/// Columns that a line of prose may have.
+/// Maximum number of columns of a line of prose.
 const COLUMNS: usize = 120;
-/// Pages that are read by searching in them.
+/// Long pages, which are read by searching.
 const LONG: [&str; 2] = ["docs/concepts/attacks.md", "CHANGELOG.md"];
 /// Sources that name the pages they run.
 const SUITES: [&str; 2] =

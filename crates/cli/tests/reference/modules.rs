@@ -1,4 +1,4 @@
-//! Modules use each other in one direction, at every level, so that each can be read without those that follow it.
+//! Modules depend on each other in one direction, at every level, so that each can be read without later ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ type Segments = Vec<String>;
 /// Sibling modules, each with the siblings that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// Paths that each module of a crate names. Tests may use whatever they like and are left out.
+/// Paths that each module of a crate names. Tests are exempt and left out.
 #[derive(Default)]
 struct Modules(BTreeMap<Segments, BTreeSet<Segments>>);
 
@@ -23,7 +23,7 @@ impl Modules {
         Self(sources.iter().map(|(module, code)| named(module, code)).collect())
     }
 
-    /// Returns the module that a path leads to, through re-exports.
+    /// Returns the module that a path refers to, through re-exports.
     fn resolve(&self, path: &[String], depth: usize) -> Segments {
         let end =
             (0..=path.len()).rev().find(|&end| self.0.contains_key(&path[..end])).unwrap_or(0);
@@ -61,7 +61,7 @@ impl Modules {
         levels
     }
 
-    /// Returns every group of siblings that leads back to its first member, one for each level.
+    /// Returns every cycle of siblings, one for each level.
     fn cycles(&self) -> Vec<String> {
         let shown = |(parent, uses): (&Segments, &Uses)| {
             Some(format!("{}: {}", parent.join("::"), cycle(uses)?.join(" → ")))
@@ -108,7 +108,7 @@ fn named(module: &Segments, code: &str, all: &BTreeMap<Segments, String>) -> BTr
     found
 }
 
-/// Returns a path from the crate's root, if it leads into the crate.
+/// Returns a path from the crate's root, if it is in the crate.
 fn absolute(
     module: &Segments,
     path: &[String],
@@ -132,7 +132,7 @@ fn absolute(
     Some([base.as_slice(), rest].concat())
 }
 
-/// Returns the paths at the front of a text: one, or each of a group such as `a::{b, c::d}`.
+/// Returns the paths at the start of a text: one, or each of a group such as `a::{b, c::d}`.
 fn expand(text: &mut &str) -> Vec<Segments> {
     let mut path = Segments::new();
     loop {
@@ -173,7 +173,7 @@ fn group(text: &mut &str) -> Vec<Segments> {
     }
 }
 
-/// Returns modules that lead back to the first of them, if there are any.
+/// Returns a cycle of modules, if there is one.
 fn cycle(uses: &Uses) -> Option<Vec<String>> {
     let mut done = BTreeSet::new();
     uses.keys().find_map(|module| follow(module, uses, &mut Vec::new(), &mut done))

@@ -1,4 +1,4 @@
-//! `presets.md`: the tables that the presets are.
+//! `presets.md`: the tables of the presets.
 
 use sandbox_policy::catalog::host_presets;
 use sandbox_policy::preset::{NAMES, Table, tables};

@@ -1,5 +1,5 @@
-//! Sessions on an engine that is not Docker as root: rootless Docker, Podman, rootless Podman. `./dev test rootless`
-//! starts each of them and runs this against it, as the user whose engine it is.
+//! Sessions on other engines than Docker as root: rootless Docker, Podman, rootless Podman. `./dev test rootless`
+//! starts each of them and runs this test as the user who owns the engine.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[path = "../containers/sessions/stage.rs"]
@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use stage::{KEY, NAME, Provider, Stage};
 use testkit::{Signal, User, user};
 
-/// What an engine cannot do is said, and what is asked of it all the same is refused.
+/// Features that an engine lacks are reported, and a configuration that needs them is refused.
 const LIMITS: &str = "no memory limit";
 
-/// Whose the project is: the caller's; root's agent is somebody else.
+/// The project belongs to the caller. The agent, which root started, is another user.
 fn owner() -> u32 {
     match user() {
         User::Root => 1000,
@@ -44,7 +44,7 @@ fn files_belong_to_whoever_brought_the_session_up() {
     if !is_rootless() {
         stage.world.host(["chown", "1000:1000", "mine"]).succeeds();
     }
-    // The control: nobody else may write there.
+    // The control: no other user may write there.
     stage.world.host(["chmod", "700", "."]).succeeds();
     stage.world.host(["chmod", "600", "mine"]).succeeds();
     stage.bring_up().succeeds().stderr_lacks("may not be able to write");
@@ -55,7 +55,7 @@ fn files_belong_to_whoever_brought_the_session_up() {
         belongs_to_the_user(&stage, path);
     }
     assert_eq!(stage.world.read("project/mine"), "new\n");
-    // Both ways: what is made outside is the agent's to change.
+    // In both directions: the agent may change files that are created outside.
     stage.world.write("project/made/late", "");
     if is_rootless() {
         stage.sh("echo more >> made/late; rm made/deep/file").succeeds();
@@ -96,7 +96,7 @@ fn nothing_of_root_is_in_reach_of_an_agent() {
         ("kill -TERM 1", "the first process"),
         ("mount -t tmpfs tmpfs /tmp", "no mounts"),
         ("chown 12345 /workspace/sandbox.toml", "no capabilities"),
-        ("setpriv --reuid 12345 true || su nobody -s /bin/true", "nobody else"),
+        ("setpriv --reuid 12345 true || su nobody -s /bin/true", "another user"), // words: quoted
         ("mknod /tmp/null c 1 3", "no devices"),
         ("echo 1 > /proc/sys/kernel/panic", "the machine's settings"),
         ("echo 1 > /proc/sys/net/ipv4/ip_forward", "the network's"),
@@ -105,17 +105,17 @@ fn nothing_of_root_is_in_reach_of_an_agent() {
         let run = stage.sh(script);
         assert!(!run.status().success(), "{why}: {script}");
     }
-    // Podman's own filter of system calls would let everybody make one. Ours is the same on every engine.
+    // Podman's own seccomp filter would let every user create one. Ours is the same on every engine.
     stage.sh("unshare -Ur true").fails();
     let status = "grep -E '^(Cap...|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'";
     let status = stage.sh(status).succeeds().output();
-    // Whoever has root's number could get what is in the last one.
+    // A process with uid 0 of the container could read the last one.
     let sets = ["CapInh", "CapPrm", "CapEff", "CapAmb", "CapBnd"];
     for set in &sets[..if is_podman(&stage) { 4 } else { 5 }] {
         assert!(status.contains(&format!("{set}:0000000000000000")), "{status}");
     }
     assert!(status.contains("NoNewPrivs:1") && status.contains("Seccomp:2"), "{status}");
-    // The first process keeps what it needs to end others, and is nobody that the agent is.
+    // PID 1 keeps the capability to signal other processes, and runs as another user than the agent.
     stage.sh("test \"$(stat -c %u /proc/1)\" != \"$(id -u)\"").succeeds();
     assert_eq!(
         stage.inspect("{{.HostConfig.ReadonlyRootfs}} {{.HostConfig.NetworkMode}}"),
@@ -146,7 +146,7 @@ fn attach_joins_the_agents_terminal() {
     let script = "while read line; do echo \"heard $line\"; done";
     let stage = Stage::up(&format!("agent = {{ command = 'sh', args = ['-c', '{script}'] }}"));
     let mut terminal = stage.world.terminal(["attach", NAME]);
-    terminal.wait_for("^P ^Q");
+    terminal.wait_for("Ctrl-P Ctrl-Q");
     terminal.enter("one");
     terminal.wait_for("heard one");
     terminal.keys("\x10\x11");
@@ -203,7 +203,7 @@ fn what_an_engine_cannot_do_is_refused_with_the_reason() {
         stage.configure(config);
         stage.bring_up().code(125).stderr_contains(said).stderr_contains("hint: ");
     }
-    // Limits are set where the engine can, and else said or refused.
+    // Limits are applied if the engine supports them, and otherwise reported or refused.
     stage.configure("");
     let lifted = stage.bring_up().succeeds().messages().contains(LIMITS);
     stage.configure("resources.memory = '256m'");

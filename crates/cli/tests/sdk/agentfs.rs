@@ -7,7 +7,7 @@ use serde_json::Value;
 use testkit::{Run, World, need, sdk};
 
 /// Reads and writes a database through the SDK for Python: `dump`, `get DIR`, `put DIR`,
-/// `write PATH TEXT`, `log NAME`. `get` and `put` are about all files at the top.
+/// `write PATH TEXT`, `log NAME`. `get` and `put` copy all files of the root directory.
 const PYTHON: &str = r#"
 import asyncio, json, os, sys
 from agentfs_sdk import AgentFS, AgentFSOptions
@@ -47,7 +47,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// The same through the SDK for Node.
+/// Reads and writes a database through the SDK for Node.
 const NODE: &str = r#"
 import fs from "node:fs";
 const { AgentFS } = await import(process.env.SDK);
@@ -75,7 +75,7 @@ if (verb === "log") {
 await agent.close();
 "#;
 
-/// One of the two.
+/// One of the two SDKs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sdk {
     Python,
@@ -109,7 +109,7 @@ impl Sdk {
     }
 }
 
-/// A mount that goes away with the test.
+/// Mount that is removed with the test.
 pub(crate) struct Mount(pub(crate) PathBuf);
 
 impl Drop for Mount {
@@ -176,7 +176,7 @@ fn a_database_of_the_sdks_is_read_mounted_and_written_and_read_again_by_them() {
         let changed = found["/new/long"].as_str().unwrap();
         assert_eq!((changed.len(), &changed[4999..5002]), (10_000, "yzy"), "{sdk:?}");
         world.run(["fs", "fsck", "one"]).succeeds();
-        // And once more the other way.
+        // And in the other direction.
         sdk.run(&world, &[ONE, "write", "/new/x", "theirs again"]);
         mounted(&world, "one", "cat new/x").stdout("theirs again");
     }
@@ -210,7 +210,7 @@ fn an_exported_database_shows_the_same_tree_to_the_sdks() {
 
 #[test]
 fn what_the_sdks_write_reaches_the_file() {
-    // An engine that opens a database it cannot write may answer as if it had.
+    // An engine that opens a database read-only may report success for a write.
     for sdk in BOTH {
         let world = World::new();
         world.run(["fs", "init", "one"]).succeeds();

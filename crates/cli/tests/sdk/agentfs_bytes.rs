@@ -1,4 +1,4 @@
-//! Every byte of a file is the same to AgentFS's SDKs and to a mount, in whatever order they wrote it.
+//! AgentFS's SDKs and a mount see the same bytes of a file, in whatever order they wrote it.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use crate::agentfs::{BOTH, Mount, ONE, Sdk};
 use crate::dice::{Dice, seeds};
 
 const FILES: usize = 6;
-/// Across every size at which the engine changes how it stores a file.
+/// Above every size at which the engine changes how it stores a file.
 const LONGEST: usize = 600 << 10;
 /// Number of turns in which SDK and mount write alternately.
 const TURNS: usize = 4;
@@ -40,7 +40,7 @@ fn exercise(sdk: Sdk, seed: u64) {
         } else {
             mount_edits(&world, &mut dice);
         }
-        // Both see what is there.
+        // Both see the current content.
         let got = world.clone().dir(format!("got{turn}")).path(format!("got{turn}"));
         sdk.run(&world, &[ONE, "get", &got.display().to_string()]);
         same(&world.path("model"), &got, &format!("{sdk:?}, turn {turn}"));
@@ -62,7 +62,7 @@ fn sdk_writes(sdk: Sdk, world: &World, dice: &mut Dice) {
     fs::remove_dir_all(from).unwrap();
 }
 
-/// Pieces of noise and of zeros, some at the borders of chunks.
+/// Returns pieces of noise and of zeros, some at the boundaries of chunks.
 fn content(dice: &mut Dice) -> Vec<u8> {
     let mut bytes = Vec::new();
     let length = dice.below(LONGEST);
@@ -113,7 +113,7 @@ enum Edit {
 
 impl Edit {
     fn any(dice: &mut Dice) -> Self {
-        // Most edits are about the borders of chunks, theirs or ours.
+        // Most edits are near the boundaries of chunks, theirs or ours.
         let place = |dice: &mut Dice| match dice.below(3) {
             0 => dice.below(LONGEST),
             1 => dice.below(LONGEST / 65_536) * 65_536,
@@ -163,7 +163,7 @@ impl Edit {
     }
 }
 
-/// Both directories hold the same files.
+/// Asserts that both directories contain the same files.
 #[track_caller]
 fn same(one: &Path, other: &Path, what: &str) {
     let names = |dir: &Path| {
@@ -189,7 +189,7 @@ fn a_file_of_many_holes_stays_small_and_is_whole_in_an_export() {
     in_mount(&world, |at| {
         let file = File::create(at.join("huge")).unwrap();
         file.write_all_at(b"end", 1 << 40).unwrap();
-        // The control: zeros that were written are there, holes beside them too.
+        // The control: zeros that were written are stored, with holes beside them.
         fs::write(at.join("zeros"), vec![0; 300_000]).unwrap();
         File::create(at.join("hole")).unwrap().set_len(20 << 20).unwrap();
     });

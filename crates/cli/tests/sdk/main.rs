@@ -1,5 +1,5 @@
-//! Other people's libraries, from PyPI and npm, with this program: what they write, ask for and
-//! expect is what their users have. `./dev test` installs them and says where by `AGENT_SANDBOX_SDK`.
+//! Third-party libraries from PyPI and npm with this program, unmodified, as users have them.
+//! `./dev test` installs them, and passes their location in `AGENT_SANDBOX_SDK`.
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 

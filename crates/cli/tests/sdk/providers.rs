@@ -1,5 +1,5 @@
-//! The official SDKs of Anthropic and OpenAI, unchanged and without a key, in a sandbox that reaches
-//! nothing but the proxy: whole answers and streams.
+//! The official SDKs of Anthropic and OpenAI, unmodified and without a key, in a sandbox that reaches
+//! only the proxy: complete responses and streams.
 
 use serde_json::{Value, json};
 use testkit::{Answer, Authority, EVENTS, Provider, World, need, sdk};
@@ -7,7 +7,7 @@ use testkit::{Answer, Authority, EVENTS, Provider, World, need, sdk};
 const ANTHROPIC: &str = "sk-ant-the-real-one-0123456789";
 const OPENAI: &str = "sk-proj-the-real-one-0123456789";
 
-/// Two secrets, both kept by the proxy.
+/// Two secrets, both held by the proxy.
 const POLICY: &str = "network = false
 secrets.anthropic = { mode = 'proxy', env_var = 'ANTHROPIC_API_KEY', upstream_url = 'URL' }
 secrets.openai = { mode = 'proxy', env_var = 'OPENAI_API_KEY', upstream_url = 'URL' }
@@ -48,7 +48,7 @@ console.log((await gpt.responses.create({ model: "m", input: "hello" })).output_
 console.log(process.env.ANTHROPIC_API_KEY, process.env.OPENAI_API_KEY);
 "#;
 
-/// What both programs print, but for the tokens.
+/// Output of both programs, without the tokens.
 const SAID: &str = "whole claude\nin|parts\nwhole gpt\nin|parts\nwhole response\n";
 
 fn answer(path: &str, body: &str) -> Answer {
@@ -63,7 +63,7 @@ fn answer(path: &str, body: &str) -> Answer {
         }
         ("/v1/chat/completions", true) => (EVENTS, completion_events(&["in", "parts"])),
         ("/v1/responses", false) => ("application/json", response("whole response").to_string()),
-        (path, streams) => panic!("nobody asks for {path} (streamed: {streams})"),
+        (path, streams) => panic!("unexpected request for {path} (streamed: {streams})"),
     }
 }
 
@@ -111,7 +111,7 @@ fn response(text: &str) -> Value {
         "parallel_tool_calls": true, "tool_choice": "auto", "tools": [] })
 }
 
-/// A world with a provider behind TLS, which only the proxy can reach and has to believe.
+/// Creates a world with a provider behind TLS that only the proxy reaches and trusts.
 fn scene() -> (World, Provider) {
     let authority = Authority::default();
     let provider = Provider::secure(&authority, answer);
@@ -136,7 +136,7 @@ fn works(program: &str, script: &str, text: &str) {
     let words = [
         "-c".as_ref(),
         policy.as_os_str(),
-        // They may lie in the host's /tmp.
+        // They may be in the host's /tmp.
         "--ro".as_ref(),
         sdks.as_os_str(),
         program.as_ref(),
@@ -159,7 +159,7 @@ fn works(program: &str, script: &str, text: &str) {
         assert!(head.contains(&key) && !head.contains("session-"), "{head}");
     }
     assert_eq!(provider.heads().len(), 5);
-    // What both libraries asked for is counted, also in the streams.
+    // The usage of both libraries is counted, also for streams.
     let told: Value = serde_json::from_str(&world.run(["usage", "--json"]).output()).unwrap();
     let of = |name: &str| {
         told.as_array().unwrap().iter().find(|row| row["provider"] == name).unwrap().clone()
@@ -186,20 +186,20 @@ fn the_sdks_for_node_work_without_a_key_and_without_a_network() {
     works("node", "project/ask.mjs", NODE);
 }
 
-/// The control: the same programs, sent to the provider itself.
+/// The control: the same programs, connected directly to the provider.
 #[test]
 fn without_the_proxy_the_provider_sees_nothing_but_the_token() {
     need("python3");
     let (world, provider) = scene();
     let direct = world
         .clone()
-        .env("ANTHROPIC_API_KEY", "session-of-somebody")
+        .env("ANTHROPIC_API_KEY", "session-of-another-user")
         .env("ANTHROPIC_BASE_URL", provider.url())
-        .env("OPENAI_API_KEY", "session-of-somebody")
+        .env("OPENAI_API_KEY", "session-of-another-user")
         .env("OPENAI_BASE_URL", format!("{}/v1", provider.url()));
     direct.write("project/ask.py", PYTHON);
     let script = direct.path("project/ask.py");
     direct.host(["python3".as_ref(), script.as_os_str()]).succeeds().stdout_contains(SAID);
     let heads = provider.heads();
-    assert!(heads.iter().all(|head| head.contains("session-of-somebody")), "{heads:?}");
+    assert!(heads.iter().all(|head| head.contains("session-of-another-user")), "{heads:?}");
 }

@@ -1,4 +1,4 @@
-//! Tables over environment, words and users.
+//! Tests over tables of environments, arguments and users.
 
 use sandbox_protocol::variable;
 
@@ -37,7 +37,7 @@ fn decide_takes_seed_defaults_when_nothing_is_set() {
 
 #[test]
 fn decide_needs_a_command() {
-    assert_eq!(decided(&["AGENT_COMMAND="], &[], 0).err().unwrap(), "no agent command is given");
+    assert_eq!(decided(&["AGENT_COMMAND="], &[], 0).err().unwrap(), "no agent command given");
 }
 
 #[test]
@@ -52,14 +52,14 @@ fn identity_follows_the_user_and_how_strictly_it_is_wanted() {
         (Some("agent"), 0, true, Some(agent())),
         (Some("1000:1000"), 0, true, Some(agent())),
         (Some("4242:43"), 0, true, Some(numeric)),
-        (Some("nobody"), 0, false, Some(unknown("nobody"))),
+        (Some("absent"), 0, false, Some(unknown("absent"))),
         (Some("broken"), 0, false, Some(broken)),
         (Some("root"), 0, false, Some(Identity::Stay(Reason::RootWanted))),
         (Some("agent"), 1000, true, Some(Identity::Stay(Reason::NotRoot(1000)))),
         (Some("agent"), 1001, false, Some(Identity::Stay(Reason::NotRoot(1001)))),
-        (Some("nobody"), 1001, false, Some(Identity::Stay(Reason::NotRoot(1001)))),
-        (Some("nobody"), 0, true, None),
-        (Some("nobody"), 1000, true, None),
+        (Some("absent"), 1001, false, Some(Identity::Stay(Reason::NotRoot(1001)))),
+        (Some("absent"), 0, true, None),
+        (Some("absent"), 1000, true, None),
         (Some("broken"), 0, true, None),
         (Some("root"), 0, true, None),
         (Some("0"), 0, true, None),
@@ -103,8 +103,8 @@ fn environment_follows_the_user_where_it_was_missing_or_roots() {
         let boot = decided(&entries, &["cmd"], uid).unwrap();
         assert_eq!(texts(&boot), expected, "{why}");
     }
-    let stays = decided(&["AGENT_USER=nobody", "HOME=/root"], &["cmd"], 0).unwrap();
-    assert_eq!(texts(&stays), ["HOME=/root"], "who stays root keeps root's");
+    let stays = decided(&["AGENT_USER=absent", "HOME=/root"], &["cmd"], 0).unwrap();
+    assert_eq!(texts(&stays), ["HOME=/root"], "a process that stays root keeps root's variables");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn environment_has_nothing_of_ours_and_everything_else_in_order() {
     entries.splice(3..3, others);
     entries.extend(["SESSION_TOKEN=again", "Session_Id=x"]);
     let environment = Environment::of(entries.iter().map(|entry| entry.as_bytes().to_vec()));
-    // Not strict: the made-up user is unknown.
+    // The made-up user is unknown, which is an error because the switch is on.
     let situation = Situation {
         environment: &environment,
         words: &[],

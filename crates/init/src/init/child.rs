@@ -1,4 +1,4 @@
-//! Step 8: the agent, as its user, with the terminal if there is one.
+//! Step 8: starts the agent, as its user, on the terminal if there is one.
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ use crate::identity;
 use crate::lookup;
 use sandbox_linux::error::chain;
 
-/// Starts it and returns its process id as soon as it is what was asked for.
+/// Starts the agent. Returns its process id once its program has been executed.
 pub(crate) fn start(settings: &Settings, agent: &CommandLine) -> Result<i32, StepError> {
     let (mut reader, mut writer) = pipe_with(PipeFlags::CLOEXEC)
         .map(|(reader, writer)| (std::fs::File::from(reader), std::fs::File::from(writer)))
@@ -31,7 +31,7 @@ pub(crate) fn start(settings: &Settings, agent: &CommandLine) -> Result<i32, Ste
         ExitCode::NotFound.into()
     })?;
     drop(writer);
-    // Ends when the agent's program takes the process over, which closes the pipe.
+    // `execve` closes the pipe, which ends this read.
     let mut said = String::new();
     reader.read_to_string(&mut said)?;
     match said.split_once('\0') {
@@ -63,7 +63,7 @@ fn prepare(
     } else {
         identity::become_user(&settings.user)?;
     }
-    // After the change of the user, which takes it back: prctl(2).
+    // After the change of the user, which clears it: `PR_SET_PDEATHSIG` in prctl(2).
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(io::Error::from)?;
     if rustix::process::getppid().is_none_or(|now| now.as_raw_pid() != parent) {
@@ -80,18 +80,18 @@ fn prepare(
     Ok((program, path))
 }
 
-/// A process group of its own, in the foreground of the terminal that the container has; or a session
-/// of its own, if the terminal belongs to none yet.
+/// Creates a process group in the foreground of the container's terminal, or a session if the terminal controls none
+/// yet.
 fn take_terminal() -> Result<(), StepError> {
     let input = rustix::stdio::stdin();
     if !rustix::termios::isatty(input) {
         return Ok(rustix::process::setpgid(None, None).map_err(io::Error::from)?);
     }
-    // Opens for whoever has a controlling terminal.
+    // Opening succeeds only for a process with a controlling terminal: tty(4).
     let controlling = std::fs::OpenOptions::new().read(true).open("/dev/tty");
     if controlling.is_err() {
         rustix::process::setsid().map_err(io::Error::from)?;
-        // Somebody else's terminal is no reason not to start.
+        // This fails if the terminal controls another session, which must not prevent the start.
         let _ = rustix::process::ioctl_tiocsctty(input);
         return Ok(());
     }
@@ -99,7 +99,8 @@ fn take_terminal() -> Result<(), StepError> {
     to_foreground(input, rustix::process::getpid())
 }
 
-/// A background process that asks for this is stopped, unless it blocks the signal for that.
+/// Moves a process group to the foreground. A background process that calls tcsetpgrp(3) is stopped by SIGTTOU, unless
+/// it blocks that signal.
 fn to_foreground(input: BorrowedFd<'_>, group: Pid) -> Result<(), StepError> {
     let _blocked = Signals::of([signals::TTOU])?;
     let _ = rustix::termios::tcsetpgrp(input, group);

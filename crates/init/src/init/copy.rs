@@ -1,4 +1,4 @@
-//! A copy of a tree: permissions, times, links and attributes as they are, one owner for all.
+//! Copy of a tree, with the same permissions, times, links and attributes, and with one owner for all files.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, Metadata};
@@ -10,15 +10,14 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 
 use super::step::{StepError, file};
 
-/// Copies `from` to `to`, which is not there yet. What is no file, directory or link is refused: reading
-/// it could wait for ever, and a copy of it would be something else.
+/// Copies `from` to `to`, which must not exist. Refuses FIFOs, sockets and devices: reading them could block forever.
 pub(crate) fn copy_tree(from: &Path, to: &Path, owner: (u32, u32)) -> Result<(), StepError> {
-    let about = fs::symlink_metadata(from).map_err(file("look at", from))?;
+    let about = fs::symlink_metadata(from).map_err(file("inspect", from))?;
     let kind = about.file_type();
     if kind.is_symlink() {
         let target = fs::read_link(from).map_err(file("read", from))?;
-        symlink(target, to).map_err(file("make", to))?;
-        return lchown(to, Some(owner.0), Some(owner.1)).map_err(file("give away", to));
+        symlink(target, to).map_err(file("create", to))?;
+        return lchown(to, Some(owner.0), Some(owner.1)).map_err(file("change the owner of", to));
     }
     if kind.is_dir() {
         copy_dir(from, to, owner)?;
@@ -27,16 +26,16 @@ pub(crate) fn copy_tree(from: &Path, to: &Path, owner: (u32, u32)) -> Result<(),
     } else {
         return Err(StepError::Special(from.to_owned()));
     }
-    // In this order: a change of the owner takes bits of the mode away, a change of either the time.
+    // The order matters: a change of the owner clears set-id bits (chown(2)), and changes of either update the times.
     copy_attributes(from, to)?;
-    lchown(to, Some(owner.0), Some(owner.1)).map_err(file("give away", to))?;
+    lchown(to, Some(owner.0), Some(owner.1)).map_err(file("change the owner of", to))?;
     rustix::fs::chmod(to, Mode::from_raw_mode(about.mode() & 0o7777))
-        .map_err(file("change", to))?;
-    set_times(to, &about).map_err(file("change", to))
+        .map_err(file("change the attributes of", to))?;
+    set_times(to, &about).map_err(file("change the attributes of", to))
 }
 
 fn copy_dir(from: &Path, to: &Path, owner: (u32, u32)) -> Result<(), StepError> {
-    fs::create_dir(to).map_err(file("make", to))?;
+    fs::create_dir(to).map_err(file("create", to))?;
     for entry in fs::read_dir(from).map_err(file("list", from))? {
         let name = entry.map_err(file("list", from))?.file_name();
         copy_tree(&from.join(&name), &to.join(&name), owner)?;
@@ -50,7 +49,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), StepError> {
     };
     let mut source = open(from, OFlags::RDONLY, Mode::empty()).map_err(file("read", from))?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let mut target = open(to, flags, Mode::RUSR | Mode::WUSR).map_err(file("make", to))?;
+    let mut target = open(to, flags, Mode::RUSR | Mode::WUSR).map_err(file("create", to))?;
     io::copy(&mut source, &mut target).map_err(file("copy", from))?;
     Ok(())
 }
@@ -64,7 +63,7 @@ fn set_times(path: &Path, about: &Metadata) -> Result<(), rustix::io::Errno> {
     rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Users' attributes and access lists. Those of the security modules belong to the file they are on.
+/// Copies user attributes and access control lists. Attributes of security modules apply only to the original file.
 fn copy_attributes(from: &Path, to: &Path) -> Result<(), StepError> {
     let mut names = vec![0; 64 << 10];
     let length = match rustix::fs::llistxattr(from, &mut names[..]) {

@@ -1,4 +1,4 @@
-//! Step 7: a Docker daemon beside the agent, where one is installed. Its failure is not ours.
+//! Step 7: starts a Docker daemon beside the agent, if one is installed. Its failure does not prevent the start.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions, Permissions};
@@ -21,19 +21,19 @@ use crate::environment::Environment;
 const SOCKET: &str = "/var/run/docker.sock";
 const READY: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// As long as this, signals wait.
+/// Timeout of a ping. Signals are not handled meanwhile.
 const PING: Duration = Duration::from_millis(200);
-/// What a daemon stops its containers in.
+/// Time for a daemon to stop its containers.
 const STOP: Duration = Duration::from_secs(10);
 
 /// A running daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Daemon {
-    /// It leads its session.
+    /// Process id. The process leads its session.
     pub(crate) pid: i32,
 }
 
-/// Starts it and waits until it answers.
+/// Starts the daemon and waits until it answers.
 pub(crate) fn set_up(
     settings: &Settings,
     supervisor: &mut Supervisor,
@@ -54,7 +54,7 @@ pub(crate) fn set_up(
     }
     let daemon = start(settings, &program)?;
     if let Err(error) = answered(daemon, supervisor) {
-        // What it has started so far must not stay beside the agent.
+        // Processes that it has started so far must not remain beside the agent.
         kill_group(daemon.pid, signals::KILL);
         return Err(error);
     }
@@ -64,7 +64,7 @@ pub(crate) fn set_up(
 
 fn start(settings: &Settings, program: &Path) -> Result<Daemon, StepError> {
     let data = settings.paths.data.join("docker");
-    // Left by a container that was killed, they name processes that are others by now.
+    // Files that a killed container left behind name processes that do not exist any more.
     for stale in ["/var/run/docker.pid", "/run/docker.pid", SOCKET] {
         let _ = fs::remove_file(stale);
     }
@@ -101,7 +101,7 @@ fn become_it(
     Program::with_entries(words.iter().cloned(), environment.entries())
 }
 
-/// What a daemon needs; the agent's secrets are not among it.
+/// Returns the environment of the daemon, without the agent's secrets.
 fn environment(agents: &Environment) -> Environment {
     let names =
         ["PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"];
@@ -115,8 +115,8 @@ fn environment(agents: &Environment) -> Environment {
     environment
 }
 
-/// Lets the daemon divide the container's control group, which it cannot as long as processes are
-/// directly in it: cgroups(7), "no internal processes".
+/// Moves all processes out of the container's cgroup into a child, so that the daemon can create other children: the
+/// "no internal processes" rule in cgroups(7).
 fn give_cgroups() {
     let root = Path::new("/sys/fs/cgroup");
     let Ok(controllers) = fs::read_to_string(root.join("cgroup.controllers")) else { return };
@@ -147,7 +147,7 @@ fn answered(daemon: Daemon, supervisor: &mut Supervisor) -> Result<(), StepError
     Ok(())
 }
 
-/// Whether it serves requests: the socket alone is there long before, and also when it is about to fail.
+/// Returns true when the daemon serves requests. Its socket exists long before that, and even if it is about to fail.
 fn answers() -> bool {
     let ask = || {
         let mut socket = UnixStream::connect(SOCKET)?;
@@ -163,7 +163,7 @@ fn answers() -> bool {
 fn ended(ending: Ending) -> StepError {
     StepError::Failed(
         "dockerd",
-        format!("ended with code {}; its log is dockerd.log beside the data", ending.code()),
+        format!("exited with code {}; see `dockerd.log` in the data directory", ending.code()),
     )
 }
 
@@ -171,16 +171,18 @@ fn share(settings: &Settings) -> Result<(), StepError> {
     let socket = Path::new(SOCKET);
     let mode = match settings.docker {
         Docker::Group => {
-            chown(socket, Some(0), Some(settings.user.gid)).map_err(file("give away", socket))?;
+            chown(socket, Some(0), Some(settings.user.gid))
+                .map_err(file("change the owner of", socket))?;
             0o660
         }
         Docker::Everybody | Docker::Off => 0o666,
     };
-    fs::set_permissions(socket, Permissions::from_mode(mode)).map_err(file("change", socket))
+    fs::set_permissions(socket, Permissions::from_mode(mode))
+        .map_err(file("change the attributes of", socket))
 }
 
 impl Daemon {
-    /// Asks it to stop its containers and itself, and ends it when it does not.
+    /// Stops the daemon and its containers. Kills it if it does not stop in time.
     pub(crate) fn stop(self, supervisor: &mut Supervisor) -> std::io::Result<()> {
         if !super::supervisor::is_there(self.pid) {
             return Ok(());

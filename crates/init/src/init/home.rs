@@ -1,4 +1,4 @@
-//! Step 1: a copy of the image's home, made once. The layer lies on it.
+//! Step 1: copies the image's home once, as the base of the layer.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use super::step::{Outcome, StepError, file};
 use super::supervisor::Supervisor;
 use super::task::aside;
 
-/// Copies to the staging directory and renames: the copy is there whole or not at all.
+/// Copies to the staging directory and renames, so that a copy is never incomplete.
 pub(crate) fn set_up(
     settings: &Settings,
     supervisor: &mut Supervisor,
@@ -20,9 +20,9 @@ pub(crate) fn set_up(
         Ok(about) if about.is_dir() => return Ok(Outcome::Already),
         Ok(_) => return Err(StepError::NoDirectory(base.clone())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(file("look at", base)(error)),
+        Err(error) => return Err(file("inspect", base)(error)),
     }
-    fs::create_dir_all(data).map_err(file("make", data))?;
+    fs::create_dir_all(data).map_err(file("create", data))?;
     aside(supervisor, "the copy of the home", || copy(settings))?;
     Ok(Outcome::Done)
 }
@@ -37,25 +37,25 @@ fn copy(settings: &Settings) -> Result<(), StepError> {
     if fs::symlink_metadata(&template).is_ok() {
         copy_tree(&template, &draft, owner)?;
     } else {
-        fs::create_dir(&draft).map_err(file("make", &draft))?;
+        fs::create_dir(&draft).map_err(file("create", &draft))?;
         std::os::unix::fs::chown(&draft, Some(owner.0), Some(owner.1))
-            .map_err(file("give away", &draft))?;
+            .map_err(file("change the owner of", &draft))?;
     }
-    // A machine that stops right after the rename must not keep the name and lose the content.
+    // After a crash of the machine right after the rename, the content must exist too.
     let opened = fs::File::open(data).map_err(file("open", data))?;
-    rustix::fs::syncfs(&opened).map_err(file("write out", data))?;
-    fs::rename(&draft, base).map_err(file("make", base))?;
+    rustix::fs::syncfs(&opened).map_err(file("sync", data))?;
+    fs::rename(&draft, base).map_err(file("create", base))?;
     clear(staging)
 }
 
-/// The staging directory, which nobody but root can put names into.
+/// Creates the staging directory, in which only root can create files.
 pub(crate) fn make_staging(settings: &Settings) -> Result<(), StepError> {
     let staging = &settings.paths.staging;
     clear(staging)?;
-    fs::create_dir(staging).map_err(file("make", staging))
+    fs::create_dir(staging).map_err(file("create", staging))
 }
 
-/// Removes what an earlier start has left behind, without following a link.
+/// Removes files of an earlier start, without following links.
 pub(crate) fn clear(staging: &std::path::Path) -> Result<(), StepError> {
     match fs::remove_dir_all(staging) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Steps 3 to 5: the session's copy-on-write layer, made and mounted by the program `agent-sandbox`.
+//! Steps 3 to 5: the session's copy-on-write layer, which the program `agent-sandbox` creates and mounts.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,21 +16,21 @@ use super::supervisor::Supervisor;
 use super::task::{Rights, Task, tool};
 use crate::environment::Environment;
 
-/// The program that keeps layers.
+/// The program that manages layers.
 const TOOL: &str = layout::BINARY;
 /// Directory of overlay layers, below the volume.
 const OVERLAYS: &str = ".overlay";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A layer that is mounted, and the process that serves it.
+/// A mounted layer, and the process that serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mounted {
     pub(crate) home: PathBuf,
-    /// Nothing for the kernel's own.
+    /// `None` for overlayfs, which the kernel serves.
     pub(crate) daemon: Option<i32>,
 }
 
-/// Where layers lie. Root mounts an overlay of what it finds there, so that place is root's alone.
+/// Returns the directory of layers. Root mounts overlays from there, so for overlays only root can write to it.
 fn place(settings: &Settings) -> PathBuf {
     match settings.cow {
         Cow::Overlay => settings.paths.data.join(OVERLAYS),
@@ -42,7 +42,7 @@ fn folder(settings: &Settings) -> PathBuf {
     place(settings).join(LAYERS_DIR)
 }
 
-/// Step 3: the directory of layers.
+/// Runs step 3: creates the directory of layers.
 pub(crate) fn directory(settings: &Settings) -> Result<Outcome, StepError> {
     if settings.cow == Cow::None {
         return other_engine(settings).map(|()| Outcome::Skipped("AGENT_COW=none"));
@@ -56,21 +56,21 @@ pub(crate) fn directory(settings: &Settings) -> Result<Outcome, StepError> {
         if let Err(error) = fs::create_dir(&dir)
             && error.kind() != io::ErrorKind::AlreadyExists
         {
-            return Err(file("make", &dir)(error));
+            return Err(file("create", &dir)(error));
         }
     }
-    let about = fs::symlink_metadata(&folder).map_err(file("look at", &folder))?;
+    let about = fs::symlink_metadata(&folder).map_err(file("inspect", &folder))?;
     if !about.is_dir() {
         return Err(StepError::NoDirectory(folder));
     }
     if (about.uid(), about.gid()) == (uid, gid) {
         return Ok(Outcome::Already);
     }
-    chown(&folder, Some(uid), Some(gid)).map_err(file("give away", &folder))?;
+    chown(&folder, Some(uid), Some(gid)).map_err(file("change the owner of", &folder))?;
     Ok(Outcome::Done)
 }
 
-/// What this session has changed must not go out of sight because another engine was chosen.
+/// Checks that no other engine has changes of this session, which would otherwise disappear.
 fn other_engine(settings: &Settings) -> Result<(), StepError> {
     let data = &settings.paths.data;
     let database = data.join(LAYERS_DIR).join(format!("{}.db", settings.session));
@@ -87,7 +87,7 @@ fn other_engine(settings: &Settings) -> Result<(), StepError> {
     }
 }
 
-/// Step 4: the session's layer, made once.
+/// Runs step 4: creates the session's layer once.
 pub(crate) fn init(settings: &Settings, supervisor: &mut Supervisor) -> Result<Outcome, StepError> {
     let ending = match settings.cow {
         Cow::None => return Ok(Outcome::Skipped("AGENT_COW=none")),
@@ -106,7 +106,7 @@ pub(crate) fn init(settings: &Settings, supervisor: &mut Supervisor) -> Result<O
     Ok(Outcome::Done)
 }
 
-/// Step 5: the layer over the home.
+/// Runs step 5: mounts the layer over the home directory.
 pub(crate) fn mount(
     settings: &Settings,
     supervisor: &mut Supervisor,
@@ -115,7 +115,7 @@ pub(crate) fn mount(
         return Ok((Outcome::Skipped("AGENT_COW=none"), None));
     }
     let home = &settings.paths.home;
-    fs::create_dir_all(home).map_err(file("make", home))?;
+    fs::create_dir_all(home).map_err(file("create", home))?;
     let mut words: Vec<OsString> = ["--json", "fs", "mount"].map(OsString::from).to_vec();
     if settings.cow == Cow::Agentfs {
         words.extend(["-a", "--allow-root"].map(OsString::from));
@@ -128,7 +128,7 @@ pub(crate) fn mount(
     Ok((Outcome::Done, Some(Mounted { home: home.clone(), daemon })))
 }
 
-/// An overlay is root's to mount; everything else is done as the agent's user.
+/// Runs the program. Overlays need root. Everything else runs as the agent's user.
 fn run(
     settings: &Settings,
     arguments: Vec<OsString>,
@@ -151,8 +151,8 @@ fn run(
     task.run(supervisor)
 }
 
-/// Without a home: what the program would note there must not lie below the mount, nor, written by
-/// root, where the agent chooses the place.
+/// Returns the program's environment, without `HOME`. Records in the home directory would be below the mount, and root
+/// must not write them to a path that the agent chooses.
 fn environment(settings: &Settings) -> Environment {
     let path = settings.environment.set("PATH").unwrap_or_default();
     Environment::of([[b"PATH=", path].concat()])

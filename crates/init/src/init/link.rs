@@ -1,4 +1,4 @@
-//! Step 6: `/workspace`, a link to the workspace in the home.
+//! Step 6: creates `/workspace`, a link to the workspace in the home directory.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::step::{Outcome, StepError, file};
 
-/// Makes the link where that takes nothing away from anybody.
+/// Creates the link, unless a mount, a file or a directory with content is in its place.
 pub(crate) fn set_up(link: &Path, target: &Path) -> Result<Outcome, StepError> {
     match fs::symlink_metadata(link) {
         Ok(about) if about.is_symlink() => {
@@ -17,21 +17,21 @@ pub(crate) fn set_up(link: &Path, target: &Path) -> Result<Outcome, StepError> {
         }
         Ok(about) if about.is_dir() => {
             if is_mount(link, &about) {
-                return Ok(Outcome::Skipped("warning: it is a mount, which stays"));
+                return Ok(Outcome::Skipped("warning: it is a mount and is not replaced"));
             }
             match fs::remove_dir(link) {
                 Ok(()) => {}
                 Err(error) => return left(link, error),
             }
         }
-        Ok(_) => return Ok(Outcome::Skipped("warning: it is a file, which stays")),
+        Ok(_) => return Ok(Outcome::Skipped("warning: it is a file and is not replaced")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(file("look at", link)(error)),
+        Err(error) => return Err(file("inspect", link)(error)),
     }
     make(link, target)
 }
 
-/// Under another name first, so that there is never a moment without a link that was there.
+/// Creates the link under another name and renames it, so that an existing link is replaced atomically.
 fn make(link: &Path, target: &Path) -> Result<Outcome, StepError> {
     let draft = draft(link);
     let made = match fs::remove_file(&draft) {
@@ -53,20 +53,23 @@ fn draft(link: &Path) -> PathBuf {
 fn left(link: &Path, error: io::Error) -> Result<Outcome, StepError> {
     match error.kind() {
         io::ErrorKind::DirectoryNotEmpty => {
-            Ok(Outcome::Skipped("warning: it is a directory with content, which stays"))
+            Ok(Outcome::Skipped("warning: it is a directory with content and is not replaced"))
         }
         io::ErrorKind::ReadOnlyFilesystem => {
-            Ok(Outcome::Skipped("warning: the root is read-only, so there is no link"))
+            Ok(Outcome::Skipped("warning: the root file system is read-only; no link created"))
         }
-        io::ErrorKind::PermissionDenied => {
-            Ok(Outcome::Skipped("warning: the root is not ours to change, so there is no link"))
+        io::ErrorKind::PermissionDenied => Ok(Outcome::Skipped(
+            "warning: no permission to change the root directory; no link created",
+        )),
+        io::ErrorKind::ResourceBusy => {
+            Ok(Outcome::Skipped("warning: it is a mount and is not replaced"))
         }
-        io::ErrorKind::ResourceBusy => Ok(Outcome::Skipped("warning: it is a mount, which stays")),
         _ => Err(file("replace", link)(error)),
     }
 }
 
-/// Another file system than the directory above; a bind mount of the same one is busy instead.
+/// Returns true when a directory is on another file system than its parent. A bind mount of the same file system is
+/// detected by EBUSY instead.
 fn is_mount(dir: &Path, about: &fs::Metadata) -> bool {
     let parent = dir.parent().and_then(|parent| fs::metadata(parent).ok());
     parent.is_some_and(|parent| parent.dev() != about.dev())

@@ -1,4 +1,4 @@
-//! PID 1 of a whole machine: nobody has mounted anything, and nobody turns it off.
+//! PID 1 of a virtual machine, which mounts the kernel's file systems and powers the machine off.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::RebootCommand;
 
-/// The number that the kernel gives to its first PID namespace: `include/linux/proc_ns.h`.
+/// Inode of the initial PID namespace, `PROC_PID_INIT_INO`: `include/linux/proc_ns.h`.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Source and type are the same word. Parents come first.
+/// File system type (also used as the source), mount point and options. Parents come first.
 const MOUNTS: [(&str, &str, &str); 7] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
@@ -20,7 +20,7 @@ const MOUNTS: [(&str, &str, &str); 7] = [
     ("cgroup2", "/sys/fs/cgroup", ""),
 ];
 
-/// Mounts what is missing, if this is the first process of a machine; whether it is.
+/// Mounts missing file systems if this is PID 1 of a machine. Returns whether it is.
 pub(crate) fn prepare() -> bool {
     if sandbox_linux::process::pid() != 1 {
         return false;
@@ -51,9 +51,9 @@ fn is_mounted(at: &str) -> bool {
     table.lines().any(|line| line.split(' ').nth(4) == Some(at))
 }
 
-/// Writes everything out and turns the machine off. Returns only where that is not allowed.
+/// Syncs the disks and powers the machine off. Returns only if that is not permitted.
 pub(crate) fn power_off(code: u8) {
-    super::LOG.say(format_args!("the end, with code {code}: turns the machine off"));
+    super::LOG.say(format_args!("finished with code {code}; powering off"));
     rustix::fs::sync();
     let _ = rustix::system::reboot(RebootCommand::PowerOff);
 }

@@ -1,5 +1,5 @@
-//! The relay: it holds the SSH key of host commands under a user of its own, so that the agent asks a socket and never
-//! reads the key.
+//! The relay for host commands by SSH. It has the SSH key and runs as a separate user, so that the agent can connect to
+//! its socket but cannot read the key.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -25,26 +25,26 @@ use sandbox_linux::error::chain;
 
 const READY: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How long to wait before it is started anew: at first, and at most.
+/// Initial and maximum back-off between restarts.
 const SOON: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_secs(10);
 
-/// Relay that the container asks for.
+/// Settings of a relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RelaySettings {
-    /// The number of its user and of that user's group.
+    /// Its uid and gid.
     pub(crate) user: u32,
-    /// Where the key comes from, which only root reaches.
+    /// Path of the original key, which only root can read.
     pub(crate) key: PathBuf,
-    /// Where it finds the key.
+    /// Path of its copy of the key.
     pub(crate) place: PathBuf,
-    /// Where it listens.
+    /// Path of its socket.
     pub(crate) socket: PathBuf,
-    /// Its program, and what that is started with.
+    /// Its program and arguments.
     pub(crate) words: Vec<String>,
 }
 
-/// Reads `[USER, KEY, PLACE, SOCKET, [PROGRAM, WORD, …]]`.
+/// Parses `[USER, KEY, PLACE, SOCKET, [PROGRAM, WORD, …]]`.
 pub(crate) fn wanted(text: &[u8]) -> Option<RelaySettings> {
     let (user, key, place, socket, words) = serde_json::from_slice(text).ok()?;
     let wanted = RelaySettings { user, key, place, socket, words };
@@ -54,7 +54,7 @@ pub(crate) fn wanted(text: &[u8]) -> Option<RelaySettings> {
     (is_whole && wanted.user != 0 && wanted.user != u32::MAX).then_some(wanted)
 }
 
-/// The one that runs, or is about to.
+/// A relay that is running or will be restarted.
 pub(crate) struct Relay {
     wanted: RelaySettings,
     running: Option<i32>,
@@ -63,15 +63,17 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Gives the relay its key, starts it, and waits until it listens. `agent` is the uid that must not hold the key.
+    /// Gives the relay its key, starts it, and waits until it listens. The relay's uid must differ from that of the
+    /// agent.
     pub(crate) fn open(
         wanted: &RelaySettings,
         agent: u32,
         supervisor: &mut Supervisor,
     ) -> Result<Self, StepError> {
         if wanted.user == agent {
-            let hint = "give the agent another number".to_owned();
-            return Err(StepError::Said("the agent's user would hold the key".into(), Some(hint)));
+            let hint = "run the agent with another uid".to_owned();
+            let what = "the agent has the uid of the relay and could read the SSH key";
+            return Err(StepError::Said(what.into(), Some(hint)));
         }
         hand_over(wanted)?;
         let pid = start(wanted)?;
@@ -80,17 +82,17 @@ impl Relay {
         Ok(Self { wanted: wanted.clone(), running: Some(pid), again: now, pause: SOON })
     }
 
-    /// When to start it anew, if it has ended.
+    /// Returns the time of the next restart, if the relay has ended.
     pub(crate) fn again(&self) -> Option<Instant> {
         self.running.is_none().then_some(self.again)
     }
 
-    /// Starts it anew when it has ended, unless everything ends.
+    /// Restarts the relay if it has ended, unless the container is stopping.
     pub(crate) fn look_after(&mut self, event: Event, ending: bool) {
         if let (Event::Ended(pid, _), Some(running)) = (event, self.running)
             && pid == running
         {
-            super::LOG.warn(format_args!("the relay of host commands has ended"));
+            super::LOG.warn(format_args!("the relay for host commands ended"));
             self.running = None;
             self.again = Instant::now() + self.pause;
             self.pause = (self.pause * 2).min(LATE);
@@ -104,21 +106,23 @@ impl Relay {
         }
         match start(&self.wanted) {
             Ok(pid) => self.running = Some(pid),
-            Err(error) => super::LOG.warn(format_args!("no relay: {}", chain(&error))),
+            Err(error) => {
+                super::LOG.warn(format_args!("cannot restart the relay: {}", chain(&error)))
+            }
         }
     }
 }
 
-/// A directory that it listens in, and the key, which nobody but it can read from there.
+/// Creates the directory of the relay's socket, and a copy of the key that only the relay can read.
 fn hand_over(wanted: &RelaySettings) -> Result<(), StepError> {
     let RelaySettings { user, key, place, socket, .. } = wanted;
     let bytes = Zeroizing::new(fs::read(key).map_err(file("read", key))?);
     let (room, shelf) = (parent(socket), parent(place));
     for dir in [room, shelf] {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(dir);
-        made.map_err(file("make", dir))?;
+        made.map_err(file("create", dir))?;
     }
-    chown(room, Some(*user), Some(*user)).map_err(file("give away", room))?;
+    chown(room, Some(*user), Some(*user)).map_err(file("change the owner of", room))?;
     match fs::remove_file(place) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(file("replace", place)(error));
@@ -127,9 +131,9 @@ fn hand_over(wanted: &RelaySettings) -> Result<(), StepError> {
     }
     let mut copy = OpenOptions::new();
     let opened = copy.write(true).create_new(true).mode(0o400).open(place);
-    let mut copy = opened.map_err(file("make", place))?;
+    let mut copy = opened.map_err(file("create", place))?;
     copy.write_all(&bytes).map_err(file("write", place))?;
-    fchown(&copy, Some(*user), Some(*user)).map_err(file("give away", place))
+    fchown(&copy, Some(*user), Some(*user)).map_err(file("change the owner of", place))
 }
 
 fn parent(path: &Path) -> &Path {
@@ -140,7 +144,7 @@ fn start(wanted: &RelaySettings) -> Result<i32, StepError> {
     let program = Path::new(&wanted.words[0]);
     let mut environment = Environment::default();
     environment.put("HOME", b"/nonexistent");
-    // Not the agent's: what lies in a directory that the agent can write to must not run with the key in reach.
+    // Not the agent's `PATH`: a program from a directory that the agent can write must not run as the relay's user.
     environment.put("PATH", SEARCH_PATH.as_bytes());
     let parent = sandbox_linux::process::pid();
     let child = fork(|| {
@@ -186,7 +190,7 @@ fn listens(socket: &Path, pid: i32, supervisor: &mut Supervisor) -> Result<(), S
     while !socket.try_exists().unwrap_or(false) {
         match supervisor.next(Some(Instant::now() + LOOK_AGAIN))? {
             Event::Ended(ended, ending) if ended == pid => {
-                let how = format!("ended with code {}", ending.code());
+                let how = format!("exited with code {}", ending.code());
                 return Err(StepError::Said(format!("the relay {how}"), None));
             }
             Event::Signal(signal) if signals::action(signal) == signals::Action::End => {

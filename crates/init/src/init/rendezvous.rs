@@ -1,5 +1,5 @@
 //! Rendezvous: the container passes its listening sockets to the proxy over a Unix socket (`SCM_RIGHTS`, unix(7)).
-//! No process of ours serves inside, where it could be killed or traced. While no proxy serves, nothing passes.
+//! The proxy runs outside, where the agent cannot kill or trace it. Without a proxy, connections wait.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -13,7 +13,7 @@ use sandbox_protocol::value::Port;
 
 use super::step::StepError;
 
-/// How long to wait before the next try: at first, and at most.
+/// Initial and maximum back-off between attempts to attach to the proxy.
 const SOON: Duration = Duration::from_millis(200);
 const LATE: Duration = Duration::from_secs(2);
 
@@ -73,7 +73,7 @@ impl Rendezvous {
         self.pause = (self.pause * 2).min(LATE);
     }
 
-    /// Never waits: PID 1 has other things to do.
+    /// Connects to the proxy and passes the listeners. Never blocks, because PID 1 must handle events.
     fn hand_over(&self) -> io::Result<OwnedFd> {
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
@@ -87,7 +87,7 @@ impl Rendezvous {
         Ok(socket)
     }
 
-    /// Hears what the server says; its end is the end of its service.
+    /// Reads the proxy's answer. The end of the connection is the end of its service.
     pub(crate) fn hear(&mut self) {
         let mut text = [0; 256];
         let Some(server) = &self.server else { return };

@@ -1,4 +1,4 @@
-//! What `init` is to set up and to run, decided before anything is done.
+//! Settings of `init`, decided before anything is changed.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -28,72 +28,72 @@ use crate::user::{self, User, UserError};
 const USER: &str = "octobot";
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The whole decision.
+/// All settings.
 pub(crate) struct Settings {
     pub(crate) session: String,
     pub(crate) user: User,
     pub(crate) paths: Paths,
-    /// Whether the home is there already, and nothing is set up.
+    /// True if the home directory exists, so that nothing is set up.
     pub(crate) at_home: bool,
     pub(crate) rendezvous: Option<RendezvousSettings>,
     pub(crate) relay: Option<RelaySettings>,
     pub(crate) workspace: Option<Source>,
     pub(crate) cow: Cow,
     pub(crate) docker: Docker,
-    /// Whether there is no session without it.
+    /// True if the session must not start without Docker.
     pub(crate) docker_required: bool,
     pub(crate) agent: Option<CommandLine>,
     pub(crate) workdir: PathBuf,
     pub(crate) grace: Duration,
-    /// What the agent gets.
+    /// The environment of the agent.
     pub(crate) environment: Environment,
 }
 
-/// Where everything lies; all of it follows from the user's name.
+/// Paths, which follow from the user's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
     pub(crate) data: PathBuf,
-    /// The copy of the image's home, which the layer lies on.
+    /// The copy of the image's home, which is the base of the layer.
     pub(crate) base: PathBuf,
-    /// The image's home, and where the layer is mounted.
+    /// The image's home, over which the layer is mounted.
     pub(crate) home: PathBuf,
-    /// Nothing in here counts: it is removed at each start.
+    /// A directory for drafts, which is removed at each start.
     pub(crate) staging: PathBuf,
     pub(crate) link: PathBuf,
 }
 
 /// A repository to clone.
 pub(crate) struct Source {
-    /// It may hold a password.
+    /// The URL or path. It may contain a password.
     pub(crate) path: Zeroizing<Vec<u8>>,
     pub(crate) commit: Option<String>,
 }
 
-/// Whether Docker runs beside the agent, and who may use it.
+/// Use of Docker beside the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Docker {
-    /// Not even where it is installed.
+    /// Never started.
     Off,
-    /// Where it is installed, for everybody in the container.
+    /// Started if installed, for all users in the container.
     Everybody,
-    /// Where it is installed, for the agent's group.
+    /// Started if installed, for the agent's group.
     Group,
 }
 
-/// What makes a start impossible.
+/// Failure to decide the settings.
 #[derive(Debug, Error)]
 pub(crate) enum SettingsError {
     #[error("{SESSION_ID} is not set")]
     NoSession,
-    #[error("{SESSION_ID} is no proper name")]
+    #[error("invalid {SESSION_ID}")]
     BadSession,
     #[error(transparent)]
     User(#[from] UserError),
     #[error("the agent's user is root")]
     Root,
-    #[error("this runs as user id {uid}, and not as root or as `{wanted}`")]
+    #[error("the container runs as uid {uid}, not as root or as `{wanted}`")]
     OtherUser { uid: u32, wanted: String },
-    #[error("`{value}` is no value for {name}")]
+    #[error("invalid value `{value}` for {name}")]
     Value { name: &'static str, value: String, known: &'static str },
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
@@ -102,22 +102,22 @@ pub(crate) enum SettingsError {
 impl Hint for SettingsError {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoSession => format!("set {SESSION_ID}: it names what this session keeps"),
+            Self::NoSession => format!("set {SESSION_ID} to the name of the session"),
             Self::BadSession => {
-                "up to 128 letters, digits, `.`, `_` and `-`, the first one a letter or digit"
+                "use up to 128 letters, digits, `.`, `_` and `-`, starting with a letter or digit"
                     .into()
             }
             Self::User(_) | Self::Root => format!("set {AGENT_USER} to a user of the image"),
             Self::OtherUser { .. } => {
                 format!("start the container as root, or change {AGENT_USER}")
             }
-            Self::Value { known, .. } => format!("it takes {known}"),
+            Self::Value { known, .. } => format!("use {known}"),
             Self::Arguments(error) => return error.hint(),
         })
     }
 }
 
-/// Decides everything that can be decided before acting.
+/// Decides all settings before the first change.
 pub(crate) fn decide(situation: &Situation<'_>) -> Result<Settings, SettingsError> {
     let environment = situation.environment;
     let session = session(environment)?;
@@ -157,7 +157,7 @@ fn session(environment: &Environment) -> Result<String, SettingsError> {
     text.map(str::to_owned).ok_or(SettingsError::BadSession)
 }
 
-/// Returns the user. It needs a name, which the paths are made of, unless its home exists already.
+/// Returns the user. It must have a name, which is part of the paths, unless its home exists already.
 fn user(situation: &Situation<'_>, at_home: bool) -> Result<User, SettingsError> {
     let wanted = situation.environment.word(AGENT_USER).unwrap_or_else(|| USER.into());
     let wanted = wanted.to_string_lossy();
@@ -219,7 +219,7 @@ fn rendezvous(environment: &Environment) -> Result<Option<RendezvousSettings>, S
     };
     let address = address
         .filter(Ipv4Addr::is_loopback)
-        .ok_or_else(|| wrong(environment, AGENT_DOOR_ADDRESS, "an address of the loopback"))?;
+        .ok_or_else(|| wrong(environment, AGENT_DOOR_ADDRESS, "a loopback address"))?;
     Ok(Some(RendezvousSettings { path: path.into(), address, ports }))
 }
 
@@ -250,7 +250,7 @@ fn grace(environment: &Environment) -> Result<Duration, SettingsError> {
     Ok(Duration::from_secs(seconds.into()))
 }
 
-/// The agent's environment. It is always its own user's here, for its home is mounted.
+/// Returns the agent's environment. Its variables are always those of its user, because its home is mounted.
 fn agents(situation: &Situation<'_>, user: &User, paths: &Paths) -> Environment {
     let mut environment = situation.environment.stripped();
     let number = OsString::from(user.uid.to_string());

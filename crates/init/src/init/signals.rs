@@ -1,6 +1,6 @@
-//! What a signal to PID 1 means.
+//! Signals to PID 1.
 
-/// Numbers as the kernel has them on every machine this runs on.
+/// Signal numbers, which are the same on all supported architectures: signal(7).
 pub(crate) const HUP: i32 = 1;
 pub(crate) const INT: i32 = 2;
 pub(crate) const QUIT: i32 = 3;
@@ -14,21 +14,21 @@ pub(crate) const TSTP: i32 = 20;
 pub(crate) const TTOU: i32 = 22;
 pub(crate) const WINCH: i32 = 28;
 
-/// All that are handled; the kernel never delivers any other one to PID 1.
+/// Handled signals. The kernel delivers no others to PID 1, except SIGKILL and SIGSTOP from outside: pid_namespaces(7).
 pub(crate) const HANDLED: [i32; 10] = [HUP, INT, QUIT, USR1, USR2, TERM, CHLD, CONT, TSTP, WINCH];
 
-/// What is done about one.
+/// Action for a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Passed on; the grace period begins.
+    /// Forward the signal and start the grace period.
     End,
-    /// Passed on.
+    /// Forward the signal.
     Forward,
-    /// Children are reaped.
+    /// Reap children.
     Reap,
 }
 
-/// The table.
+/// Returns the action for a signal.
 pub(crate) fn action(signal: i32) -> Action {
     match signal {
         TERM | INT | QUIT => Action::End,

@@ -1,4 +1,4 @@
-//! The end: whoever is left, the layer, the disk.
+//! Shutdown: remaining processes, the layer, the disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,15 +11,15 @@ use super::layer::Mounted;
 use super::signals::{KILL, TERM};
 use super::supervisor::{Event, Supervisor, kill};
 
-/// How long what the agent has left behind may take to end.
+/// Grace period of processes that the agent left behind.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
-/// How long killed processes may take to be gone: the kernel may still write for them.
+/// Time for killed processes to end. The kernel may still write for them.
 const KILLED: Duration = Duration::from_secs(5);
-/// How long a layer may take to come to rest.
+/// Time for the process of a layer to end after the unmount.
 const REST: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Ends every process but the spared ones: first asked, then killed.
+/// Ends all processes except the spared ones: with SIGTERM, then with SIGKILL.
 pub(crate) fn end_all(supervisor: &mut Supervisor, spared: &[i32]) -> io::Result<()> {
     for pid in left(spared) {
         kill(pid, TERM);
@@ -28,12 +28,12 @@ pub(crate) fn end_all(supervisor: &mut Supervisor, spared: &[i32]) -> io::Result
     kill_all(supervisor, spared)
 }
 
-/// Kills every process but the spared ones, and what they start meanwhile.
+/// Kills all processes except the spared ones, including those that start meanwhile.
 fn kill_all(supervisor: &mut Supervisor, spared: &[i32]) -> io::Result<()> {
     wait_until_gone(supervisor, spared, KILLED, |pid| kill(pid, KILL))
 }
 
-/// Kills every process but the spared ones, without waiting for their end.
+/// Kills all processes except the spared ones, without waiting.
 pub(crate) fn kill_tree(spared: &[i32]) {
     for pid in left(spared) {
         kill(pid, KILL);
@@ -57,7 +57,7 @@ fn wait_until_gone(
     }
 }
 
-/// A line of `/proc/PID/stat`, as far as it is needed.
+/// Fields of `/proc/PID/stat`: proc_pid_stat(5).
 struct Process {
     pid: i32,
     parent: i32,
@@ -65,8 +65,8 @@ struct Process {
     is_zombie: bool,
 }
 
-/// Whom the end concerns: as PID 1 everybody, else all who descend from us. Not the spared ones, what
-/// they have started, and their sessions. Threads of the kernel are nobody's.
+/// Returns the processes to end: all as PID 1, otherwise our descendants. Excludes zombies, kernel threads, and the
+/// spared processes with their descendants and sessions.
 fn left(spared: &[i32]) -> Vec<i32> {
     let own = sandbox_linux::process::pid();
     let all = processes();
@@ -74,7 +74,7 @@ fn left(spared: &[i32]) -> Vec<i32> {
         all.iter().map(|process| (process.pid, process.parent)).collect();
     let descends = |process: &Process, from: &[i32]| {
         let mut pid = process.pid;
-        // As many steps as there are processes: the list may have changed while it was read.
+        // At most as many steps as processes: the list may contain a cycle, because it changed while it was read.
         for _ in 0..=parents.len() {
             match parents.get(&pid) {
                 Some(parent) if from.contains(parent) => return true,
@@ -110,12 +110,12 @@ fn process(pid: i32) -> Option<Process> {
 }
 
 impl Mounted {
-    /// Takes the layer off the home and waits until it is at rest on the disk.
+    /// Unmounts the layer and waits until its process has written everything to disk.
     pub(crate) fn undo(&self, supervisor: &mut Supervisor) -> io::Result<()> {
         let unmounted = self.unmount(supervisor);
         let Some(daemon) = self.daemon else { return unmounted };
         if unmounted.is_err() {
-            // It can do so itself, as whoever mounted it.
+            // The process that serves the mount can unmount it too.
             kill(daemon, TERM);
         }
         let until = Instant::now() + REST;
@@ -123,13 +123,15 @@ impl Mounted {
             if supervisor.next(Some(Instant::now() + LOOK_AGAIN))? == Event::Timeout
                 && Instant::now() > until
             {
-                return Err(io::Error::other("the process that serves the layer does not end"));
+                return Err(io::Error::other(
+                    "the process that serves the layer did not end in time",
+                ));
             }
         }
         Ok(())
     }
 
-    /// A program that has just been killed may still hold it for a moment.
+    /// Unmounts the layer. A killed process may still keep the mount busy for a moment.
     fn unmount(&self, supervisor: &mut Supervisor) -> io::Result<()> {
         let until = Instant::now() + KILLED;
         loop {

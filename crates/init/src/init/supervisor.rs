@@ -1,5 +1,4 @@
-//! Signals and ended children, one after the other. Nothing else in this program waits for a child, so
-//! that no exit status is ever lost.
+//! Queue of signals and ended children. No other code waits for children, so that no exit status is lost.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +12,7 @@ use sandbox_protocol::exit::by_signal;
 
 use super::signals::{self, Action};
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Code(u8),
@@ -26,7 +25,7 @@ impl Ending {
         code.or_else(|| status.terminating_signal().map(Self::Signal))
     }
 
-    /// As a shell would say it.
+    /// Returns the exit code as a shell reports it.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Code(code) => code,
@@ -35,49 +34,49 @@ impl Ending {
     }
 }
 
-/// What happened.
+/// An event for PID 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Somebody sent this to us.
+    /// A signal arrived.
     Signal(i32),
-    /// A child, or an orphan that became one, ended.
+    /// A child or a reparented orphan ended.
     Ended(i32, Ending),
-    /// Something can be read where it was waited for.
+    /// The awaited descriptor is readable.
     Readable,
-    /// Nothing, until now.
+    /// Nothing happened in time.
     Timeout,
 }
 
-/// Why a wait for one process ended without its end.
+/// Reason why a wait for a process was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    /// This signal asks for the end.
+    /// A signal requested the shutdown.
     Signal(i32),
-    /// It took too long.
+    /// The process took too long.
     Late,
 }
 
-/// The one place where signals and endings arrive.
+/// Receiver of signals and exit statuses.
 pub(crate) struct Supervisor {
     signals: Signals,
     events: VecDeque<Event>,
 }
 
 impl Supervisor {
-    /// From here on no signal is lost, and none ends this process. Orphans become ours, also where this
-    /// is not PID 1.
+    /// Blocks the handled signals, so that none is lost or ends this process. Makes this process the parent of orphans,
+    /// even if it is not PID 1: `PR_SET_CHILD_SUBREAPER` in prctl(2).
     pub(crate) fn open() -> io::Result<Self> {
         let signals = Signals::of(signals::HANDLED)?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         Ok(Self { signals, events: VecDeque::new() })
     }
 
-    /// The next event, or `Timeout` at that time.
+    /// Returns the next event, or `Timeout` at that time.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> io::Result<Event> {
         self.next_or(until, None)
     }
 
-    /// The same, or `Readable` as soon as this can be read.
+    /// Returns the next event, `Readable` once `other` is readable, or `Timeout`.
     pub(crate) fn next_or(
         &mut self,
         until: Option<Instant>,
@@ -88,7 +87,7 @@ impl Supervisor {
                 return Ok(event);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            // Rounded up: a wait of less than a millisecond would be none.
+            // Rounded up, because less than a millisecond would be no wait at all.
             let left =
                 left.map(|left| u64::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u64::MAX));
             let awaited = [Some(self.signals.as_fd()), other].into_iter().flatten();
@@ -110,7 +109,7 @@ impl Supervisor {
                 self.events.push_back(Event::Signal(arrived.signal));
             }
         }
-        // Many endings may have come as one signal.
+        // One SIGCHLD can stand for many ended children: signal(7).
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if let Some(ending) = Ending::of(status) {
                 self.events.push_back(Event::Ended(pid.as_raw_pid(), ending));
@@ -119,8 +118,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Waits for the end of one process. A signal that asks for the end, or the end of the time, ends it
-    /// and its process group.
+    /// Waits until one process ends. Kills its process group on a signal that requests the shutdown, and after the
+    /// limit.
     pub(crate) fn wait_for(
         &mut self,
         pid: i32,
@@ -142,7 +141,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether the end was asked for meanwhile.
+    /// Returns the pending signal that requests the shutdown, if there is one.
     pub(crate) fn asked_to_end(&mut self) -> io::Result<Option<i32>> {
         self.collect()?;
         let ending = |event: &Event| match event {
@@ -153,7 +152,7 @@ impl Supervisor {
     }
 }
 
-/// Sends a signal to a process group; one that is gone needs none.
+/// Sends a signal to a process group. Ignores a group that no longer exists.
 pub(crate) fn kill_group(group: i32, signal: i32) {
     if let (Some(group), Some(signal)) = (Pid::from_raw(group), Signal::from_named_raw(signal)) {
         let _ = rustix::process::kill_process_group(group, signal);
@@ -167,7 +166,7 @@ pub(crate) fn kill(pid: i32, signal: i32) {
     }
 }
 
-/// Whether a process is there, be it one that nobody has reaped.
+/// Returns true when a process exists, even as a zombie.
 pub(crate) fn is_there(pid: i32) -> bool {
     Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }

@@ -1,5 +1,4 @@
-//! A process that works for a step: a program, or a function of ours in a process of its own, so that
-//! PID 1 itself never waits for a disk or a network.
+//! Child processes for steps: a program, or a function in a forked process. PID 1 never blocks on a disk or a network.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -21,25 +20,25 @@ use sandbox_linux::error::chain;
 
 /// A program to run to its end.
 pub(crate) struct Task<'t> {
-    /// What messages call it.
+    /// Name in messages.
     pub(crate) name: &'static str,
     pub(crate) program: &'t Path,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) environment: &'t Environment,
     pub(crate) dir: &'t Path,
-    /// Whom it runs as.
+    /// User and privileges.
     pub(crate) rights: Rights<'t>,
     pub(crate) limit: Duration,
 }
 
-/// Whom a program runs as, and what it may still become.
+/// User and privileges of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rights<'t> {
-    /// As we do.
+    /// Those of this process.
     Ours,
-    /// As this user, who may start programs that are root's: `fusermount3` is one.
+    /// This user, with set-user-ID programs such as `fusermount3`.
     Of(&'t User),
-    /// As this user and nobody else ever again.
+    /// This user, without a way to gain privileges.
     Only(&'t User),
 }
 
@@ -56,7 +55,7 @@ impl Rights<'_> {
 }
 
 impl Task<'_> {
-    /// Runs it; what it wrote to its standard output.
+    /// Runs the program and returns its standard output.
     pub(crate) fn run(self, supervisor: &mut Supervisor) -> Result<String, StepError> {
         let (reader, writer) = pipe()?;
         let child = fork(|| {
@@ -89,7 +88,7 @@ impl Task<'_> {
     }
 }
 
-/// Runs a function in a process of its own, as who we are.
+/// Runs a function in a forked process, with the privileges of this one.
 pub(crate) fn aside(
     supervisor: &mut Supervisor,
     name: &'static str,
@@ -119,7 +118,7 @@ pub(crate) fn aside(
     }
 }
 
-/// Never blocks on our side: whoever still holds the other end is not waited for.
+/// Creates a pipe whose reader does not block, even if another process still has the writer open.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::NONBLOCK)?;
@@ -128,12 +127,12 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 fn contents(reader: OwnedFd) -> String {
     let mut bytes = Vec::new();
-    // An error says that there is no more.
+    // EAGAIN means that there is no more data.
     let _ = File::from(reader).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A group of its own, no input, output to us, and signals as a program expects them.
+/// Prepares a child: a new process group, empty input, output to this process, and default signals.
 fn prepare(output: &OwnedFd) -> io::Result<()> {
     rustix::process::setpgid(None, None)?;
     let null: OwnedFd = OpenOptions::new().read(true).open("/dev/null")?.into();
@@ -143,7 +142,7 @@ fn prepare(output: &OwnedFd) -> io::Result<()> {
     sandbox_linux::signal::reset_for_exec()
 }
 
-/// A program beside this one, else on the search path.
+/// Finds a program in the directory of this one, else in `PATH`.
 pub(crate) fn tool(name: &'static str, path: Option<&[u8]>) -> Result<PathBuf, StepError> {
     let beside = std::fs::read_link("/proc/self/exe").ok();
     let beside = beside.and_then(|own| Some(own.parent()?.join(name)));

@@ -1,5 +1,5 @@
-//! Step 2: the workspace, cloned once. Git runs as the agent's user: a hostile repository must not meet
-//! root's git.
+//! Step 2: clones the workspace once. Git runs as the agent's user, because a hostile repository could attack root's
+//! git.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -19,10 +19,10 @@ use super::supervisor::Supervisor;
 use super::task::{Rights, Task};
 use crate::environment::Environment;
 
-/// How long a clone may take. Git itself gives up earlier on a connection that is dead.
+/// Time limit of a clone. Git gives up earlier on a dead connection.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Clones into the staging directory and renames: the workspace is there whole or not at all.
+/// Clones into the staging directory and renames, so that a workspace is never incomplete.
 pub(crate) fn set_up(
     settings: &Settings,
     supervisor: &mut Supervisor,
@@ -33,13 +33,13 @@ pub(crate) fn set_up(
     }
     make_staging(settings)?;
     let draft = settings.paths.staging.join("workspace");
-    fs::create_dir(&draft).map_err(file("make", &draft))?;
+    fs::create_dir(&draft).map_err(file("create", &draft))?;
     let (uid, gid) = (settings.user.uid, settings.user.gid);
-    chown(&draft, Some(uid), Some(gid)).map_err(file("give away", &draft))?;
+    chown(&draft, Some(uid), Some(gid)).map_err(file("change the owner of", &draft))?;
     if let Some(source) = &settings.workspace {
         Clone::new(settings, source)?.run(settings, source, &draft, supervisor)?;
     }
-    fs::rename(&draft, &workspace).map_err(file("make", &workspace))?;
+    fs::rename(&draft, &workspace).map_err(file("create", &workspace))?;
     clear(&settings.paths.staging)?;
     Ok(if settings.workspace.is_some() {
         Outcome::Done
@@ -48,8 +48,8 @@ pub(crate) fn set_up(
     })
 }
 
-/// A search path without our own directories: the rules that stand there under git's name are the agent's, and some forbid
-/// what has to be done here.
+/// Removes our directories from a search path. They contain the agent's rule for `git`, which can forbid commands that
+/// are needed here.
 fn without_rules(path: &[u8]) -> Vec<u8> {
     let entries = path.split(|byte| *byte == b':');
     let is_below = |entry: &[u8]| {
@@ -59,7 +59,7 @@ fn without_rules(path: &[u8]) -> Vec<u8> {
     others.join(&b':')
 }
 
-/// Whether something is there. An empty directory is nothing: the image may have made it.
+/// Returns true when the workspace exists and is not empty. The image may contain an empty directory.
 fn is_filled(workspace: &Path) -> Result<bool, StepError> {
     match fs::read_dir(workspace) {
         Ok(mut entries) => Ok(entries.next().is_some()),
@@ -69,7 +69,7 @@ fn is_filled(workspace: &Path) -> Result<bool, StepError> {
     }
 }
 
-/// A clone: the program, and the environment that keeps it quiet and harmless.
+/// A clone: the program, and an environment without prompts and hooks.
 struct Clone {
     git: PathBuf,
     environment: Environment,
@@ -110,7 +110,7 @@ impl Clone {
         supervisor: &mut Supervisor,
     ) -> Result<(), StepError> {
         let mut clone = ["clone", "--quiet", "--no-hardlinks"].map(OsString::from).to_vec();
-        // All branches are fetched either way; the commit may be on any.
+        // All branches are fetched in any case, and the commit may be on any of them.
         clone.extend(source.commit.as_ref().map(|_| "--no-checkout".into()));
         clone.extend([OsString::from("--"), OsString::from_vec(self.url.to_vec()), draft.into()]);
         self.git(settings, &settings.paths.data, clone, supervisor)?;
@@ -132,7 +132,7 @@ impl Clone {
         };
         let name = format!("{commit}^{{commit}}");
         match git(&["rev-parse", "--quiet", "--verify", "--end-of-options", &name]) {
-            // On no branch: the server may still have it.
+            // The commit is on no branch, but the server may still have it.
             Err(StepError::Failed(..)) if !commit.starts_with('-') => {
                 git(&["fetch", "--quiet", "origin", commit])?;
             }
@@ -161,7 +161,7 @@ impl Clone {
     }
 }
 
-/// What holds for these calls of git, after what the image has set up for the user.
+/// Returns the git configuration for the clone, which follows that of the user in the image.
 fn config_text(settings: &Settings, url: &[u8], login: bool) -> Vec<u8> {
     let mut text = b"[include]\n\tpath = ".to_vec();
     text.extend(quoted(settings.paths.base.join(".gitconfig").as_os_str().as_bytes()));
@@ -172,7 +172,7 @@ fn config_text(settings: &Settings, url: &[u8], login: bool) -> Vec<u8> {
         text.extend([b"\tdirectory = ", &quoted(&path)[..], b"\n"].concat());
     }
     if login {
-        // Only for this server: another one that it leads to must not be told.
+        // The credential is only for this server. A redirect to another server must not receive it.
         text.extend([b"[credential ", &quoted(origin(url))[..], b"]\n"].concat());
         text.extend(br#"	helper = "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \"$INIT_GIT_USERNAME\" \"$INIT_GIT_PASSWORD\"; }; f""#);
         text.push(b'\n');
@@ -180,7 +180,7 @@ fn config_text(settings: &Settings, url: &[u8], login: bool) -> Vec<u8> {
     text
 }
 
-/// A value of git's configuration.
+/// Quotes a value for git's configuration.
 fn quoted(value: &[u8]) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in value {
@@ -194,21 +194,21 @@ fn quoted(value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Scheme, host and port of a URL.
+/// Returns the scheme, host and port of a URL.
 fn origin(url: &[u8]) -> &[u8] {
     let begin = url.windows(3).position(|part| part == b"://").map_or(0, |at| at + 3);
     let end = url[begin..].iter().position(|byte| *byte == b'/').map_or(url.len(), |at| begin + at);
     &url[..end]
 }
 
-/// User and password that stood in a URL.
+/// User and password from a URL.
 struct Login {
     user: Zeroizing<Vec<u8>>,
     password: Zeroizing<Vec<u8>>,
 }
 
 impl Login {
-    /// The URL without its password, which would stay in the workspace's configuration, and the login.
+    /// Splits a URL into the login and the rest. Otherwise the password would remain in the workspace's configuration.
     fn split(url: &[u8]) -> (Zeroizing<Vec<u8>>, Option<Self>) {
         let whole = || (Zeroizing::new(url.to_vec()), None);
         if !url.starts_with(b"https://") && !url.starts_with(b"http://") {
@@ -226,7 +226,7 @@ impl Login {
     }
 }
 
-/// A part of a URL without its `%41`.
+/// Decodes the percent-encoding of a part of a URL.
 fn decoded(text: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Every row of the contract of `entrypoint`, and every edge of it.
+//! Tests of every rule and edge case of `entrypoint`.
 
 mod any_user;
 mod as_root;

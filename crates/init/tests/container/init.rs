@@ -1,4 +1,4 @@
-//! `init` as PID 1: what it does with signals and processes, and what it sets up.
+//! Tests of `init` as PID 1: signals, processes and set-up.
 
 mod any_user;
 mod as_root;

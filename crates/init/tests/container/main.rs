@@ -1,4 +1,4 @@
-//! The binary as PID 1 of real namespaces.
+//! Tests of the binary as PID 1 of real namespaces.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
 
 mod room;

@@ -1,5 +1,5 @@
-//! A small container without a container engine: a root directory, a user, mount and PID namespace,
-//! and the binary under test as PID 1 in them.
+//! A small container without a container engine: a root directory, with a user, mount and PID namespace, in which the
+//! binary under test is PID 1.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Process, Run, Signal, Terminal, User, World, need, user};
 
-/// Where programs are, in there.
+/// Search path inside.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt";
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh
@@ -19,18 +19,18 @@ octobot:x:1001:1001::/home/octobot:/bin/sh
 broken:x:one:1::/:/bin/sh
 ";
 
-/// Who starts PID 1.
+/// User that starts PID 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// Root in a user namespace that knows every user. Only root can make one.
+    /// Root in a user namespace with all users mapped. Only root can create one.
     Root,
-    /// Root in a user namespace that knows nobody else.
+    /// Root in a user namespace with only uid 0 mapped.
     LonelyRoot,
-    /// This user, and nobody else; for root, among everybody.
+    /// This uid. If the test runs as root, all users are mapped, otherwise only this one.
     As(u32),
 }
 
-/// A root directory that lasts as long as the test, and how the next process in it starts.
+/// A root directory that is removed with the test, and the settings of the next process in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     world: World,
@@ -80,7 +80,7 @@ impl Room {
         room.env("PATH", PATH)
     }
 
-    /// A path in there, as the test reaches it.
+    /// Returns the path of a file inside, for this process.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.world.path("root").join(path)
     }
@@ -95,7 +95,7 @@ impl Room {
         fs::set_permissions(self.path(path), fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A program of another process's making: see `World::exec_file`.
+    /// Writes a program: see `World::exec_file`.
     pub(crate) fn program(&self, path: &str, text: &str) {
         let _ = self.world.clone().exec_file(Path::new("root").join(path), text);
     }
@@ -111,20 +111,20 @@ impl Room {
         self
     }
 
-    /// Words that come before the binary, and become it.
+    /// Sets a command that runs before the binary and executes it.
     pub(crate) fn before(mut self, words: &[&str]) -> Self {
         self.before = words.iter().map(OsString::from).collect();
         self
     }
 
-    /// Shell lines that run before the root directory is entered; `$root` is its path.
+    /// Adds shell commands that run before the root directory is entered. `$root` is its path.
     pub(crate) fn mounts(mut self, lines: &str) -> Self {
         self.mounts.push_str(lines);
         self.mounts.push('\n');
         self
     }
 
-    /// Gives a path and all below it to a user, which root can; an ordinary user has it already.
+    /// Changes the owner of a tree if the test runs as root. Otherwise the owner is already right.
     pub(crate) fn give(&self, path: &str, uid: u32) {
         if user() == User::Root {
             let owner = format!("{uid}:{uid}");
@@ -134,13 +134,13 @@ impl Room {
         }
     }
 
-    /// Runs a line to its end.
+    /// Runs a command line to its end.
     #[track_caller]
     pub(crate) fn run<S: AsRef<OsStr>>(&self, line: impl IntoIterator<Item = S>) -> Run {
         self.start(line).wait()
     }
 
-    /// Starts a line as PID 1.
+    /// Starts a command line as PID 1.
     #[track_caller]
     pub(crate) fn start<S: AsRef<OsStr>>(&self, line: impl IntoIterator<Item = S>) -> Process {
         let gate = self.gate();
@@ -149,7 +149,7 @@ impl Room {
         process
     }
 
-    /// The same on a terminal of its own.
+    /// Starts a command line as PID 1, on a new terminal.
     #[track_caller]
     pub(crate) fn terminal<S: AsRef<OsStr>>(&self, line: impl IntoIterator<Item = S>) -> Terminal {
         let gate = self.gate();
@@ -158,7 +158,7 @@ impl Room {
         terminal
     }
 
-    /// A fifo that holds the new process up until its ids are mapped.
+    /// Creates a FIFO on which the new process waits until its ids are mapped.
     fn gate(&self) -> PathBuf {
         let gate = self.world.path("gate");
         let _ = fs::remove_file(&gate);
@@ -195,7 +195,7 @@ impl Room {
             vec![need("env").into(), "-i".into(), format!("PATH={PATH}").into()];
         words.push(OsString::from(format!("inner={inner}")));
         words.extend([need("unshare").into(), "--user".into()]);
-        // Root has its powers again as soon as it is mapped.
+        // Root gets its capabilities once uid 0 is mapped. Other users need this flag: unshare(1).
         words.extend((user() == User::Ordinary).then(|| "--keep-caps".into()));
         words.extend(["sh".into(), "-c".into(), outer.into(), "outer".into()]);
         words.extend(self.identity());
@@ -211,7 +211,7 @@ impl Room {
         words
     }
 
-    /// The words that give up what making the room took.
+    /// Returns a command prefix that gives up the capabilities that were needed to create the room.
     fn identity(&self) -> Vec<OsString> {
         let Start::As(uid) = self.start else { return Vec::new() };
         let ids = [format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".into()];
@@ -220,7 +220,7 @@ impl Room {
         words.map(OsString::from).into_iter().chain(ids.map(OsString::from)).collect()
     }
 
-    /// Maps ids once the process has its own user namespace, and lets it go on.
+    /// Maps ids once the process has created its user namespace, and lets it continue.
     #[track_caller]
     fn open(&self, pid: i32, gate: &Path) {
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).ok();
@@ -244,18 +244,18 @@ impl Room {
         }
         write("uid_map", map(ids().0));
         write("gid_map", map(ids().1));
-        // Opening waits for whoever reads, who may be gone.
+        // Opening without O_NONBLOCK would block if the reader has exited: fifo(7).
         let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
         while let Err(error) = rustix::fs::open(gate, flags, rustix::fs::Mode::empty())
             .and_then(|gate| rustix::io::write(gate, b"go\n"))
         {
-            assert!(Instant::now() < deadline, "nobody waits for its ids: {error}");
+            assert!(Instant::now() < deadline, "the process does not wait for its ids: {error}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// PID 1 of a room that was started, as the test sees it.
+/// Returns the process id of a room's PID 1, for this process.
 #[track_caller]
 pub(crate) fn pid_1(process: &Process) -> i32 {
     let outer = process.pid().as_raw_nonzero();
@@ -285,7 +285,7 @@ fn ids() -> (u32, u32) {
     (id("-u"), id("-g"))
 }
 
-/// What cargo built beside this test.
+/// Returns the path of a binary that cargo built beside this test.
 pub(crate) fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let folder = test.parent().and_then(Path::parent).expect("this test lies in `deps`");

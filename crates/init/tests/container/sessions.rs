@@ -1,3 +1,3 @@
-//! What sessions in containers ask of the first process.
+//! Tests of features of PID 1 that container sessions use.
 
 mod as_root;

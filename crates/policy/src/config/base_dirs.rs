@@ -8,29 +8,29 @@ use crate::text::shown;
 /// Directories that relative paths and `~` are based on.
 #[derive(Debug, Clone)]
 pub struct BaseDirs {
-    /// The effective working directory, absolute, symlinks resolved.
+    /// The effective working directory: absolute, with symlinks resolved.
     pub cwd: PathBuf,
-    /// The home, if there is one.
+    /// The home directory, if there is one.
     pub home: Option<PathBuf>,
 }
 
 impl BaseDirs {
-    /// The absolute path, still spelled as it was written; `None` for `~` without a home.
+    /// Returns the absolute path, otherwise as written. Returns `None` for `~` without a home directory.
     pub(super) fn absolute(&self, text: &str, base: &Path) -> Option<PathBuf> {
         match text.strip_prefix('~') {
             Some("") => self.home.clone(),
             Some(rest) if rest.starts_with('/') => {
                 Some(self.home.as_ref()?.join(rest.trim_start_matches('/')))
             }
-            // `~user` is a file of that name, as in every other list of paths.
+            // `~user` is a file with that name, as in all lists of paths.
             _ => Some(base.join(text)),
         }
     }
 
-    /// The absolute path of a file that must be found.
+    /// Returns the absolute path of a file. Fails for `~` without a home directory.
     pub(super) fn expand(&self, text: &str, base: &Path) -> Result<PathBuf, Invalid> {
         let path = self.absolute(text, base).ok_or_else(|| {
-            Invalid::new(format!("{} needs a home, and `HOME` is not set", shown(text)))
+            Invalid::new(format!("{} needs a home directory, and `HOME` is not set", shown(text)))
         })?;
         Ok(without_dots(&path))
     }
@@ -40,14 +40,14 @@ impl BaseDirs {
         self.spelling(pattern) == self.spelling(path)
     }
 
-    /// One spelling for all spellings of a pattern: to compare, not to open.
+    /// Normalizes a pattern, for comparisons only. The result may not be a path that exists.
     pub(super) fn spelling(&self, pattern: &str) -> PathBuf {
         let path = self.absolute(pattern, &self.cwd).unwrap_or_else(|| pattern.into());
         without_dots(&path)
     }
 }
 
-/// Removes `.` and `..` by the text alone, as path rules do.
+/// Removes `.` and `..` lexically, as path rules do.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -1,5 +1,5 @@
-//! Host commands as a configuration writes them: the commands that a container may ask for, and the host key that it
-//! trusts. Deciding about a request, and running it, is the business of the crate `sandbox-bridge`.
+//! Host commands in a configuration: the commands that a container may request, and the host key that it trusts. The
+//! crate `sandbox-bridge` decides about requests and runs them.
 
 pub mod line;
 mod entry;

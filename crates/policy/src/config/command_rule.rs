@@ -1,4 +1,4 @@
-//! Command rules, as they are written and as they are meant.
+//! Command rules, in their written form and as values.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What happens when the sandboxed process runs a command by this name.
+/// Rule for a command of this name when the sandboxed process runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "CommandRuleText", into = "CommandRuleText")]
 pub enum CommandRule {
     /// The program itself.
     Raw,
-    /// Nothing: a message and exit code 1.
+    /// The command fails with a message and exit code 1.
     Block,
-    /// A wrapper built into this binary.
+    /// A wrapper that is built into this binary.
     Builtin(Builtin),
-    /// A script of the user's.
+    /// A script of the user.
     Script(PathBuf),
 }
 
-/// The wrappers this binary brings along.
+/// A wrapper that is built into this binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Builtin {
-    /// `@git`: git without the commands that destroy work.
+    /// `@git`: git without commands that destroy work.
     Git,
 }
 
-/// A name after `@` that is no built-in wrapper.
+/// Unknown name after `@`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown command preset `@{}`, the only one is `@git`", .0.escape_debug())]
 pub struct UnknownBuiltin(pub String);
@@ -43,7 +43,7 @@ impl FromStr for Builtin {
     }
 }
 
-/// How a rule is written: `true`, `false`, `"@preset"` or `"script"`.
+/// Written form of a rule: `true`, `false`, `"@preset"` or `"script"`.
 #[derive(Debug, Clone, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum CommandRuleText {

@@ -1,11 +1,11 @@
-//! Hashes of files, by which the user's answers are bound to a content.
+//! Hashes of files. They bind the user's trust to one content.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of a file's bytes. The default value is the hash of no file.
+/// The SHA-256 of a file's bytes. The default value matches no file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub(super) String);

@@ -1,4 +1,4 @@
-//! Where configuration files are, and their bytes: read once, so that what is checked is what is obeyed.
+//! Search for configuration files. Each file is read once, so the bytes that are checked are the bytes that apply.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -11,16 +11,16 @@ use super::layer::Layer;
 use crate::Host;
 use sandbox_linux::file;
 
-/// The names of a project's configuration, in the working directory only.
+/// Names of a project's configuration, in the working directory only.
 pub const PROJECT_NAMES: [&str; 3] =
     [".agent-sandbox.json", ".agent-sandbox.jsonc", "sandbox.toml"];
-/// The names of the user's configuration.
+/// Names of the user's configuration.
 pub const GLOBAL_NAMES: [&str; 3] = ["config.json", "config.jsonc", "config.toml"];
 
-/// What there is to load.
+/// Configuration files to load.
 #[derive(Debug, Clone)]
 pub struct Located {
-    /// The effective working directory, absolute, symlinks resolved.
+    /// The effective working directory: absolute, with symlinks resolved.
     pub cwd: PathBuf,
     /// The files, in the order of their layers.
     pub files: Vec<Found>,
@@ -33,7 +33,7 @@ pub struct Found {
     pub layer: Layer,
     /// Its path, not resolved.
     pub path: PathBuf,
-    /// Whether the user named it with `--config`, and thereby trusts it.
+    /// True if the user named it with `--config`, and so trusts it.
     pub named: bool,
 }
 
@@ -75,12 +75,12 @@ fn effective_cwd(host: &Host, request: &Request) -> Result<PathBuf, ConfigError>
     Ok(real)
 }
 
-/// The one file by any of these names. A directory by such a name is something else's.
+/// Returns the file with one of these names, if there is one. Ignores directories with such a name.
 fn candidate(dir: &Path, names: [&str; 3]) -> Result<Option<PathBuf>, ConfigError> {
     let mut found = Vec::new();
     for name in names {
         let path = dir.join(name);
-        // Of a link that leads nowhere, the attempt to read it will tell: it is not "no configuration".
+        // A dangling link is an error when it is read. It must not count as a missing configuration.
         match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => found.push(path),
@@ -104,10 +104,10 @@ fn is_link(path: &Path) -> bool {
 }
 
 impl Found {
-    /// The file's bytes, which is all that is ever read of it.
+    /// Reads the file. No other code reads it.
     pub(super) fn read(&self) -> Result<Vec<u8>, ConfigError> {
         let failed = |source| ConfigError::Read { path: self.path.clone(), source };
-        // A pipe would be waited for; only one that the user named is worth that.
+        // Reading a pipe may block, which is acceptable only for a file that the user named.
         if !self.named && !fs::metadata(&self.path).map_err(failed)?.is_file() {
             return Err(ConfigError::NotRegular { path: self.path.clone() });
         }
@@ -121,17 +121,17 @@ impl Found {
         Ok(bytes)
     }
 
-    /// The bytes as text, and how it is written.
+    /// Decodes the bytes and detects the syntax.
     pub(super) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<(&'a str, Syntax), FileError> {
         let text = decode(bytes, &self.path)?;
         Ok((text, Syntax::of(&self.path, text)))
     }
 
-    /// The names by which this file could be replaced: its own, and the target's if it is a link.
+    /// Returns the paths at which this file could be replaced: its own, and the target's if it is a link.
     pub(super) fn names(&self) -> Vec<PathBuf> {
         let mut names = vec![self.path.clone()];
         let target = file::real(&self.path).ok().filter(|target| *target != self.path);
-        // A pipe or a terminal has no name that anybody could take.
+        // A pipe or a terminal cannot be replaced by name.
         names.extend(target.filter(|target| target.is_file()));
         names
     }

@@ -1,13 +1,13 @@
-//! Which keys the local sandbox leaves to sessions.
+//! Keys that only sessions use.
 
 use super::file::{At, BackendKind, Dockerd, FileConfig, Position};
 
-/// A key that the local sandbox does not carry out.
+/// A key without effect on the local sandbox.
 pub(super) struct SessionKey {
     pub(super) key: &'static str,
-    /// Whether it opens something, so that a project's file needs trust for it.
+    /// True if it widens the policy, so that a project's file needs trust for it.
     pub(super) widens: bool,
-    /// Where it asks for something. A value that asks for nothing, such as `services.dockerd = false`, is no matter.
+    /// Returns its position if it is set. A value without effect, such as `services.dockerd = false`, does not count.
     pub(super) at: fn(&FileConfig) -> Option<Position>,
 }
 
@@ -50,7 +50,7 @@ fn at_if<T>(value: Option<&At<T>>, asks: impl Fn(&T) -> bool) -> Option<Position
     value.filter(|at| asks(&at.value)).map(|at| at.position)
 }
 
-/// The session keys that a file sets, in the order of the table.
+/// Returns the session keys that a file sets, in the order of the table.
 pub(super) fn asked(
     file: &FileConfig,
 ) -> impl Iterator<Item = (&'static SessionKey, Position)> + '_ {

@@ -1,20 +1,20 @@
-//! The one dialect of `.env` files, for `env_file` and for `from_env_file` of a secret.
+//! Parser for `.env` files, for `env_file` and for `from_env_file` of a secret.
 //!
-//! A line is `NAME=VALUE`, with or without `export ` before it and blanks around the name and the
-//! value. Empty lines and lines that start with `#` say nothing. The value
+//! A line is `NAME=VALUE`, optionally after `export `, with optional blanks around the name and the value. Empty lines
+//! and lines that start with `#` are ignored. The value
 //!
-//! - ends at a `#` after a blank when it has no quotes,
-//! - is taken literally between single quotes,
-//! - knows `\n`, `\"`, `\\` and `\$` between double quotes. Nothing is ever expanded.
+//! - ends at a `#` after a blank if it has no quotes,
+//! - is literal between single quotes,
+//! - can contain `\n`, `\"`, `\\` and `\$` between double quotes. Variables are never expanded.
 
 use std::io;
 
-/// Returns every variable of a file, in order; fails at the first line that sets none.
+/// Returns every variable of a file, in order. Fails at the first line that does not set a variable.
 pub fn variables(text: &str) -> io::Result<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
         let Some((name, value)) = assignment(line).filter(|(name, _)| is_variable(name)) else {
-            let wrong = format!("line {} is no `NAME=VALUE`", index + 1);
+            let wrong = format!("line {} is not `NAME=VALUE`", index + 1);
             return Err(io::Error::new(io::ErrorKind::InvalidData, wrong));
         };
         pairs.push((name.to_owned(), unquoted(value)));
@@ -22,8 +22,8 @@ pub fn variables(text: &str) -> io::Result<Vec<(String, String)>> {
     Ok(pairs)
 }
 
-/// Returns the value of one variable, set by the last line that names it. Other lines may be
-/// anything, and no other value is copied.
+/// Returns the value of one variable. The last line with the name wins. Other lines need not be valid, and their values
+/// are not copied.
 pub fn value(text: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().rev().filter(|line| !is_comment(line)).filter_map(assignment);
     lines.find(|(left, _)| *left == name).map(|(_, right)| unquoted(right))
@@ -34,7 +34,7 @@ fn is_comment(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Splits a line into the name and all that stands behind `=`.
+/// Splits a line into the name and the text after `=`.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let line = line.strip_prefix("export ").map_or(line, str::trim_start);
@@ -122,7 +122,7 @@ mod tests {
             [("A=1\n\n# B\nnothing", 4), ("=x", 1), ("A=1\n1B=2", 2), ("a-b=c", 1)]
         {
             let error = variables(text).unwrap_err().to_string();
-            assert_eq!(error, format!("line {number} is no `NAME=VALUE`"), "{text}");
+            assert_eq!(error, format!("line {number} is not `NAME=VALUE`"), "{text}");
         }
         assert_eq!(variables("A=1\n# note\n\nA=2").unwrap().len(), 2, "in order, with repetitions");
     }

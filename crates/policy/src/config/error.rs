@@ -1,4 +1,4 @@
-//! What stops a configuration from being loaded.
+//! Errors of loading a configuration.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ use super::layer::Origin;
 use super::widening::Widening;
 use crate::text::shown;
 
-/// Why there is no configuration.
+/// Failure to load a configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A file is wrong.
+    /// A file is invalid.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A flag's value is wrong.
+    /// The value of a flag is invalid.
     #[error("`{flag}`: {problem}")]
     Flag {
-        /// The flag, as it was typed.
+        /// The flag, as typed.
         flag: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: Invalid,
     },
     /// A file cannot be read.
@@ -31,35 +31,35 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A device, a pipe or a socket by a configuration's name.
-    #[error("the configuration `{}` is no regular file", path.display())]
+    /// A device, pipe or socket has the name of a configuration.
+    #[error("the configuration `{}` is not a regular file", path.display())]
     NotRegular {
         /// The file.
         path: PathBuf,
     },
-    /// Several files in one place.
-    #[error("several configurations in one place: {}", quoted(paths))]
+    /// A directory has several configuration files.
+    #[error("found more than one configuration file: {}", quoted(paths))]
     Several {
-        /// All of them.
+        /// The files.
         paths: Vec<PathBuf>,
     },
     /// The working directory cannot be used.
     #[error("cannot use `{}` as the working directory", path.display())]
     Cwd {
-        /// The directory, as it was asked for.
+        /// The directory, as requested.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The caller's working directory is gone.
-    #[error("the working directory does not exist any more")]
+    /// The caller's working directory was removed.
+    #[error("the working directory no longer exists")]
     CwdGone,
-    /// Two secrets would overwrite each other.
+    /// Two secrets use the same variable.
     #[error(
-        "`secrets.{}` ({}) and `secrets.{}` ({}) use one variable, {}",
+        "`secrets.{}` ({}) and `secrets.{}` ({}) both use the variable {}",
         secrets[0].0, secrets[0].1, secrets[1].0, secrets[1].1, shown(variable)
     )]
     SharedVariable {
@@ -68,14 +68,14 @@ pub enum ConfigError {
         /// Both secrets, by name and origin.
         secrets: Box<[(String, Origin); 2]>,
     },
-    /// A project's file wants more than the user allowed.
+    /// A project's file widens the policy, and the user does not trust it.
     #[error("the project's `{}` is not trusted, and widens the sandbox:{}", file.display(), lines(widenings))]
     Untrusted {
         /// The file.
         file: PathBuf,
         /// The hash of the bytes that were read.
         digest: Digest,
-        /// What it wants.
+        /// The widenings.
         widenings: Vec<Widening>,
     },
 }
@@ -95,7 +95,7 @@ impl Hint for ConfigError {
             Self::Several { .. } | Self::SharedVariable { .. } => {
                 Some("keep one of them".to_owned())
             }
-            Self::CwdGone => Some("change to a directory that exists, or pass `--cwd`".to_owned()),
+            Self::CwdGone => Some("change to an existing directory, or pass `--cwd`".to_owned()),
             Self::Untrusted { .. } => Some(
                 "read it, then allow it with `agent-sandbox trust`; for one run with `--trust` or `AGENT_SANDBOX_TRUST=1`"
                     .to_owned(),

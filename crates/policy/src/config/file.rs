@@ -1,4 +1,4 @@
-//! Text to types: JSONC and TOML become one tree with positions, and the tree becomes [`FileConfig`].
+//! Parser for configuration files. JSONC and TOML become one tree with positions, and the tree becomes [`FileConfig`].
 
 mod at;
 mod de;
@@ -43,10 +43,10 @@ pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, Prese
 use crate::text::{did_you_mean, shown};
 use node::Lines;
 
-/// Larger than any policy that somebody wrote.
+/// Size limit of a configuration file. Real ones are much smaller.
 pub const MAX_BYTES: u64 = 256 * 1024;
 
-/// How a file is written.
+/// Syntax of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// JSON with comments and trailing commas.
@@ -56,8 +56,8 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// By the name, and by the first character where the name does not say: no TOML document
-    /// starts with a brace or a slash, and every JSONC document does.
+    /// Detects the syntax by the file extension, else by the first character: every JSONC document starts with a brace
+    /// or a slash, and no TOML document does.
     pub fn of(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => Self::Toml,
@@ -70,45 +70,45 @@ impl Syntax {
     }
 }
 
-/// What is wrong with a file, and where.
+/// A problem in a file, with its position.
 #[derive(Debug, Error)]
 #[error("{}:{}:{}: {problem}", path.display(), position.line, position.column)]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// The place.
+    /// The position.
     pub position: Position,
-    /// What is wrong there.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with a file.
+/// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// Nothing is written.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// More than [`MAX_BYTES`].
+    /// The file has more than [`MAX_BYTES`].
     #[error("the file is larger than {} KiB", MAX_BYTES / 1024)]
     TooLarge,
-    /// Some other encoding.
+    /// The file has another encoding.
     #[error("the file is not UTF-8")]
     NotUtf8,
-    /// Lists in lists in lists.
+    /// Values are nested too deeply.
     #[error("nested too deeply")]
     TooDeep,
-    /// Neither JSONC nor TOML.
+    /// The file is not valid JSONC or TOML.
     #[error("{0}")]
     Syntax(String),
-    /// A key that the schema does not have.
+    /// A key is not in the schema.
     #[error("unknown key {}", shown(key))]
     UnknownKey {
-        /// The key, with the keys that lead to it.
+        /// The path of the key.
         key: String,
-        /// The nearest known one.
+        /// Suggestion of the nearest known key.
         hint: Option<String>,
     },
-    /// A key given twice.
+    /// A key is given twice.
     #[error("key {} is given twice{}", shown(key), first.map_or_else(String::new, |line| format!(", first on line {line}")))]
     DuplicateKey {
         /// The key.
@@ -116,48 +116,48 @@ pub enum Problem {
         /// The line of the first one.
         first: Option<u32>,
     },
-    /// A key that must be there.
+    /// A required key is missing.
     #[error("missing key `{key}`")]
     MissingKey {
         /// The key.
         key: &'static str,
     },
-    /// A value of another type.
+    /// A value has the wrong type.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What the schema takes.
+        /// Type in the schema.
         expected: String,
-        /// What was written.
+        /// Type and value in the file.
         found: String,
     },
-    /// A word that is none of the known ones.
+    /// A word is not one of the known words.
     #[error("unknown value {}, expected {}", shown(word), listed(known))]
     UnknownWord {
         /// The word.
         word: String,
-        /// The known ones.
+        /// The known words.
         known: &'static [&'static str],
     },
-    /// A value that its type refuses.
+    /// A value is invalid for its type.
     #[error("{message}")]
     Invalid {
-        /// Why.
+        /// The message.
         message: String,
-        /// What to do.
+        /// The next step.
         hint: Option<String>,
     },
-    /// Any of the above, in the value of a key.
+    /// A problem in the value of a key.
     #[error("{}: {problem}", shown(key))]
     In {
-        /// The key, with the keys that lead to it.
+        /// The path of the key.
         key: String,
-        /// What is wrong there.
+        /// The problem.
         problem: Box<Problem>,
     },
 }
 
 impl Problem {
-    /// Names the key that the problem was found in.
+    /// Adds the path of the key in which the problem was found.
     fn within(self, path: String) -> Self {
         match self {
             Self::UnknownKey { key, hint } if !path.is_empty() => {
@@ -172,7 +172,7 @@ impl Problem {
 impl Hint for Problem {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Empty => Some("remove it, or write what it should say".to_owned()),
+            Self::Empty => Some("remove the file, or add settings to it".to_owned()),
             Self::UnknownKey { hint, .. } | Self::Invalid { hint, .. } => hint.clone(),
             Self::UnknownWord { word, known } => did_you_mean(word, known.iter().copied()),
             Self::In { problem, .. } => problem.hint(),
@@ -181,7 +181,7 @@ impl Hint for Problem {
     }
 }
 
-/// `a`, `b` or `c`.
+/// Lists words as `a`, `b` or `c`.
 fn listed(words: &[&str]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
@@ -202,7 +202,7 @@ impl Hint for FileError {
     }
 }
 
-/// Reads one file's text.
+/// Parses the text of a file.
 ///
 /// ```
 /// use sandbox_policy::config::file::{parse, Syntax};
@@ -218,7 +218,7 @@ pub fn parse(text: &str, syntax: Syntax, path: &Path) -> Result<FileConfig, File
     typed(text, syntax).map_err(|(position, problem)| FileError::new(path, position, problem))
 }
 
-/// The bytes of a file as text.
+/// Decodes the bytes of a file.
 pub(super) fn decode<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a str, FileError> {
     std::str::from_utf8(bytes).map_err(|error| {
         let (good, _) = bytes.split_at(error.valid_up_to());

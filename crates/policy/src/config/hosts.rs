@@ -1,4 +1,4 @@
-//! The lists of hosts of all layers, made one: presets spelled out, lines taken back.
+//! Merged host lists of all layers, with presets expanded and removals applied.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::layer::{Origin, Sourced};
 use crate::catalog::host_preset;
 use crate::network::{EgressPolicy, HostPattern, HostRule};
 
-/// Which of the lists a line stands in.
+/// The list that contains a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostList {
@@ -20,7 +20,7 @@ pub enum HostList {
 }
 
 impl HostList {
-    /// The key of the list.
+    /// Returns the key of the list.
     pub fn key(self) -> &'static str {
         match self {
             Self::Allowed => "allowed_hosts",
@@ -37,12 +37,12 @@ pub struct HostEntry {
     pub list: HostList,
     /// The hosts.
     pub pattern: HostPattern,
-    /// The preset that it was written as.
+    /// The preset that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<&'static str>,
 }
 
-/// What all layers say about hosts.
+/// Merged host lists of all layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Hosts {
@@ -50,7 +50,7 @@ pub struct Hosts {
     pub entries: Vec<Sourced<HostEntry>>,
 }
 
-/// The patterns that a checked line means.
+/// Returns the patterns of a valid line: those of a preset, or the line itself.
 pub(super) fn spelled_out(list: HostList, line: &str) -> Vec<HostEntry> {
     let line = unmarked(line);
     let (preset, texts) = match host_preset(line) {
@@ -62,8 +62,8 @@ pub(super) fn spelled_out(list: HostList, line: &str) -> Vec<HostEntry> {
 }
 
 impl Hosts {
-    /// Puts a later layer on top. `!` takes back what earlier layers say in the same list: a
-    /// preset, or a pattern wherever it came from.
+    /// Merges a later layer. `!` removes lines of earlier layers from the same list: a preset, or a pattern whether or
+    /// not it belongs to a preset.
     pub(super) fn apply(&mut self, lines: Vec<(HostList, Sourced<String>)>) {
         let (removals, additions): (Vec<_>, Vec<_>) =
             lines.into_iter().partition(|(_, line)| line.value.starts_with('!'));
@@ -83,13 +83,13 @@ impl Hosts {
         }
     }
 
-    /// One more line of `denied_hosts`, as if a file had it.
+    /// Adds a line to `denied_hosts`.
     pub fn deny(&mut self, line: &str) {
         let entries = spelled_out(HostList::Denied, line).into_iter();
         self.entries.extend(entries.map(|entry| Sourced::new(entry, Origin::Default)));
     }
 
-    /// Whether everything that a line of an allowing list means is allowed by these.
+    /// Returns true when these lists already allow all hosts of a line.
     pub(super) fn allow(&self, list: HostList, line: &str) -> bool {
         let covers = |entry: &HostEntry, asked: &HostEntry| {
             (entry.list == list || entry.list == HostList::Private && list == HostList::Allowed)
@@ -100,7 +100,7 @@ impl Hosts {
             .all(|asked| self.entries.iter().any(|entry| covers(&entry.value, asked)))
     }
 
-    /// The policy that they make, without a limit.
+    /// Returns the policy of the lists, without an upload limit.
     pub(super) fn policy(&self) -> EgressPolicy {
         let rules = |wanted: fn(HostList) -> bool| {
             let entries = self.entries.iter().filter(move |entry| wanted(entry.value.list));

@@ -1,4 +1,4 @@
-//! Layers and origins: where a value was written, so that every answer can say why.
+//! Layers and origins: the place where each value was set, for messages that explain a decision.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Who said it. The order is the precedence: a later layer wins over an earlier one.
+/// Layer of the configuration, in order of precedence: a later layer overrides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -20,7 +20,7 @@ pub enum Layer {
     Flags,
 }
 
-/// The place a value came from.
+/// The place where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A default of the product.
@@ -29,19 +29,19 @@ pub enum Origin {
     Preset(&'static str),
     /// A line of a configuration file.
     File {
-        /// Which layer the file is.
+        /// The layer of the file.
         layer: Layer,
         /// The file.
         path: Arc<Path>,
-        /// The line, from 1.
+        /// The line, starting at 1.
         line: u32,
     },
-    /// A flag, as it was typed: `--ro src`.
+    /// A flag, as typed: `--ro src`.
     Flag(String),
 }
 
 impl Origin {
-    /// The layer this origin belongs to.
+    /// Returns the layer of this origin.
     pub fn layer(&self) -> Layer {
         match self {
             Self::Default | Self::Preset(_) => Layer::Builtin,
@@ -68,12 +68,12 @@ impl Serialize for Origin {
     }
 }
 
-/// A value and where it was written.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sourced<T> {
-    /// What was written.
+    /// The value.
     pub value: T,
-    /// Where.
+    /// The origin.
     pub origin: Origin,
 }
 

@@ -1,4 +1,4 @@
-//! Layers to one configuration: lists add up, maps merge by key, of single values the later one wins.
+//! Merging of layers into one configuration: lists are joined, maps merge by key, and a later single value wins.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::values::Values;
 use super::{Config, Cow, CowEngine, Hosts, Launcher, Network, PathRule, SessionConfig, Tmp};
 use crate::config::command_rule::{Builtin, CommandRule};
 
-/// The layer that is always there.
+/// Returns the built-in layer.
 pub(super) fn builtin(dirs: &BaseDirs) -> Config {
     fn default<T>(value: T) -> Sourced<T> {
         Sourced::new(value, Origin::Default)
@@ -40,7 +40,7 @@ pub(super) fn builtin(dirs: &BaseDirs) -> Config {
     }
 }
 
-/// Checks that every variable carries one thing.
+/// Checks that every variable belongs to only one secret.
 pub(super) fn check_secrets(config: &Config) -> Result<(), ConfigError> {
     let mut carried: BTreeMap<&str, (&String, &Origin)> = BTreeMap::new();
     for (name, secret) in &config.secrets {
@@ -60,7 +60,7 @@ pub(super) fn check_secrets(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Puts a later layer on top.
+/// Merges a later layer.
 pub(super) fn apply(config: &mut Config, values: Values, dirs: &BaseDirs) {
     config.presets.extend(values.presets);
     apply_paths(config, values.paths, dirs);
@@ -86,7 +86,7 @@ fn replace<T>(current: &mut T, later: Option<T>) {
     }
 }
 
-/// Turning it on once more does not take the choice of an engine back.
+/// Merges copy-on-write. A later `on` keeps the engine that an earlier layer chose.
 fn apply_cow(config: &mut Config, later: Option<Sourced<Cow>>) {
     let Some(mut later) = later else { return };
     if later.value.engine == CowEngine::On && config.cow.value.is_on() {
@@ -95,8 +95,8 @@ fn apply_cow(config: &mut Config, later: Option<Sourced<Cow>>) {
     config.cow = later;
 }
 
-/// `!PATH` takes back what earlier layers say; what its own layer says stays, because the order
-/// within a layer means nothing.
+/// Merges path rules. `!PATH` removes rules of earlier layers, but not of the same layer: within a layer, order does
+/// not matter.
 fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, dirs: &BaseDirs) {
     let (removals, additions): (Vec<_>, Vec<_>) =
         rules.into_iter().partition(|rule| rule.value.pattern.starts_with('!'));
@@ -107,7 +107,7 @@ fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, dirs: &BaseDi
             rule.value.access == access && dirs.spelling(&rule.value.pattern) == gone
         };
         config.paths.retain(|rule| !same(rule));
-        // It may mean a line of a preset, which is not spelled out here.
+        // It may refer to a line of a preset. Presets are expanded later.
         config.unruled.push(Sourced::new(PathRule { access, pattern }, origin));
     }
     config.paths.extend(additions);

@@ -1,4 +1,4 @@
-//! What the layers say about sessions, merged: tables key by key, of single values the later one.
+//! Merged settings of sessions: tables merge by key, and a later single value wins.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use super::file::{
 use super::layer::Sourced;
 use super::{BindMount, Network};
 
-/// The keys of sessions that were written, each with its origin.
+/// The keys of sessions that are set, each with its origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionConfig {
-    /// What enforces a session.
+    /// The backend.
     pub backend: Option<Sourced<BackendKind>>,
     /// The image of a container.
     pub image: Option<Sourced<String>>,
-    /// The engine's runtime for a container.
+    /// The container runtime.
     pub runtime: Option<Sourced<String>>,
     /// The agent.
     pub agent: Option<Sourced<Agent>>,
     /// A file of variables, absolute.
     pub env_file: Option<Sourced<PathBuf>>,
-    /// The content of that file that the user accepted, where no other may be used.
+    /// The content of that file that the user accepted. Without one, any content is used.
     pub env_accepted: Option<Digest>,
     /// Limits.
     pub resources: Option<Sourced<Resources>>,
@@ -36,33 +36,33 @@ pub struct SessionConfig {
     pub workspace: Option<Sourced<Workspace>>,
     /// The home of a container.
     pub home: Option<Sourced<Home>>,
-    /// What runs beside the agent.
+    /// Services that run beside the agent.
     pub services: Option<Sourced<Services>>,
     /// Commands that run on the host.
     pub host_commands: Option<Sourced<HostCommands>>,
-    /// The network as a container has it; without it, none.
+    /// The network of a container. Default: none.
     pub network: Option<Sourced<ContainerNetwork>>,
-    /// Where keys stood below `sandbox`.
+    /// The position of `sandbox`, if keys are below it.
     pub nested: Option<Sourced<()>>,
 }
 
-/// What a container can reach.
+/// Network of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerNetwork {
-    /// Nothing.
+    /// No network.
     None,
-    /// Hosts by their names, through the proxy.
+    /// Only listed hosts, through the proxy.
     Allow,
-    /// Whatever the host reaches.
+    /// The host's network.
     Host,
     /// Docker's bridge.
     Bridge,
-    /// A network of Docker's, by its name.
+    /// A Docker network, by name.
     Named(String),
 }
 
 impl ContainerNetwork {
-    /// The word used for it in configuration files.
+    /// Returns the word for it in configuration files.
     pub fn word(&self) -> &str {
         match self {
             Self::None => "none",
@@ -73,7 +73,7 @@ impl ContainerNetwork {
         }
     }
 
-    /// What a configuration file means for a container.
+    /// Returns the container network for a value in a configuration file.
     pub(super) fn of_text(text: &NetworkText) -> Self {
         match text {
             NetworkText::Switch(true) => Self::Host,
@@ -104,16 +104,16 @@ impl From<Network> for ContainerNetwork {
     }
 }
 
-/// A file whose content is not the one that the user accepted.
+/// A file whose content differs from the content that the user accepted.
 #[derive(Debug, Error)]
 #[error("the file changed after it was accepted")]
 pub struct Changed;
 
 impl Changed {
-    /// The next step.
+    /// The next step for the user.
     pub const HINT: &str = "read it, then accept it: pass `--trust`, or allow the configuration with `agent-sandbox trust`";
 
-    /// Returns true when this is why a file could not be used.
+    /// Returns true when an error has this cause.
     pub fn is_in(error: &io::Error) -> bool {
         error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()).is_some()
     }
@@ -132,7 +132,7 @@ impl SessionConfig {
         }
     }
 
-    /// What enforces a session: as it is written, else a container if only that makes sense of the keys.
+    /// Returns the backend: the configured one, else Docker if a key applies only to containers.
     pub fn backend(&self, mounts: &[Sourced<BindMount>]) -> BackendKind {
         if let Some(backend) = &self.backend {
             return backend.value;
@@ -147,7 +147,7 @@ impl SessionConfig {
         if for_containers.contains(&true) { BackendKind::Docker } else { BackendKind::Bwrap }
     }
 
-    /// Puts a later layer on top.
+    /// Merges a later layer.
     pub(super) fn apply(&mut self, later: Self) {
         replace(&mut self.backend, later.backend);
         replace(&mut self.image, later.image);
@@ -171,7 +171,7 @@ fn replace<T>(current: &mut Option<T>, later: Option<T>) {
     }
 }
 
-/// A table whose keys are laid over those of an earlier one.
+/// Merges a table with that of an earlier layer, key by key.
 fn merge<T>(current: &mut Option<Sourced<T>>, later: Option<Sourced<T>>, over: impl Fn(T, T) -> T) {
     let Some(later) = later else { return };
     *current = Some(match current.take() {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::config::command_rule::Builtin;
 
-/// A home, a project in it, and the user who runs there.
+/// A home directory with a project, and the facts about its user.
 pub(super) struct World {
     _dir: TempDir,
     pub(super) root: PathBuf,
@@ -67,7 +67,7 @@ impl World {
         load(&self.host, request)
     }
 
-    /// An error as it is printed, without the temporary path.
+    /// Returns an error as printed, without the temporary path.
     fn complaint(&self, request: &Request) -> String {
         let error = self.with(request).unwrap_err();
         let source = std::error::Error::source(&error)
@@ -123,7 +123,7 @@ fn load_lets_the_later_layer_win_when_values_differ() {
     assert_eq!(config.commands["git"].origin, Origin::Default);
     assert_eq!(patterns(&config), ["ro a", "ro b", "exclude c", "rw d", "ro e"]);
     assert_eq!(config.paths[4].origin.to_string(), "flag --ro e");
-    // A value may be a credential, an origin is printed.
+    // A value may be a credential, and an origin is printed.
     assert_eq!(config.env["A"].origin.to_string(), "flag --env A");
 }
 
@@ -144,7 +144,7 @@ fn load_takes_a_rule_back_when_a_later_layer_says_so() {
         };
         let config = world.with(&request).unwrap();
         assert_eq!(patterns(&config), [left, vec!["rw w"]].concat(), "{why}");
-        // The presets' lines are not spelled out yet: they get to see every removal.
+        // Presets are expanded later, so every removal is kept for them.
         assert_eq!(config.unruled.len(), 1, "{why}");
         assert_eq!(config.unruled[0].value.access, Access::Ro, "{why}");
         assert_eq!(format!("!{}", config.unruled[0].value.pattern), taken, "{why}");
@@ -184,7 +184,7 @@ fn load_makes_paths_absolute_when_they_name_one_file() {
     );
 }
 
-/// Worlds and requests that cannot be loaded.
+/// Returns worlds and requests that cannot be loaded.
 fn faults() -> Vec<(World, Request)> {
     let flags = |paths: &[(Access, &str)]| Request {
         paths: paths.iter().map(|(access, path)| (*access, (*path).to_owned())).collect(),
@@ -225,28 +225,28 @@ fn faults() -> Vec<(World, Request)> {
 fn load_names_the_fault_when_it_fails() {
     let text: Vec<_> = faults().iter().map(|(world, request)| world.complaint(request)).collect();
     insta::assert_snapshot!(text.join("\n"), @r#"
-[2] `--ro `: an empty path
+[2] `--ro `: the path is empty
 [2] `--rw !@base`: `!@base` is a preset, not a path
-hint: put it into `filesystem.presets`; a file of that name is `./@base`
+hint: put it into `filesystem.presets`, or write `./@base` for a file with this name
 [2] `--cmd npm=@git`: the preset `@git` wraps git, not `npm`
-[2] `--cmd a/b=false`: `a/b` is no name of a command
-hint: name the command as it is typed, without a path
-[2] `--env A=B`: `A=B` is no name of a variable
+[2] `--cmd a/b=false`: invalid command name `a/b`
+hint: write the name of the command without a path
+[2] `--env A=B`: invalid variable name `A=B`
 [125] cannot use `nowhere` as the working directory: No such file or directory (os error 2)
 [125] cannot use `f` as the working directory: not a directory
 [125] cannot read the configuration `/home/project/missing.toml`: No such file or directory (os error 2)
-[125] several configurations in one place: `/home/project/.agent-sandbox.json`, `/home/project/sandbox.toml`
+[125] found more than one configuration file: `/home/project/.agent-sandbox.json`, `/home/project/sandbox.toml`
 hint: keep one of them
-[125] several configurations in one place: `/home/.config/agent-sandbox/config.json`, `/home/.config/agent-sandbox/config.toml`
+[125] found more than one configuration file: `/home/.config/agent-sandbox/config.json`, `/home/.config/agent-sandbox/config.toml`
 hint: keep one of them
 [125] cannot read the configuration `/home/project/sandbox.toml`: No such file or directory (os error 2)
-[125] the configuration `/home/project/sandbox.toml` is no regular file
+[125] the configuration `/home/project/sandbox.toml` is not a regular file
 [125] /home/project/sandbox.toml:1:16: `commands.npm`: the preset `@git` wraps git, not `npm`
-[125] /home/project/sandbox.toml:1:18: `proxy.addr`: `here` is no address to listen at
-hint: write a port of this machine as `":8090"`, or an address and a port
+[125] /home/project/sandbox.toml:1:18: `proxy.addr`: invalid listen address `here`
+hint: write `":8090"` for a port on loopback, or an address with a port
 [125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: the host path `a` is not absolute
-hint: write it from `/` or `~/` on; `shared_dirs` takes relative paths
-[125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: `/b/../c` is no absolute path inside
+hint: start it with `/` or `~/`, or use `shared_dirs`, which accepts relative paths
+[125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: the container path `/b/../c` is not absolute or contains `..`
 [125] the project's `/home/project/sandbox.toml` is not trusted, and widens the sandbox:
   `docker` shares the daemon's socket (/home/project/sandbox.toml:1)
   `commands.git` replaces `@git` by `true` (/home/project/sandbox.toml:2)
@@ -264,7 +264,10 @@ fn load_needs_no_home_unless_a_path_does() {
         ..Request::default()
     };
     let error = world.with(&request).unwrap_err();
-    assert_eq!(error.to_string(), "`--cmd a=~/x`: `~/x` needs a home, and `HOME` is not set");
+    assert_eq!(
+        error.to_string(),
+        "`--cmd a=~/x`: `~/x` needs a home directory, and `HOME` is not set"
+    );
 }
 
 #[test]
@@ -301,7 +304,7 @@ fn load_reads_the_named_file_in_the_projects_place() {
         .project("network = false")
         .file("home/project/sub/my.conf", "{ \"docker\": true }")
         .file("home/project/sub/.agent-sandbox.json", "{ broken");
-    // Relative to the directory after `--cwd`, and trusted by being named.
+    // The file is relative to `--cwd`, and trusted because it is named.
     let request =
         Request { cwd: Some("sub".into()), config: Some("my.conf".into()), ..Request::default() };
     let config = world.with(&request).unwrap();
@@ -338,8 +341,7 @@ fn rules() -> impl Strategy<Value = Vec<(Access, String)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the layers say: a pattern is in force if its last mention by an adding layer is
-    /// not followed by a layer that takes it back.
+    /// A pattern applies if no later layer removes it.
     #[test]
     fn merge_keeps_exactly_what_no_later_layer_takes_back(layers in prop::collection::vec(rules(), 1..4)) {
         let dirs = BaseDirs { cwd: "/p".into(), home: None };
@@ -458,7 +460,7 @@ fn load_refuses_a_secret_in_a_variable_that_decides_something() {
 fn load_refuses_two_secrets_in_one_variable() {
     let world = World::new().global("[secrets.a]\nenv_var = 'A'\n\n[secrets.b]\nenv_var = 'A'\n");
     insta::assert_snapshot!(world.complaint(&Request::default()), @"
-    [125] `secrets.a` (/home/.config/agent-sandbox/config.toml:1) and `secrets.b` (/home/.config/agent-sandbox/config.toml:4) use one variable, `A`
+    [125] `secrets.a` (/home/.config/agent-sandbox/config.toml:1) and `secrets.b` (/home/.config/agent-sandbox/config.toml:4) both use the variable `A`
     hint: keep one of them
     ");
     World::new()

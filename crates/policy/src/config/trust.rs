@@ -1,7 +1,7 @@
-//! What a project's file may not do unless the user trusts it: widen anything.
+//! Trust in project files. A project's file may widen the policy only if the user trusts it.
 //!
-//! [`widenings`] compares the file's values with what holds without them; [`is_trusted`],
-//! [`record`], [`revoke`] and [`list`] keep the user's answers.
+//! [`widenings`] compares the values of a file with the layers below. [`is_trusted`], [`record`], [`revoke`] and
+//! [`list`] access the records of trusted files.
 
 mod presets;
 mod reach;
@@ -22,7 +22,7 @@ use super::{Access, Config, ContainerNetwork, HostList, Network, PathRule, Tmp};
 use crate::config::command_rule::CommandRule;
 use crate::text::shown;
 
-/// What `values` would open that `before`, the layers below, keep shut.
+/// Returns the ways in which `values` would widen `before`, the layers below.
 pub fn widenings(before: &Config, values: &Values, dirs: &BaseDirs) -> Vec<Widening> {
     let mut found = presets::widenings(&before.presets, &values.presets);
     found.extend(values.paths.iter().filter_map(|rule| path(before, rule, dirs)));
@@ -41,10 +41,10 @@ fn path(before: &Config, rule: &Sourced<PathRule>, dirs: &BaseDirs) -> Option<Wi
     let PathRule { access, pattern } = &rule.value;
     let key = format!("filesystem.{}", access.word());
     if pattern.starts_with('!') {
-        // Taking back `rw` shuts; taking back anything else opens.
+        // To remove `rw` restricts. To remove `ro` or `exclude` widens.
         let opens = *access != Access::Rw;
         return opens.then(|| {
-            let detail = format!("takes back {}", shown(unmarked(pattern)));
+            let detail = format!("removes {}", shown(unmarked(pattern)));
             Widening::new(key, detail, &rule.origin)
         });
     }
@@ -55,8 +55,8 @@ fn path(before: &Config, rule: &Sourced<PathRule>, dirs: &BaseDirs) -> Option<Wi
     Some(Widening::new(key, format!("opens {}, {why}", shown(pattern)), &rule.origin))
 }
 
-/// A rule may only get tighter: from nothing to anything, and from anything to `false`. Whether
-/// one wrapper lets less through than another, nobody can tell.
+/// Checks a command rule. Without trust, a rule may be added where there is none, and any rule may become `false`. A
+/// wrapper may not replace another one, because their strictness cannot be compared.
 fn command(
     before: &Config,
     name: &str,
@@ -69,7 +69,7 @@ fn command(
     let same = old == Some(&rule.value);
     match &rule.value {
         CommandRule::Block => None,
-        // A script's text can be read inside, so it must not be somebody's key.
+        // A script is readable inside, so its path must not be that of a private key.
         CommandRule::Script(script) if !same && reach::is_outside(script, dirs) => {
             let script = shown(&script.to_string_lossy());
             Some(Widening::new(key, format!("shows {script}, outside the project"), &rule.origin))
@@ -83,7 +83,7 @@ fn command(
     }
 }
 
-/// Single values that get more open than they are.
+/// Returns the single values that widen.
 fn switches(before: &Config, values: &Values) -> Vec<Widening> {
     let mut found = Vec::new();
     if let Some(docker) =
@@ -111,7 +111,7 @@ fn switches(before: &Config, values: &Values) -> Vec<Widening> {
     found
 }
 
-/// A container has no network unless it is given one. Other ways than the host's widen anyway.
+/// Checks the network of a container, which has none by default. The other modes are session keys, which widen anyway.
 fn container_network(before: &Config, values: &Values) -> Option<Widening> {
     let network = values.session.network.as_ref()?;
     let mut session = before.session.clone();
@@ -124,7 +124,7 @@ fn container_network(before: &Config, values: &Values) -> Option<Widening> {
         .then(|| Widening::new("network", "gives a container the host's network", &network.origin))
 }
 
-/// Lines about hosts. Where everything could be reached before, a list only narrows.
+/// Checks host lists. If all hosts could be reached before, a list only restricts.
 fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
     if before.network.value == Network::On {
         return Vec::new();
@@ -135,9 +135,9 @@ fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
     let widening = |(list, line): &(HostList, Sourced<String>)| {
         let text = line.value.as_str();
         let detail = match (list, text.starts_with('!')) {
-            (HostList::Denied, true) => format!("takes back {}", shown(unmarked(text))),
+            (HostList::Denied, true) => format!("removes {}", shown(unmarked(text))),
             (HostList::Allowed | HostList::Private, false) if is_new(*list, text) => {
-                format!("lets {} be reached", shown(text))
+                format!("allows {}", shown(text))
             }
             _ => return None,
         };
@@ -146,14 +146,14 @@ fn hosts(before: &Config, values: &Values) -> Vec<Widening> {
     values.hosts.iter().filter_map(widening).chain(upload_limit(before, values)).collect()
 }
 
-/// Less may be sent by a stranger's word, and not more.
+/// Checks the upload limit. Without trust, it may only be lowered.
 fn upload_limit(before: &Config, values: &Values) -> Option<Widening> {
     let (old, new) = (before.upload_limit.as_ref()?, values.upload_limit.as_ref()?);
-    let detail = || format!("lets {} bytes be sent in the place of {}", new.value, old.value);
+    let detail = || format!("raises the limit from {} to {} bytes", old.value, new.value);
     (new.value > old.value).then(|| Widening::new("network.upload_limit", detail(), &new.origin))
 }
 
-/// Lists and maps whose every line opens something.
+/// Returns the widenings of lists and maps in which every line widens.
 fn lists(before: &Config, values: &Values) -> Vec<Widening> {
     let mut found = Vec::new();
     for socket in values.sockets.iter().filter(|socket| !socket.value.starts_with('!')) {
@@ -170,7 +170,7 @@ fn lists(before: &Config, values: &Values) -> Vec<Widening> {
         if before.env.get(name).is_some_and(|old| old.value == value.value) {
             continue;
         }
-        let verb = if value.value.is_some() { "sets" } else { "lets through" };
+        let verb = if value.value.is_some() { "sets" } else { "passes" };
         found.push(Widening::new("env", format!("{verb} {}", shown(name)), &value.origin));
     }
     for (name, secret) in &values.secrets {

@@ -1,4 +1,4 @@
-//! One layer's values, each with its origin: the same shape for a file and for the flags.
+//! Values of one layer, each with its origin. A file and the flags have the same form.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +20,7 @@ use super::{
 use crate::config::command_rule::{Builtin, CommandRule};
 use crate::text::shown;
 
-/// What one layer says. Patterns still carry their `!`.
+/// Values of one layer. Patterns can start with `!`.
 #[derive(Debug, Default)]
 pub struct Values {
     pub(super) presets: Vec<Sourced<String>>,
@@ -34,16 +34,16 @@ pub struct Values {
     pub(super) launcher: Option<Sourced<Launcher>>,
     pub(super) cow: Option<Sourced<Cow>>,
     pub(super) sockets: Vec<Sourced<String>>,
-    /// Bind mounts, each with the key that it was written under.
+    /// Bind mounts, each with its key.
     pub(super) mounts: Vec<(&'static str, Sourced<BindMount>)>,
     pub(super) env: Vec<(String, Sourced<Option<OsString>>)>,
     pub(super) secrets: Vec<(String, Sourced<Secret>)>,
     pub(super) session: SessionConfig,
-    /// The keys of sessions that are written, and whether they widen.
+    /// The session keys that are set, and whether they widen the policy.
     pub(super) session_keys: Vec<(Sourced<String>, bool)>,
 }
 
-/// A file on its way to values.
+/// A file that is converted to values.
 struct Source<'a> {
     found: &'a Found,
     path: Arc<Path>,
@@ -122,7 +122,7 @@ impl Source<'_> {
         rules.collect()
     }
 
-    /// Secrets, with absolute paths: relative ones are relative to the file.
+    /// Returns the secrets, with absolute paths. Relative paths are relative to the file.
     fn secrets(&self, file: &FileConfig) -> Result<Vec<(String, Sourced<Secret>)>, FileError> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let expand = |path: &String| {
@@ -143,7 +143,7 @@ impl Source<'_> {
         secrets.collect()
     }
 
-    /// The keys of sessions. What they mean for a container is not looked at here.
+    /// Returns the session keys. Their meaning for a container is not checked here.
     fn session(&self, file: &FileConfig) -> Result<SessionConfig, FileError> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let env_file = file.env_file.as_ref().map(|at| {
@@ -181,7 +181,7 @@ impl Source<'_> {
                 .map_err(|problem| self.error(at.position, "mounts", problem))?;
             mounts.push(("mounts", Sourced::new(mount, self.origin(at.position))));
         }
-        // Relative to the file as it was found: a link's own directory, not its target's.
+        // Paths are relative to the directory of the file. For a link, this is not the directory of its target.
         let dir = self.path.parent();
         for at in file.shared_dirs.iter().flat_map(|dirs| dirs.value.all()) {
             let text = &at.value;
@@ -195,7 +195,7 @@ impl Source<'_> {
 }
 
 impl Values {
-    /// A file's values. Keys of sessions are kept by name.
+    /// Returns the values of a file.
     pub(super) fn of_file(
         file: &FileConfig,
         found: &Found,
@@ -241,7 +241,7 @@ impl Values {
         })
     }
 
-    /// The flags' values.
+    /// Returns the values of the flags.
     pub(super) fn of_request(request: &Request, dirs: &BaseDirs) -> Result<Self, ConfigError> {
         let mut values = Self {
             network: network(request)?,
@@ -274,7 +274,7 @@ impl Values {
             values.commands.push((name.clone(), Sourced::new(rule, Origin::Flag(flag))));
         }
         for (name, value) in &request.env {
-            // The value may be a credential: an origin is printed, so it names the variable alone.
+            // The value may be a credential. Origins are printed, so the origin contains only the name.
             let flag = format!("--env {name}");
             flagged(&flag, EnvName::new(name.as_str()))?;
             values.env.push((name.clone(), Sourced::new(value.clone(), Origin::Flag(flag))));
@@ -283,7 +283,7 @@ impl Values {
     }
 }
 
-/// `--network`, or what `--allow-host` says about it: only by name.
+/// Returns the value of `--network`. `--allow-host` implies `--network=allow`.
 fn network(request: &Request) -> Result<Option<Sourced<Network>>, ConfigError> {
     let by_host = request.hosts.first().map(|host| format!("--allow-host {host}"));
     let (network, flag) = match (request.network, by_host) {
@@ -293,10 +293,9 @@ fn network(request: &Request) -> Result<Option<Sourced<Network>>, ConfigError> {
         (Some(Network::On), None) => (Network::On, "--network".to_owned()),
         (Some(Network::Off), None) => (Network::Off, "--network=false".to_owned()),
         (Some(network), Some(flag)) => {
-            let all = if network == Network::On { "everything" } else { "nothing" };
-            let problem =
-                Invalid::new(format!("`--network` lets {all} through, so this does nothing"))
-                    .hint("leave `--network` out");
+            let all = if network == Network::On { "all hosts" } else { "no host" };
+            let problem = Invalid::new(format!("no effect, because `--network` allows {all}"))
+                .hint("remove `--network`");
             return Err(ConfigError::Flag { flag, problem });
         }
     };
@@ -307,7 +306,7 @@ fn flagged<T>(flag: &str, result: Result<T, Invalid>) -> Result<T, ConfigError> 
     result.map_err(|problem| ConfigError::Flag { flag: flag.to_owned(), problem })
 }
 
-/// A rule as a flag or a file writes it.
+/// Returns the written form of a rule, as in a flag or a file.
 pub(super) fn written(rule: &CommandRule) -> String {
     match rule {
         CommandRule::Raw => "true".to_owned(),
@@ -317,16 +316,16 @@ pub(super) fn written(rule: &CommandRule) -> String {
     }
 }
 
-/// A rule that fits its command, with an absolute script.
+/// Checks that a rule applies to its command, and makes the path of a script absolute.
 fn command(name: &CommandName, rule: CommandRule, dirs: &BaseDirs) -> Result<CommandRule, Invalid> {
     match rule {
         CommandRule::Builtin(Builtin::Git) if name.as_str() != "git" => {
             Err(Invalid::new(format!("the preset `@git` wraps git, not {}", shown(name.as_str()))))
         }
         CommandRule::Script(path) => {
-            // What comes from a flag may be no UTF-8; then there is no `~` to expand either.
+            // A path from a flag need not be UTF-8. Then `~` is not expanded.
             let script = match path.to_str() {
-                Some("") => return Err(Invalid::new("a script needs a path")),
+                Some("") => return Err(Invalid::new("the path of the script is empty")),
                 Some(text) => dirs.expand(text, &dirs.cwd)?,
                 None => dirs.cwd.join(&path),
             };
@@ -338,12 +337,12 @@ fn command(name: &CommandName, rule: CommandRule, dirs: &BaseDirs) -> Result<Com
 
 fn place_of(path: &str, dir: &Path, dirs: &BaseDirs) -> Result<PathBuf, Invalid> {
     if path.is_empty() || path.contains('\0') {
-        return Err(Invalid::new(format!("{} is no path", shown(path))));
+        return Err(Invalid::new(format!("invalid path {}", shown(path))));
     }
     dirs.expand(path, dir)
 }
 
-/// A bind mount; `base` is what a relative host path is relative to, if it may be.
+/// Returns a bind mount. Without a `base`, a relative host path is an error.
 fn bind(
     host: &str,
     target: &str,
@@ -353,18 +352,22 @@ fn bind(
 ) -> Result<BindMount, Invalid> {
     for path in [host, target] {
         if path.is_empty() || path.contains('\0') {
-            return Err(Invalid::new(format!("{} is no path", shown(path))));
+            return Err(Invalid::new(format!("invalid path {}", shown(path))));
         }
     }
     let host = dirs.expand(host, base.unwrap_or(Path::new("")))?;
     if !host.is_absolute() {
         let host = shown(&host.to_string_lossy());
-        return Err(Invalid::new(format!("the host path {host} is not absolute"))
-            .hint("write it from `/` or `~/` on; `shared_dirs` takes relative paths"));
+        return Err(Invalid::new(format!("the host path {host} is not absolute")).hint(
+            "start it with `/` or `~/`, or use `shared_dirs`, which accepts relative paths",
+        ));
     }
     let inside: PathBuf = Path::new(target).components().collect();
     if !inside.is_absolute() || inside.components().any(|part| part == Component::ParentDir) {
-        return Err(Invalid::new(format!("{} is no absolute path inside", shown(target))));
+        return Err(Invalid::new(format!(
+            "the container path {} is not absolute or contains `..`",
+            shown(target)
+        )));
     }
     Ok(BindMount { host, target: inside, access })
 }

@@ -1,4 +1,4 @@
-//! One thing that a project's file opens, for messages and for the question whether to trust it.
+//! A widening of the policy by a project's file, for messages and for the trust prompt.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::layer::Origin;
 use crate::text::shown;
 
-/// One thing that a file opens.
+/// A widening of the policy by a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Widening {
     /// The key, such as `filesystem.rw`.
     pub key: String,
-    /// What it opens.
+    /// Description of the widening.
     pub detail: String,
-    /// The line that opens it.
+    /// The line that causes it.
     pub origin: Origin,
 }
 

@@ -1,4 +1,4 @@
-//! Pages cut into what is run.
+//! Parser of pages into blocks and commands.
 
 /// A Markdown page with transcripts.
 #[derive(Debug, Clone)]
@@ -11,14 +11,14 @@ pub struct Page {
     pub parts: Vec<Part>,
 }
 
-/// One thing that the shell of a page is given.
+/// Part of a page that its shell runs or uses.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// Commands that readers do not see.
+    /// Commands that are not shown to readers.
     Setup(String),
     /// A block of the page that is the content of a file.
     File {
-        /// Path as the shell reads it.
+        /// Path, as a word for the shell.
         path: String,
         /// Content.
         text: String,
@@ -60,7 +60,7 @@ impl Page {
     pub fn parse(name: &str, text: &str) -> Self {
         let mut page = Self { name: name.into(), suite: None, parts: Vec::new() };
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
-        // What a comment says about the next block.
+        // Properties of the next block, from a comment.
         let mut next = Block::default();
         let mut file: Option<String> = None;
         while let Some((number, line)) = lines.next() {
@@ -111,7 +111,7 @@ impl Page {
         page
     }
 
-    /// Transcripts.
+    /// Returns the transcripts.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.parts.iter().filter_map(|part| match part {
             Part::Block(block) => Some(block),
@@ -120,7 +120,7 @@ impl Page {
     }
 }
 
-/// Cuts a block at its prompts. A command goes on after a backslash, and to the end of a here-document.
+/// Splits a block at its prompts. A command continues after a backslash, and to the end of a here-document.
 fn steps(page: &str, content: &[(usize, &str)]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut lines = content.iter();

@@ -1,10 +1,10 @@
-//! Comparison of a printed output with the one that a page shows.
+//! Comparison of a command's output with the one in a page.
 
-/// Returns true when an output has the shape that a page shows.
+/// Returns true when an output matches that of a page.
 ///
-/// A line `…` stands for any lines, and `…` in a line for any text. These match others of their kind: numbers in
-/// hexadecimal of seven digits and more, dates, times, durations, sizes, version numbers, ports behind `127.0.0.1:`,
-/// process ids behind `pid`, user ids behind `/run/user/`. Columns may be wider or narrower.
+/// A line `…` matches any lines, and `…` in a line matches any text. Some values match others of their kind:
+/// hexadecimal numbers of at least seven digits, dates, times, durations, sizes, version numbers, ports after
+/// `127.0.0.1:`, process ids after `pid`, and user ids after `/run/user/`. Columns may be wider or narrower.
 pub fn matches(expected: &str, actual: &str) -> bool {
     let lines = |text: &str| text.trim_end().lines().map(narrow).collect::<Vec<_>>();
     lines_match(&lines(expected), &lines(actual))
@@ -23,7 +23,7 @@ fn lines_match(expected: &[String], actual: &[String]) -> bool {
     }
 }
 
-/// Cuts wide gaps, which follow the widest cell of a column, to two blanks.
+/// Reduces gaps, whose width depends on the widest cell of a column, to two blanks.
 fn narrow(line: &str) -> String {
     let mut text = String::new();
     for c in line.trim_end().chars() {

@@ -1,4 +1,4 @@
-//! A user and a mount namespace like those of a sandbox, held open by a process that waits in them.
+//! A user and a mount namespace like those of a sandbox, kept open by a process that waits in them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,7 +8,7 @@ use super::World;
 use crate::caller::need;
 use crate::process::Process;
 
-/// Namespaces that last until the test lets go of them, and the mounts in them with them.
+/// Namespaces with mounts, which exist until the value is dropped.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Process,
@@ -16,8 +16,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// New ones, in which this shell script has run. Ids are the same as outside, and the script may
-    /// mount; `mount` there is `busybox mount`, which asks the kernel and nobody else.
+    /// Creates namespaces and runs this shell script in them. Ids are the same as outside, and the script can mount.
+    /// `mount` is `busybox mount`, which uses no helper programs and no `/etc/fstab`.
     #[track_caller]
     pub fn new(world: &World, script: &str) -> Self {
         let holder = Self::start(world, &["--user", "--mount"], script);
@@ -25,7 +25,8 @@ impl Namespace {
         holder.go()
     }
 
-    /// The same with root's powers for whoever enters it; an ordinary user is root there.
+    /// Creates namespaces like [`Namespace::new`], in which commands have root's capabilities. An ordinary user is uid
+    /// 0 there.
     #[track_caller]
     pub fn with_powers(world: &World, script: &str) -> Self {
         let holder = Self::start(world, &["--user", "--mount"], script);
@@ -33,8 +34,8 @@ impl Namespace {
         holder.go()
     }
 
-    /// The same ids as outside, and a network of its own: nothing but loopback, whose addresses the
-    /// script chooses with `ip`. Every port can be listened on.
+    /// Creates namespaces with the ids of outside, and with a network that has only loopback. The script sets its
+    /// addresses with `ip`. Processes can listen on every port.
     #[track_caller]
     pub fn with_network(world: &World, script: &str) -> Self {
         let script = format!(
@@ -47,7 +48,7 @@ impl Namespace {
         holder.go()
     }
 
-    /// A mount namespace only, which root alone can make.
+    /// Creates only a mount namespace. Requires root.
     #[track_caller]
     pub fn of_root(world: &World, script: &str) -> Self {
         Self::start(world, &["--mount"], script).go()
@@ -75,13 +76,13 @@ impl Namespace {
         self
     }
 
-    /// A path in there, as this process reaches it.
+    /// Returns the path by which this process reaches a path inside.
     pub fn path(&self, path: &Path) -> PathBuf {
         let inside = path.strip_prefix("/").unwrap_or(path);
         Path::new(&format!("/proc/{}/root", self.pid())).join(inside)
     }
 
-    /// The words to put before a command so that it runs in there.
+    /// Returns the command prefix that runs a command inside.
     pub fn words(&self) -> Vec<OsString> {
         let pid = self.pid().to_string();
         let enter = need("nsenter").into_os_string();
@@ -95,7 +96,7 @@ impl Namespace {
     }
 }
 
-/// As the sandbox does it: root takes everybody along, others only themselves.
+/// Maps ids like the sandbox does: root maps all users, others only themselves.
 #[track_caller]
 fn map_ids(pid: i32, uid: u32, seen: u32) {
     let own = rustix::process::getuid().as_raw();

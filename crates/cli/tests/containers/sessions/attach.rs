@@ -1,4 +1,4 @@
-//! The terminal of a container's agent, joined and left.
+//! Attaching to the terminal of a container's agent, and detaching.
 
 use testkit::CTRL_C;
 
@@ -19,21 +19,21 @@ fn attach_joins_the_agents_terminal_and_leaves_it_alone_again() {
     first.wait_for("now 40 100");
     first.enter("one");
     first.wait_for("heard one at /dev/");
-    // Two who watch see the same.
+    // Two clients see the same output.
     let mut second = stage.world.terminal(["attach", NAME]);
-    second.wait_for("^P ^Q");
+    second.wait_for("Ctrl-P Ctrl-Q");
     second.enter("two");
     second.wait_for("heard two");
     first.wait_for("heard two");
     first.keys("\x10\x11");
     first.wait().code(0);
-    // A key that only looks like the first of ours is typed, and those of the engine's are no keys of ours.
+    // A key that only starts like the detach keys is input, and the engine's detach keys have no meaning here.
     second.keys("\x10x\x1e\x1f");
     second.enter("three");
     second.wait_for("three at");
     second.keys("\x10\x11");
     second.wait().code(0);
-    // It was left alone: the same process, with all that was said in its log.
+    // The agent was not disturbed: the same process, with all its output in the log.
     let pid = stage.world.read("project/pid");
     stage.sh(&format!("kill -0 {pid}")).succeeds();
     let log = stage.world.run(["logs", NAME]).succeeds().output();
@@ -48,7 +48,7 @@ fn attach_ends_with_the_agent_and_its_code() {
     terminal.wait_for("tick");
     terminal.keys(CTRL_C);
     terminal.wait().code(9);
-    // Beside a process that stays, it is the same.
+    // With an init as PID 1, it works alike.
     stage.configure(&format!("{}\ninit = 'supervise'", agent(script)));
     stage.bring_up().succeeds();
     let mut terminal = stage.world.terminal(["attach", NAME]);
@@ -57,20 +57,20 @@ fn attach_ends_with_the_agent_and_its_code() {
     terminal.wait().code(9);
 }
 
-/// Who looks away does not stop the agent.
+/// A client that stops reading does not stop the agent.
 #[test]
 fn a_watcher_who_does_not_read_is_let_go_of() {
     let stage = Stage::up(&agent(
         "read line; i=0; while [ $i -lt 3000 ]; do printf '%01000d\\n' $i; i=$((i + 1)); done; echo > done; sleep 1000",
     ));
-    // Its output is a pipe that nobody reads.
+    // Its output is an unread pipe.
     let script = format!(
         "trap 'kill -KILL 0' TERM; (sleep 1; echo go; sleep 1000) | '{}' attach {NAME} | sleep 1000 & wait",
         stage.world.binary().display()
     );
     let watcher = stage.world.start(["sh", "-c", &script]);
     testkit::until("the agent goes on", || stage.world.has("project/done").then_some(()));
-    // It ends with all that it started.
+    // It ends with all its children.
     watcher.signal(testkit::Signal::TERM);
     drop(watcher);
 }

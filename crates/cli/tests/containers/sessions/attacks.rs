@@ -1,12 +1,12 @@
-//! Attacks on the container itself, each with its control. Others stand beside what they attack: C4 and C6 with
-//! mounts, C9 with life, C11, N14 and N15 with networks.
+//! Attacks on the container itself, each with its control. Others are in the module of their topic: C4 and C6 in
+//! mounts, C9 in life, C11, N14 and N15 in network.
 
 use testkit::Signal;
 
 use super::listened::Listened;
 use super::stage::{NAME, Provider, Stage};
 
-/// C1: keys that would take the walls down are no keys.
+/// C1: keys that would remove a restriction do not exist.
 #[test]
 fn c1_privileges_cannot_be_smuggled_in_by_a_configuration() {
     for line in [
@@ -31,8 +31,8 @@ fn c1_privileges_cannot_be_smuggled_in_by_a_configuration() {
     stage.sh("id -u").succeeds().stdout("1000\n");
 }
 
-/// C8, C10: whoever enters is the agent's user, in the container's
-/// own root, whatever it asks for.
+/// C8, C10: a command that enters runs as the agent's user, in the container's
+/// own root, with any flags.
 #[test]
 fn c8_c10_whoever_enters_is_the_agent() {
     let stage = Stage::up("");
@@ -42,20 +42,20 @@ fn c8_c10_whoever_enters_is_the_agent() {
         .run(["exec", "-s", NAME, "/run/agent-sandbox/agent-sandbox-init", "enter", "id", "-u"])
         .succeeds()
         .stdout("1000\n");
-    // The engine could be asked for root by whoever has its socket; our own way in refuses it.
+    // A process with access to the engine's socket could ask for root. Our own `exec` refuses it.
     let enter = ["/run/agent-sandbox/agent-sandbox-init", "enter", "id"];
     let container = stage.container();
     let first = ["exec", "-u", "0", &container];
     let run = stage.docker.run(first.into_iter().chain(enter));
-    run.code(125).stderr_contains("only the agent's user enters");
-    // A working directory that leads out of the container is not gone to.
+    run.code(125).stderr_contains("cannot enter as root");
+    // A working directory that leads out of the container is refused.
     let out = ["exec", "-u", "1000", "-w", "/proc/self/fd/8", &container];
     stage.docker.run(out.into_iter().chain(enter)).fails();
     stage.sh("cat /proc/1/environ").fails();
     stage.sh("readlink /proc/1/root").fails();
 }
 
-/// C5: an image that wants to be obeyed.
+/// C5: an image with hostile settings.
 #[test]
 fn c5_nothing_of_a_hostile_image_is_obeyed() {
     let stage = Stage::new("");
@@ -94,8 +94,8 @@ fn c5_nothing_of_a_hostile_image_is_obeyed() {
     stage.docker.run(["rmi", &evil]).succeeds();
 }
 
-/// C2: what the runtime under the engine was led by, `/proc/self/fd`, is never said to it: whoever enters goes to the
-/// agent's directory itself, as the agent. `doctor` names a runtime that is known to be led.
+/// C2 (CVE-2024-21626): a path below `/proc/self/fd` is never passed to the runtime. The command changes to the agent's
+/// directory itself, as the agent. `doctor` names vulnerable runtimes.
 #[test]
 fn c2_no_directory_of_the_agents_is_ever_the_runtimes() {
     let (stage, engine) = Listened::new(Stage::new(""));
@@ -106,18 +106,18 @@ fn c2_no_directory_of_the_agents_is_ever_the_runtimes() {
     let sh = |script: &str| stage.world.run(["exec", "-s", NAME, "-C", &dir, "sh", "-c", script]);
     sh("cat file").succeeds().stdout("here\n");
     stage.sh("rm -r trap && ln -s /proc/self/fd/99 trap").succeeds();
-    sh("pwd").code(125).stderr_contains("cannot work in `/workspace/trap`");
+    sh("pwd").code(125).stderr_contains("cannot change to the directory `/workspace/trap`");
     let said = engine.said();
     assert!(said.contains(r#""WorkingDir":"/""#), "{said}");
     assert!(!said.contains(r#""WorkingDir":"/workspace"#), "{said}");
-    // The control: by the engine's own means it is the runtime that goes there.
+    // The control: with the engine's own `exec`, the runtime changes to that directory.
     let line = ["docker", "exec", "-u", "1000", "-w", "/workspace/trap", &stage.container(), "pwd"];
     stage.world.host(line);
     assert!(engine.said().contains(r#""WorkingDir":"/workspace/trap""#));
     stage.world.run(["doctor"]).stdout_contains("with runc ");
 }
 
-/// C3: files go by mounts and by commands inside; the calls by which an engine unpacks archives are never made.
+/// C3: files pass through mounts and commands inside. The API calls by which an engine unpacks archives are not used.
 #[test]
 fn c3_the_engine_never_packs_or_unpacks_anything() {
     let (stage, engine) = Listened::new(Stage::new(""));
@@ -139,14 +139,14 @@ fn c3_the_engine_never_packs_or_unpacks_anything() {
     let unpacks =
         |said: &str| ["/archive", "/export", "/copy"].iter().any(|call| said.contains(call));
     assert!(engine.said().contains("/exec") && !unpacks(&engine.said()), "{}", engine.said());
-    // The control: this is how it would be seen.
+    // The control: such a call would be seen.
     engine.forget();
     let from = format!("{}:/etc/passwd", stage.container());
     stage.world.host(["docker", "cp", &from, "."]).succeeds();
     assert!(unpacks(&engine.said()), "{}", engine.said());
 }
 
-/// C7: an engine that listens on this machine, at any of its addresses.
+/// C7: an engine that listens on any address of this machine.
 #[test]
 fn c7_an_engine_that_listens_by_tcp_is_out_of_reach() {
     let engines: Vec<Provider> =
@@ -161,17 +161,17 @@ fn c7_an_engine_that_listens_by_tcp_is_out_of_reach() {
             assert_eq!(engine.shown(), [""; 0], "{network}: {}", engine.address);
         }
     }
-    // The control: with the host's network it is there.
+    // The control: with the host's network, it is reachable.
     let stage = Stage::up("network = 'host'");
     for engine in &engines {
         stage.sh(&ask(engine)).succeeds().stdout("answer\n");
     }
 }
 
-/// This machine's loopback, and the address that it goes out from, if it goes anywhere.
+/// Returns this machine's loopback address, and its source address for outgoing packets, if there is one.
 fn addresses() -> Vec<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Sends nothing: the kernel only looks which way it would go.
+    // `connect` of a UDP socket sends nothing. The kernel only selects a route.
     let out = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
     let mut all = vec!["127.0.0.1".to_owned()];
     all.extend(out.ok().map(|address| address.ip().to_string()));

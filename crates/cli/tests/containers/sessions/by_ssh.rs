@@ -1,12 +1,12 @@
-//! Host commands by SSH: a container on a network, a host with a real sshd, and who can read the key.
+//! Host commands over SSH: a container on a network, a host with a real sshd, and access to the key.
 
 use super::machine::{KEYS, Machine, make_key};
 use super::stage::{NAME, Stage};
 
-/// An agent that is PID 1 and ends when it is told to.
+/// Agent that is PID 1 and ends on request.
 const ALONE: &str = "agent = { command = 'sh', args = ['-c', 'trap \"exit 0\" TERM; while :; do sleep 1 & wait; done'], init = 'exec' }";
 
-/// The example of the sandboxing guide with a network, which SSH needs, on a host that `setup` has prepared.
+/// Example of the sandboxing guide with a network, which SSH needs, on a host that `setup` prepared.
 #[test]
 fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
     let machine = Machine::new();
@@ -39,7 +39,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
         .stderr_contains(
             "granted: host commands git, pipo: they run on this machine, as `pipo-runner`",
         )
-        .stderr_contains(&format!("its key is in `{KEYS}` until it goes down"));
+        .stderr_contains(&format!("its SSH key is authorized in `{KEYS}` until the session stops"));
     let pipo = |line: &str| stage.sh(&format!("pipo {line}"));
     pipo("'a b' '$(id)' ''").succeeds().stdout("<a b><$(id)><>\n");
     pipo("both").succeeds().stdout("to-out\n").stderr("to-err\n");
@@ -47,7 +47,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
     pipo("die").code(137);
     stage.sh("echo hello | pipo cat").succeeds().stdout("hello\n");
     pipo("env").succeeds().stdout_contains("USER=pipo-runner");
-    // More is routed here than the host allows: the host decides.
+    // The container sends more commands than the host allows. The host decides.
     stage.sh("git status").code(1).stdout("").stderr_contains("denied: git\n");
     let keys = machine.keys();
     for text in
@@ -59,7 +59,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
     assert!(keys.contains(&format!("agent-sandbox-{id}")), "{keys}");
     let told = stage.world.run(["inspect", NAME]).succeeds();
     assert!(told.output().contains(keys.trim_end()), "{told}");
-    // The container is made anew by its engine, and the relay with it.
+    // The engine restarts the container, and with it the relay.
     stage.docker.run(["restart", "--time", "5", &stage.container()]).succeeds();
     pipo("x").succeeds().stdout("<x>\n");
     let key = format!("home/.local/share/agent-sandbox/boxes/{id}/keys/ssh_key");
@@ -68,7 +68,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
     assert!(!stage.world.has(&key) && machine.keys().is_empty(), "{}", machine.keys());
 }
 
-/// Nobody but the relay reads the key, and nobody but the pinned host is asked.
+/// Only the relay can read the key, and it connects only to the pinned host.
 #[test]
 fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     let machine = Machine::new();
@@ -81,12 +81,12 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     for path in ["/run/secrets/ssh_key", "/run/agent-sandbox/private/keys/ssh_key"] {
         stage.sh(&format!("cat {path}")).fails().stdout("").stderr_contains("denied");
     }
-    // Nor does a program of its own get it that is found first, when the relay is started anew.
+    // A program of the agent that is found first in PATH does not get it either, when the relay restarts.
     stage.sh("printf '#!/bin/sh\\nid -u; cat /run/secrets/*' > /workspace/ssh; chmod +x /workspace/ssh").succeeds();
     stage.docker.run(["restart", "--time", "5", &stage.container()]).succeeds();
     stage.sh("ssh").fails().stdout("1000\n");
     stage.sh("pipo x").succeeds().stdout("<x>\n");
-    // Neither can it take the relay's place, look into it, or end it.
+    // It also cannot replace, inspect or end the relay.
     stage.sh("rm /run/agent-sandbox/relay/socket").fails();
     let relay = r#"pid=$(grep -l "^Uid:.65530" /proc/[0-9]*/status | head -n 1 | cut -d/ -f3); test -n "$pid" || exit 99"#;
     for what in ["cat /proc/PID/environ", "cat /proc/PID/maps", "ls /proc/PID/fd", "kill -9 PID"] {
@@ -94,19 +94,19 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
             format!("{relay}; if {} >/dev/null; then exit 98; fi", what.replace("PID", pid))
         };
         stage.sh(&tried("$pid")).succeeds().stderr_contains("ermi");
-        // The control: a process of its own.
+        // The control: one of its own processes.
         stage.sh(&format!("sleep 1000 & own=$!; {}", tried("$own"))).code(98);
     }
-    // Another key than the host's own: nothing is sent to it. The first run is the control.
+    // If the host's key differs from the pinned one, nothing is sent. The first run is the control.
     let other = stage.world.read("other_key.pub");
     machine.configure("", &format!("allowed = ['pipo']\nhost_key = '{}'", other.trim()));
-    stage.bring_up().succeeds().stderr_contains("session recreated");
+    stage.bring_up().succeeds().stderr_contains("was recreated");
     stage.sh("pipo x").code(255).stdout("").stderr_contains("Host key verification failed");
-    // Whoever answers first is believed only where that is asked for.
+    // The first host key that answers is accepted only with `accept-new`.
     machine.configure("", "allowed = ['pipo']\nhost_key = 'accept-new'");
     stage.bring_up().succeeds();
     stage.sh("pipo x").succeeds().stdout("<x>\n");
-    // Off: no key, no relay, no stand-in, no name for the host.
+    // Disabled: no key, no relay, no shim, no name for the host.
     machine.configure("", "allowed = ['pipo']");
     let text =
         stage.world.read("project/sandbox.toml").replace("enabled = true", "enabled = false");
@@ -122,7 +122,7 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     );
 }
 
-/// Where nobody stays beside the agent it has the key, and what the key is worth is what the host says.
+/// Without a process of ours beside the agent, the agent has the key. The host limits its use.
 #[test]
 fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_else() {
     let machine = Machine::new();
@@ -149,7 +149,7 @@ fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_els
     ssh(&format!("-W 127.0.0.1:{} {host}", machine.port)).fails().stdout("");
     ssh(&format!("-tt {host} pipo x")).stderr_contains("PTY allocation request failed");
     ssh(&format!("-o ExitOnForwardFailure=yes -R 0:127.0.0.1:1 {host} pipo x")).fails().stdout("");
-    // Stolen, it opens nothing from elsewhere. The control is another key, which may.
+    // Stolen, it is refused from elsewhere. The control is another key without that limit.
     stage.world.write("stolen", key);
     make_key(&stage.world, "admins");
     for name in ["stolen", "admins"] {
@@ -165,14 +165,14 @@ fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_els
     stage.down().succeeds();
     let keys = machine.keys();
     assert!(keys.contains("ssh-ed25519") && !keys.contains("agent-sandbox-"), "{keys}");
-    // By the socket nobody has a key, whoever is PID 1.
+    // Over the socket, the agent has no key, also if it is PID 1.
     let text = stage.world.read("project/sandbox.toml").replace("transport = 'ssh'", "");
     stage.world.write("project/sandbox.toml", text);
     stage.bring_up().succeeds();
     stage.sh("pipo x; ls /run/secrets").fails().stdout("<x>\n");
 }
 
-/// A stored key is the admin's to let in, and wishes that cannot be met leave nothing behind.
+/// A stored key is authorized by the administrator. A configuration that cannot be applied leaves nothing behind.
 #[test]
 fn a_stored_key_is_used_and_what_is_missing_is_named() {
     let machine = Machine::new();
@@ -185,7 +185,7 @@ fn a_stored_key_is_used_and_what_is_missing_is_named() {
         .stderr_contains("secret set pipo_key < KEY");
     make_key(&stage.world, "admins");
     stage.world.run_with_input("not a key", ["secret", "set", "pipo_key"]).succeeds();
-    stage.bring_up().code(125).stderr_contains("it is no private key");
+    stage.bring_up().code(125).stderr_contains("it is not a private key");
     let private = stage.world.read("admins");
     stage.world.run_with_input(&private, ["secret", "set", "pipo_key"]).succeeds();
     let public = stage.world.path("admins.pub").display().to_string();
@@ -198,19 +198,19 @@ fn a_stored_key_is_used_and_what_is_missing_is_named() {
     stage.sh("pipo x; test -e /run/secrets/pipo_key").succeeds().stdout("<x>\n");
     stage.down().succeeds();
     assert_eq!(machine.keys(), before);
-    // A deployment that says nothing about keys: the line is told.
+    // A deployment without `authorized_keys`: the line is printed.
     stage
         .world
         .host(["sed", "-i", "/^authorized_keys/d", "/etc/agent-sandbox/host-commands.toml"])
         .succeeds();
     machine.configure("", "allowed = ['pipo']");
-    let told = stage.bring_up().succeeds().stderr_contains("host commands wait until this line");
+    let told = stage.bring_up().succeeds().stderr_contains("host commands need this line");
     stage.sh("pipo x").code(255).stdout("");
     let told = told.messages();
     let line = told.lines().find(|line| line.starts_with("restrict,command=")).unwrap();
     stage.world.host(["sh", "-c", &format!("echo '{line}' >> {KEYS}")]).succeeds();
     stage.sh("pipo x").succeeds().stdout("<x>\n");
-    // An image without a client: said before anything runs.
+    // An image without a client is refused before anything runs.
     let text = stage.world.read("project/sandbox.toml");
     let text = text.replace(stage.docker.ssh_client(), stage.docker.busybox());
     stage.world.write("project/sandbox.toml", text);

@@ -1,4 +1,4 @@
-//! A workspace whose changes are kept apart: in a container as in the local sandbox, under the same commands.
+//! A copy-on-write workspace in a container, with the same commands as in the local sandbox.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 
@@ -9,7 +9,7 @@ use super::stage::{NAME, Stage};
 mod attacks;
 mod user;
 
-/// A project of the agent's, with a few files in it.
+/// Creates a project that belongs to the agent, with a few files.
 fn stage(config: &str) -> Stage {
     let stage = Stage::new(config);
     for (path, text) in [("kept", "one\ntwo\nthree\n"), ("gone", "old\n"), ("dir/deep", "x\n")] {
@@ -25,13 +25,13 @@ fn up(config: &str) -> Stage {
     stage
 }
 
-/// A command about the session's changes, typed in the project.
+/// Runs a command about the session's changes, in the project.
 #[track_caller]
 fn of(stage: &Stage, words: &[&str]) -> Run {
     stage.world.run(words.iter().copied().chain(["-s", NAME]))
 }
 
-/// What `docker volume ls` has of this session.
+/// Returns the output of `docker volume ls` for this session.
 fn volumes(stage: &Stage, id: &str) -> String {
     let label = format!("label=agent-sandbox.session={id}");
     stage.docker.run(["volume", "ls", "--quiet", "--filter", &label]).succeeds().output()
@@ -49,7 +49,7 @@ fn changes_stay_apart_until_they_are_applied() {
     assert_eq!(stage.world.read("project/kept"), "one\ntwo\nthree\n");
     assert!(stage.world.has("project/gone") && !stage.world.has("project/made"));
     stage.world.run(["ps"]).succeeds().stdout_contains("docker+overlay").stdout_contains("running");
-    // It is looked at while it is up, and taken over when it is down.
+    // Changes can be shown while it is up, and applied when it is down.
     of(&stage, &["diff", "--name-only"])
         .succeeds()
         .stdout("dir/new/\ndir/new/file\ngone\nkept\nmade\n");
@@ -58,16 +58,16 @@ fn changes_stay_apart_until_they_are_applied() {
     stage.down().succeeds();
     assert_eq!(volumes(&stage, &id), "");
     stage.world.run(["ps"]).succeeds().stdout_contains("stopped").stdout_contains("4 files");
-    // The layer is gone on with by the next container.
+    // The next container continues with the layer.
     stage.bring_up().succeeds();
     stage.sh("cat made; echo more >> made").succeeds().stdout("new\n");
     stage.down().succeeds();
     of(&stage, &["diff", "--patch", "made"]).succeeds().stdout_contains("+new\n+more\n");
-    of(&stage, &["apply", "--yes"]).succeeds().stderr_contains("5 changes applied");
+    of(&stage, &["apply", "--yes"]).succeeds().stderr_contains("Applied 5 changes");
     assert_eq!(stage.world.read("project/kept"), "one\ntwo\nthree\nfour\n");
     assert_eq!(stage.world.read("project/made"), "new\nmore\n");
     assert!(!stage.world.has("project/gone"));
-    // What lands belongs to whoever has the project.
+    // Applied files belong to the owner of the project.
     let owners = stage.world.host(["stat", "-c", "%u:%g", "dir/new/file", "made"]).succeeds();
     assert_eq!(owners.output(), "1000:1000\n1000:1000\n");
     of(&stage, &["diff"]).succeeds().stdout("");
@@ -81,7 +81,7 @@ fn changes_stay_apart_until_they_are_applied() {
     );
 }
 
-/// `--cow` is typed once: the layer decides from then on.
+/// `--cow` is needed once. Afterwards, the existing layer decides.
 #[test]
 fn up_continues_with_the_layer_when_cow_is_not_typed_again() {
     let stage = stage("");
@@ -91,21 +91,21 @@ fn up_continues_with_the_layer_when_cow_is_not_typed_again() {
     let again = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
     again.stderr_contains("continues with the changes in its layer");
     stage.sh("cat made; echo more >> made").succeeds().stdout("new\n");
-    // While it is up, the same session is meant.
+    // While it is up, `up` means the same session.
     let same = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
-    same.stderr_contains("is up already");
-    stage.world.run(["rm", NAME]).code(1).stderr_contains("not applied");
+    same.stderr_contains("is already running");
+    stage.world.run(["rm", NAME]).code(1).stderr_contains("unapplied changes");
     stage.sh("cat made").succeeds().stdout("new\nmore\n");
     stage.down().succeeds();
     assert!(!stage.world.has("project/made"));
     let refused = stage.world.run(["--trust", "--cow=false", "up", "--name", NAME]).code(125);
     refused.stderr_contains("without its copy-on-write layer");
-    stage.world.run(["rm", NAME]).code(1).stderr_contains("not applied");
+    stage.world.run(["rm", NAME]).code(1).stderr_contains("unapplied changes");
     of(&stage, &["apply", "--yes"]).succeeds();
     stage.world.run(["rm", NAME]).succeeds();
 }
 
-/// Without a name, the session is called like its directory, and so may a layer be.
+/// Without a name, the session has the name of its directory, which an existing layer may have, too.
 #[test]
 fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
     let stage = stage("");
@@ -113,7 +113,7 @@ fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
     world.run(["--trust", "--cow", "up", "--name", "project"]).succeeds();
     world.run(named.iter().chain(&["echo new > made"])).succeeds();
     world.run(["down", "project"]).succeeds();
-    // The record of sessions is gone, the layer is not.
+    // The session record is gone, the layer is not.
     world.host(["sh", "-c", "rm ~/.local/share/agent-sandbox/sessions.db*"]).succeeds();
     let again = world.run(["--trust", "up"]).succeeds();
     again.stderr_contains("continues with the changes in its layer");
@@ -128,7 +128,7 @@ fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
     world.run(["prune", "--yes"]).succeeds();
 }
 
-/// `--trust` is bound to the content that it accepted, in a container as elsewhere.
+/// `--trust` is bound to the accepted content, in a container as elsewhere.
 #[test]
 fn restart_refuses_a_file_that_opens_more_than_it_did() {
     let stage = stage("");
@@ -148,7 +148,7 @@ fn without_the_key_changes_land_at_once() {
     stage.bring_up().succeeds().stderr_lacks("copy-on-write layer");
     stage.sh(CHANGE).succeeds();
     assert_eq!(stage.world.read("project/made"), "new\n");
-    stage.world.run(["ps"]).succeeds().stdout_contains("not kept apart");
+    stage.world.run(["ps"]).succeeds().stdout_contains("in the project");
 }
 
 #[test]
@@ -186,14 +186,14 @@ fn a_running_session_is_held_still_for_a_snapshot_and_for_apply() {
     stage.sh("cat state").succeeds().stdout("first\n");
 }
 
-/// Whoever holds a container still is killed: it goes on.
+/// The process that paused a container is killed: the container is resumed.
 #[test]
 fn a_killed_apply_leaves_the_container_running() {
     let stage = up("cow = true");
     stage.sh("for i in $(seq 200); do echo $i > f$i; done").succeeds();
     let strace = testkit::need("strace").display().to_string();
     let binary = stage.world.binary().display().to_string();
-    // Killed in the middle of what it writes.
+    // Killed in the middle of its writes.
     let kill = "inject=renameat2,linkat:signal=KILL:when=20";
     let line = [&strace, "-qq", "-o", "/dev/null", "-e", "trace=renameat2,linkat", "-e", kill];
     let words = [&binary, "apply", "--live", "--yes", "-s", NAME];
@@ -208,7 +208,7 @@ fn a_killed_apply_leaves_the_container_running() {
     assert_eq!(stage.world.read("project/f200"), "200\n");
 }
 
-/// The same answers as for a local session.
+/// The answers are those of a local session.
 #[test]
 fn what_the_host_changes_meanwhile_is_merged_or_stops() {
     let stage = up("cow = true");
@@ -235,13 +235,13 @@ fn layer_survives_a_restart_of_the_container_and_is_found_without_a_record() {
     stage.world.run(["prune", "--yes"]).succeeds().stderr_contains("volumes/");
     stage.docker.run(["inspect", &container]).fails();
     assert_eq!(volumes(&stage, &id), "");
-    // What it changed is not lost with the record.
+    // Its changes are not lost with the record.
     of(&stage, &["apply", "--yes"]).succeeds();
     assert_eq!(stage.world.read("project/made"), "new\nmore\n");
     stage.world.run(["rm", NAME]).succeeds();
 }
 
-/// The mount's options are cut at commas, and at colons.
+/// overlayfs splits its mount options at commas and colons.
 #[test]
 fn projects_with_odd_names_are_kept_apart() {
     for name in ["a:b", "a,ro", "a b", "a\\b", "ü\"'"] {
@@ -263,7 +263,7 @@ fn projects_with_odd_names_are_kept_apart() {
 #[test]
 fn rules_hold_in_the_layer_too() {
     let stage = stage("cow = true\n[filesystem]\nro = ['dir']\nexclude = ['gone']");
-    // Git acts for whoever owns the project.
+    // Git acts as the owner of the project.
     stage.world.host(["chown", "-R", "0:0", "../project"]).succeeds();
     stage.world.clone().git_init("project");
     stage.world.host(["chown", "-R", "1000:1000", "../project"]).succeeds();
@@ -279,7 +279,7 @@ fn rules_hold_in_the_layer_too() {
     }
     stage.sh("echo x > .git/description; echo y > made").succeeds();
     of(&stage, &["diff", "--name-only"]).succeeds().stdout(".git/description\nmade\n");
-    // No directory of the base is moved away whole: what is shut in it stays in its place.
+    // No directory of the base is moved away as a whole. Unreadable content stays in place.
     stage.sh("mv .git .gone").fails();
     stage.sh("ls .git/config .git/hooks").succeeds();
 }
@@ -303,7 +303,7 @@ fn what_cannot_be_kept_apart_is_refused_with_the_reason() {
         stage.bring_up().code(125).stderr_contains(why).stderr_contains("hint: ");
         assert!(stage.id().is_none() || stage.containers().is_empty());
     }
-    // The engine's own file systems are no base: what is mounted in one would be missing.
+    // The engine's own file systems cannot be a base: mounts below them would be missing.
     let stage = stage("cow = true");
     let point = stage.world.path("project/dir").display().to_string();
     stage.world.host(["mount", "-t", "tmpfs", "tmpfs", &point]).succeeds();
@@ -313,12 +313,12 @@ fn what_cannot_be_kept_apart_is_refused_with_the_reason() {
     stage.bring_up().succeeds();
 }
 
-/// C4 for a base: swapped for a link between two starts.
+/// C4 for a base: replaced by a link between two starts.
 #[test]
 fn c4_a_base_that_was_swapped_is_not_taken() {
     let stage = stage("cow = true");
     stage.world.write("home/diary/secret", "dear\n");
-    // Rules that cannot be met would stop it as well.
+    // Unsupported rules would stop it as well.
     stage.world.write("home/diary/sandbox.toml", "");
     stage.bring_up().succeeds();
     let container = stage.container();
@@ -327,7 +327,10 @@ fn c4_a_base_that_was_swapped_is_not_taken() {
     std::os::unix::fs::symlink("home/diary", stage.world.path("project")).unwrap();
     stage.docker.run(["start", &container]).succeeds();
     stage.docker.run(["wait", &container]);
-    stage.docker.run(["logs", &container]).stderr_contains("not what the session was made with");
+    stage
+        .docker
+        .run(["logs", &container])
+        .stderr_contains("not the one that the session was created with");
     stage.docker.run(["stop", "--time", "1", &container]).succeeds();
     std::fs::remove_file(stage.world.path("project")).unwrap();
     std::fs::rename(stage.world.path("moved"), stage.world.path("project")).unwrap();
@@ -335,7 +338,7 @@ fn c4_a_base_that_was_swapped_is_not_taken() {
     stage.sh("ls secret").fails();
 }
 
-/// Killed at a few steps: nothing stays mounted, and the layer goes on with the next command.
+/// Killed at a few steps: nothing stays mounted, and the next command continues with the layer.
 #[test]
 fn up_that_is_killed_leaves_the_layer_to_the_next_command() {
     let strace = testkit::need("strace").display().to_string();
@@ -361,7 +364,7 @@ fn up_that_is_killed_leaves_the_layer_to_the_next_command() {
     of(&stage, &["diff", "--name-only"]).succeeds().stdout("made\n");
 }
 
-/// Bits of a file that only root could mean.
+/// Mode bits that have an effect only on files of root.
 fn mode(stage: &Stage, path: &str) -> u32 {
     std::fs::metadata(stage.world.path(path)).unwrap().permissions().mode() & 0o7777
 }

@@ -1,14 +1,14 @@
-//! `up`, `down` and `rm`, killed at every step: the next command goes on, or takes everything back.
+//! `up`, `down` and `rm`, killed at every step: the next command completes or reverts them.
 
 use testkit::{need, rounds};
 
 use super::stage::{NAME, Stage};
 
-/// The calls by which something is made or taken away: directories, files, the engine, the record.
+/// System calls that create or remove something: directories, files, requests to the engine, the record.
 const STEPS: &str = "?mkdir,mkdirat,?symlink,symlinkat,connect,fsync,fdatasync,?rename,renameat,renameat2,?unlink,\
     unlinkat,?rmdir,sendto,writev,ftruncate,pwrite64,flock";
 
-/// Runs a command, killed when it makes its `nth` call of those. Whether it was.
+/// Runs a command and kills it at its `nth` such call. Returns true if it was killed.
 fn killed(stage: &Stage, words: &[&str], nth: usize) -> bool {
     let strace = need("strace").display().to_string();
     let (trace, kill) =
@@ -19,7 +19,7 @@ fn killed(stage: &Stage, words: &[&str], nth: usize) -> bool {
     !stage.world.host(line).status().success()
 }
 
-/// Every few steps, or in a soak every one.
+/// Every few steps, or in a soak run every one.
 fn at_every_step(stage: &Stage, words: &[&str], ready: impl Fn(), then: impl Fn(usize)) {
     let every = rounds(23, 1);
     let mut kills = 0;
@@ -34,7 +34,7 @@ fn at_every_step(stage: &Stage, words: &[&str], ready: impl Fn(), then: impl Fn(
     assert!(kills > 20 / every, "{words:?}: {kills} steps are too few to be all");
 }
 
-/// Nothing is left of the session, in the engine or on disk, but what outlives `down`.
+/// Asserts that nothing is left of the session, in the engine or on disk, except what outlives `down`.
 fn nothing_runs(stage: &Stage, when: &str) {
     assert_eq!(stage.containers(), [""; 0], "{when}");
     let prune = stage.world.run(["prune", "--dry-run"]).succeeds().messages();
@@ -53,7 +53,7 @@ fn up_that_is_killed_at_any_step_is_completed_or_taken_back() {
                 stage.bring_up().succeeds();
                 stage.sh("id -u").succeeds().stdout("1000\n");
             }
-            // Before anything is on record there is nothing to take down.
+            // Before anything is recorded, there is nothing to stop.
             let code = stage.down().status().code();
             assert!(code == Some(0) || code == Some(2), "after step {nth}: {code:?}");
             nothing_runs(&stage, &format!("up, killed at step {nth}"));
@@ -85,7 +85,7 @@ fn down_and_rm_that_are_killed_at_any_step_are_completed_and_lose_nothing() {
     });
 }
 
-/// Without the record, what carries our mark is found by its label.
+/// Without the record, resources with our mark are found by their label.
 #[test]
 fn prune_finds_containers_that_no_record_names() {
     let stage = Stage::up("");
@@ -98,7 +98,7 @@ fn prune_finds_containers_that_no_record_names() {
     assert!(!stage.world.has(format!("home/.local/share/agent-sandbox/boxes/{id}")));
 }
 
-/// Also when the whole record is lost.
+/// Also if the whole record is lost.
 #[test]
 fn prune_finds_containers_without_a_record() {
     let stage = Stage::up("");

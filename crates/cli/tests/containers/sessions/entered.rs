@@ -1,4 +1,4 @@
-//! Commands in a container: their terminal, their output, and their end when the caller goes.
+//! Commands in a container: their terminal, their output, and their end when the caller disconnects.
 
 use testkit::{CTRL_C, CTRL_Z, Signal, rounds};
 
@@ -18,7 +18,7 @@ fn a_terminal_loses_nothing_that_was_said_at_the_end() {
     for _ in 0..rounds(15, 100) {
         stage.world.run(["exec", "-t", "-s", NAME, "echo", "hello"]).succeeds().stdout("hello\r\n");
     }
-    // The end of what is typed is a key there, and after half a line it takes two.
+    // End of input is a key on a terminal. After half a line it must be typed twice.
     for (typed, heard) in [("line\n", "line\r\nline\r\n"), ("half", "halfhalf"), ("", "")] {
         let run = stage.world.run_with_input(typed, ["exec", "-it", "-s", NAME, "cat"]);
         run.succeeds().stdout(heard);
@@ -56,7 +56,7 @@ fn a_command_ends_when_its_output_has_no_reader() {
         assert_eq!(run.output().contains("endless-words"), end != "true");
         is_gone(&stage, "[y]es endless-words");
     }
-    // The kernel asks first: a command that takes its time ends by itself.
+    // The command gets a signal first, so that it can clean up.
     let script = format!(
         "'{binary}' exec -s {NAME} sh -c 'trap \"echo cleaned > note; exit 0\" PIPE; while :; do echo x; done 2>/dev/null' | head -n 1"
     );
@@ -80,7 +80,7 @@ fn a_command_ends_with_its_caller_when_it_does_not_read_its_input() {
         is_gone(&stage, "[g]uard ");
         stage.sh("rm note").succeeds();
     }
-    // The control: a command that reads gets all of it, and nothing stays beside it.
+    // The control: a command that reads gets all of it, and no process remains beside it.
     let script = format!("head -c 5000000 /dev/zero | '{binary}' exec -is {NAME} wc -c");
     stage.world.host(["sh", "-c", &script]).succeeds().stdout("5000000\n");
     let late =
@@ -100,7 +100,7 @@ fn a_command_ends_with_its_caller_and_so_does_what_it_started() {
         process.wait().killed_by(Signal::KILL);
         is_gone(&stage, "[s]leep 4321");
     }
-    // The end of the input is not that of the caller, and what left the session stays.
+    // End of input is not the end of the caller, and processes that left the session remain.
     stage
         .world
         .run_with_input("in\n", ["exec", "-is", NAME, "sh", "-c", "cat; sleep 0.3; echo after"])
@@ -130,7 +130,7 @@ fn a_command_on_a_terminal_is_suspended_and_continued_by_the_callers_shell() {
     shell.wait_for("bash-");
     shell.enter("echo code-$?");
     shell.wait_for("code-130");
-    // Without a shell to return to it goes on.
+    // Without a shell to return to, it continues.
     let mut terminal = stage.world.terminal([
         "exec",
         "-it",
@@ -157,7 +157,7 @@ fn a_directory_that_is_not_there_is_an_error() {
     let beside = stage.world.path("beside").display().to_string();
     for dir in ["/no/such", "no/such", &beside] {
         let run = stage.world.run(["exec", "-s", NAME, "-C", dir, "pwd"]);
-        run.code(125).stdout("").stderr_contains("cannot work in");
+        run.code(125).stdout("").stderr_contains("cannot change to the directory");
     }
     let sub = stage.world.path("project/sub").display().to_string();
     for (dir, inside) in [

@@ -1,4 +1,4 @@
-//! No room where sessions are kept.
+//! A full disk below the directory of the sessions.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use testkit::rounds;
 
 use super::stage::{NAME, Stage};
 
-/// A small file system of its own, which the engine sees, too.
+/// Small file system that the engine sees, too.
 struct Small(PathBuf);
 
 impl Small {
@@ -23,7 +23,7 @@ impl Small {
         assert!(status.success(), "{program}: {status}");
     }
 
-    /// Leaves so many bytes free.
+    /// Fills the disk except for this number of bytes.
     fn leave(&self, room: usize) {
         let fill = self.0.join("fill");
         std::fs::write(&fill, vec![0; 1 << 20]).unwrap_err();
@@ -63,7 +63,7 @@ fn a_full_disk_is_told_at_whatever_step_and_leaves_nothing() {
     }
     assert!(failed >= 2, "only {failed} failed");
     stage.bring_up().succeeds();
-    // Full while it runs: commands go on, and it can be taken down.
+    // Full while it runs: commands work, and it can be stopped.
     small.leave(0);
     stage.sh("echo served").succeeds().stdout("served\n");
     small.clear();
@@ -72,7 +72,7 @@ fn a_full_disk_is_told_at_whatever_step_and_leaves_nothing() {
     assert_eq!(stage.containers(), [""; 0]);
 }
 
-/// A log that finds no room is lost; nothing else is kept from being done.
+/// A log for which there is no space is lost, and everything else is done.
 #[test]
 fn a_container_goes_also_when_its_log_finds_no_room() {
     const ROOM: usize = 200 << 10;
@@ -99,13 +99,13 @@ fn a_container_goes_also_when_its_log_finds_no_room() {
     let again = stage.bring_up().succeeds();
     again.stderr_contains("cannot save the container's log").stderr_contains("settings changed");
     assert!(!unfinished());
-    // With the session goes its log: nothing is written.
+    // The log is removed with the session, so nothing is written.
     while !stage.world.run(["logs", "--tail", "1", NAME]).output().contains("said") {}
     small.clear();
     small.leave(40 << 10);
     stage.world.run(["rm", "--yes", NAME]).succeeds().stderr_lacks("cannot keep");
     assert!(stage.containers().is_empty());
-    // The control: with room it is kept.
+    // The control: with space, it is saved.
     small.clear();
     stage.configure("agent = { command = 'sh', args = ['-c', 'seq 1 80; echo said; sleep 1000'] }");
     up();

@@ -1,4 +1,4 @@
-//! The least that a container has, as it is seen from inside and as the engine says it.
+//! The minimal privileges of a container, as seen from inside and as reported by the engine.
 
 use super::stage::{NAME, Stage};
 
@@ -59,12 +59,12 @@ fn container_has_the_least_as_the_engine_says() {
     let sources = stage.inspect("{{range .Mounts}}{{.Type}} {{.Source}}\n{{end}}");
     assert!(sources.lines().all(|line| line.starts_with("bind ")), "{sources}");
     assert!(!sources.contains("docker.sock") && !sources.contains(".local/state"), "{sources}");
-    // Everything beyond the least was said.
+    // Every extra privilege was reported.
     stage.down().succeeds();
     stage.bring_up().succeeds().stderr_contains("granted: capability SETUID");
 }
 
-/// The filter is ours: `io_uring` and user namespaces are refused on every engine, by number and by each way to ask.
+/// The filter is ours: `io_uring` and user namespaces are refused on every engine, for every system call number.
 #[test]
 fn system_calls_that_kernels_were_broken_through_are_refused() {
     let docker = testkit::Docker::new();
@@ -97,7 +97,7 @@ tried("unshare-files", $unshare, 0x400);
     }
     assert!(said.contains("unshare-files 0 0"), "control: {said}");
     stage.sh("unshare -U true").fails();
-    // Ordinary programs work: threads, pipes, timers, sockets, debuggers' calls, package tools.
+    // Ordinary programs work: threads, pipes, timers, sockets, debuggers, package managers.
     let work = "perl -e 'pipe R, W; if (fork) { wait; exit $? >> 8 } exec \"true\"' && \
         seq 1000 | sort -n --parallel=4 | tail -1 && tar -C /etc -cf - passwd | tar -tf - && \
         dpkg --print-architecture > /dev/null && timeout 5 sleep 0.01 && flock . true && nice true";

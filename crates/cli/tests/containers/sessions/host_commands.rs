@@ -2,7 +2,7 @@
 
 use super::stage::{NAME, Stage};
 
-/// The example of the sandboxing guide: whole, with a program that every machine has.
+/// The complete example of the sandboxing guide, with a program that every machine has.
 fn example(stage: &Stage, enabled: bool) -> String {
     let (work, config) = (stage.world.path("foo"), stage.world.path("config"));
     format!(
@@ -38,14 +38,14 @@ fn an_allowed_command_runs_on_the_host_and_every_other_one_inside() {
     assert_eq!(name("/bin/uname", "-n"), "sandbox\n", "its own program");
     assert_eq!(stage.world.run(["exec", "-s", NAME, "hostname"]).output(), "sandbox\n");
     stage.world.run(["exec", "-s", NAME, "uname", "--no-such-option"]).fails();
-    // A broker that was killed is started again by whoever needs it.
+    // The next client restarts a broker that was killed.
     let lock = format!("home/.local/share/agent-sandbox/boxes/{}/broker.lock", stage.id().unwrap());
     let held = stage.world.read(&lock);
     stage.world.host(["kill", "-KILL", held.split(' ').next().unwrap()]).succeeds();
     stage.world.run(["exec", "-s", NAME, "uname", "-n"]).succeeds().stdout(&machine);
     stage.down().succeeds();
     assert!(!stage.world.has(&lock));
-    // Off: no socket, no shim, no way.
+    // Disabled: no socket, no shim, no connection.
     stage.world.write("project/.agent-sandbox.json", example(&stage, false));
     stage.bring_up().succeeds().stderr_lacks("host commands");
     assert_eq!(name("uname", "-n"), "sandbox\n");
@@ -60,13 +60,13 @@ fn ssh_without_a_network_names_the_socket() {
     stage.bring_up().code(125).stderr_contains("needs a network").stderr_contains("Unix socket");
 }
 
-/// The image has no git at all: whatever answers is the host's, in the directory that both sides share.
+/// The image has no git, so the answer comes from the host's, in the shared directory.
 #[test]
 fn git_of_the_host_works_in_the_workspace_and_nowhere_else() {
     let stage = Stage::new(
         "[host_commands]\nenabled = true\nallowed = ['git status', 'git log', 'no-such-program']",
     );
-    // Git acts for whoever owns the project.
+    // Git acts as the owner of the project.
     stage.world.host(["chown", "-R", "0:0", "."]).succeeds();
     stage.world.clone().git_init("project");
     stage.world.host(["chown", "-R", "1000:1000", "."]).succeeds();
@@ -78,10 +78,10 @@ fn git_of_the_host_works_in_the_workspace_and_nowhere_else() {
     stage.sh("cd /tmp && git status").code(1).stderr_contains("the working directory `/tmp`");
     stage.sh("git push").code(127).stderr_contains("agent-sandbox: ");
     stage.sh("no-such-program").code(127).stderr_contains("is not installed on the host");
-    // Nothing of the bridge can be changed from inside.
+    // No file of the bridge can be changed from inside.
     stage.sh("echo > /run/agent-sandbox/bridge/routes.json").fails();
     stage.sh("rm /run/agent-sandbox/bridge/socket").fails();
-    // What was asked for is on record, also when the session is over.
+    // Requests are logged, also after the end of the session.
     stage.down().succeeds();
     let log = format!("host-commands/{}.jsonl", stage.id().unwrap());
     let log = stage.world.read(format!("home/.local/state/agent-sandbox/{log}"));

@@ -1,5 +1,5 @@
-//! An engine that finishes what a killed command asked for later than the next command looks. The engine is the real
-//! one; a relay before its socket holds single requests back.
+//! An engine that completes the request of a killed command after the next command has checked. The engine is real. A
+//! relay in front of its socket delays single requests.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,7 +11,7 @@ use testkit::{Signal, rounds};
 
 use super::stage::{NAME, Stage};
 
-/// Requests and answers of this relay, and when the one that is held back is let through.
+/// Requests and responses of this relay, and the condition that releases the delayed one.
 #[derive(Default)]
 struct Hold {
     state: Mutex<State>,
@@ -20,14 +20,14 @@ struct Hold {
 
 #[derive(Default, Clone, Copy, PartialEq)]
 enum State {
-    /// Everything passes.
+    /// All requests pass.
     #[default]
     Open,
-    /// The next request that makes a container is held back.
+    /// The next request that creates a container is delayed.
     Armed,
-    /// One is held back until so many more requests have come; the last of them waits for its answer.
+    /// One request is delayed until this many more requests have arrived. The last of them waits for its response.
     Holding(usize),
-    /// It is with the engine, and another request waits for its answer.
+    /// The engine has the delayed request, and another one waits for its response.
     LetGo,
 }
 
@@ -51,7 +51,7 @@ impl Hold {
         let mut state = self.state.lock().unwrap();
         match *state {
             State::Armed if creates => {
-                // As many as anyone wants to see: the test says how many.
+                // Effectively unlimited: the test sets the number.
                 *state = State::Holding(usize::MAX);
                 drop(state);
                 self.changed.notify_all();
@@ -71,8 +71,8 @@ impl Hold {
     }
 }
 
-/// Passes one connection on. Each piece that begins like a request is one: the client waits for an answer before it
-/// sends the next.
+/// Passes one connection on. Each chunk that starts like a request is one: the client waits for the response before
+/// it sends the next.
 fn relay(mut client: UnixStream, engine: &str, hold: &Arc<Hold>) {
     let mut server = UnixStream::connect(engine).unwrap();
     let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
@@ -100,7 +100,7 @@ fn relay(mut client: UnixStream, engine: &str, hold: &Arc<Hold>) {
             return;
         }
     }
-    // A held request is answered although its client is gone: the engine finishes what it began.
+    // A delayed request gets a response even if its client is gone: the engine completes it.
     if !*waiting.lock().unwrap() {
         let _ = server.shutdown(std::net::Shutdown::Write);
     }
@@ -121,8 +121,8 @@ fn relayed(stage: Stage) -> (Stage, Arc<Hold>) {
     (stage.with("DOCKER_HOST", &format!("unix://{}", path.display())), hold)
 }
 
-/// Kills `up` while the engine has its request for a container, lets the engine finish when the `nth` request of the
-/// next command arrives. Returns the session's id and whether the command sent that many.
+/// Kills `up` while the engine has its request for a container, and lets the engine complete it when the `nth` request
+/// of the next command arrives. Returns the session's id, and true if the command sent that many.
 fn finished_at(stage: &Stage, hold: &Hold, command: &[&str], nth: usize) -> (String, bool) {
     hold.set(State::Armed);
     let up = stage.world.spawn(["--trust", "up", "--name", NAME]);
@@ -143,7 +143,7 @@ fn finished_at(stage: &Stage, hold: &Hold, command: &[&str], nth: usize) -> (Str
     (id, reached)
 }
 
-/// Everything in the engine that bears the session's id, with our mark or without.
+/// Returns everything in the engine that has the session's id, with our mark or without.
 fn left(stage: &Stage, id: &str) -> String {
     let name = format!("name={id}");
     let containers = ["ps", "--all", "--format", "{{.Names}} {{.Status}}", "--filter", &name];
@@ -159,7 +159,7 @@ fn survives(config: &str) {
             let when = format!("{command:?}, finished at request {nth}");
             let (id, reached) = finished_at(&stage, &hold, command, nth);
             if command[0] == "--trust" {
-                // Finished after `up`, it is refused: the name is taken.
+                // If it completes after `up`, the engine refuses it, because the name is taken.
                 stage.sh("id -u").succeeds().stdout("1000\n");
                 stage.down().succeeds();
             } else if !reached {

@@ -1,4 +1,4 @@
-//! From `up` to `down`, and across what happens between.
+//! From `up` to `down`, with restarts and crashes between.
 
 use testkit::{Docker, Signal};
 
@@ -19,15 +19,15 @@ fn the_same_container_serves_every_exec_until_down() {
     stage.sh("cat ~/note").succeeds().stdout("kept\n");
     assert_eq!(stage.world.read("project/file"), "seen\n");
     let first = stage.inspect("{{.Id}}");
-    // Up again, as it was asked for: nothing is made anew.
-    stage.bring_up().succeeds().stderr_contains("is up already");
+    // `up` with the same settings does not recreate it.
+    stage.bring_up().succeeds().stderr_contains("is already running");
     assert_eq!(stage.inspect("{{.Id}}"), first);
     stage.world.run(["ps"]).succeeds().stdout_contains("docker").stdout_contains("running");
     stage.down().succeeds();
     stage.down().succeeds();
     assert_eq!(stage.containers(), [""; 0]);
     stage.sh("true").fails().stderr_contains("is not up");
-    // What outlives a container comes back with the next one.
+    // The persistent parts of a container come back with the next one.
     stage.bring_up().succeeds();
     stage.sh("cat ~/note").succeeds().stdout("kept\n");
 }
@@ -58,11 +58,11 @@ fn agent_runs_by_itself_and_its_log_is_shown() {
         "agent = { command = 'sh', args = ['-c', 'echo \"$1 in $PWD as $(id -u)\"; trap exit TERM; sleep 1000 & wait', 'sh', 'two words'] }",
     );
     stage.world.run(["logs", NAME]).succeeds().stdout_contains("two words in /workspace as 1000\n");
-    // Nothing needs a process beside it: it is PID 1, and has no capability at all.
+    // It needs no helper process: it is PID 1 and has no capabilities.
     assert_eq!(stage.inspect("{{.Config.User}} {{.HostConfig.CapAdd}}"), "1000:1000 []");
     stage.sh("grep -c two /proc/1/cmdline").succeeds().stdout("1\n");
     stage.sh("tr '\\0' '\\n' < /proc/1/environ | grep -E '^(AGENT|SESSION)_'").fails();
-    // It ends, and the engine starts it again.
+    // It ends, and the engine restarts it.
     stage.docker.run(["exec", "-u", "0", &stage.container(), "true"]).succeeds();
     assert_eq!(stage.inspect("{{.HostConfig.RestartPolicy.Name}}"), "unless-stopped");
 }
@@ -126,7 +126,7 @@ fn daemon_that_is_gone_is_said_so() {
     elsewhere.run(["--trust", "up"]).code(125).stderr_contains("not a Unix socket on this machine");
 }
 
-/// C9: another policy makes another container; the same one does not.
+/// C9: another policy recreates the container, the same policy does not.
 #[test]
 fn c9_a_changed_policy_makes_the_container_anew() {
     let stage = Stage::up("");
@@ -148,12 +148,12 @@ fn restart_makes_it_anew_and_the_home_stays() {
     stage.world.run(["--trust", "restart", NAME]).succeeds();
     assert_ne!(stage.inspect("{{.Id}}"), first);
     stage.sh("cat ~/note").succeeds().stdout("kept\n");
-    // The engine's own restart: the same container, entered as before.
+    // The engine's own restart: the same container, usable as before.
     stage.docker.run(["restart", "--time", "1", &stage.container()]).succeeds();
     stage.sh("cat ~/note").succeeds().stdout("kept\n");
 }
 
-/// An agent in a container is seen like one in a local session, and so is one that ends again and again.
+/// The state of an agent in a container is reported as for a local session, also while it crashes repeatedly.
 #[test]
 fn an_agent_is_seen_with_its_end_and_its_restarts() {
     let stage = Stage::up("agent = { command = 'sleep', args = ['1000'] }");
@@ -164,7 +164,7 @@ fn an_agent_is_seen_with_its_end_and_its_restarts() {
     stage.world.run(["inspect", NAME]).succeeds().stdout_contains("agent    running");
     let listed = stage.world.run(["ps", "--json"]).succeeds();
     listed.stdout_contains(r#""state": "running""#).stdout_contains(r#""restarts": 0"#);
-    // As PID 1 it does not hear TERM, and nothing is to be done after it.
+    // PID 1 ignores TERM without a handler (`pid_namespaces(7)`), and nothing must run after it.
     assert_eq!(stage.inspect("{{.Config.StopTimeout}}"), "10");
     stage.down().succeeds();
     let stage = Stage::up(CRASHES);
@@ -173,7 +173,7 @@ fn an_agent_is_seen_with_its_end_and_its_restarts() {
 
 const CRASHES: &str = "agent = { command = 'sh', args = ['-c', 'sleep 0.2; exit 3'] }";
 
-/// Waits until the agent is seen between two starts.
+/// Waits until the agent is reported as between two starts.
 #[track_caller]
 fn ended(stage: &Stage) {
     for _ in 0..200 {
@@ -186,7 +186,7 @@ fn ended(stage: &Stage) {
     panic!("never seen between two starts: {}", stage.world.run(["inspect", NAME]).output());
 }
 
-/// The engine waits longer before each start: up to a minute, in which `up` finds no process.
+/// The engine doubles the delay before each restart, up to a minute. Meanwhile `up` finds no process.
 #[test]
 fn up_again_leaves_an_agent_alone_that_ends_again_and_again() {
     let stage = Stage::up(CRASHES);
@@ -194,10 +194,10 @@ fn up_again_leaves_an_agent_alone_that_ends_again_and_again() {
     for _ in 0..3 {
         ended(&stage);
         let again = stage.world.run(["--trust", "up", "--name", NAME]).succeeds();
-        again.stderr_contains("is up already").stderr_lacks("settings changed");
+        again.stderr_contains("is already running").stderr_lacks("settings changed");
         assert_eq!(stage.inspect("{{.Created}}"), made);
     }
-    // A listing tells the same as a look at one session.
+    // A listing reports the same as `inspect`.
     let server = stage.world.spawn(["serve"]);
     server.wait_for_message("serving at");
     ended(&stage);
@@ -208,7 +208,7 @@ fn up_again_leaves_an_agent_alone_that_ends_again_and_again() {
     assert!(listed.contains(r#""code":3"#) || listed.contains(r#""running":true"#), "{listed}");
     server.signal(testkit::Signal::TERM);
     server.wait().succeeds();
-    // The control: other settings are told apart from the same ones.
+    // The control: other settings are recognized as different.
     stage.configure("agent = { command = 'sleep', args = ['1000'] }");
     stage.world.run(["--trust", "up", "--name", NAME]).code(125).stderr_contains("AGENT_COMMAND");
     stage.bring_up().succeeds().stderr_contains("settings changed");

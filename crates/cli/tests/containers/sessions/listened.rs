@@ -1,4 +1,4 @@
-//! A socket in front of the engine's that notes what the engine is asked for.
+//! A socket in front of the engine's that records requests to the engine.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use super::stage::Stage;
 
-/// What was said to the engine so far.
+/// Requests to the engine so far.
 pub(super) struct Listened(Arc<Mutex<Vec<u8>>>);
 
 impl Listened {
-    /// A stage whose commands reach the engine through such a socket.
+    /// Creates a stage whose commands reach the engine through such a socket.
     pub(super) fn new(stage: Stage) -> (Stage, Self) {
         let engine =
             stage.docker.run(["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]);
@@ -36,12 +36,12 @@ impl Listened {
         (stage.with("DOCKER_HOST", &format!("unix://{}", path.display())), Self(said))
     }
 
-    /// Everything, as text.
+    /// Returns all requests, as text.
     pub(super) fn said(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Forgets what was said until now.
+    /// Forgets all requests until now.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap().clear();
     }

@@ -1,4 +1,4 @@
-//! A host that was prepared for host commands by SSH: copies of this machine's folders that nobody misses, the dedicated
+//! A host that was prepared for host commands over SSH: disposable copies of this machine's directories, the dedicated
 //! user, and a real sshd that containers reach.
 
 use std::net::{TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use testkit::{Docker, Namespace, Process, Run, World, need};
 use super::stage::Stage;
 
 const PIPO: &str = include_str!("../../bridge/pipo.sh");
-/// Where the keys of the dedicated user lie.
+/// File with the authorized keys of the dedicated user.
 pub(super) const KEYS: &str = "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys";
 
 pub(super) struct Machine {
-    /// Its sessions are made on that host.
+    /// Stage whose sessions run on that host.
     pub(super) stage: Stage,
     pub(super) network: &'static str,
     pub(super) gateway: String,
@@ -22,7 +22,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// One whose list allows `pipo`, with this configuration and an image that has an SSH client.
+    /// Creates a machine whose list allows `pipo`, with this configuration and an image that has an SSH client.
     #[track_caller]
     pub(super) fn new() -> Self {
         let docker = Docker::new();
@@ -47,12 +47,12 @@ impl Machine {
         self.stage.world.write("project/sandbox.toml", text);
     }
 
-    /// The keys that are let in, a line each.
+    /// Returns the authorized keys, one per line.
     pub(super) fn keys(&self) -> String {
         self.stage.world.host(["sh", "-c", &format!("cat {KEYS} 2>/dev/null")]).output()
     }
 
-    /// Asks this host's sshd from the host itself, with a key.
+    /// Sends a request to this host's sshd from the host itself, with a key.
     pub(super) fn ask(&self, key: &str, address: &str) -> Run {
         let (key, port) = (self.stage.world.path(key), self.port.to_string());
         let key = key.display().to_string();
@@ -64,7 +64,7 @@ impl Machine {
     }
 }
 
-/// A key pair in a file of the world.
+/// Creates a key pair in a file of the world.
 pub(super) fn make_key(world: &World, name: &str) {
     let path = world.path(name).display().to_string();
     let keygen = need("ssh-keygen").display().to_string();
@@ -96,7 +96,7 @@ fn host(world: &World) -> World {
     world.within(namespace)
 }
 
-/// Starts sshd where nobody listens yet: for the host itself, and for its containers.
+/// Starts sshd on a free port, for the host itself and for its containers.
 #[track_caller]
 fn sshd(world: &World, gateway: &str) -> (u16, Process) {
     need("sshd");
@@ -108,7 +108,7 @@ fn sshd(world: &World, gateway: &str) -> (u16, Process) {
              Include /etc/ssh/sshd_config\n"
         );
         world.write("sshd_config", text);
-        // By its absolute path: it starts itself again for each connection.
+        // By its absolute path, because it re-executes itself for each connection (`sshd(8)`).
         let mut sshd = world.start(["/usr/sbin/sshd", "-D", "-e", "-f", &config]);
         while sshd.is_running() {
             let there = |address: &str| TcpStream::connect((address, port)).is_ok();

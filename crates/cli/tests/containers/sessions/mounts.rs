@@ -1,4 +1,4 @@
-//! Mounts: odd names, modes, and what is never mounted.
+//! Mounts: unusual names, modes, and paths that are never mounted.
 
 use std::os::unix::fs::chown;
 
@@ -25,7 +25,7 @@ fn paths_with_odd_characters_are_mounted_as_they_are() {
     }
 }
 
-/// The example of the sandboxing guide, with directories that exist.
+/// The example of the sandboxing guide, with existing directories.
 #[test]
 fn mounts_are_read_only_unless_they_say_otherwise() {
     let stage = Stage::new("");
@@ -52,7 +52,7 @@ fn mounts_are_read_only_unless_they_say_otherwise() {
     stage.sh("ls /workspace/sandbox.toml /workspace/.agent-sandbox.json").fails();
 }
 
-/// C6: after resolving, whatever it is called.
+/// C6: after symlinks are resolved, under any name.
 #[test]
 fn c6_the_whole_machine_the_home_our_state_and_the_engine_are_never_mounted() {
     let stage = Stage::new("");
@@ -79,7 +79,7 @@ fn c6_the_whole_machine_the_home_our_state_and_the_engine_are_never_mounted() {
     stage.bring_up().succeeds();
 }
 
-/// C4: swapped for a link between two starts.
+/// C4: replaced by a link between two starts.
 #[test]
 fn c4_a_source_that_was_swapped_is_not_taken() {
     let stage = Stage::new("shared_dirs = { x = { host = '../shared', guest = '/x' } }");
@@ -93,10 +93,13 @@ fn c4_a_source_that_was_swapped_is_not_taken() {
     std::os::unix::fs::symlink("home/diary", stage.world.path("shared")).unwrap();
     stage.docker.run(["start", &container]);
     stage.docker.run(["wait", &container]);
-    stage.docker.run(["logs", &container]).stderr_contains("not what the session was made with");
+    stage
+        .docker
+        .run(["logs", &container])
+        .stderr_contains("not the one that the session was created with");
     stage.docker.run(["stop", "--time", "1", &container]).succeeds();
     stage.sh("cat /x/file").fails();
-    // Looked at again, it is what the user says.
+    // After another review, the user's new target is accepted.
     stage.bring_up().succeeds();
     stage.sh("cat /x/file").succeeds().stdout("dear\n");
 }

@@ -1,4 +1,4 @@
-//! Networks, and the way to the proxy without one.
+//! Networks, and access to the proxy without one.
 
 use super::stage::{KEY, NAME, Provider, Stage};
 
@@ -10,7 +10,7 @@ fn without_a_network_there_is_none_and_hosts_are_reached_by_name() {
     let stage = Stage::up("");
     stage.sh("ls /sys/class/net").succeeds().stdout("lo\n");
     stage.sh(&format!("wget -q -O - http://{address}/")).fails();
-    // The control: the same, with the host on the list.
+    // The control: the same command, with the host on the list.
     stage.configure(&format!("network = {{ private_hosts = ['localhost:{port}'] }}"));
     stage.bring_up().succeeds();
     stage.sh("ls /sys/class/net").succeeds().stdout("lo\n");
@@ -42,7 +42,7 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
     asked();
     kill_proxy(&stage);
     asked();
-    // Another sandbox's token is worth nothing, and the end of the session is the end of its own.
+    // The token of another sandbox is invalid, and a token ends with its session.
     stage.sh("ANTHROPIC_API_KEY=session-0000; wget -q -O - --header 'x-api-key: session-0000' $ANTHROPIC_BASE_URL/v1/models").fails();
     stage.down().succeeds();
     let doors = stage.world.read("home/.local/state/agent-sandbox/proxy/doors.json");
@@ -75,14 +75,14 @@ fn a_proxied_key_works_on_every_network() {
     let (one, two) = (up("host"), up("host"));
     let address = |stage: &Stage| stage.sh("echo $ANTHROPIC_BASE_URL").output();
     assert_ne!(address(&one), address(&two));
-    // There, too, a token is worth something only at the address that it was made for.
+    // There, too, a token is valid only on the address that it was made for.
     let token = two.sh("echo $ANTHROPIC_API_KEY").output();
     one.sh(&ask(token.trim())).fails();
     one.sh(&ask("none")).fails();
     assert_eq!(provider.shown().iter().filter(|key| *key != KEY).count(), 0);
 }
 
-/// C11: names that mean something else to the engine, and a network that only a trusted file gives.
+/// C11: names with another meaning for the engine, and a network that only a trusted file may select.
 #[test]
 fn c11_networks_of_others_are_refused_and_the_hosts_needs_trust() {
     for name in ["container:x", "--privileged", "ns:/proc/1/ns/net", "default"] {
@@ -106,14 +106,14 @@ fn c11_networks_of_others_are_refused_and_the_hosts_needs_trust() {
         .stderr_contains("host's network");
     stage.bring_up().succeeds().stderr_contains("granted: network host");
     assert_eq!(stage.inspect("{{.HostConfig.NetworkMode}}"), "host");
-    // The control: the host's loopback is there.
+    // The control: the host's loopback is reachable.
     stage
         .sh(&format!("wget -q -O - http://{}/", Provider::new().address))
         .succeeds()
         .stdout("answer\n");
 }
 
-/// N14, N15: sessions have nothing in common, and what listens inside is heard by nobody outside.
+/// N14, N15: sessions are isolated from each other, and a listener inside is not reachable from outside.
 #[test]
 fn n14_n15_sessions_do_not_hear_each_other_and_nobody_hears_them() {
     let (one, two) = (Stage::up(""), Stage::up(""));
@@ -128,7 +128,7 @@ fn n14_n15_sessions_do_not_hear_each_other_and_nobody_hears_them() {
     assert_eq!(one.inspect("{{.NetworkSettings.Ports}}"), "map[]");
 }
 
-/// As a crash would: it cannot write anything down.
+/// Kills it as a crash would, so it cannot save anything.
 fn kill_proxy(stage: &Stage) {
     let socket = stage.world.path("home/.local/state/agent-sandbox/proxy/admin");
     let socket = socket.display().to_string();

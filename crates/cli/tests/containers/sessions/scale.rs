@@ -1,4 +1,4 @@
-//! Many commands, many sessions, and an engine that goes away between.
+//! Many commands, many sessions, and an engine that stops between them.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use testkit::{Daemon, Docker, Signal, World, rounds};
 
 use super::stage::{NAME, Stage};
 
-/// How long anything may take on a busy machine. Only a failure takes this long.
+/// Timeout on a busy machine. Only a failure takes this long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// One container for all commands. Whatever becomes of the daemon, each command that has succeeded was carried out
-/// once, and everybody is told who could not be served.
+/// One container for all commands. However the daemon ends, each command that succeeded ran exactly
+/// once, and each command that could not run reports that.
 #[test]
 fn every_command_counts_across_restarts_of_the_daemon() {
     let count = rounds(24, 1000);
@@ -28,7 +28,7 @@ fn every_command_counts_across_restarts_of_the_daemon() {
     wait_until_up(&stage);
     run_all(&stage, count / 3..count * 2 / 3);
     assert_eq!(stage.inspect("{{.Id}}"), container, "it is the same container all the time");
-    // A daemon that was killed may end its containers when it comes back, and not start them: `up` does.
+    // A daemon that was killed may end its containers when it returns, and not restart them. `up` does.
     daemon.stop(Signal::KILL);
     without_an_engine(&stage);
     daemon.start();
@@ -39,8 +39,8 @@ fn every_command_counts_across_restarts_of_the_daemon() {
     lines.sort_unstable();
     assert_eq!(lines, (0..count).collect::<Vec<_>>());
     stage.sh("cat ~/note").succeeds().stdout("kept\n");
-    stage.bring_up().succeeds().stderr_contains("is up already");
-    // What cannot be taken away stays on record, with what it stands on, and goes with the next command.
+    stage.bring_up().succeeds().stderr_contains("is already running");
+    // Resources that cannot be removed stay recorded, and the next command removes them.
     daemon.stop(Signal::TERM);
     let gone = "cannot connect to the container engine";
     stage.world.run(["down", NAME]).fails().stderr_contains(gone);
@@ -53,7 +53,7 @@ fn every_command_counts_across_restarts_of_the_daemon() {
     stage.world.run(["rm", NAME]).succeeds();
 }
 
-/// Four at a time, each with a line of its own.
+/// Runs four at a time, each with a line of its own.
 fn run_all(stage: &Stage, numbers: std::ops::Range<usize>) {
     let numbers: Vec<usize> = numbers.collect();
     for some in numbers.chunks(4) {
@@ -68,7 +68,7 @@ fn run_all(stage: &Stage, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// Nothing hangs, nothing is forgotten, and what cannot be done is said.
+/// Nothing hangs or is forgotten, and every failure is reported.
 fn without_an_engine(stage: &Stage) {
     let gone = "cannot connect to the container engine";
     stage.sh("echo lost >> done").code(125).stderr_contains(gone).stderr_contains("hint: ");
@@ -78,7 +78,7 @@ fn without_an_engine(stage: &Stage) {
     assert!(stage.id().is_some());
 }
 
-/// The engine starts containers again by itself, some time after it answers.
+/// The engine restarts containers on its own, some time after its API answers.
 fn wait_until_up(stage: &Stage) {
     let end = Instant::now() + PATIENCE;
     while stage.sh("true").status().code() != Some(0) {

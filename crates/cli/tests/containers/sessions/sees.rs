@@ -1,11 +1,11 @@
-//! What the agent sees: the table of the image's architecture, and the five points of its security model.
+//! The agent's view: the table of the image's architecture, and the five points of its security model.
 
 use testkit::Docker;
 
 use super::stage::{KEY, NAME, Provider, Stage};
 
-/// All rows of the table in one session: shared mounts only, no control variables, injected secrets, addresses
-/// of providers, a network that leads to the proxy and nowhere else.
+/// All rows of the table in one session: only shared mounts, no control variables, injected secrets, base URLs
+/// of providers, a network that leads only to the proxy.
 #[test]
 fn the_agent_sees_what_was_shared_and_nothing_else() {
     let provider = Provider::new();
@@ -22,31 +22,31 @@ fn the_agent_sees_what_was_shared_and_nothing_else() {
     };
     std::os::unix::fs::chown(stage.world.path("out put"), Some(1000), Some(1000)).unwrap();
     stage.bring_up().succeeds();
-    // The host's file system: only what is shared.
+    // The host's file system: only shared directories.
     stage.sh("echo result > /output/file").succeeds();
     assert_eq!(stage.world.read("out put/file"), "result\n");
     let outside = stage.world.path("home/.ssh/id").display().to_string();
     stage.sh(&format!("cat '{outside}'")).fails();
     stage.sh("ls /home").succeeds().stdout("agent\n");
-    // Control plane secrets: none, nowhere.
+    // Control plane secrets: none, in no file or variable.
     let look = "env; cat /proc/1/environ; cat /proc/*/environ 2>/dev/null; cat /run/agent-sandbox/private/control/control";
     let run = stage.sh(look);
     for hidden in ["SESSION_TOKEN", "SESSION_ID", "CONTROL_PLANE_URL", "AGENT_COMMAND", KEY] {
         assert!(!run.output().contains(hidden), "{hidden}");
     }
-    // Injected secrets, and addresses of providers.
+    // Injected secrets, and base URLs of providers.
     stage
         .sh("echo \"$PLAIN at $ANTHROPIC_BASE_URL\"")
         .succeeds()
         .stdout("in the open at http://127.0.0.1:3128\n");
-    // Calls go through the proxy, with the real key; nothing else goes anywhere.
+    // Requests go through the proxy, with the real key. Nothing else leaves the container.
     let ask =
         "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models";
     stage.sh(ask).succeeds().stdout("answer\n");
     assert_eq!(provider.shown(), [KEY]);
     stage.sh(&format!("wget -q -O - http://{address}/")).fails();
     stage.sh("nslookup example.com 127.0.0.1").fails();
-    // The key is in no variable of the container either, as the engine shows it.
+    // The engine shows no variable of the container with the key either.
     assert!(!stage.inspect("{{.Config.Env}}").contains(KEY));
     assert!(!stage.inspect("{{.Config.Env}}").contains("SESSION_TOKEN"));
 }
@@ -56,12 +56,12 @@ fn check_is_found_by_its_name_in_a_session() {
     let stage = Stage::up("");
     let by_path = stage.sh("/run/agent-sandbox/agent-sandbox check").succeeds().output();
     stage.sh("agent-sandbox check").succeeds().stdout(&by_path);
-    // The control: outside, the same command says that there is no sandbox.
+    // The control: outside, the same command reports no sandbox.
     stage.world.run(["check"]).fails();
 }
 
-/// The five points: stripped variables, no root, nothing of the first process left, exec instead of a
-/// shell, arguments as they are.
+/// The five points: stripped variables, no root, no remains of the first process, exec instead of a
+/// shell, unchanged arguments.
 #[test]
 fn the_security_model_holds_in_a_session() {
     let script =
@@ -82,11 +82,11 @@ fn the_security_model_holds_in_a_session() {
         assert!(!log.contains(hidden), "{hidden}: {log}");
     }
     stage.sh("cat /run/agent-sandbox/control/control").fails();
-    // The one that attends this very command is the only process of ours.
+    // The only process of ours is the one that serves this command.
     stage.sh("ps | grep '[a]gent-sandbox-init' | grep -vc ' attend '").stdout("0\n");
 }
 
-/// The local policy holds inside: path rules, command rules, `check`.
+/// The local policy applies inside: path rules, command rules, `check`.
 #[test]
 fn rules_for_paths_and_commands_hold_inside() {
     let stage = Stage::new(
@@ -103,7 +103,7 @@ fn rules_for_paths_and_commands_hold_inside() {
     stage.sh("echo x > docs/a").fails();
     stage.sh("rm -r docs").fails();
     stage.sh("echo x > sandbox.toml").fails();
-    // By name, as a program would look for it: this shell has one of its own.
+    // By name, as a program would search for it: this shell has a builtin.
     stage
         .world
         .run(["exec", "-s", NAME, "wget", "http://127.0.0.1/"])
@@ -114,7 +114,7 @@ fn rules_for_paths_and_commands_hold_inside() {
     assert_eq!(stage.world.read("project/key"), "hush\n");
 }
 
-/// Some engines give a file system in memory the mode of the image's own directory.
+/// Some engines give a tmpfs the mode of the image's directory.
 #[test]
 fn tmp_is_writable_whatever_its_mode_is_in_the_image() {
     let agent = "agent = { command = 'sleep', args = ['1000'], init = 'exec' }";

@@ -1,10 +1,10 @@
-//! What the first process sets up before the agent: a clone, and a Docker daemon.
+//! Set-up by the first process before the agent starts: a clone, and a Docker daemon.
 
 use testkit::{Docker, need};
 
 use super::stage::{NAME, Stage};
 
-/// An image with this machine's git in it.
+/// Creates an image with this machine's git.
 fn with_git(docker: &Docker) -> String {
     let core = docker.world().host(["git", "--exec-path"]).succeeds().output();
     let remote = std::path::Path::new(core.trim()).join("git-remote-http");
@@ -28,7 +28,7 @@ fn a_workspace_is_cloned_by_name_and_without_a_network() {
         ["python3", "-u", "-m", "http.server", "--bind", "127.0.0.1", "--directory", "../origin"];
     let server = world.start(serve.iter().copied().chain([port.to_string().as_str()]));
     server.wait_for("port ");
-    // Programs go to a host of this name themselves, unless they are told otherwise.
+    // Programs connect directly to a host of this name, unless they are told otherwise.
     let network = format!(
         "env = {{ NO_PROXY = '', no_proxy = '' }}\nnetwork = {{ private_hosts = ['localhost:{port}'] }}"
     );
@@ -43,7 +43,7 @@ fn a_workspace_is_cloned_by_name_and_without_a_network() {
     stage.world.run(["--trust", "restart", NAME]).succeeds();
     stage.sh("cat new").succeeds().stdout("x\n");
     stage.world.run(["rm", NAME]).succeeds();
-    // A commit, and a layer under the home that keeps what is changed.
+    // A commit, and a layer below the home directory that keeps the changes.
     for cow in ["overlay", "none"] {
         let text = format!(
             "image = '{image}'\n{network}\nworkspace = {{ {clone}, commit = '{}', cow = '{cow}' }}",
@@ -54,7 +54,7 @@ fn a_workspace_is_cloned_by_name_and_without_a_network() {
         stage.sh("git log --format=%s").succeeds().stdout("start\n");
         stage.world.run(["rm", NAME]).succeeds();
     }
-    // The control: where the name is not allowed, there is no clone, and that is said.
+    // The control: if the name is not allowed, there is no clone, and the error says so.
     stage
         .world
         .write("project/sandbox.toml", format!("image = '{image}'\nworkspace = {{ {clone} }}\n"));
@@ -67,7 +67,7 @@ fn a_docker_daemon_runs_beside_the_agent_and_only_there() {
     let programs = ["dockerd", "docker", "containerd", "containerd-shim-runc-v2", "runc"].map(need);
     let image = docker.with_programs("as-test-dockerd", &programs);
     let stage = Stage::on(docker, &image, "services.dockerd = 'required'");
-    // Where the machine's own root lacks a capability, nobody starts a privileged container; that is said.
+    // On a machine whose root lacks a capability, no privileged container can start, and the error says so.
     let control = stage.docker.once(["--privileged", &image, "/bin/busybox", "true"]);
     if !control.status().success() {
         control.stderr_contains("unable to apply caps");
@@ -75,7 +75,7 @@ fn a_docker_daemon_runs_beside_the_agent_and_only_there() {
             .bring_up()
             .code(125)
             .stderr_contains("granted: privileged")
-            .stderr_contains("own root lacks");
+            .stderr_contains("root lacks a capability");
         assert!(stage.containers().is_empty());
         return;
     }
@@ -83,13 +83,13 @@ fn a_docker_daemon_runs_beside_the_agent_and_only_there() {
     let script = "tar -c -C / bin | docker import - own >/dev/null && docker run --rm --network none own /bin/echo from-inside";
     stage.sh(script).succeeds().stdout("from-inside\n");
     stage.sh("id -u").succeeds().stdout("1000\n");
-    // The machine's own daemon knows nothing of it.
+    // The machine's own daemon does not know the image.
     stage.docker.run(["images", "--quiet", "own"]).succeeds().stdout("");
     stage.down().succeeds();
-    // It keeps what it had for the next time.
+    // Its data is kept for the next start.
     stage.bring_up().succeeds();
     stage.sh("docker images --format '{{.Repository}}'").succeeds().stdout("own\n");
-    // Without one in the image there is none; and where one is required, no session.
+    // Without a daemon in the image there is none, and if one is required, there is no session.
     stage.configure("services.dockerd = 'auto'");
     stage.bring_up().succeeds();
     stage.sh("ls /var/run/docker.sock").fails();

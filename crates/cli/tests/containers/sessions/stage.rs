@@ -1,4 +1,4 @@
-//! A project, a home, and a session that is gone when the test lets go of it.
+//! A project, a home directory, and a session that is removed with the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use testkit::{Docker, Run, User, World, user};
 
-/// The name of every session here: each test has a home of its own.
+/// Name of every session here: each test has its own home directory.
 pub(super) const NAME: &str = "box";
 /// The real key, which no agent ever sees.
 pub(super) const KEY: &str = "sk-real-0123456789abcdef";
@@ -19,7 +19,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// A project that belongs to the usual agent, with this configuration and the smallest image.
+    /// Creates a project that belongs to the usual agent, with this configuration and the smallest image.
     #[track_caller]
     pub(super) fn new(config: &str) -> Self {
         let docker = Docker::new();
@@ -27,7 +27,7 @@ impl Stage {
         Self::on(docker, image, config)
     }
 
-    /// The same on another daemon.
+    /// Creates it on another daemon.
     #[track_caller]
     pub(super) fn on(docker: Docker, image: &str, config: &str) -> Self {
         let text = format!("image = '{image}'\n{config}\n");
@@ -38,7 +38,7 @@ impl Stage {
         Self { docker, world }
     }
 
-    /// The same, and the session is up.
+    /// Creates it, and starts the session.
     #[track_caller]
     pub(super) fn up(config: &str) -> Self {
         let stage = Self::new(config);
@@ -46,7 +46,7 @@ impl Stage {
         stage
     }
 
-    /// The same session, made on another host.
+    /// Creates the session on another host.
     pub(super) fn moved_to(mut self, host: World) -> Self {
         self.world = host;
         self
@@ -78,7 +78,7 @@ impl Stage {
         self.world.run(["exec", "-s", NAME, "sh", "-c", script])
     }
 
-    /// The containers of this world, by the label of its data directory.
+    /// Returns the containers of this world, by the label of its data directory.
     pub(super) fn containers(&self) -> Vec<String> {
         let Some(id) = self.id() else { return Vec::new() };
         let label = format!("label=agent-sandbox.session={id}");
@@ -86,7 +86,7 @@ impl Stage {
         run.output().lines().map(str::to_owned).collect()
     }
 
-    /// The session's id, if it is on record.
+    /// Returns the session's id, if it is recorded.
     pub(super) fn id(&self) -> Option<String> {
         let run = self.world.run(["inspect", NAME]);
         let text = run.output();
@@ -98,7 +98,7 @@ impl Stage {
         format!("agent-sandbox-{}", self.id().unwrap())
     }
 
-    /// What the engine says about the container.
+    /// Returns the engine's report about the container.
     #[track_caller]
     pub(super) fn inspect(&self, format: &str) -> String {
         let run = self.docker.run(["inspect", "--format", format, &self.container()]).succeeds();
@@ -117,7 +117,7 @@ impl Drop for Stage {
     }
 }
 
-/// A provider on loopback that remembers which keys it was shown.
+/// Provider on loopback that records the keys that it receives.
 pub(super) struct Provider {
     pub(super) address: String,
     shown: Arc<Mutex<Vec<String>>>,
@@ -142,7 +142,7 @@ impl Provider {
         Self { address, shown }
     }
 
-    /// The keys that came, `none` for a request without one.
+    /// Returns the received keys, with `none` for a request without one.
     pub(super) fn shown(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }

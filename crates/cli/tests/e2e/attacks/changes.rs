@@ -1,5 +1,5 @@
-//! W*, and FS2, FS6, FS7, FS10, FS11 where a session's changes are taken over: what a hostile layer
-//! tries against the host. W3, W7, W9 and W10 stand in `changes`.
+//! W*, and FS2, FS6, FS7, FS10 and FS11 for `apply`: what a hostile layer tries against the host. W3, W7, W9 and W10
+//! are in `changes`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -10,14 +10,14 @@ use testkit::{User, World, need, user};
 
 use crate::changes::{change, tree};
 
-/// The directory of the only layer.
+/// Returns the directory of the only layer.
 fn upper(world: &World) -> PathBuf {
     let layers = world.path("home/.local/share/agent-sandbox/layers");
     let mut layers = fs::read_dir(layers).expect("there is a session").flatten();
     layers.next().expect("it has a layer").path().join("upper")
 }
 
-/// The control: what copying the layer by hand would do.
+/// Copies a path of the layer by hand, as the control.
 #[track_caller]
 fn copy_by_hand(world: &World, name: &str) {
     let from = upper(world).join(name).display().to_string();
@@ -74,7 +74,7 @@ fn w4_an_opaque_directory_deletes_nothing_unseen() {
     let names = world.run(["diff", "--name-only"]).succeeds().output();
     assert_eq!(names.lines().filter(|line| line.starts_with("d/")).count(), 131, "{names}");
     world.run(["diff", "--stat"]).succeeds().stdout_contains("130 files deleted");
-    world.run(["apply"]).code(1).stderr_contains("130 files will be deleted");
+    world.run(["apply"]).code(1).stderr_contains("delete 130 files");
     assert!(world.has("project/d/7"));
     world.run(["apply", "d/new"]).succeeds();
     assert!(world.has("project/d/7") && world.has("project/d/new"));
@@ -87,7 +87,7 @@ fn w5_fs10_modes_owners_and_attributes_do_not_come_along() {
     let world = World::new().file("project/old", "x\n");
     world.host(["chmod", "600", "old"]).succeeds();
     change(&world, "echo x > suid; chmod 777 suid; echo y > old; chmod 666 old");
-    // What nobody inside can set, but a damaged layer could have.
+    // No process inside can set these bits, but a damaged layer can have them.
     let planted = upper(&world).join("suid");
     fs::set_permissions(&planted, PermissionsExt::from_mode(0o6777)).unwrap();
     let python = need("python3").display().to_string();
@@ -111,7 +111,7 @@ fn w5_fs10_modes_owners_and_attributes_do_not_come_along() {
 fn w6_fs11_special_files_are_refused() {
     let world = World::new();
     change(&world, "mkfifo pipe; echo x > plain");
-    // By its node: the path may be longer than an address can be.
+    // Through its parent's descriptor: the path may be longer than a socket address can be (`unix(7)`).
     let socket = upper(&world).join("socket").display().to_string();
     let node = "import os, stat, sys; os.mknod(sys.argv[1], stat.S_IFSOCK | 0o600)";
     world.host(["python3", "-c", node, &socket]).succeeds();
@@ -137,7 +137,7 @@ fn w6_fs11_special_files_are_refused() {
 fn w6_hard_links_land_as_files_of_their_own() {
     let world = World::new();
     change(&world, "echo x > a; ln a b");
-    world.run(["apply"]).succeeds().stderr_contains("several names");
+    world.run(["apply"]).succeeds().stderr_contains("hard link, applied as a separate file");
     let inode = |name: &str| fs::metadata(world.path(format!("project/{name}"))).unwrap().ino();
     assert_ne!(inode("a"), inode("b"));
 }
@@ -178,7 +178,7 @@ fn w12_what_root_applies_belongs_to_the_owner_of_the_tree() {
     if user() == User::Root {
         world.host(["sh", "-c", "chown -R 12345:12345 . && chmod -R a+rwX ."]).succeeds();
     }
-    // The kernel copies up no file of an owner that the sandbox does not know: `old` is made anew.
+    // overlayfs does not copy up a file whose owner has no id in the user namespace (`EOVERFLOW`): `old` is recreated.
     change(&world, "rm -f old; echo y > old; echo n > new; mkdir m; echo n > m/n; ln -s old l");
     world.run(["apply"]).succeeds();
     for path in ["old", "new", "m", "m/n", "l"] {
@@ -206,7 +206,7 @@ fn w13_what_a_link_of_the_host_points_to_is_neither_shown_nor_changed() {
     assert_eq!(world.read("outside/secret"), "x\n");
 }
 
-/// Everything that the sessions keep, as text.
+/// Returns everything that the sessions store, as text.
 fn saved(world: &World) -> String {
     let dir = world.path("home/.local/share/agent-sandbox").display().to_string();
     world.host(["sh", "-c", "find \"$0\" -type f -exec cat {} +", &dir]).succeeds().output()

@@ -44,7 +44,7 @@ fn e2_the_first_process_holds_no_hidden_variable() {
 fn e2_processes_of_the_host_are_not_visible() {
     let world = World::new();
     let marker = format!("41{}", std::process::id());
-    // An argument of the shell, too: `exec` may come after the first look.
+    // Tests the argument of a shell, too: `exec` may come after the first look.
     let host =
         world.host_terminal(["sh", "-c", r#"echo up; GH_TOKEN=s3cret exec sleep "$0""#, &marker]);
     host.wait_for("up");
@@ -79,7 +79,7 @@ print('looked')
     super::python_inside(&world, &["--env", "GH_TOKEN"], look).stdout_contains("found in");
 }
 
-/// The first process inside is a copy of the one that the user started, with all that it knew.
+/// The first process inside is a fork of the launcher, which knew the caller's secrets.
 const OPEN_A_PROCESS: &str = r"
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -103,7 +103,7 @@ fn e3_the_first_process_is_closed_to_the_command() {
     let world = World::new().env("GH_TOKEN", "s3cret-in-memory");
     let look = |who: &str| ["/usr/bin/python3", "-c", OPEN_A_PROCESS, who].map(str::to_owned);
     let seen = world.run(look("first")).succeeds().output();
-    // A bubblewrap in its place is a program of its own, and never knew anything.
+    // bubblewrap as the first process is another program, which never knew them.
     assert_eq!(seen.contains("mem environ"), is_plain(&world), "{seen}");
     assert_eq!(seen == "\n", !is_plain(&world), "{seen}");
     world
@@ -112,7 +112,7 @@ fn e3_the_first_process_is_closed_to_the_command() {
         .stdout_contains("mem environ maps auxv exe root cwd ns/mnt fd/2")
         .stdout_contains("attach getfd")
         .stdout_contains("kill");
-    // Whoever makes a namespace has every capability in it, and none over what is outside of it.
+    // A process that creates a user namespace has all capabilities in it, and none outside (`user_namespaces(7)`).
     let nested: Vec<_> =
         ["unshare", "-Ur"].map(str::to_owned).into_iter().chain(look("first")).collect();
     world.run(nested).succeeds().stdout("\n");

@@ -1,4 +1,4 @@
-//! FS*, R-B*: reading and writing what lies outside.
+//! FS*, R-B*: reads and writes outside the allowed paths.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -139,7 +139,7 @@ fn fs10_setuid_programs_give_nothing() {
     let flags =
         "import os; print(all(os.statvfs(p).f_flag & 2 for p in ('/', '.', '/tmp', '/usr')))";
     python_inside(&world, &[], flags).succeeds().stdout("True\n");
-    // The bit itself can be set on a file of one's own, as it can be without a sandbox.
+    // A process may set the bit on its own file, as it may without a sandbox.
     inside(&world, "cp /bin/true mine && chmod 4755 mine").succeeds();
     let mode = std::fs::metadata(world.path("project/mine")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o4755);
@@ -219,7 +219,7 @@ fn fs14_a_file_given_as_input_cannot_be_opened_for_writing() {
     let attack = "sh -c 'cat; echo theirs > /proc/self/fd/0' <~/notes";
     let run = outside(&world, &format!("{binary} {attack}")).stdout("mine");
     if is_plain(&world) {
-        run.succeeds(); // The plain rendering cannot hold this; SECURITY.md says so.
+        run.succeeds(); // The bubblewrap rendering cannot enforce this, see SECURITY.md.
         return;
     }
     run.fails();
@@ -290,7 +290,7 @@ fn r_b1_the_look_at_the_end_follows_no_link() {
 
 #[test]
 fn r_b5_a_hard_link_that_was_there_before_is_writable() {
-    // Nothing can tell which of two names of a file is the real one: this is said, not stopped.
+    // A file with two names has no "real" one. The run reports this, and does not prevent it.
     let world = World::new().file("home/notes", "mine");
     outside(&world, "ln ~/notes twin").succeeds();
     inside(&world, "echo theirs > twin").succeeds();

@@ -1,4 +1,4 @@
-//! G*, R-A3 to R-A6: what the host's next `git` would obey.
+//! G*, R-A3 to R-A6: settings and hooks that the host's next `git` would run.
 
 use testkit::{Run, World};
 
@@ -14,7 +14,7 @@ fn world() -> World {
 const STATUS: &[&str] = &["git", "status"];
 const COMMIT: &[&str] = &["git", "commit", "-q", "--allow-empty", "-m", "next"];
 
-/// Plants inside, lets the host work in `dir`, and expects no mark; without the sandbox the same leaves one.
+/// Plants files inside, then runs git on the host in `dir`. Expects no mark, and a mark without the sandbox.
 #[track_caller]
 fn is_stopped(make: impl Fn() -> World, plant: &str, dir: &str, then: &[&str]) -> Run {
     let attacked = make();
@@ -165,7 +165,7 @@ fn r_a6_a_worktree_cannot_change_its_parent() {
 #[test]
 fn fs7_a_case_twin_of_git_is_not_left_behind() {
     let plant = "cp -r .git .GIT; printf '[core]\\n fsmonitor = ./evil.sh\\n' >> .GIT/config";
-    // Where names differ by case alone, as here, it takes a second step to make it a repository.
+    // On a case-sensitive file system, as here, a second step is needed to make it a repository.
     let later = &["sh", "-c", "mv .git old && mv .GIT .git && git status || mv old .git"];
     is_stopped(world, plant, "project", later).stderr_contains("moved aside");
 }
@@ -190,7 +190,7 @@ fn r_a3_what_keeps_writing_has_ended_before_the_look() {
     let plant = "setsid sh -c 'while :; do echo ../evil > .git/commondir; done' >/dev/null 2>&1 &";
     for _ in 0..testkit::rounds(20, 500) {
         inside(&world, &format!("{plant} {plant} {plant} sleep 0.02; exit 0")).succeeds();
-        // Time for whoever is left to write once more.
+        // Gives surviving processes time to write again.
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!world.has("project/.git/commondir"), "written after the run had ended");
     }

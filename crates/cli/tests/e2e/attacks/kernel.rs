@@ -1,11 +1,11 @@
-//! K1 to K3, U7, FS16, R-D5, R-D6: system calls that are refused by number and argument.
+//! K1 to K3, U7, FS16, R-D5, R-D6: system calls that the seccomp filter refuses by number and argument.
 
 use testkit::World;
 
 use super::{compile, inside, python_inside, python_outside};
 
-/// Makes each call really and prints the error. The arguments are wrong on purpose where a right one
-/// would change this machine: what matters is who answers, the filter or the kernel behind it.
+/// Makes each call and prints its error. Where valid arguments would change this machine, they are invalid on purpose:
+/// the error number shows whether the filter or the kernel refused.
 const CALLS: &str = r"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -70,7 +70,7 @@ fn k1_u7_fs16_r_d5_calls_are_refused_by_number_and_argument() {
         NETLINK_XFRM EPROTONOSUPPORT\nNETLINK_AUDIT EPROTONOSUPPORT\nNETLINK_ROUTE works\nAF_INET works\n\
         socketpair TIPC EAFNOSUPPORT\nsocketpair UNIX works\n";
     world.run(["./calls"]).succeeds().stdout(expected);
-    // In namespaces of its own, with every capability there, the filter still answers.
+    // The filter also applies in new namespaces, where the process has every capability.
     world.run(["unshare", "-Urmn", "./calls"]).succeeds().stdout(expected);
     let control = world.host(["./calls"]).succeeds().output();
     for answered in ["add_key works", "open_by_handle_at EFAULT", "clone3 E", "AF_INET works"] {
@@ -125,7 +125,7 @@ fn k1_r_d6_numbers_of_other_architectures_are_refused() {
         .succeeds()
         .stdout("i386 refused\ni386 socketcall refused\nx32 refused\n");
     let control = world.host(["./numbers"]);
-    // A kernel may be built without either; then the first wall is the kernel itself.
+    // If the kernel was built without one of these, the kernel refuses first.
     assert!(control.output().starts_with("i386 "), "{control}");
 }
 

@@ -1,8 +1,8 @@
-//! W*, FS15: what is kept apart, and who can reach it.
+//! W*, FS15: access to the layers of copy-on-write sessions.
 
 use testkit::World;
 
-/// A world whose sandboxes make their own mounts: bubblewrap alone cannot make an overlay.
+/// A world whose sandboxes use the native rendering, because bubblewrap alone cannot mount an overlay.
 fn apart() -> World {
     World::new().without_env("AGENT_SANDBOX_MOUNTS")
 }
@@ -26,7 +26,7 @@ fn w8_the_layers_of_sessions_are_not_visible_inside() {
     elsewhere.host(["sh", "-c", look]).succeeds().stdout("layers\n");
     elsewhere.run(["sh", "-c", look]).succeeds().stdout("");
     let refused = elsewhere.run(["--cow=overlay", "sh", "-c", look]).code(125);
-    refused.stderr_contains("holds the sessions' own data");
+    refused.stderr_contains("contains the session data");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! S1, S2, S3, S8, R-A*: what is written now to run later, and policy from the wrong hands.
+//! S1, S2, S3, S8, R-A*: files that are written now and run later, and policy from untrusted files.
 
 use testkit::World;
 

@@ -22,7 +22,7 @@ fn pr1_r_d3_processes_of_the_host_cannot_be_signalled_or_traced() {
          print(os.path.exists('/proc/{pid}'))"
     );
     python_inside(&world, &[], &attack).stdout("kill False\nsyscall False\nptrace False\nFalse\n");
-    // Nor by group, nor everybody at once.
+    // Also not by process group, and not with pid -1.
     inside(&world, "kill -9 -1").stderr_lacks("panicked");
     outside(&world, &format!("kill -0 {pid}")).succeeds();
     python_outside(&world, &attack).stdout_contains("kill True\nsyscall True");
@@ -37,7 +37,7 @@ fn pr1_the_caller_cannot_be_signalled_by_its_number_or_group() {
         "-c",
         "kill -9 0; echo alive; kill -9 $PPID; kill -9 1; echo still; exec sleep 60",
     ]);
-    // Whoever is hit by this is inside.
+    // These signals reach only processes inside.
     let _ = run.is_running();
     let run = run.wait();
     assert!(run.status().code().is_some(), "the supervisor itself was not killed\n{run}");
@@ -71,7 +71,7 @@ fn pr3_another_way_to_run_a_program_does_not_widen_the_walls() {
     assert_eq!(world.read("home/notes"), "theirs\n");
 }
 
-/// Writes what is there already, so that nothing is lost should a wall be missing.
+/// Writes the value that is already there, so that a missing protection does no damage.
 const REWRITE: &str =
     "v=$(cat PROC/sys/kernel/core_pattern) && echo \"$v\" > PROC/sys/kernel/core_pattern";
 
@@ -80,7 +80,7 @@ fn pr4_settings_of_the_kernel_cannot_be_written() {
     let world = World::new();
     let attack = REWRITE.replace("PROC", "/proc");
     inside(&world, &attack).fails();
-    // What belongs to the sandbox's own namespaces may be writable.
+    // Values that belong to the sandbox's own namespaces may be writable.
     let own = "^/proc/sys/(net|user|kernel/(sem|shm|msg|hostname|domainname|ns_last_pid|pid_max|auto_msgmni)|fs/(mqueue|binfmt_misc))";
     let writable =
         "find /proc/sys /proc/irq /proc/bus /proc/sysrq-trigger /sys -type f -writable 2>/dev/null";
@@ -125,7 +125,7 @@ fn pr5_children_that_hide_from_their_parent_end_with_the_run() {
     outside(&world, &gone).succeeds();
 }
 
-/// Each tries to shed a wall from namespaces of its own, and ends with 0 when it could.
+/// Attempts to drop a restriction from new namespaces. Each exits with 0 on success.
 const SHED: &[&str] = &[
     "umount ~/.netrc && test -s ~/.netrc",
     "umount -l ~/.netrc && test -s ~/.netrc",
@@ -171,7 +171,7 @@ fn pr6_r_d7_namespaces_of_its_own_shed_no_wall() {
         assert_eq!(world.read("home/notes"), "mine", "{attack}");
         assert_eq!(world.read("project/.git/config"), config, "{attack}");
     }
-    // The control: without the sandbox, where the namespaces are the same but the walls are not there.
+    // The control: without the sandbox, in the same namespaces but without the restrictions.
     outside(&world, "unshare -Urm sh -c 'test -s ~/.netrc && echo x > ~/notes'").succeeds();
     inside(&world, "unshare -Urm true").succeeds();
 }
@@ -181,7 +181,7 @@ fn pr6_the_groups_of_the_host_cannot_be_changed_through_a_namespace() {
     let world = World::new();
     let attack = "dir=$(mktemp -d); unshare -UrCm sh -c \"mount -t cgroup2 none $dir && mkdir $dir/as-test-$$ && rmdir $dir/as-test-$$\"";
     inside(&world, attack).fails();
-    // An ordinary user whom nobody gave a group of his own cannot do it anyway.
+    // A user without subordinate groups (`subgid(5)`) cannot do it in any case.
     if user() == User::Root {
         outside(&world, attack).succeeds();
         inside(&world, "unshare -UrC true").fails();
@@ -257,7 +257,7 @@ fn fs11_device_files_of_the_host_cannot_be_changed() {
     let touch = "touch -c -d @$(stat -c %Y /dev/full) /dev/full";
     let run = inside(&world, touch);
     if user() == User::Root && is_plain(&world) {
-        run.succeeds(); // bubblewrap cannot mount a device read-only; SECURITY.md says so.
+        run.succeeds(); // bubblewrap cannot mount a device read-only, see SECURITY.md.
         return;
     }
     run.fails();

@@ -1,4 +1,4 @@
-//! U*, N9, N15, R-D1 to R-D3: talking to somebody outside.
+//! U*, N9, N15, R-D1 to R-D3: sockets outside the sandbox.
 
 use std::net::TcpStream;
 
@@ -6,7 +6,7 @@ use testkit::{Terminal, User, World, user};
 
 use super::{is_plain, python, python_inside, python_outside};
 
-/// Listens in the world on every kind of name, and says so.
+/// Listens on every kind of socket name, then prints a line.
 const LISTEN: &str = r"
 import os, socket, sys, time
 root = os.path.dirname(os.getcwd())
@@ -30,7 +30,7 @@ print('listening', flush=True)
 time.sleep(60)
 ";
 
-/// Tries every one of them and prints the names of those that answered.
+/// Connects to each of them, and prints the names of those that answered.
 const CONNECT: &str = r"
 import os, socket, sys
 root = os.path.dirname(os.getcwd())
@@ -102,7 +102,7 @@ fn u4_a_hidden_socket_cannot_be_uncovered() {
 fn u4_sockets_below_home_do_not_answer_even_when_they_come_later() {
     let world = World::unseen();
     if is_plain(&world) {
-        return; // Needs the overlay; SECURITY.md says so.
+        return; // Needs the overlay, see SECURITY.md.
     }
     let code = "import os, socket, sys, time\n\
                 print('ready', flush=True); sys.stdin.readline()\n\
@@ -203,7 +203,7 @@ fn n15_a_port_opened_inside_is_not_open_outside_without_network() {
     python_inside(&world, &["--network=false"], code).stdout("lo\n\n");
 }
 
-/// As root a sandbox cannot cover what lies there, and as nobody it cannot even be seen: both are kept out.
+/// As root, a sandbox cannot mount over this directory; as another user, it cannot see it. Both refuse the rule.
 #[test]
 fn u1_what_somebody_else_keeps_to_himself_is_out_of_reach_and_stops_no_sandbox() {
     let world = World::new().file("outside/theirs/secret", "s3cret").dir("outside/theirs/more");
@@ -215,7 +215,7 @@ fn u1_what_somebody_else_keeps_to_himself_is_out_of_reach_and_stops_no_sandbox()
                 socket.socket(socket.AF_UNIX).connect('../outside/theirs/more/socket')";
     python_outside(&world, code).succeeds().stdout("s3cret\n");
     let hide = format!("--exclude={}", world.path("outside/theirs/secret").display());
-    // What an ordinary user owns is no stranger's.
+    // A socket directory that the user owns is allowed.
     let modes: &[&str] = if user() == User::Root { &["710", "700", "000"] } else { &["000"] };
     for mode in modes {
         world.host(["sh", "-c", shut, mode]).succeeds();

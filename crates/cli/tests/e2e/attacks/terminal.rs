@@ -1,10 +1,10 @@
-//! T*, R-D4: typing into the caller's terminal, outliving it.
+//! T*, R-D4: input into the caller's terminal, and processes that outlive it.
 
 use testkit::{World, need};
 
 use super::python;
 
-/// Types `x` into the terminal by each way; prints what the kernel said.
+/// Tries every way to type `x` into the terminal, and prints the kernel's answers.
 const INJECT: &str = r"
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +30,7 @@ fn t1_r_d4_nothing_can_be_typed_into_the_terminal() {
     run.wait_for("end");
     let output = run.output();
     assert_eq!(output.matches("Operation not permitted").count(), 5, "{output}");
-    // Where this switch is off the kernel itself refuses, and the control shows EIO in place of the filter's EPERM.
+    // If `dev.tty.legacy_tiocsti` is 0, the kernel refuses with EIO, which the control then shows instead of EPERM.
     let legacy =
         std::fs::read_to_string("/proc/sys/dev/tty/legacy_tiocsti").unwrap_or_else(|_| "1".into());
     let control = world.host_terminal([python().as_str(), "-c", INJECT]);

@@ -1,4 +1,4 @@
-//! `apply` takes over what was asked for, and nothing else.
+//! `apply` applies the requested changes and no others.
 
 use testkit::World;
 
@@ -77,11 +77,7 @@ fn many_deletions_are_asked_about() {
         world.write(format!("project/many/{number}"), "x");
     }
     change(&world, "rm -r many");
-    world
-        .run(["apply"])
-        .code(1)
-        .stderr_contains("120 files will be deleted")
-        .stderr_contains("--yes");
+    world.run(["apply"]).code(1).stderr_contains("delete 120 files").stderr_contains("--yes");
     assert!(world.has("project/many/7"));
     let mut terminal = world.terminal(["apply"]);
     terminal.wait_for("[y/N]");
@@ -159,7 +155,7 @@ fn a_commit_is_applied_with_everything_that_belongs_to_it() {
     world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("inside\n");
     world.host(["git", "status", "--porcelain"]).succeeds().stdout("");
     world.host(["git", "fsck", "--strict"]).succeeds();
-    // Asking for the status refreshed the index, which does not count as a change.
+    // Git refreshed the index when it was asked for the status. That is not a change.
     world.run(["undo"]).succeeds();
     world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("start\n");
 }
@@ -173,7 +169,7 @@ fn an_index_that_the_host_refreshed_holds_nothing_back() {
     assert_eq!(world.read("project/a"), "1\n2\n");
     world.host(["git", "log", "-1", "--format=%s"]).succeeds().stdout("inside\n");
     world.host(["git", "status", "--porcelain"]).succeeds().stdout("");
-    // The control: what the host staged since stays, also when the index is named.
+    // The control: what the host staged since is kept, also when the index is named.
     change(&world, "echo 3 >> a; git commit -qam more");
     world.host(["sh", "-c", "echo h > h; git add h"]).succeeds();
     world.run(["apply", ".git/index"]).succeeds().stderr_contains("git reset");
@@ -204,7 +200,7 @@ fn new_files_and_directories_stay_as_closed_as_the_session_made_them() {
         "all",
         "old",
     ]);
-    // Never more open than a file that the user makes; a file that was there keeps its mode.
+    // A new file is never more accessible than the user's umask allows. An existing file keeps its mode.
     modes.stdout("key 600\nprivate 700\nprivate/x 644\ntool 750\nopen 644\nall 755\nold 644\n");
     world.run(["undo"]).succeeds();
     assert!(!world.has("project/private"));
@@ -233,7 +229,7 @@ fn a_live_apply_is_not_told_as_a_change_of_the_host() {
     running.send("\n");
     let run = running.wait().succeeds();
     assert!(!run.messages().contains("on the host"), "{run}");
-    // The control: what the host changes is told.
+    // The control: a change by the host is reported.
     let mut running = start(&world, "s", "echo 3 > a; echo ready; read line");
     running.wait_for("ready");
     world.run(["apply", "--live", "-s", "s"]).succeeds();
@@ -265,7 +261,7 @@ fn deep_tree(engine: &str) {
     let total = counts.lines().find(|line| line.ends_with("total")).unwrap_or_default();
     let calls: usize =
         total.split_whitespace().nth(3).and_then(|word| word.parse().ok()).unwrap_or(usize::MAX);
-    // Some dozens for each file and directory.
+    // A few dozen bytes for each file and directory.
     assert!(calls < DEEP * 2 * 100, "{engine}: {calls} calls\n{counts}");
     world.run(["diff", "--name-only"]).succeeds().stdout("");
     world.run(["undo"]).succeeds();

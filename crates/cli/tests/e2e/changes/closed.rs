@@ -1,4 +1,4 @@
-//! What a command closed to everybody, itself included, is still its change.
+//! Files without any permissions, which even the command cannot read, are part of its changes.
 
 use testkit::World;
 

@@ -1,4 +1,4 @@
-//! Nothing that changed on the host meanwhile is ever overwritten.
+//! `apply` never overwrites a change that the host made meanwhile.
 
 use testkit::World;
 
@@ -9,7 +9,7 @@ fn w3_text_is_merged_when_both_changed_it_in_different_places() {
     let world = World::new().file("project/a", "1\n2\n3\n4\n5\n");
     change(&world, "sed -i 's/5/five/' a");
     world.write("project/a", "one\n2\n3\n4\n5\n");
-    // What is shown is what the session did, not what the host did.
+    // `diff` shows the session's changes, not the host's.
     world.run(["diff"]).succeeds().stdout_contains("+five").stdout_lacks("one");
     world.run(["apply"]).succeeds().stderr_contains("merged");
     assert_eq!(world.read("project/a"), "one\n2\n3\n4\nfive\n");
@@ -60,7 +60,7 @@ fn w10_the_second_session_meets_what_the_first_applied() {
     world.run(["apply", "-s", "two"]).code(1).stderr_contains("conflict: a");
     assert_eq!(world.read("project/a"), "one\n");
     assert!(!world.has("project/b.two"));
-    // The control: what does not overlap is applied.
+    // The control: changes that do not overlap are applied.
     world.run(["apply", "-s", "two", "b.two"]).succeeds();
 }
 
@@ -92,12 +92,12 @@ fn remove_under(world: &World, engine: &str) {
     world.host(["rm", "a", "d/b"]).succeeds();
     running.send("\n");
     running.wait().succeeds().stderr_contains("changed on the host meanwhile");
-    let run = world.run(["apply", "-s", "t"]).code(1).stderr_contains("the host removed it");
+    let run = world.run(["apply", "-s", "t"]).code(1).stderr_contains("deleted on the host");
     assert!(!world.has("project/a") && !world.has("project/d/b"), "{engine}: {run}");
     world.run(["apply", "-s", "t", "--partial"]).code(1);
     assert!(!world.has("project/a") && !world.has("project/d/b"), "{engine}: {run}");
     assert_eq!(world.read("project/d/new"), "new\n", "{engine}");
-    // Whoever names it wants it back.
+    // Naming the path recreates the file.
     world.run(["apply", "-s", "t", "a"]).succeeds();
     assert_eq!(world.read("project/a"), "1\nlayer\n", "{engine}");
 }
@@ -107,7 +107,11 @@ fn a_file_that_the_host_removed_after_the_session_is_not_made_again_unless_named
     let world = World::new().file("project/a", "1\n").file("project/b", "1\n");
     change(&world, "echo layer > a; echo layer > b");
     world.host(["rm", "a"]).succeeds();
-    world.run(["apply"]).code(1).stderr_contains("conflict: a").stderr_contains("removed it");
+    world
+        .run(["apply"])
+        .code(1)
+        .stderr_contains("conflict: a")
+        .stderr_contains("deleted on the host");
     assert!(!world.has("project/a"));
     world.run(["apply", "a"]).succeeds();
     assert_eq!(world.read("project/a"), "layer\n");

@@ -1,10 +1,10 @@
-//! W9: killed between any two system calls, an apply is completed or taken back, exactly; a snapshot is there or is not.
+//! W9: an apply that is killed at any system call is completed or reverted exactly; a snapshot exists or does not.
 
 use testkit::{World, need, rounds};
 
 use super::{change, start, tree};
 
-/// The calls that change something on disk. Those with a `?` are not on every machine.
+/// System calls that change something on disk. Those with a `?` do not exist on every machine.
 const CALLS: &str = "?open,?rmdir,?symlink,?link,openat,openat2,write,fsync,fdatasync,syncfs,rename,renameat,\
     renameat2,unlinkat,unlink,mkdirat,mkdir,symlinkat,fchmod,fchown,fchownat,utimensat,ftruncate,copy_file_range,lseek";
 
@@ -15,12 +15,12 @@ fn world() -> World {
     world
 }
 
-/// Runs a command, killed when it makes its `nth` call of those. Whether it was.
+/// Runs a command and kills it at its `nth` such call. Returns true if it was killed.
 fn killed(world: &World, words: &[&str], nth: usize) -> bool {
     killed_with(world, &["-f"], words, nth)
 }
 
-/// The same with flags for what is traced.
+/// Version of [`killed`] with flags for strace.
 fn killed_with(world: &World, flags: &[&str], words: &[&str], nth: usize) -> bool {
     let strace = need("strace").display().to_string();
     let binary = world.binary().display().to_string();
@@ -38,7 +38,7 @@ fn w9_an_apply_that_is_killed_anywhere_is_completed_or_taken_back() {
     reference.run(["apply"]).succeeds();
     let after = contents(&reference);
     let mut kills = 0;
-    // Every third point for each way out, all points between the two.
+    // Every third point for each direction covers all points together.
     for nth in 1.. {
         let world = world();
         if !killed(&world, &["apply"], nth) {
@@ -126,7 +126,7 @@ fn a_snapshot_of_a_database_that_is_killed_anywhere_is_there_or_is_not() {
     assert!(kills > 5, "only {kills} points");
 }
 
-/// Kills a snapshot at every `step`th call; says how often.
+/// Kills a snapshot at every `step`th call. Returns how often.
 fn kill_snapshots(engine: &str, step: usize) -> usize {
     let engine = format!("--cow={engine}");
     let run = |world: &World, script: &str| {
@@ -144,7 +144,7 @@ fn kill_snapshots(engine: &str, step: usize) -> usize {
         }
         kills += 1;
         assert_eq!(names(), before, "killed at call {nth}");
-        // It goes on as before, and a snapshot that is not there can be taken.
+        // The session continues, and a snapshot that does not exist can be taken.
         let taken = world.run(["snapshot", "-s", "s", "one"]);
         assert!(taken.status().success() || taken.messages().contains("already"), "{taken}");
         run(&world, "echo 3 > a; echo more > more; wc -c < n/n").stdout("200000\n");
@@ -156,7 +156,7 @@ fn kill_snapshots(engine: &str, step: usize) -> usize {
     kills
 }
 
-/// Layers that no session names.
+/// Returns layers that no session names.
 fn strays(world: &World) -> String {
     let data = world.path("home/.local/share/agent-sandbox").display().to_string();
     let look = "cd \"$0\" && for layer in $(ls layers); do grep -q $layer sessions/*/session.json || echo $layer; done";
@@ -170,10 +170,10 @@ fn a_session_goes_on_when_its_snapshot_is_killed() {
         let world = World::new().file("project/a", "1\n");
         let mut running = start(&world, "s", "echo 2 > a; echo ready; read line; cat a");
         running.wait_for("ready");
-        // Not the helper that lets the session go when this one is gone.
+        // Does not kill the helper that resumes the session if this process dies.
         let killed = killed_with(&world, &[], &["snapshot", "-s", "s", "one"], nth);
         running.send("\n");
-        // Held still for ever, it would not end.
+        // If it stayed frozen, it would not end.
         running.wait().succeeds().stdout("ready\n2\n");
         if !killed {
             break;
@@ -186,7 +186,7 @@ fn a_session_goes_on_when_its_snapshot_is_killed() {
     assert!(kills > 3, "only {kills} points");
 }
 
-/// The tree without what differs between two worlds.
+/// Returns the tree without values that differ between two worlds.
 fn contents(world: &World) -> String {
     untimed(&tree(world, "project"))
 }
@@ -200,8 +200,8 @@ fn untimed(tree: &str) -> String {
     tree.lines().map(|line| plain(line) + "\n").collect()
 }
 
-/// Every state that a killed apply or undo leaves: `diff` names what was interrupted and lists only the session's own
-/// work, `discard` does not make it impossible to complete, and `rm` leaves nothing of ours in the project.
+/// For every state after a killed apply or undo: `diff` names the interrupted command and lists only the session's
+/// work, `discard` does not prevent its completion, and `rm` leaves none of our files in the project.
 #[test]
 fn a_half_done_apply_is_named_is_not_discarded_and_leaves_no_litter() {
     let (mut applies, mut undos, mut litter) = (0, 0, 0);
@@ -234,7 +234,7 @@ fn a_half_done_apply_is_named_is_not_discarded_and_leaves_no_litter() {
         }
     }
     assert!(applies > 5 && undos > 5 && litter > 3, "{applies} {undos} {litter}");
-    // The control: once it is whole again, changes can be thrown away.
+    // The control: after recovery, changes can be discarded.
     let world = world();
-    world.run(["discard", "--yes"]).succeeds().stderr_contains("thrown away");
+    world.run(["discard", "--yes"]).succeeds().stderr_contains("Discarded all changes");
 }

@@ -1,4 +1,4 @@
-//! `diff` shows what happened, to people and to programs, and runs nothing.
+//! `diff` shows changes to people and programs, and runs no program of the session.
 
 use testkit::{World, need};
 
@@ -70,7 +70,7 @@ fn git_takes_the_patch_and_makes_the_same_tree_as_apply() {
     let plain = |tree: String| -> Vec<String> {
         let columns = |line: &str| {
             let parts: Vec<_> = line.split_whitespace().collect();
-            // Without the time, and of the mode only whether it runs.
+            // Without times, and only the executable bit of the mode.
             if parts[0] == "f" {
                 format!("{} {}", parts[1..].len(), parts[parts.len() - 2])
             } else {

@@ -1,4 +1,4 @@
-//! `discard` throws changes away, and the session goes on from the base.
+//! `discard` discards changes, and the session continues from the base.
 
 use testkit::World;
 

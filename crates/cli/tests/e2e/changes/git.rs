@@ -1,4 +1,4 @@
-//! Repositories are looked at by commits, and taken over as a unit.
+//! Review of git repositories: shown by commit, applied as a unit.
 
 use testkit::{Run, World, need};
 
@@ -13,7 +13,7 @@ fn git(world: &World, script: &str) -> String {
     world.host(["sh", "-ec", script]).succeeds().output()
 }
 
-/// Git finds nothing wrong with the host's repository.
+/// Asserts that `git fsck` finds no error in the host's repository.
 #[track_caller]
 fn is_sound(world: &World) {
     world.host(["git", "fsck", "--strict", "--no-dangling"]).succeeds();
@@ -118,14 +118,14 @@ fn commits_of_the_host_are_never_overwritten() {
     change(&world, COMMIT);
     git(&world, "echo h > h; git add h; git commit -qm host");
     let run = world.run(["apply"]).code(1);
-    assert!(run.messages().contains("the host changed it meanwhile"), "{run}");
+    assert!(run.messages().contains("also changed on the host"), "{run}");
     assert_eq!(git(&world, "git log -1 --format=%s"), "host\n");
     assert_eq!(world.read("project/a"), "1\n");
     world.run(["apply", "--partial"]).code(1);
     assert_eq!(git(&world, "git log -1 --format=%s"), "host\n");
     assert_eq!(world.read("project/a"), "1\n2\n");
     is_sound(&world);
-    // The control: a branch that the host did not touch arrives.
+    // The control: a branch that the host did not change is applied.
     change(&world, "git branch mine; git update-ref HEAD HEAD~2");
     world.run(["apply"]).succeeds();
     assert_eq!(git(&world, "git log -1 --format=%s mine"), "second\n");
@@ -215,7 +215,7 @@ fn a_repository_that_the_session_made_or_removed_is_a_unit_too() {
     world.run(["undo"]).succeeds();
     assert!(!world.has("project/new/.git"));
     world.run(["apply", ".", "old/.git"]).succeeds();
-    // What the sandbox protects stays.
+    // Protected files are unchanged.
     assert!(!world.has("project/old/.git/HEAD") && !world.has("project/old/.git/objects"));
     world.run(["undo"]).succeeds();
     assert_eq!(git(&world, "git -C old log --format=%s"), "old\n");
@@ -231,7 +231,7 @@ fn undo_goes_by_what_the_index_says() {
     world.run(["undo"]).succeeds();
     assert_eq!(git(&world, "git log -1 --format=%s; git status --porcelain"), "start\n");
     is_sound(&world);
-    // The control: what the host staged is the host's.
+    // The control: what the host staged is kept.
     world.run(["apply"]).succeeds();
     git(&world, "echo mine > mine; git add mine");
     world.run(["undo"]).code(1).stderr_contains(".git/index");
@@ -348,7 +348,7 @@ fn a_killed_apply_leaves_a_sound_repository() {
     }
 }
 
-/// Runs a script in the session `s` with one of the engines.
+/// Runs a script in the session `s`, with an engine.
 fn change_with(world: &World, engine: &str, script: &str) {
     let world = world.clone().without_env("AGENT_SANDBOX_MOUNTS");
     let cow = format!("--cow={engine}");
@@ -362,8 +362,8 @@ fn a_named_branch_arrives_when_the_host_moved_another_one() {
             let world = repository();
             change_with(&world, engine, "echo s >> a; git commit -qam s; git branch other");
             git(&world, "echo h > h; git add h; git commit -qm host");
-            // The control: everything at once is a conflict.
-            world.run(["apply"]).code(1).stderr_contains("the host changed it meanwhile");
+            // The control: without a selection, everything is a conflict.
+            world.run(["apply"]).code(1).stderr_contains("also changed on the host");
             git(&world, "! git rev-parse -q --verify other");
             let partial = words.contains(&"--partial");
             world.run(words).code(i32::from(partial));
@@ -405,7 +405,7 @@ fn undo_works_when_the_host_packed_its_refs_after_the_apply() {
 fn undo_names_what_stays_with_a_ref_that_the_host_moved() {
     let world = repository();
     change(&world, &format!("{COMMIT}; git branch side; echo f > f"));
-    world.run(["apply"]).succeeds().stderr_contains("6 changes applied");
+    world.run(["apply"]).succeeds().stderr_contains("Applied 6 changes");
     git(&world, "git branch -qf side HEAD~1");
     let run = world.run(["undo", "--partial"]).code(1);
     for path in [".git/refs/heads/side", ".git/refs/heads/main", ".git/index"] {
@@ -413,7 +413,7 @@ fn undo_names_what_stays_with_a_ref_that_the_host_moved() {
         assert!(run.messages().contains(&path), "{path}: {run}");
     }
     assert!(!run.messages().contains("objects"), "{run}");
-    assert!(run.messages().contains("3 changes taken back"), "{run}");
+    assert!(run.messages().contains("Reverted 3 changes"), "{run}");
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn a_merge_that_brings_an_old_held_file_back_is_held() {
          git show side:.envrc > .envrc; git add .envrc; git commit -qm merge; git switch -q $main",
     );
     let run = world.run(["apply"]);
-    assert!(run.messages().contains("held: .git/refs/heads/late"), "{run}");
+    assert!(run.messages().contains("held back: .git/refs/heads/late"), "{run}");
     git(&world, "! git rev-parse -q --verify late");
     // The control: a branch without the merge.
     git(&world, "git rev-parse -q --verify plain");

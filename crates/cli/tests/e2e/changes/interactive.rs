@@ -1,4 +1,4 @@
-//! `apply --interactive`: hunk by hunk, on a terminal.
+//! `apply --interactive`: questions for each hunk, on a terminal.
 
 use testkit::World;
 
@@ -29,7 +29,7 @@ fn hunks_are_taken_one_by_one() {
     assert!(text.contains("\n3\n") && text.contains("last"), "{text}");
     assert!(world.has("project/.envrc"), "an answer names it");
     assert!(!world.has("project/new"));
-    // What was left is still a change, and only that.
+    // The rest is still a change of the session.
     world.run(["diff"]).succeeds().stdout_contains("+three").stdout_lacks("last");
     world.run(["undo"]).succeeds();
     assert_eq!(world.read("project/a"), numbers());
@@ -65,9 +65,9 @@ fn quitting_keeps_what_was_chosen() {
 #[test]
 fn what_the_host_changes_while_the_questions_are_open_is_merged_or_kept() {
     for (host, answers, merged) in [
-        // Another place of the same file: both changes.
+        // Another part of the file: both changes are merged.
         (numbers().replace("\n15\n", "\nhost\n"), ["y", "y"], true),
-        // The same place: nothing is applied.
+        // The same part: nothing is applied.
         (numbers().replace("\n3\n", "\nhost\n"), ["y", "y"], false),
         (numbers().replace("\n3\n", "\nhost\n"), ["y", "n"], false),
     ] {
@@ -135,7 +135,7 @@ fn the_executable_bit_is_a_question_of_its_own() {
         let is_executable = world.host(["test", "-x", "a"]).status().success();
         assert_eq!(is_executable, executable, "{mode} {first}");
         assert_eq!(world.read("project/a").contains("three"), three, "{mode} {first}");
-        // What was left is still a change, and only that.
+        // The rest is still a change of the session.
         let diff = world.run(["diff"]).succeeds().output();
         assert_eq!(diff.contains("new mode"), !executable, "{mode} {first}: {diff}");
         assert_eq!(diff.contains("+three"), !three, "{mode} {first}: {diff}");

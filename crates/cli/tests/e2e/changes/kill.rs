@@ -1,34 +1,34 @@
-//! Killed before any of its system calls that change something, apply and undo leave a state from which apply and undo
-//! complete, in which `diff` shows what is not applied, and which `prune` does not offer.
+//! `apply` and `undo` are killed before each system call that changes something. Afterwards both commands complete it,
+//! `diff` shows what is not applied, and `prune` does not offer the session.
 //!
-//! strace counts each system call by itself, so a first run is traced, and every one of its calls is a point to kill at.
+//! strace counts each system call separately, so a first run is traced, and every call in it is a point to kill at.
 
 use testkit::{World, need, rounds};
 
 use super::{change, tree};
 
-/// The calls that can change something on disk. Those with a `?` are not on every machine.
+/// System calls that can change something on disk. Those with a `?` do not exist on every machine.
 const CALLS: &str = "?open,?creat,openat,openat2,write,writev,pwrite64,copy_file_range,sendfile,ftruncate,fallocate,fsync,\
     fdatasync,syncfs,?rename,renameat,renameat2,?unlink,unlinkat,?rmdir,?mkdir,mkdirat,?symlink,symlinkat,?link,linkat,\
     ?chmod,fchmod,fchmodat,?chown,fchown,fchownat,utimensat,setxattr,fsetxattr,removexattr,fremovexattr";
 
-/// The place before the `nth` call of this name.
+/// Point before the `nth` call of a name.
 #[derive(Debug, Clone)]
 struct Point {
     call: String,
     nth: usize,
 }
 
-/// A command to kill, and the world that it runs in.
+/// Command to kill, with the world that it runs in.
 struct Scene {
-    /// Brings the world to where the command begins.
+    /// Prepares the world for the command.
     prepare: fn(&World),
     command: &'static [&'static str],
     /// Flags of the apply and the undo that follow.
     flags: &'static [&'static str],
 }
 
-/// The states between which apply and undo move.
+/// States between which apply and undo move.
 struct States {
     before: String,
     after: String,
@@ -65,7 +65,7 @@ fn applied(world: &World) {
     world.run(["apply"]).succeeds();
 }
 
-/// The host changes a file that came with the apply.
+/// Scene in which the host changes a file after it was applied.
 fn edited(world: &World) {
     applied(world);
     world.write("project/n", "host\n");
@@ -76,7 +76,7 @@ fn half_way(world: &World) {
     assert!(killed(world, &["apply"], &point), "the apply exchanges more than three files");
 }
 
-/// The second apply is undone; the first one is next.
+/// Scene in which the second apply is undone, then the first.
 fn applied_twice(world: &World) {
     applied(world);
     change(world, "echo more >> h; echo more > more");
@@ -84,7 +84,7 @@ fn applied_twice(world: &World) {
     world.run(["undo"]).succeeds();
 }
 
-/// Runs a command that is killed at a point. Whether it was.
+/// Runs a command that is killed at a point. Returns true if it was killed.
 fn killed(world: &World, words: &[&str], point: &Point) -> bool {
     let (strace, binary) = (need("strace"), world.binary().display().to_string());
     let strace = strace.display().to_string();
@@ -95,7 +95,7 @@ fn killed(world: &World, words: &[&str], point: &Point) -> bool {
     run.status().code().is_none() || run.status().code() == Some(137)
 }
 
-/// Every call of a command that changes something.
+/// Returns every call of a command that changes something.
 fn points(scene: &Scene) -> Vec<Point> {
     traced(&world(), scene.prepare, scene.command)
 }
@@ -145,7 +145,7 @@ fn states(scene: &Scene) -> States {
     States { before, after, names }
 }
 
-/// Kills a scene's command at its points; at the second half of them the recovery is killed too.
+/// Kills a scene's command at its points. At the second half of them, kills the recovery, too.
 #[track_caller]
 fn kill_everywhere(scene: &Scene) {
     let (points, states) = (points(scene), states(scene));
@@ -154,7 +154,7 @@ fn kill_everywhere(scene: &Scene) {
     let again = [points.clone(), self::points(&UNDO)].concat();
     let mut kills = 0;
     for (at, point) in points.iter().enumerate() {
-        // The status and the base are put in place by `rename`: never left out.
+        // `rename` puts the status and the base in place, so it is never skipped.
         if at % step != 0 && point.call != "rename" {
             continue;
         }
@@ -176,7 +176,7 @@ fn kill_everywhere(scene: &Scene) {
     assert!(kills > 4, "only {kills} kills");
 }
 
-/// Checks what a kill left, then goes both ways: the one that comes first is `apply` or `undo`.
+/// Checks the state after a kill, then runs `apply` and `undo`, in either order.
 fn recovers(world: &World, scene: &Scene, states: &States, apply_first: bool, how: &str) {
     let names = || world.run(["diff", "--name-only"]).succeeds().output();
     let pruned = world.run(["prune", "--dry-run"]).messages();
@@ -213,7 +213,7 @@ fn recovers(world: &World, scene: &Scene, states: &States, apply_first: bool, ho
     }
 }
 
-/// Kills a command in a repository, has git refresh the index on the host, and goes both ways.
+/// Kills a command in a repository, has git on the host refresh the index, and runs `apply` and `undo`.
 #[track_caller]
 fn refresh_everywhere(engine: &str, prepare: fn(&World), command: &[&str]) {
     let world = repository(engine);
@@ -225,7 +225,7 @@ fn refresh_everywhere(engine: &str, prepare: fn(&World), command: &[&str]) {
     assert!(points.len() > 25, "only {} points", points.len());
     let step = rounds(24, 1);
     for (at, point) in points.iter().enumerate() {
-        // The refs and the index are put in place by `renameat2`: never left out.
+        // `renameat2` puts the refs and the index in place, so it is never skipped.
         if at % step != 0 && (point.call != "renameat2" || at % 4 != 1) {
             continue;
         }
@@ -236,9 +236,9 @@ fn refresh_everywhere(engine: &str, prepare: fn(&World), command: &[&str]) {
         let how = format!("{engine}: {command:?} killed at {point:?}");
         for (way, expected) in two_ways(at % 2 == 0, &before, &after) {
             let run = world.run([way]);
-            assert!(!run.messages().contains("changed at this moment"), "{how}: {run}");
+            assert!(!run.messages().contains("changed on the host just now"), "{how}: {run}");
             if refs(&world) != *expected {
-                // What was interrupted is completed first.
+                // The next command first completes the interrupted one.
                 world.run([way]);
             }
             assert_eq!(refs(&world), *expected, "{how}, {way}: {run}");
@@ -263,13 +263,13 @@ fn repository(engine: &str) -> World {
     world
 }
 
-/// As a prompt or an editor does. The time differs each time, so that git writes the index.
+/// Refreshes the index as a prompt or an editor does. The time differs each time, so that git writes the index.
 fn refresh(world: &World) {
     let script = "touch -d @$(($(stat -c %Y b) - 86400)) b; git status --porcelain";
     world.host(["sh", "-ec", script]).succeeds();
 }
 
-/// The refs, the staged entries, and the file that the commit changes.
+/// Returns the refs, the staged entries, and the file that the commit changes.
 fn refs(world: &World) -> String {
     let script = "git for-each-ref --format='%(refname) %(subject)'; git ls-files -s; cat a";
     world.host(["sh", "-ec", script]).succeeds().output()
@@ -303,7 +303,7 @@ fn undo_works_when_the_host_reset_its_branch_after_the_apply() {
     }
 }
 
-/// The tree without times.
+/// Returns the tree without times.
 fn contents(world: &World) -> String {
     let plain = |line: &str| {
         let words: Vec<_> = line.split(' ').collect();

@@ -1,4 +1,4 @@
-//! The host's directories change while a session has changes in them: no command gives up, and nothing is overwritten.
+//! The host replaces directories in which a session has changes. No command fails, and nothing is overwritten.
 
 use testkit::{Process, World};
 
@@ -13,7 +13,7 @@ fn on_host(world: &World, script: &str) {
     world.host(["sh", "-ec", script]).succeeds();
 }
 
-/// Things that a session does with `build`, and things that the host does with it.
+/// Actions of a session on `build`, and actions of the host on it.
 const SESSIONS: [&str; 5] = [
     "rm -r build; mkdir build; echo n > build/n",
     "rm -r build",
@@ -40,7 +40,7 @@ fn every_command_works_when_the_host_took_a_directory_away_that_the_session_chan
     }
 }
 
-/// Lists the files and links with what the host wrote.
+/// Lists the files and links, with content that the host wrote.
 const HOST_WORK: &str =
     "grep -rx host build; find build -maxdepth 0 -type l -printf '%p %l\n'; true";
 
@@ -61,7 +61,7 @@ fn every_command_works(engine: &str, session: &str, host: &str) {
         assert!(!run.messages().contains("cannot "), "{how}: {run}");
         code == Some(0)
     };
-    // It goes on, and so does all that looks at it.
+    // The session and the review continue.
     start(&world, engine, "echo more >> precious").wait().succeeds().stderr_lacks("cannot ");
     assert!(works(&["diff"]), "{how}");
     let kept = host_work(&world);
@@ -104,18 +104,18 @@ fn a_killed_apply_completes_when_the_host_took_the_directory_away() {
             let script = "rm -r build; echo file > build; echo work > precious";
             start(&world, "overlay", script).wait().succeeds();
             let binary = world.binary().display().to_string();
-            // After the directory went, before the file came.
+            // After the directory is removed, before the file is created.
             let inject = "inject=renameat2:signal=KILL:when=2";
             let trace = ["-f", "-o", "/dev/null", "-e", "trace=renameat2", "-e", inject];
             let killed = [&[strace.as_str()], &trace[..], &[&binary, "apply", "-s", "s"]].concat();
             world.host(killed);
             assert!(!world.has("project/build"), "{host}: the directory went");
             on_host(&world, host);
-            // A run in between records what it stands on.
+            // A run in between records the new base.
             start(&world, "overlay", "echo more > more").wait().succeeds().stderr_lacks("cannot ");
             let first = world.run([&way[..], &["-s", "s"]].concat());
             if first.status().code() != Some(0) && way[0] == "apply" {
-                // What the host has there now is not overwritten; the other way is open.
+                // Content that the host has there now is not overwritten. The other direction is possible.
                 assert!(first.messages().contains("undo"), "{host}: {first}");
                 world.run(["undo", "-s", "s", "--partial"]);
             }
@@ -134,7 +134,7 @@ fn a_new_file_comes_with_the_directory_that_the_host_removed_when_it_is_named() 
         let world = World::new().file("project/build/x", "x\n");
         start(&world, engine, "rm -r build; mkdir build; echo n > build/n").wait().succeeds();
         on_host(&world, "rm -r build");
-        world.run(["apply", "-s", "s"]).code(1).stderr_contains("the host removed its directory");
+        world.run(["apply", "-s", "s"]).code(1).stderr_contains("was deleted on the host");
         assert!(!world.has("project/build"), "{engine}");
         world.run(["apply", "-s", "s", "build/n"]).succeeds();
         assert_eq!(world.read("project/build/n"), "n\n", "{engine}");
@@ -143,7 +143,7 @@ fn a_new_file_comes_with_the_directory_that_the_host_removed_when_it_is_named() 
     }
 }
 
-/// Changes of the session in `d`, and the path that must be reported.
+/// Changes of a session in `d`, with the path that must be reported.
 const EDITS: [(&str, &str); 5] = [
     ("echo session >> d/x", "d/x"),
     ("sed -i s/mine/session/ d/x", "d/x"),
@@ -152,7 +152,7 @@ const EDITS: [(&str, &str); 5] = [
     ("echo session >> d/e/y", "d/e/y"),
 ];
 
-/// Ways to put another directory there whose files have old times.
+/// Ways to put another directory in place whose files have old times.
 const SWAPS: [&str; 4] = [
     "mv d d.old; mv d2 d",
     "mv d d.old; mv d2 d; touch d/added",
@@ -165,7 +165,7 @@ fn a_directory_that_the_host_swaps_during_a_session_is_never_overwritten() {
     for engine in ENGINES {
         for (edit, told) in EDITS {
             for (number, swap) in SWAPS.iter().enumerate() {
-                // The whole project is swapped once: the kernel's overlay holds the old one.
+                // The whole project is replaced once. The kernel's overlay keeps the old directory.
                 if number == 2 && engine == "agentfs" {
                     continue;
                 }
@@ -214,7 +214,7 @@ fn work_of_the_host_in_the_same_directories_is_no_conflict() {
             running.wait().succeeds();
             world.run(["apply", "-s", "s"]).succeeds();
             assert_eq!(world.read("project/d/x"), "mine\nsession\n", "{engine}: {host}");
-            // A directory that was made again before the next run is what that run sees.
+            // The next run sees a directory that was recreated before it.
             on_host(&world, "cp -a d again; rm -r d; mv again d");
             start(&world, engine, "echo more >> d/x").wait().succeeds();
             world.run(["apply", "-s", "s"]).succeeds();
@@ -223,7 +223,7 @@ fn work_of_the_host_in_the_same_directories_is_no_conflict() {
     }
 }
 
-/// What a session does with `build` and `t`, what the host does afterwards, and the host's file that stays.
+/// Actions of a session on `build` and `t`, actions of the host afterwards, and the host's file that must remain.
 const UNSEEN: [(&str, &str, &str); 12] = [
     ("rm -r build; mkdir build; echo n > build/n", "echo USER > build/mine", "build/mine"),
     ("rm -r build", "echo USER > build/mine", "build/mine"),
@@ -260,7 +260,7 @@ fn unseen(engine: &str, session: &str, host: &str, stays: &str) {
         start(&world, engine, "true").wait().succeeds();
     }
     let stays = format!("project/{stays}");
-    // Also what the session writes there later was made without having seen the host's.
+    // Changes that the session makes there later were also made without knowledge of the host's content.
     if host == UNSEEN[0].1 && session == UNSEEN[0].0 {
         start(&world, engine, "echo s > build/mine").wait().succeeds();
     }
@@ -283,7 +283,7 @@ fn directories_are_removed_and_replaced_when_the_session_saw_all_of_them() {
             start(&world, engine, "true").wait().succeeds();
             world.run(["apply", "-s", "s"]).succeeds();
             on_host(&world, "test ! -e build/sub");
-            // What the host puts there after the apply is its own.
+            // Files that the host creates there after the apply are kept.
             on_host(&world, "rm -rf build; mkdir build; echo USER > build/mine");
             start(&world, engine, "true").wait().succeeds();
             world.run(["apply", "-s", "s", "--partial"]);
@@ -309,7 +309,7 @@ fn a_swap_is_noticed_when_the_tree_has_too_many_directories_to_list() {
         let run = world.run(["apply", "-s", "s", "--partial"]).code(1);
         assert!(run.messages().contains("conflict: y/1/2/3/4/5/z/d/x"), "{engine}: {run}");
         assert_eq!(world.read("project/y/1/2/3/4/5/z/d/x"), "yours\n", "{engine}");
-        // The control: a directory that the host left alone.
+        // The control: a directory that the host did not change.
         assert_eq!(world.read("project/y/1/2/3/4/5/k/x"), "mine\ns\n", "{engine}");
     }
 }

@@ -1,4 +1,4 @@
-//! `undo` restores the last apply exactly, or says why not.
+//! `undo` restores the state before the last apply exactly, or explains why it cannot.
 
 use testkit::World;
 
@@ -19,7 +19,7 @@ fn undo_restores_bytes_modes_times_links_and_trees() {
     );
     world.run(["apply", "--yes"]).succeeds();
     assert_ne!(tree(&world, "project"), before);
-    world.run(["undo"]).succeeds().stderr_contains("taken back");
+    world.run(["undo"]).succeeds().stderr_contains("Reverted ");
     assert_eq!(tree(&world, "project"), before);
     world.run(["diff", "--name-only"]).succeeds().stdout_contains("tool/t\n");
     world.run(["undo"]).code(1).stderr_contains("no apply");

@@ -1,4 +1,4 @@
-//! Commands that are not to run, by whatever name.
+//! Blocked commands, under any name.
 
 use testkit::{World, need};
 
@@ -9,7 +9,7 @@ fn shim(world: &World) -> String {
     world.path("shim.toml").display().to_string()
 }
 
-/// Both kinds of launcher have to behave the same.
+/// Both kinds of launcher must behave alike.
 #[track_caller]
 fn with_both(world: &World, flags: &[&str], check: impl Fn(&dyn Fn(&str) -> testkit::Run)) {
     let config = shim(world);

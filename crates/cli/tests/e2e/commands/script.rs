@@ -1,4 +1,4 @@
-//! Commands that a script of the user's stands in for.
+//! Commands that a script of the user replaces.
 
 use testkit::{Run, Signal, User, World, need, user};
 
@@ -14,7 +14,7 @@ case $1 in
 esac
 "#;
 
-/// The same assertions for a launcher that is this binary and for one that is a shell script.
+/// Assertions for a launcher that is this binary, and for one that is a shell script.
 #[track_caller]
 fn each(check: impl Fn(&dyn Fn(&str) -> Run)) {
     let world = World::new()

@@ -1,4 +1,4 @@
-//! Sessions of the engine agentfs whose supervisor is killed, or whose mount another namespace holds.
+//! Sessions of the engine agentfs whose supervisor is killed, or whose mount is used in another namespace.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use testkit::{Process, Signal, World, need, until};
 
-/// Mounts below a directory.
+/// Returns the mounts below a directory.
 fn mounts(below: &Path) -> Vec<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").expect("a list of mounts");
     let below = below.display().to_string();
@@ -14,7 +14,7 @@ fn mounts(below: &Path) -> Vec<String> {
     table.lines().map(at).filter(|at| at.starts_with(&below)).collect()
 }
 
-/// Processes of this world's program: those whose memory, directory or words name its directory.
+/// Returns processes of this world's program: their memory map, working directory or arguments name its directory.
 fn processes(world: &World) -> Vec<String> {
     let home = world.path("").display().to_string();
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ fn start(world: &World, session: &str, script: &str) -> Process {
 fn a_killed_supervisor_leaves_neither_mounts_nor_processes() {
     need("fusermount3");
     let world = World::new().file("project/a", "1\n");
-    // The control: while it runs there are both.
+    // The control: during the run both exist.
     let run = start(&world, "s", "echo 2 > b; echo in; sleep 1000");
     run.wait_for("in");
     assert!(!mounts(&world.path("")).is_empty());
@@ -69,7 +69,7 @@ fn the_next_command_takes_away_what_dead_daemons_left() {
     let world = World::new().file("project/a", "1\n");
     let run = start(&world, "s", "echo 2 > b; echo in; sleep 1000");
     run.wait_for("in");
-    // All at once, as when memory runs out: none of them can clear up after another.
+    // All are killed at once, as by the OOM killer, so none can clean up after another.
     let all = processes(&world);
     let pids: Vec<&str> = all.iter().filter_map(|line| line.split(' ').next()).collect();
     let stop = ["kill", "-STOP"];
@@ -83,7 +83,7 @@ fn the_next_command_takes_away_what_dead_daemons_left() {
     world.run(["diff", "-s", "s", "--name-only"]).succeeds().stdout("b\n");
 }
 
-/// A program in a mount namespace that has one mount of the host, and no other of a test beside this.
+/// Returns a command in a mount namespace that contains one mount of the host and none of other tests.
 pub(crate) fn elsewhere(mount: &str) -> Vec<String> {
     let bwrap = need("bwrap").display().to_string();
     let words = format!(
@@ -117,7 +117,8 @@ fn the_end_of_a_session_does_not_wait_for_another_mount_namespace() {
     other.wait_for("held");
     run.send("go\n");
     let ended = run.wait().succeeds();
-    ended.stderr_contains("(`sleep`) had the session's files in another mount namespace");
+    ended
+        .stderr_contains("(`sleep`) still had the session's files open in another mount namespace");
     world.run(["apply", "-s", "s"]).succeeds().stdout("A b\n");
     other.signal(Signal::KILL);
     other.wait();

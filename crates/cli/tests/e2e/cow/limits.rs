@@ -1,4 +1,4 @@
-//! Where no overlay can be made, and where the disk ends.
+//! Systems on which no overlay can be mounted, and full disks.
 
 use testkit::{Run, World, need};
 
@@ -18,9 +18,7 @@ fn a_directory_with_a_mount_in_it_is_refused_with_the_reason() {
     let world = place().dir("project/sub").dir("project/other");
     let refused =
         with_mounts(&world, "mount -t tmpfs none sub; $as --cow=overlay touch sub/x").code(125);
-    refused
-        .stderr_contains("cannot keep changes apart in")
-        .stderr_contains("project/sub` is mounted");
+    refused.stderr_contains("cannot isolate changes in").stderr_contains("project/sub` is mounted");
     with_mounts(&world, "mount -t tmpfs none sub; cd other; $as --cow touch x").succeeds();
     world.run(["ps"]).stdout_lacks("project-1").stdout_contains("other-1");
 }
@@ -33,7 +31,7 @@ fn a_directory_that_holds_the_layers_is_refused() {
     let refused = world
         .run([&["--cow=overlay"], &OPEN_HOME[..], &["sh", "-c", "echo 2 > ~/f"]].concat())
         .code(125);
-    refused.stderr_contains("holds the sessions' own data").stderr_contains("XDG_DATA_HOME");
+    refused.stderr_contains("contains the session data").stderr_contains("XDG_DATA_HOME");
     assert_eq!(world.read("home/f"), "1");
     let elsewhere = world.clone().env("XDG_DATA_HOME", world.path("data"));
     cow(&elsewhere, &OPEN_HOME, "echo 2 > ~/f; cat ~/f").succeeds().stdout("2\n");
@@ -69,8 +67,8 @@ fn nothing_is_said_twice_when_a_sandbox_inside_asks_too() {
     ]);
     run.code(125)
         .stdout("x\n")
-        .stderr_contains("is up to the outermost sandbox")
-        .stderr_contains("inside a sandbox there is no place to keep changes apart");
+        .stderr_contains("the outermost sandbox decides about copy-on-write")
+        .stderr_contains("cannot use copy-on-write inside a sandbox");
     assert!(!world.has("project/a"));
 }
 
@@ -89,7 +87,7 @@ fn the_plan_tells_what_is_kept_apart() {
     world.run(["why", "a"]).succeeds().stdout_lacks("isolated");
     let dry = world.run(["--cow", "--dry-run", "true"]).succeeds();
     dry.stdout_contains("changes go into a layer").stdout_contains("--ro-bind");
-    world.run(["--cow", "--debug", "true"]).succeeds().stderr_contains("kept apart");
+    world.run(["--cow", "--debug", "true"]).succeeds().stderr_contains("copy-on-write");
     world.run(["--cow", "config", "show"]).succeeds().stdout_contains("cow");
 }
 

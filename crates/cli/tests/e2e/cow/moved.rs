@@ -1,4 +1,4 @@
-//! Directories of the project that a session of the engine agentfs moved.
+//! Directories of the project that a session of the engine agentfs moves.
 
 use testkit::{Run, World, need, rounds};
 
@@ -20,7 +20,7 @@ fn world() -> World {
         .symlink("project/d/l", "x")
 }
 
-/// Every file of the project, without times.
+/// Returns every file of the project, without times.
 #[track_caller]
 fn project(world: &World) -> String {
     let find = "cd project && find . -mindepth 1 \\( -type f -printf '%p ' -exec cat {} \\; \\) \
@@ -31,8 +31,8 @@ fn project(world: &World) -> String {
 const LOOK: &str = "find . -mindepth 1 \\( -type f -printf '%p ' -exec cat {} \\; \\) \
     -o \\( -type l -printf '%p -> %l\\n' \\) -o -printf '%p/\\n' | sort";
 
-/// Applies what a script did, and compares the project with what the session shows, again after the
-/// next run; then takes it back.
+/// Applies the changes of a script. Compares the project with the session's view, again after the next run, and then
+/// reverts the apply.
 #[track_caller]
 fn comes_over(script: &str) {
     let world = world();
@@ -128,14 +128,14 @@ fn a_directory_that_is_lost_while_the_session_runs_is_refused_and_nothing_goes()
     world.host(["mv", "d", "elsewhere"]).succeeds();
     run.send("go\n");
     let ended = run.wait();
-    ended.stderr_contains("`dd` was moved from `d`").stderr_contains("bring `d` back");
+    ended.stderr_contains("`dd` was moved from `d`").stderr_contains("restore `d` in the base");
     let before = tree(&world, "project");
     for words in [vec!["diff", "-s", "s"], vec!["apply", "-s", "s"], vec!["apply", "-s", "s", "p"]]
     {
         world.run(words).code(1).stderr_contains("`dd` was moved from `d`");
     }
     assert_eq!(tree(&world, "project"), before);
-    // The session can be entered, and brought back is as good as never lost.
+    // The session can be entered, and a directory that was moved back counts as never moved.
     agentfs(&world, "cat p").stdout("precious\n");
     world.host(["mv", "elsewhere", "d"]).succeeds();
     agentfs(&world, "cat dd/e/z").stdout("z\n");

@@ -1,4 +1,4 @@
-//! `rm` and `prune`: work that was not applied is never lost without a question.
+//! `rm` and `prune` never remove unapplied work without a question.
 
 use testkit::{World, need};
 
@@ -6,7 +6,7 @@ use super::{cow, place};
 
 const DATA: &str = "home/.local/share/agent-sandbox";
 
-/// A project, and the session `fix` with one changed file.
+/// Creates a project, and the session `fix` with one changed file.
 fn changed() -> World {
     let world = place().file("project/a", "one\n");
     cow(&world, &["-s", "fix"], "echo two >> a").succeeds();
@@ -23,7 +23,7 @@ fn rm_asks_about_work_that_was_not_applied() {
     let world = changed();
     let refused = world.run(["rm", "fix"]).code(1);
     refused
-        .stderr_contains("work that was not applied, of `fix` (1 file changed, 1 line added")
+        .stderr_contains("unapplied changes of `fix` (1 file changed, 1 line added")
         .stderr_contains("--yes");
     still_there(&world, "fix");
     let mut asked = world.terminal(["rm", "fix"]);
@@ -36,12 +36,12 @@ fn rm_asks_about_work_that_was_not_applied() {
     asked.enter("y");
     asked.wait().succeeds();
     world.run(["ps"]).succeeds().stdout("");
-    // The control: what was applied is in the project, and needs no question.
+    // The control: applied changes are in the project and need no question.
     cow(&world, &["-s", "fix"], "echo two >> a").succeeds();
     world.run(["apply", "-s", "fix"]).succeeds();
     world.run(["rm", "fix"]).succeeds();
     assert_eq!(world.read("project/a"), "one\ntwo\n");
-    // Nor does a session that changed nothing.
+    // A session without changes needs no question, either.
     cow(&world, &["-s", "idle"], "true").succeeds();
     world.run(["rm", "idle"]).succeeds();
 }
@@ -93,7 +93,7 @@ fn rm_keeps_the_originals_of_an_interrupted_apply() {
     cow(&world, &["-s", "fix"], "echo two > a; echo two > b").succeeds();
     let (strace, binary) =
         (need("strace").display().to_string(), world.binary().display().to_string());
-    // Killed when it puts the second file into its place.
+    // Killed when it moves the second file into place.
     let kill = "inject=renameat2:signal=KILL:when=2";
     let how = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e", kill];
     let apply = [binary.as_str(), "apply", "-s", "fix", "--yes"];
@@ -135,7 +135,7 @@ fn prune_keeps_work_whose_base_is_gone_or_whose_record_cannot_be_read() {
     std::fs::rename(world.path("project"), world.path("away")).unwrap();
     let elsewhere = world.clone().dir("other").cwd("other");
     let pruned = elsewhere.run(["prune", "--yes"]).succeeds();
-    pruned.stderr_contains("idle").stderr_contains("kept: fix has changes that were not applied");
+    pruned.stderr_contains("idle").stderr_contains("kept fix: it has unapplied changes");
     std::fs::rename(world.path("away"), world.path("project")).unwrap();
     cow(&world, &["-s", "fix"], "cat a").succeeds().stdout("one\ntwo\n");
     // A record that this version cannot read.
@@ -150,7 +150,7 @@ fn prune_keeps_work_whose_base_is_gone_or_whose_record_cannot_be_read() {
     kept.stderr_contains("cannot be read").stderr_contains("agent-sandbox prune ");
     std::fs::write(&record, &text).unwrap();
     cow(&world, &["-s", "fix"], "cat a").succeeds().stdout("one\ntwo\n");
-    // By its name, and what a killed removal left behind.
+    // By name, and what a killed removal left behind.
     std::fs::write(&record, "{").unwrap();
     world.run(["prune", "--yes", id.to_str().unwrap()]).succeeds();
     assert!(!sessions.join(&id).is_dir());

@@ -1,4 +1,4 @@
-//! One command, its layer, and what is said at the end.
+//! One command with a layer, and the summary at its end.
 
 use testkit::World;
 
@@ -57,7 +57,7 @@ fn agentfs_keeps_changes_apart_too() {
     mounts.stdout_lacks(world.path("").to_str().expect("a text"));
 }
 
-/// The directories of sessions.
+/// Returns the directories of sessions.
 fn sessions(world: &World) -> Vec<String> {
     let dir = world.path("home/.local/share/agent-sandbox/sessions");
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -89,7 +89,7 @@ fn the_end_says_what_changed_and_what_to_do_next() {
         .stderr_contains("agent-sandbox apply -s fix")
         .stderr_contains("agent-sandbox discard -s fix");
     world.host(["git", "status", "--short"]).succeeds().stdout("");
-    cow(&world, &[], "true").succeeds().stderr_contains("nothing was changed");
+    cow(&world, &[], "true").succeeds().stderr_contains("no changes");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn two_runs_in_one_session_are_refused_and_two_sessions_are_not() {
         world.spawn(["-s", "one", "sh", "-c", "echo 1 > a; echo ready; read line; cat a"]);
     first.wait_for("ready");
     let refused = cow(&world, &["-s", "one"], "true").code(125);
-    refused.stderr_contains("the session `one` is in use by process");
+    refused.stderr_contains("session `one` is in use by process");
     cow(&world, &["-s", "two"], "cat a; echo 2 > a; cat a").succeeds().stdout("one\n2\n");
     first.send("go\n");
     first.wait().succeeds().stdout_contains("\n1\n");

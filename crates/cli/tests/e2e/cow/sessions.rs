@@ -21,12 +21,15 @@ fn restore_goes_back_and_keeps_what_was() {
         cow(&world, &["-s", "fix"], "cat a; ls d").succeeds().stdout(expected);
     };
     look("one\ntwo\nz\n");
-    world.run(["restore", "first"]).succeeds().stderr_contains("kept as 3");
+    world
+        .run(["restore", "first"])
+        .succeeds()
+        .stderr_contains("The previous state is snapshot `3`");
     look("one\ntwo\nn\ny\n");
     world.run(["restore", "3"]).succeeds();
     look("one\ntwo\nz\n");
     world.run(["restore", "nowhere"]).code(1).stderr_contains("has no snapshot `nowhere`");
-    world.run(["snapshot", "first"]).code(1).stderr_contains("a snapshot `first` already");
+    world.run(["snapshot", "first"]).code(1).stderr_contains("snapshot `first` already exists");
     assert_eq!(world.read("project/a"), "one\n");
 }
 
@@ -36,7 +39,7 @@ fn a_fork_goes_on_by_itself() {
     world.run(["fork", "other"]).succeeds();
     cow(&world, &["-s", "other"], "echo three >> a; ls d").succeeds().stdout("z\n");
     cow(&world, &["-s", "fix"], "cat a").succeeds().stdout("one\ntwo\n");
-    world.run(["rm", "--yes", "fix"]).succeeds().stderr_contains("removed fix: ");
+    world.run(["rm", "--yes", "fix"]).succeeds().stderr_contains("Removed fix: ");
     cow(&world, &["-s", "other"], "cat a; ls d").succeeds().stdout("one\ntwo\nthree\nz\n");
     world.run(["history", "-s", "other"]).succeeds().stdout_contains("fork");
 }
@@ -118,18 +121,18 @@ fn prune_reports_first_and_takes_what_nobody_misses() {
     cow(&world, &["-s", "empty"], "true").succeeds();
     cow(&world, &["-s", "full"], "echo two >> a").succeeds();
     world.run(["prune", "--dry-run"]).succeeds().stderr_contains("empty").stderr_lacks("full");
-    world.run(["prune"]).code(2).stderr_contains("pass `--yes`");
+    world.run(["prune"]).code(2).stderr_contains("pass --yes");
     world.run(["ps"]).stdout_contains("empty");
     world.run(["prune", "--yes"]).succeeds();
     world.run(["ps"]).stdout_lacks("empty").stdout_contains("full");
-    // Work that was not applied goes only by its name, however old it is.
+    // Unapplied work is removed only by name, however old it is.
     let kept = world.run(["prune", "--older-than", "0", "--yes"]).succeeds();
-    kept.stderr_contains("kept: full has changes that were not applied").stderr_contains("rm full");
+    kept.stderr_contains("kept full: it has unapplied changes").stderr_contains("rm full");
     world.run(["ps"]).stdout_contains("full");
     world.run(["prune", "nosuch", "--yes"]).code(2).stderr_contains("nosuch");
-    world.run(["prune", "full"]).code(2).stderr_contains("pass `--yes`");
+    world.run(["prune", "full"]).code(2).stderr_contains("pass --yes");
     world.run(["prune", "full", "--yes"]).succeeds().stderr_contains("1 file changed");
-    world.run(["ps"]).stdout("").stderr_contains("there are no sessions");
+    world.run(["ps"]).stdout("").stderr_contains("no sessions");
     let layers = world.path("home/.local/share/agent-sandbox/layers");
     assert_eq!(std::fs::read_dir(layers).expect("a directory").count(), 0, "layers are left");
 }

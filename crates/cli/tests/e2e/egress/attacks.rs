@@ -1,10 +1,10 @@
-//! Ways round the list, by the ids of the attack table. Each works where there is no list.
+//! Ways around the allow list, with the ids of the attack table. Each works without a list.
 
 use testkit::Run;
 
 use super::internet::{Internet, PUBLIC, PUBLIC_V6};
 
-/// Opens a connection by itself, without a proxy, and says what came of it.
+/// Opens a connection without the proxy, and prints the result.
 const RAW: &str = "import socket, sys
 s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET); s.settimeout(10)
 s.connect((sys.argv[1], int(sys.argv[2])))
@@ -12,7 +12,7 @@ s.sendall(b'GET /hello HTTP/1.0\\r\\nHost: other.example.net\\r\\n\\r\\n')
 text = s.makefile().read()
 sys.exit(0 if 'hello from other' in text else 'no greeting: ' + text)";
 
-/// Asks the proxy for something in its own words, and shows the first line of the answer.
+/// Sends raw bytes to the proxy, and prints the first line of the response.
 const ASK: &str = "import socket, sys
 s = socket.create_connection(('127.0.0.1', 3128)); s.settimeout(30)
 s.sendall(sys.argv[1].encode().decode('unicode_escape').encode('latin-1'))
@@ -29,7 +29,7 @@ impl Internet {
         self.run(["/usr/bin/python3", "-c", ASK, request]).succeeds().output()
     }
 
-    /// `CONNECT` to a host of any spelling.
+    /// Sends `CONNECT` for a host in any spelling.
     #[track_caller]
     fn connect(&self, host: &str) -> String {
         self.ask(&format!("CONNECT {host} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n"))
@@ -43,7 +43,7 @@ fn n1_a_raw_socket_goes_nowhere() {
     internet.raw(PUBLIC, "80").fails().stderr_contains("unreachable");
     internet.raw(PUBLIC, "443").fails().stderr_contains("unreachable");
     let before = internet.log("requests.log").lines().count();
-    // The port of the web on loopback looks at the name, too.
+    // The web port on loopback checks the name, too.
     internet.raw("127.0.0.1", "80").fails().stderr_contains("403");
     assert_eq!(internet.log("requests.log").lines().count(), before);
 }
@@ -113,7 +113,7 @@ fn n4_a_name_in_disguise_is_refused() {
             "{host}: {answer}"
         );
     }
-    // SOCKS has lengths, so that anything can stand in a name.
+    // SOCKS names have a length prefix, so they can contain any byte.
     let socks = "import socket, sys
 name = b'api.example.com\\0.example.net'
 s = socket.create_connection(('127.0.0.1', 3128)); s.settimeout(30)
@@ -162,7 +162,7 @@ fn n6_a_name_that_changes_its_address_is_dialled_where_it_was_looked_at() {
     }
     let reached = internet.log("requests.log");
     let loopback = reached.lines().filter(|line| line.starts_with("loopback")).count();
-    // Only the controls came there: `loop` once, `rebinding` at most once.
+    // Only the controls arrived there: `loop` once, `rebinding` at most once.
     assert!((1..=2).contains(&loopback), "{reached}");
     assert!(reached.contains("public:443 rebinding.example.com"), "{reached}");
 }
@@ -207,7 +207,7 @@ fn n9_services_of_the_host_are_out_of_reach_until_named() {
     internet.world.host(["curl", "-sS", "-o", "/dev/null", url]).succeeds();
     internet.run(through).stdout("403");
     internet.world.run(["--allow-host", "127.0.0.1:8080"].into_iter().chain(through)).stdout("404");
-    // By itself, loopback is the sandbox's own.
+    // Without the proxy, loopback is the sandbox's own.
     internet.world.run(["--allow-host", "127.0.0.1:8080", "curl", "-sS", url]).fails();
 }
 
@@ -239,7 +239,7 @@ fn n12_an_empty_list_allows_nothing() {
     ] {
         internet.world.write("project/sandbox.toml", text);
         let run = internet.world.run(["curl", "-sS", url]).fails();
-        run.stderr_contains("403").stderr_contains("no host can be reached");
+        run.stderr_contains("403").stderr_contains("all hosts are blocked");
     }
 }
 

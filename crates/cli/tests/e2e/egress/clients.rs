@@ -1,4 +1,4 @@
-//! Programs that people use, through the list: the same call to a host that is allowed and to one that is not.
+//! Common programs behind an allow list: the same call to an allowed and to another host.
 
 use testkit::{World, need};
 
@@ -24,7 +24,7 @@ fn curl_reaches_what_is_allowed_and_is_told_about_the_rest() {
         .stdout_contains("\"rule\":\"not in `allowed_hosts`\"")
         .stdout_contains("agent-sandbox --allow-host other.example.net");
     internet.run(["curl", "-sS", "https://other.example.net/hello"]).fails().stderr_contains("403");
-    // A name of the machine's own list of hosts.
+    // A name in the machine's `/etc/hosts`.
     let listed = ["curl", "-sS", "http://listed.example.edu/hello"];
     let run = internet.world.run(["--allow-host", "listed.example.edu"].into_iter().chain(listed));
     run.succeeds().stdout("hello from the list\n");
@@ -44,7 +44,7 @@ fn trailers_of_plain_http_arrive() {
     let expected = "4\r\nbody\r\n0\r\nx-sum: trailers\r\n\r\n";
     internet.world.host(ASK).succeeds().stdout(expected);
     internet.run(ASK).succeeds().stdout(expected);
-    // By the address of a name that is served here, as programs do that know no proxy.
+    // By the address of a name that the sandbox serves, as programs without proxy support do.
     let direct = ASK.join("' '");
     internet.run(["sh", "-c", &format!("'{direct}' --noproxy '*'")]).succeeds().stdout(expected);
 }
@@ -64,7 +64,7 @@ fn socks_takes_names_and_addresses_that_are_allowed() {
     socks("93.184.216.34", "http://93.184.216.34/").succeeds();
 }
 
-/// Neither knows of the proxy's variables: `node` of this age not at all, `python` because it is told so.
+/// Both ignore the proxy variables: this version of `node` does not know them, and `python` is told to ignore them.
 #[test]
 fn programs_that_know_no_proxy_reach_the_ports_of_the_web() {
     need("node");
@@ -171,7 +171,7 @@ with zipfile.ZipFile('../www/files.pythonhosted.org/' + name, 'w') as whl:
     assert!(internet.world.has("project/site/tiny.py"));
 }
 
-/// The toolchain that built this test fetches a crate.
+/// Fetches a crate with the toolchain that built this test.
 #[test]
 fn cargo_fetches_from_its_registry() {
     let bin = std::path::Path::new(env!("CARGO")).parent().expect("it lies in a directory");

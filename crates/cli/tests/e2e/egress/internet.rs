@@ -1,4 +1,4 @@
-//! A network with names and servers, in namespaces that last as long as the test.
+//! A network with names and servers, in namespaces that exist as long as the test.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use testkit::{Namespace, Process, Run, World, need};
 
-/// An address that belongs to the internet, and to nobody outside of these namespaces.
+/// Public address that is reachable only in these namespaces.
 pub(super) const PUBLIC: &str = "93.184.216.34";
 pub(super) const PUBLIC_V6: &str = "2606:2800:220:1::34";
 
-/// Answers questions about names, serves files over HTTP and HTTPS, and writes down who asked for what.
+/// Answers DNS queries, serves files over HTTP and HTTPS, and logs requests.
 const SERVERS: &str = r"
 import http.server, os, socket, ssl, struct, sys, threading
 home, public, public6 = sys.argv[1:4]
@@ -98,7 +98,7 @@ print('serving', flush=True)
 sys.stdin.read()
 ";
 
-/// Every name that a server here has a certificate for.
+/// Names that a server here has a certificate for.
 const NAMES: [&str; 13] = [
     "api.anthropic.com",
     "platform.claude.com",
@@ -115,8 +115,8 @@ const NAMES: [&str; 13] = [
     "static.crates.io",
 ];
 
-/// A world on a network of its own. Names that end in `.com`, `.net`, `.org` or `.io` lead to a public
-/// address, on which files below `www/HOST` are served.
+/// World on its own network. Names that end in `.com`, `.net`, `.org` or `.io` resolve to a public
+/// address that serves the files below `www/HOST`.
 pub(super) struct Internet {
     pub(super) world: World,
     _servers: Process,
@@ -128,7 +128,7 @@ impl Internet {
         Self::with(World::new())
     }
 
-    /// The same around a world that has files already.
+    /// Creates the network around a world that already has files.
     #[track_caller]
     pub(super) fn with(world: World) -> Self {
         let world = world
@@ -171,12 +171,12 @@ impl Internet {
         self.world.run(["--allow-host", "api.example.com"].into_iter().chain(command))
     }
 
-    /// A file that the servers write, empty as long as it is missing.
+    /// Returns the content of a file that the servers write, or nothing if it does not exist yet.
     pub(super) fn log(&self, name: &str) -> String {
         fs::read_to_string(self.world.path(name)).unwrap_or_default()
     }
 
-    /// The proxy of this world's user, if it runs.
+    /// Returns the proxy of this world's user, if it is running.
     pub(super) fn proxy(&self) -> Option<rustix::process::Pid> {
         let lock: PathBuf = self.world.path("home/.local/state/agent-sandbox/proxy/lock");
         let inode = format!(":{} ", fs::metadata(lock).ok()?.ino());
@@ -188,7 +188,7 @@ impl Internet {
 }
 
 impl Drop for Internet {
-    /// The proxy would end by itself, but not before the world does.
+    /// Stops the proxy, which would otherwise outlive the world.
     fn drop(&mut self) {
         while let Some(proxy) = self.proxy() {
             let _ = rustix::process::kill_process(proxy, rustix::process::Signal::KILL);
@@ -197,14 +197,14 @@ impl Drop for Internet {
     }
 }
 
-/// A certificate that is its own authority.
+/// Creates a self-signed certificate.
 #[track_caller]
 fn make_authority(world: &World) {
     let names: Vec<String> = NAMES.iter().map(|name| format!("DNS:{name}")).collect();
     let names = format!("subjectAltName={}", names.join(","));
     let openssl = need("openssl").display().to_string();
     let (key, certificate) = (world.path("key.pem"), world.path("authority.pem"));
-    // Some programs take no authority for a server.
+    // Some programs do not accept an authority's certificate for a server.
     let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test \
         -addext basicConstraints=critical,CA:FALSE -addext";
     let mut line = vec![openssl.as_str()];

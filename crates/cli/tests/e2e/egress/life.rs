@@ -1,4 +1,4 @@
-//! The proxy comes and goes; the sandbox waits for it, and nothing passes meanwhile.
+//! The proxy starts and stops. The sandbox waits for it, and nothing passes meanwhile.
 
 use rustix::process::{Signal, kill_process};
 use testkit::World;
@@ -13,7 +13,7 @@ fn proxy_that_is_killed_leaves_no_way_out_and_its_successor_does() {
     let mut run = internet.world.spawn(["--allow-host", "api.example.com", "sh", "-c", script]);
     run.send("\n");
     run.wait_for("hello from api\n");
-    // Nobody is there to start another one.
+    // No process can start another one.
     let supervisor = supervisor(&internet);
     kill_process(supervisor, Signal::STOP).unwrap();
     let proxy = internet.proxy().expect("it serves");
@@ -33,7 +33,7 @@ fn proxy_that_is_killed_leaves_no_way_out_and_its_successor_does() {
     assert_ne!(internet.proxy(), Some(proxy));
 }
 
-/// Requests must not hang for ever: curl ends with 7 when a connection is refused, with 28 when it waits in vain.
+/// Requests must not hang: curl exits with 7 for a refused connection, and with 28 after its timeout.
 #[test]
 fn requests_are_refused_when_the_proxy_is_lost_for_good() {
     let internet = Internet::new();
@@ -56,7 +56,7 @@ fn requests_are_refused_when_the_proxy_is_lost_for_good() {
         .stderr_contains("cannot start the proxy");
 }
 
-/// The process that waits beside the sandbox: the only one of the binary that is no proxy.
+/// Returns the process beside the sandbox that waits: the only one of the binary that is not a proxy.
 fn supervisor(internet: &Internet) -> rustix::process::Pid {
     let binary = internet.world.binary().display().to_string();
     let wanted = format!("{binary}\0--allow-host\0");
@@ -99,7 +99,7 @@ fn blocked_lists_what_the_last_run_was_refused() {
     let json = internet.world.run(["blocked", "--json"]).succeeds().output();
     assert!(json.contains("\"by\": \"curl\"") && json.contains("\"allow_with\""), "{json}");
     internet.run(["true"]).succeeds();
-    internet.world.run(["blocked"]).succeeds().stdout("").stderr_contains("nothing was refused");
+    internet.world.run(["blocked"]).succeeds().stdout("").stderr_contains("no host was refused");
 }
 
 #[test]

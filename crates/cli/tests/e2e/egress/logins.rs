@@ -1,4 +1,4 @@
-//! Logins of agents: used by the proxy, renewed by the proxy, and nowhere inside.
+//! Logins of agents: the proxy uses and renews them, and the sandbox never contains them.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -11,7 +11,7 @@ use crate::probe::sh;
 const CLAUDE: &str = "home/.claude/.credentials.json";
 const CODEX: &str = "home/.codex/auth.json";
 
-/// Asks the provider as often as it is told to, at once, and then looks for what it should not find.
+/// Sends the given number of requests in parallel, then searches for the credentials.
 const USE: &str = r#"
 ask() { curl -sS -H "authorization: Bearer $TOKEN" "$URL"; echo; }
 for n in 1 2 3 4; do ask & done; wait
@@ -40,7 +40,7 @@ from_login = 'codex'
         .file("www/chatgpt.com/backend-api/codex/models", "models of openai")
 }
 
-/// A JSON web token that ends at a time.
+/// Returns a JSON web token that expires at a time.
 fn jwt(end: u64, name: &str) -> String {
     format!(
         "{}.{}.{name}",
@@ -63,7 +63,7 @@ fn now() -> u64 {
     std::time::UNIX_EPOCH.elapsed().expect("it is later").as_secs()
 }
 
-/// Both logins as their agents write them. They end in so many seconds from now, or did.
+/// Writes both logins as their agents do. They expire in the given number of seconds, or expired that long ago.
 fn logins(world: &World, seconds: i64) {
     let end = now().saturating_add_signed(seconds);
     let claude = json!({ "claudeAiOauth": { "accessToken": "sk-ant-oat01-old-access", "refreshToken": "sk-ant-ort01-old-refresh",
@@ -76,7 +76,7 @@ fn logins(world: &World, seconds: i64) {
     }
 }
 
-/// What the endpoints for tokens answer.
+/// Responses of the token endpoints.
 fn answers(world: &World, claude: &str, codex: &str) {
     world.write("www/platform.claude.com/v1/oauth/token", claude);
     world.write("www/auth.openai.com/oauth/token", codex);
@@ -115,7 +115,7 @@ fn p13_a_login_that_has_ended_is_renewed_on_the_host_alone_and_once() {
         r#"{"access_token":"sk-ant-oat01-new-access","refresh_token":"sk-ant-ort01-new-refresh","expires_in":3600}"#,
         &json!({ "access_token": fresh, "refresh_token": "new-codex-refresh" }).to_string(),
     );
-    // Two sandboxes, and four requests in each.
+    // Two sandboxes, with four requests each.
     let (one, two) = std::thread::scope(|scope| {
         let one = scope
             .spawn(|| internet.uses("CLAUDE_CODE_OAUTH_TOKEN", CLAUDE_URL).succeeds().output());
@@ -171,7 +171,7 @@ fn a_login_that_is_good_is_used_as_it_is_and_hidden() {
     assert!(said.contains("models of anthropic") && !said.contains("old-refresh"), "{said}");
     assert!(internet.log("keys.log").contains("Bearer sk-ant-oat01-old-access"));
     assert_eq!((internet.asked("platform.claude.com"), internet.world.read(CLAUDE)), (0, before));
-    // Without the secret, the agent has its own login, as it has its other files.
+    // Without the secret, the agent has its own login like its other files.
     internet
         .world
         .run(sh("cat ~/.claude/.credentials.json"))
@@ -179,7 +179,7 @@ fn a_login_that_is_good_is_used_as_it_is_and_hidden() {
         .stdout_contains("old-refresh");
 }
 
-/// P16: of an answer that is not whole, nothing is used, kept or passed on.
+/// P16: an incomplete response is not used, stored or passed on.
 #[test]
 fn p16_an_answer_that_is_none_changes_nothing_and_is_not_passed_on() {
     let internet = Internet::with(world());
@@ -198,9 +198,12 @@ fn p16_an_answer_that_is_none_changes_nothing_and_is_not_passed_on() {
         let before = internet.world.read(CLAUDE);
         let said = internet.uses("CLAUDE_CODE_OAUTH_TOKEN", CLAUDE_URL).succeeds().output();
         assert_eq!(said.matches("secret_unavailable").count(), 4, "{said}");
-        assert!(said.contains("start `claude` on the host") && !said.contains("leaked"), "{said}");
+        assert!(
+            said.contains("run `claude` once on the host") && !said.contains("leaked"),
+            "{said}"
+        );
         assert_eq!(internet.world.read(CLAUDE), before);
-        // A refresh token that does not work is not tried with every request.
+        // A refresh token that fails is not retried with every request.
         assert!(internet.asked("platform.claude.com") <= number + 1, "{answer}");
     }
     assert!(internet.log("keys.log").lines().all(|line| !line.contains("api.anthropic.com")));

@@ -1,4 +1,4 @@
-//! Where the list comes from, who may change it, and what is said about it.
+//! Sources of the allow list, who may change it, and how commands describe it.
 
 use super::internet::Internet;
 use testkit::World;
@@ -55,14 +55,14 @@ fn a_project_may_narrow_the_list_but_not_widen_it() {
         world.write("project/sandbox.toml", text);
         world.run(["config", "show"]).code(code);
     }
-    // Who names hosts on the command line expects those.
+    // Hosts named on the command line are expected to be allowed.
     let world =
         World::new().file("project/sandbox.toml", "network = { allowed_hosts = ['b.io'] }\n");
     world.run(["config", "show"]).succeeds().stdout_contains("b.io");
     world
         .run(["--allow-host", "a.io", "config", "show"])
         .code(125)
-        .stderr_contains("lets `b.io` be reached");
+        .stderr_contains("allows `b.io`");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn dry_run_and_config_show_tell_the_list() {
     let line = world.run(["--allow-host", "@npm", "--dry-run", "true"]).succeeds();
     line.stdout_contains("--unshare-net")
         .stdout_contains("HTTPS_PROXY=http://127.0.0.1:3128")
-        .stdout_contains("only the allowed hosts");
+        .stdout_contains("to the allowed hosts only");
     let run = world.run(["--allow-host", "@npm", "config", "show"]).succeeds();
     run.stdout_contains("registry.npmjs.org:443")
         .stdout_contains("allowed, @npm")

@@ -1,13 +1,13 @@
-//! N8: a host that is allowed and takes things from everybody. What is sent to it has a limit, and what is there to be
-//! read is only read.
+//! N8: an allowed host that accepts uploads from any user. Uploads have a limit, and registries are
+//! read-only.
 
 use testkit::{Run, need};
 
 use super::internet::Internet;
 use crate::probe::sh;
 
-/// Sends a file in every way in which the proxy lets something out, each to a host with a line of its own, and
-/// prints what became of it.
+/// Sends a file in every way that the proxy passes, each to a host with its own line, and
+/// prints the results.
 const SEND: &str = r#"
 send() { curl -sSk -o said -w '%{http_code}\n' --data-binary @"$file" "$@" 2>/dev/null; }
 send http://plain.example.com/
@@ -42,7 +42,7 @@ impl Internet {
         self.world.run(sh(script)).succeeds()
     }
 
-    /// How much of bodies has arrived at a host, each.
+    /// Returns how many bytes of bodies arrived at each host.
     fn arrived(&self, host: &str) -> Vec<usize> {
         let log = self.log("uploads.log");
         let lines = log.lines().filter_map(|line| line.split_once(' '));
@@ -91,13 +91,13 @@ fn n8_no_more_than_the_limit_is_sent_to_a_host_in_any_way() {
             blocked.iter().find(|(blocked, _)| *blocked == host).map(|(_, rule)| rule.as_str());
         let rule = rule.unwrap_or_else(|| panic!("{way} is not on record: {blocked:?}"));
         assert!(
-            rule.contains("65536 bytes of `upload_limit`") && rule.contains("sandbox.toml"),
+            rule.contains("the upload limit of 65536 bytes") && rule.contains("sandbox.toml"),
             "{rule}"
         );
     }
 }
 
-/// A line with a star is one budget, however many names are made up; and a budget lasts for the run.
+/// A line with a star has one budget, however many names match it, and the budget lasts for the run.
 #[test]
 fn n8_many_requests_and_many_names_have_one_limit_together() {
     let internet = internet(", upload_limit = '64k'");
@@ -107,7 +107,7 @@ fn n8_many_requests_and_many_names_have_one_limit_together() {
     assert!(said.contains("upload_limit") && said.contains("`*.example.net`"), "{said}");
     let arrived: usize = (1..=6).flat_map(|n| internet.arrived(&format!("n{n}.example.net"))).sum();
     assert!(arrived < LIMIT, "{arrived}");
-    // Other lines have theirs, and the next run has its own.
+    // Other lines have their own budget, and the next run starts again.
     internet
         .send("curl -sS -o said -w '%{http_code}' --data-binary @small http://n1.example.net/")
         .stdout("404");
@@ -124,8 +124,8 @@ fn n8_a_limit_can_be_lowered_by_a_stranger_and_not_raised() {
     }
     world.run(["config", "show"]).stdout_contains("upload_limit").stdout_contains("1048576 bytes");
     for (text, message) in [
-        ("network = { mode = 'host', upload_limit = '1m' }\n", "does not look at `upload_limit`"),
-        ("network = { allowed_hosts = [], upload_limit = 'much' }\n", "is no amount"),
+        ("network = { mode = 'host', upload_limit = '1m' }\n", "does not use `upload_limit`"),
+        ("network = { allowed_hosts = [], upload_limit = 'much' }\n", "invalid amount"),
         ("network = { upload_limit = '1m' }\n", "mode"),
     ] {
         world.write("project/sandbox.toml", text);
@@ -133,7 +133,7 @@ fn n8_a_limit_can_be_lowered_by_a_stranger_and_not_raised() {
     }
 }
 
-/// Packages are there to be read. Where that can be seen, it is held to.
+/// Registries are read-only where the proxy can see the request.
 #[test]
 fn n8_hosts_of_packages_are_only_read_where_that_can_be_seen() {
     let internet = Internet::new();

@@ -224,7 +224,10 @@ fn mount_that_cannot_be_made_is_refused_with_its_reason() {
         ),
         ("mounts = [{ host = 'WORLD/outside', container = '/proc/x' }]", "the sandbox manages"),
         ("mounts = [{ host = 'WORLD/outside', container = '/' }]", "the sandbox manages"),
-        ("mounts = [{ host = 'WORLD/outside', container = '/run/agent-sandbox/bin' }]", "the sandbox manages"),
+        (
+            "mounts = [{ host = 'WORLD/outside', container = '/run/agent-sandbox/bin' }]",
+            "the sandbox manages",
+        ),
     ] {
         let config = shared(&world, text);
         world

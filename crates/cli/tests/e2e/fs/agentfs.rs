@@ -1,10 +1,10 @@
-//! The name `agentfs`: that tool's command lines.
+//! Command lines of the tool `agentfs`.
 
 use testkit::{Run, World};
 
 use super::{Mount, world};
 
-/// Runs the binary under the name of the tool.
+/// Runs the binary as `agentfs`.
 #[track_caller]
 fn agentfs(world: &World, words: &[&str]) -> Run {
     let link = world.path("agentfs");
@@ -21,7 +21,7 @@ fn init_and_mount_take_the_command_lines_of_that_tool() {
     agentfs(&world, &["init", "--base", "../base", "two"]).succeeds();
     agentfs(&world, &["init", "--base", "../base", "two"])
         .code(1)
-        .stderr_contains("is there already");
+        .stderr_contains("already exists");
     agentfs(&world, &["init", "--force", "--base", "../base", "two"]).succeeds();
     agentfs(&world, &["init", "a/b"]).code(1);
     let mount = Mount::guard(&world);
@@ -40,7 +40,7 @@ fn init_and_mount_take_the_command_lines_of_that_tool() {
 fn what_it_does_not_do_is_said() {
     let world = world();
     agentfs(&world, &["--help"]).succeeds().stdout_contains("Usage: agentfs");
-    agentfs(&world, &["run", "ls"]).code(1).stderr_contains("does not do `run`");
+    agentfs(&world, &["run", "ls"]).code(1).stderr_contains("does not support `agentfs run`");
     agentfs(&world, &["mount", "--backend", "nfs", "one", "../mnt"]).code(2);
     agentfs(&world, &["init", "--key", "00", "x"]).code(2).stderr_contains("--key");
     agentfs(&world, &["mount", "one"]).code(2);

@@ -1,4 +1,4 @@
-//! The process that serves a mount: how it starts, and every way in which it ends.
+//! The process that serves a mount: its start, and every way in which it ends.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A shell whose directory is the mount.
+/// Starts a shell whose working directory is in the mount.
 fn somebody_in(world: &World) -> Terminal {
     let mut user = world.clone().cwd("mnt").host_terminal(["sh"]);
     user.enter("echo in-the-$((1 + 1))");
@@ -47,7 +47,7 @@ fn ends(world: &World, daemon: &str) {
 fn the_mount_answers_when_the_command_returns_and_keeps_nothing_open() {
     let world = world();
     let guard = Mount::guard(&world);
-    // A pipe that the process in the background held would keep this from ending.
+    // If the background process held the pipe, this would not end.
     let script = format!(
         "exec 7<. 8>held; {} fs mount one ../mnt 2>&1 | cat; ls ../mnt",
         world.binary().display()
@@ -97,7 +97,7 @@ fn auto_unmount_takes_the_mount_away_when_the_daemon_is_killed() {
     kill(&world, "-KILL");
     eventually("the mount goes away", || !mount.is_there());
     world.run(["fs", "cat", "one", "kept"]).succeeds().stdout("kept\n");
-    // The control: without the flag it stays.
+    // The control: without the flag, the mount remains.
     let stays = Mount::new(&world, &[]);
     kill(&world, "-KILL");
     std::thread::sleep(Duration::from_millis(300));
@@ -132,7 +132,7 @@ fn a_daemon_that_is_asked_to_end_does_so_even_if_the_mount_is_in_use() {
 
 #[test]
 fn a_daemon_whose_mount_is_out_of_sight_ends_and_leaves_alone_what_is_there_now() {
-    // With the flag, another process takes the mount away.
+    // With the flag, another process unmounts it.
     for flags in [&[][..], &["-a"]] {
         let world = world();
         let mount = Mount::new(&world, flags);
@@ -208,11 +208,11 @@ fn unmount_names_who_has_the_mount_in_another_namespace_and_does_not_wait() {
         .stderr_contains("(`sleep`) has it in another mount namespace")
         .stderr_contains(&format!("kill {daemon}"));
     assert!(!mount.is_there());
-    // What the hint says helps.
+    // The command of the hint works.
     world.host(["kill", &daemon]).succeeds();
     ends(&world, &daemon);
     other.signal(Signal::KILL);
     other.wait();
-    // The control: without the other one it ends at once.
+    // The control: without the other namespace, it ends at once.
     Mount::new(&world, &[]).end();
 }

@@ -1,4 +1,4 @@
-//! Databases that are broken, or made to break whoever reads them.
+//! Databases that are damaged, or built to exploit their reader.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use testkit::{World, need};
 
 use super::{Mount, sql, world};
 
-/// A filesystem with a few entries of its own.
+/// Creates a filesystem with a few entries.
 fn filled() -> World {
     let world = world();
     let mount = Mount::new(&world, &[]);
@@ -66,8 +66,8 @@ fn fsck_mends_what_is_safe_and_leaves_the_rest() {
         "INSERT INTO fs_inode (ino, mode, nlink, atime, mtime, ctime) VALUES (999, 33188, 1, 0, 0, 0)",
     );
     world.run(["fs", "fsck", "--repair", "one"]).code(1).stdout_contains("nameless");
-    // What has no name is thrown away by the command for that.
-    world.run(["fs", "gc", "one"]).succeeds().stderr_contains("1 files without a name");
+    // `fs gc` removes files without a name.
+    world.run(["fs", "gc", "one"]).succeeds().stderr_contains("unnamed files: 1");
     world.run(["fs", "fsck", "one"]).succeeds();
 }
 
@@ -83,7 +83,7 @@ fn gc_gives_space_back() {
     world.run(["fs", "fsck", "one"]).succeeds();
 }
 
-/// What reads must end, soon, with an error or without.
+/// Commands that read must end soon, with or without an error.
 #[track_caller]
 fn all_end(world: &World, what: &str) {
     let out = world.path("out").display().to_string();
@@ -106,7 +106,7 @@ fn all_end(world: &World, what: &str) {
     }
 }
 
-/// What somebody could write into a database, by name.
+/// Hostile changes to a database, by name.
 const HOSTILE: &[(&str, &str)] = &[
     (
         "a directory inside itself",
@@ -129,7 +129,10 @@ const HOSTILE: &[(&str, &str)] = &[
         "chunks of endless size",
         "UPDATE fs_config SET value = '9223372036854775807' WHERE key = 'chunk_size'",
     ),
-    ("a chunk size that is no number", "UPDATE fs_config SET value = 'x' WHERE key = 'chunk_size'"),
+    (
+        "a chunk size that is not a number",
+        "UPDATE fs_config SET value = 'x' WHERE key = 'chunk_size'",
+    ),
     (
         "a file of endless size",
         "UPDATE fs_inode SET size = 9223372036854775807 WHERE ino IN (SELECT ino FROM fs_dentry WHERE name = 'file')",
@@ -140,7 +143,7 @@ const HOSTILE: &[(&str, &str)] = &[
     ("names that are paths", "UPDATE fs_dentry SET name = '../../etc/' || name"),
     ("names that are no text", "UPDATE fs_dentry SET name = CAST(id AS BLOB) || x'00'"),
     ("a link to nothing", "UPDATE fs_symlink SET target = ''"),
-    ("a base that is no path", "UPDATE fs_overlay_config SET value = '../..'"),
+    ("a base that is not a path", "UPDATE fs_overlay_config SET value = '../..'"),
     (
         "a redirect out of the base",
         "INSERT OR REPLACE INTO sandbox_dir SELECT ino, CAST('/../../etc' AS BLOB) FROM fs_dentry WHERE name = 'a'",
@@ -176,7 +179,7 @@ fn w8_a_database_that_stands_on_itself_gives_an_error() {
     let world = filled();
     let path = world.path("project/.agentfs/one.db");
     sql(&world, &format!("UPDATE fs_overlay_config SET value = '{}'", path.display()));
-    world.run(["fs", "ls", "one"]).code(125).stderr_contains("without end");
+    world.run(["fs", "ls", "one"]).code(125).stderr_contains("stacked on each other");
 }
 
 #[test]
@@ -193,8 +196,8 @@ open('.agentfs/one.db', 'wb').write(data)";
         world.host(["python3", "-c", spoil, &seed.to_string()]).succeeds();
         all_end(&world, &format!("seed {seed}"));
     }
-    world.write("project/.agentfs/one.db", "this is no database at all");
+    world.write("project/.agentfs/one.db", "this is not a database at all");
     world.run(["fs", "ls", "one"]).code(125);
     world.write("project/.agentfs/one.db", "");
-    world.run(["fs", "ls", "one"]).code(125).stderr_contains("no AgentFS database");
+    world.run(["fs", "ls", "one"]).code(125).stderr_contains("not an AgentFS database");
 }

@@ -1,4 +1,4 @@
-//! Making filesystems, and reading them without a mount.
+//! Creating filesystems, and reading them without a mount.
 
 use testkit::{World, need};
 
@@ -22,12 +22,12 @@ fn init_makes_a_private_file_and_never_another_of_that_name() {
     world
         .run(["fs", "init", "one"])
         .code(125)
-        .stderr_contains("is there already")
+        .stderr_contains("already exists")
         .stderr_contains("--force");
     world.run(["fs", "ls", "one"]).succeeds().stdout("f gone\nl link\nf read.me\nd src\n");
     world.run(["fs", "init", "--force", "one"]).succeeds();
     world.run(["fs", "ls", "one"]).succeeds().stdout("");
-    // One file, nothing beside it.
+    // One file, with no other file beside it.
     world.host(["ls", "-A", ".agentfs"]).succeeds().stdout("one.db\n");
 }
 
@@ -46,7 +46,7 @@ fn an_id_is_never_a_path() {
         world.run(["fs", "init", "--", bad]).code(2);
     }
     assert!(!world.has("project/.agentfs"), "nothing is made for a name that is none");
-    world.run(["fs", "ls", "a b"]).code(2).stderr_contains("is no ID");
+    world.run(["fs", "ls", "a b"]).code(2).stderr_contains("invalid ID");
     for good in ["A-z_9", "x.y..z", "x.db"] {
         world.run(["fs", "init", good]).succeeds();
         world.run(["fs", "ls", good]).succeeds().stdout("");
@@ -57,7 +57,10 @@ fn an_id_is_never_a_path() {
 fn init_refuses_a_base_that_is_no_directory() {
     let world = World::new().file("project/file", "");
     world.run(["fs", "init", "--base", "nowhere", "x"]).code(125).stderr_contains("does not exist");
-    world.run(["fs", "init", "--base", "file", "x"]).code(125).stderr_contains("is no directory");
+    world
+        .run(["fs", "init", "--base", "file", "x"])
+        .code(125)
+        .stderr_contains("is not a directory");
     assert!(!world.has("project/.agentfs/x.db"));
 }
 
@@ -67,8 +70,8 @@ fn a_missing_filesystem_is_named_with_those_that_are_there() {
     world
         .run(["fs", "ls", "two"])
         .code(125)
-        .stderr_contains("no filesystem `two` here")
-        .stderr_contains("here are: one");
+        .stderr_contains("no filesystem `two` in this directory")
+        .stderr_contains("existing: one");
     world.run(["fs", "ls", "./nowhere.db"]).code(125).stderr_contains("no database");
 }
 
@@ -81,12 +84,12 @@ fn ls_and_cat_show_the_base_through_the_layer() {
         .stdout("f gone\nl link\nf read.me\nd src\nd src/deep\nf src/deep/main.rs\n");
     world.run(["fs", "ls", "one", "src/deep"]).succeeds().stdout("f src/deep/main.rs\n");
     world.run(["fs", "cat", "one", "/read.me"]).succeeds().stdout("from the base\n");
-    // By path, from elsewhere.
+    // By path, from another directory.
     let path = world.path("project/.agentfs/one.db").display().to_string();
     world.clone().cwd("home").run(["fs", "cat", &path, "gone"]).succeeds().stdout("soon\n");
     world.run(["-C", "../project", "fs", "cat", "one", "gone"]).succeeds().stdout("soon\n");
     world.run(["fs", "cat", "one", "nope"]).code(125).stderr_contains("no `nope`");
-    world.run(["fs", "cat", "one", "src"]).code(125).stderr_contains("no regular file");
+    world.run(["fs", "cat", "one", "src"]).code(125).stderr_contains("not a regular file");
     world.run(["fs", "cat", "one", "../base/gone"]).code(125);
     world.run(["fs", "diff", "one"]).succeeds().stdout("").stderr("no changes\n");
 }
@@ -116,7 +119,7 @@ fn names_cannot_fool_a_terminal() {
 fn history_shows_what_callers_have_logged() {
     need("sqlite3");
     let world = world();
-    world.run(["fs", "history", "one"]).succeeds().stdout("").stderr("no tool was called\n");
+    world.run(["fs", "history", "one"]).succeeds().stdout("").stderr("no tool calls\n");
     sql(
         &world,
         "INSERT INTO tool_calls (name, parameters, status, started_at, completed_at, duration_ms) VALUES ('search', '{\"q\":1}', 'success', 1700000000, 1700000002, 2000), ('rm', NULL, 'error', 1700000003, NULL, NULL)",
@@ -169,7 +172,7 @@ fn a_database_of_a_newer_version_is_refused_and_stays_as_it_is() {
             assert!(before == now, "{words:?} changed it");
         }
     }
-    // The control: older ones, and those that do not say, are read.
+    // The control: older versions, and databases without a version, are read.
     for version in ["'0.4'", "'0.2'", "'0.4.1'"] {
         sql(&world, &format!("UPDATE fs_config SET value={version} WHERE key='schema_version'"));
         world.run(["fs", "ls", "one"]).succeeds();

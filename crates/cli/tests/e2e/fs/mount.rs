@@ -1,11 +1,11 @@
-//! What is written into a mount, and what is seen of it from outside.
+//! Writes into a mount, and its content as seen from outside.
 
 use serde_json::Value;
 use testkit::{User, World, need, user};
 
 use super::{Mount, sql, world};
 
-/// Changes of every kind.
+/// Makes changes of every kind.
 const CHANGES: &str = "set -e
 echo more >> read.me; rm gone; echo new > new; mkdir empty
 mv src moved; ln -s moved/deep short; ln new again
@@ -17,7 +17,7 @@ fn what_is_written_stays_out_of_the_base_and_in_the_database() {
     let mount = Mount::new(&world, &[]);
     mount.sh(CHANGES).succeeds();
     mount.sh("cat moved/deep/main.rs").succeeds().stdout("fn main() {}\n");
-    // While it is mounted, other programs read it.
+    // Other programs read the database while it is mounted.
     let changes = "A f /again\nA d /empty\nD f /gone\nA f /large\nA d /moved\nA d /moved/deep\n\
                    A f /moved/deep/main.rs\nA f /new\nM f /read.me\nA l /short\nD d /src\n";
     world.run(["fs", "diff", "one"]).succeeds().stdout(changes);
@@ -150,14 +150,17 @@ fn mounting_twice_is_refused_and_names_the_way_out() {
 fn mount_refuses_places_that_cannot_be_mounted_on() {
     let world = world();
     let there = |words: &[&str]| world.run(["fs", "mount"].iter().chain(words));
-    there(&["one", "../nowhere"]).code(125).stderr_contains("mkdir");
-    there(&["one", "../base/gone"]).code(125).stderr_contains("cannot be mounted on");
-    there(&["one", "."]).code(125).stderr_contains("lies below the mountpoint");
+    there(&["one", "../nowhere"]).code(125).stderr_contains("create the directory first");
+    there(&["one", "../base/gone"]).code(125).stderr_contains("as a mountpoint");
+    there(&["one", "."]).code(125).stderr_contains("is below the mountpoint");
     there(&["two", "../mnt"]).code(125).stderr_contains("no filesystem `two`");
     there(&["one"]).code(2);
-    world.run(["fs", "unmount", "../mnt"]).code(125).stderr_contains("nothing of ours is mounted");
+    world
+        .run(["fs", "unmount", "../mnt"])
+        .code(125)
+        .stderr_contains("no agent-sandbox filesystem is mounted");
     world.host(["mv", "../base", "../moved"]).succeeds();
-    there(&["one", "../mnt"]).code(125).stderr_contains("stands on");
+    there(&["one", "../mnt"]).code(125).stderr_contains("the base of the database");
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn owner_and_group_are_shown_as_asked() {
     Mount::new(&world, &[]).sh("stat -c %u read.me").succeeds().stdout_lacks("4242");
 }
 
-/// What /etc/fuse.conf says about users who open their mounts to others.
+/// Setting of `/etc/fuse.conf` for users who share their mounts.
 fn others_allowed() -> bool {
     let text = std::fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
     user() == User::Root || text.lines().any(|line| line.trim() == "user_allow_other")
@@ -191,12 +194,12 @@ fn a_user_who_may_not_let_others_in_is_told_what_to_add() {
     }
 }
 
-/// As root: the container of an agent, whose home is such a mount. The user mounts it, root comes
-/// in, others do not.
+/// A container whose home is such a mount: the user mounts it, root has access, and others
+/// do not.
 #[test]
 fn the_home_of_an_agent_is_mounted_by_its_user_and_open_to_root() {
     if user() == User::Ordinary {
-        return; // The test above shows what an ordinary user gets; only root can be two users.
+        return; // The test above covers an ordinary user. Only root can act as two users.
     }
     need("fusermount3");
     need("setpriv");

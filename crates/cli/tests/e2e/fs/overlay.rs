@@ -1,4 +1,4 @@
-//! Filesystems that the kernel's overlay keeps.
+//! Filesystems of the overlay engine.
 
 use testkit::{User, user};
 
@@ -34,13 +34,13 @@ fn an_engine_that_cannot_do_something_says_so() {
     world
         .run(["fs", "mount", "--engine", "overlay", "one", "../mnt"])
         .code(125)
-        .stderr_contains("kept by the other engine");
+        .stderr_contains("created with another engine");
     world.run(["fs", "init", "--engine", "overlay", "--base", "../base", "two"]).succeeds();
     world
         .run(["fs", "mount", "--engine", "agentfs", "two", "../mnt"])
         .code(125)
-        .stderr_contains("other engine");
-    world.run(["fs", "ls", "two"]).code(125).stderr_contains("does not do");
+        .stderr_contains("another engine");
+    world.run(["fs", "ls", "two"]).code(125).stderr_contains("does not support");
     if user() == User::Root {
         world
             .run(["fs", "mount", "-a", "two", "../mnt"])

@@ -1,4 +1,4 @@
-//! Whole trees, in and out.
+//! Import and export of whole trees.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use testkit::{Run, World, need};
 
 use super::{Mount, world};
 
-/// What `find` says about a tree: names, types, modes, sizes, targets, times.
+/// Returns what `find` prints about a tree: names, types, modes, sizes, targets, times.
 #[track_caller]
 fn tree(world: &World, dir: &str) -> String {
     let print = r"%P %y %m %T@ %l %n\n";
@@ -17,7 +17,7 @@ fn tree(world: &World, dir: &str) -> String {
     world.host(["sh", "-c", &script]).succeeds().output()
 }
 
-/// A tree with everything that a file can be.
+/// Creates a tree with every kind of file.
 fn rich() -> World {
     let world = world();
     let script = "set -e; cd ../base
@@ -50,7 +50,7 @@ fn a_tree_that_goes_out_and_comes_in_is_the_same() {
         let out = format!("../out-{id}");
         world.run(["fs", "export", id, &out]).succeeds();
         let whole = |text: &str| match id {
-            // Archives keep whole seconds.
+            // Archives store whole seconds.
             "tar" => text
                 .replace(".789000000", ".0000000000")
                 .lines()
@@ -69,7 +69,7 @@ fn a_tree_that_goes_out_and_comes_in_is_the_same() {
             "mkdir ../untar && tar -xpf ../out.tar -C ../untar && diff -r --no-dereference ../untar ../out",
         ])
         .succeeds();
-    // Holes stay holes.
+    // Holes remain holes.
     let blocks = world.host(["stat", "-c", "%b", "../out/sparse"]).succeeds().output();
     assert!(blocks.trim().parse::<u64>().unwrap() < 512, "{blocks}");
 }
@@ -86,7 +86,7 @@ fn a_plain_database_has_only_the_tables_of_agentfs() {
     world
         .run(["fs", "export", "--skip", "one", "../plain.db"])
         .succeeds()
-        .stderr_contains("is left out: its name is not UTF-8");
+        .stderr_contains(": its name is not UTF-8");
     need("sqlite3");
     world
         .host(["sqlite3", "../plain.db", "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sandbox%'; SELECT count(*) FROM fs_whiteout; SELECT count(*) FROM fs_overlay_config"])
@@ -112,11 +112,11 @@ fn pipes_are_refused_by_name_and_left_out_when_asked() {
     world
         .run(["fs", "export", "one", "../out"])
         .code(125)
-        .stderr_contains("`pipe` cannot be written there");
+        .stderr_contains("cannot transfer `pipe`");
     world
         .run(["fs", "export", "--skip", "one", "../out2"])
         .succeeds()
-        .stderr_contains("`pipe` is left out");
+        .stderr_contains("skipped `pipe`");
     assert!(world.has("out2/read.me") && !world.has("out2/pipe"));
 }
 
@@ -140,7 +140,7 @@ fn standard_streams_carry_archives() {
     world.run(["fs", "cat", "two", "gone"]).succeeds().stdout("soon\n");
 }
 
-/// Writes an archive with Python, whose module asks no questions.
+/// Writes an archive with Python, whose module checks nothing.
 #[track_caller]
 fn archive(world: &World, code: &str) {
     need("python3");
@@ -176,7 +176,7 @@ fn w13_an_archive_cannot_lead_out_of_the_tree() {
         assert!(!world.has("project/.agentfs/evil.db"), "{code}");
     }
     assert_eq!(world.read("outside/victim"), "mine");
-    // The control: a link that points out is a link, and is never followed.
+    // The control: a link that points outside is stored as a link, and never followed.
     archive(&world, "put('a', tarfile.SYMTYPE, '../outside/victim'); put('b')");
     import_evil(&world).succeeds();
     world.run(["fs", "export", "evil", "../out"]).succeeds();
@@ -189,15 +189,15 @@ fn w13_export_writes_nothing_through_what_is_there() {
     let world =
         world().file("outside/read.me", "mine").symlink("out-link", "outside").file("full/x", "");
     for to in ["../out-link", "../full"] {
-        world.run(["fs", "export", "one", to]).code(125).stderr_contains("is there already");
+        world.run(["fs", "export", "one", to]).code(125).stderr_contains("already exists");
     }
     for to in ["../taken.tar", "../taken.db"] {
         world.write(to.trim_start_matches("../"), "mine");
-        world.run(["fs", "export", "one", to]).code(125).stderr_contains("is there already");
+        world.run(["fs", "export", "one", to]).code(125).stderr_contains("already exists");
     }
     assert_eq!(world.read("outside/read.me"), "mine");
     assert_eq!(world.read("taken.tar"), "mine");
-    // The control: an empty directory is as good as none.
+    // The control: an empty directory is accepted.
     world.clone().dir("free").run(["fs", "export", "one", "../free"]).succeeds();
     assert_eq!(world.read("free/read.me"), "from the base\n");
 }
@@ -205,7 +205,7 @@ fn w13_export_writes_nothing_through_what_is_there() {
 #[test]
 fn import_never_replaces_a_filesystem_unless_asked() {
     let world = world();
-    world.run(["fs", "import", "one", "../base"]).code(125).stderr_contains("is there already");
+    world.run(["fs", "import", "one", "../base"]).code(125).stderr_contains("already exists");
     world.run(["fs", "import", "--force", "one", "../base/src"]).succeeds();
     world.run(["fs", "ls", "one"]).succeeds().stdout("d deep\n");
     world.run(["fs", "import", "x", "../nowhere"]).code(125).stderr_contains("cannot read");

@@ -1,4 +1,4 @@
-//! What did not exist and git would obey: undone at the end, or by the next run.
+//! New files that git would obey are reverted at the end, or by the next run.
 
 use std::process::Command;
 use std::thread;
@@ -12,10 +12,10 @@ fn repository() -> World {
     World::new().file("project/file", "x").git_init("project")
 }
 
-/// A program that shows by a file in home that it ran.
+/// Program that creates a file in home when it runs.
 const EVIL: &str = "#!/bin/sh\ntouch \"$HOME/pwned\"\nexit 0\n";
 
-/// What is planted, inside, and the host's next command that would obey it.
+/// Files that a script plants inside, with the host's command that would obey them.
 const PLANTED: &[(&str, &str, &str)] = &[
     (
         "commondir",
@@ -115,7 +115,7 @@ fn files_that_run_code_later_are_listed() {
         echo x > .envrc; echo {} > .vscode/tasks.json; echo x > .husky/pre-commit; echo x > .github/workflows/ci.yml
         echo {} > .claude/settings.json; echo 'new:' > Makefile; echo x > sub/conftest.py; echo x > harmless.txt
         echo '{\"scripts\": {\"postinstall\": \"x\"}}' > package.json";
-    let run = world.run(sh(script)).succeeds().stderr_contains("code later on this machine");
+    let run = world.run(sh(script)).succeeds().stderr_contains("can run code when you use them");
     let messages = run.messages();
     for listed in [
         ".envrc",
@@ -130,13 +130,13 @@ fn files_that_run_code_later_are_listed() {
         assert!(messages.contains(listed), "{listed}: {messages}");
     }
     assert!(!messages.contains("harmless"), "{messages}");
-    // Two runs within a tick of the clock cannot be told apart.
+    // Two runs within a clock tick would get the same time.
     thread::sleep(Duration::from_millis(50));
     world.run(["true"]).succeeds().stderr("");
     assert!(world.has("project/.envrc"));
 }
 
-/// Waits until nothing on the machine has this word in its command line.
+/// Waits until no process on the machine has this word in its command line.
 #[track_caller]
 pub(crate) fn assert_gone(word: &str) {
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -168,8 +168,7 @@ fn killed_run_is_swept_up_by_the_next_one() {
     assert!(world.has("project/.git/hooks/post-index-change"));
 
     let next = world.run(["git", "add", "evil.sh"]).succeeds();
-    let next =
-        next.stderr_contains("moved aside").stderr_contains("an earlier run that was killed");
+    let next = next.stderr_contains("moved aside").stderr_contains("earlier run, which was killed");
     next.stderr_contains(".envrc");
     assert!(!world.has("project/.git/hooks/post-index-change") && !world.has("home/pwned"));
     world.run(["true"]).succeeds().stderr("");

@@ -1,10 +1,10 @@
-//! Hooks and settings that exist cannot be changed, in whatever shape the repository is.
+//! Existing hooks and settings cannot be changed, in any layout of a repository.
 
 use testkit::World;
 
 use crate::probe::{assert_views, sh};
 
-/// Tries to change what git obeys in one git directory.
+/// Tries to change the settings and hooks of one git directory.
 const ATTACK: &str = r#"
 for file in config hooks/pre-commit info/attributes; do
   (echo '[core] fsmonitor = evil' >> "$1/$file") 2>/dev/null && echo "wrote $file"
@@ -30,7 +30,7 @@ fn assert_held(world: &World, git_dir: &str) {
     assert!(!read("config").contains("evil"), "{git_dir}");
     assert_eq!(read("hooks/pre-commit"), "#!/bin/sh\nexit 0\n", "{git_dir}");
     world.run(["--cmd", "git=true"].into_iter().chain(attack)).succeeds().stdout("");
-    // The control: everything that was tried works without the preset.
+    // The control: every attempt works without the preset.
     world.write("free.toml", "filesystem.presets = ['!@git']\n");
     let free = world.path("free.toml").display().to_string();
     let parent = world.path(git_dir).parent().expect("a parent").display().to_string();

@@ -1,4 +1,4 @@
-//! Everyday git works, and what destroys work is refused with advice.
+//! Everyday git commands work. Commands that destroy work are refused with advice.
 
 use testkit::{World, need};
 

@@ -2,7 +2,7 @@
 # Creates state.tar.gz: a home and projects as release 0.1.0 leaves them.
 # usage: make.sh BINARY-OF-0.1.0   (as root; needs git, strace, tar)
 #
-# Records hold absolute paths and hashes of paths, so the place is fixed.
+# Records contain absolute paths and hashes of paths, so the directory is fixed.
 set -eu
 bin=$(realpath "$1") here=$(dirname "$(realpath "$0")") place=/var/tmp/agent-sandbox-0.1.0
 rm -rf "$place"
@@ -48,7 +48,7 @@ session undoing
 "$bin" apply -s undoing
 killed renameat2 3 undo -s undoing
 
-# Killed when the journal says that everything is undone, and the record of the base does not know it.
+# Killed after the journal says that everything is undone, and before the record of the base does.
 project hidden
 session hidden
 "$bin" apply -s hidden

@@ -1,4 +1,4 @@
-//! Agents that are told where the proxy is by their settings: stand-ins print what they are told.
+//! Agents that get the proxy's address in their settings. Stand-in agents print their settings.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use testkit::{Run, World};
 
 use super::provider::KEY;
 
-/// A stand-in for Codex: its words, then its settings.
+/// Stand-in for Codex that prints its arguments, then its settings.
 const CODEX: &str = "#!/bin/sh\necho \"words: $*\"\ncat \"${CODEX_HOME:-$HOME/.codex}/config.toml\" 2>/dev/null\nexit 0\n";
 const OURS: &str = "[model_providers.agent-sandbox]";
 
@@ -59,7 +59,7 @@ fn codex_is_told_the_address_wherever_it_is_started() {
         world.run(["down", "--all"]).succeeds();
         told.succeeds().stdout_contains("words: exec").stdout_contains(OURS);
         short.succeeds().stdout_contains(OURS);
-        // The control: without the secret it has its own settings, which no run has changed.
+        // The control: without the secret, it has its own settings, which no run changed.
         let bare = world.run(["sh", "-c", "codex exec"]).succeeds();
         bare.stdout(&format!("words: exec\n{}", own.unwrap_or_default()));
         assert_eq!(world.has("home/.codex/config.toml"), own.is_some());

@@ -1,8 +1,8 @@
-//! Being the agent that wants the key.
+//! Attacks by an agent that wants the key.
 
 use super::provider::{KEY, Provider};
 
-/// The key is looked for in every file that the command can read and in its memory.
+/// Searches for the key in every file that the command can read, and in its memory.
 #[test]
 fn p_the_key_is_found_nowhere_inside() {
     let provider = Provider::new();
@@ -13,7 +13,7 @@ fn p_the_key_is_found_nowhere_inside() {
         "curl -sS -H \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models; echo; \
          grep -rls '{}' \"$HOME\" /run /tmp /dev/shm 2>/dev/null; \
          for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -c '{0}'; done",
-        // The script itself must not be what is found.
+        // The script must not find itself.
         KEY.replace("real", "[r]eal")
     );
     let run = world.run(["-c", file.to_str().unwrap(), "bash", "-c", &search]);
@@ -26,7 +26,7 @@ fn p_the_key_is_found_nowhere_inside() {
     world.run(["-c", file.to_str().unwrap(), "cat", store]).fails().stdout("");
 }
 
-/// A token is worth nothing to another sandbox, and nothing after its own has ended.
+/// A token is valid only in its own sandbox, and only until that ends.
 #[test]
 fn p6_p8_a_token_is_bound_to_its_sandbox() {
     let provider = Provider::new();
@@ -42,7 +42,7 @@ fn p6_p8_a_token_is_bound_to_its_sandbox() {
     let ask = |url: &str| {
         format!("curl -sS -w ' %{{http_code}}' -H 'x-api-key: {token}' {url}/v1/models")
     };
-    // Its own place takes it; that of another sandbox does not.
+    // The sandbox's own listener accepts it, that of another sandbox does not.
     world.host(["sh", "-c", &ask(url)]).succeeds().stdout("taken 200");
     let other = format!("{}; echo", ask("$ANTHROPIC_BASE_URL"));
     let refused = world.run(policy.into_iter().chain(["sh", "-c", &other])).succeeds();
@@ -53,7 +53,7 @@ fn p6_p8_a_token_is_bound_to_its_sandbox() {
     assert_eq!(provider.seen().len(), 1);
 }
 
-/// P12: a provider that searches for whoever asks is a network. The sandbox that has one may ask.
+/// P12: a provider's web search is a network. Only a sandbox with a network may use it.
 #[test]
 fn p12_a_providers_own_tools_are_refused_when_the_network_is_closed() {
     let script = "curl -sS -H \"x-api-key: $ANTHROPIC_API_KEY\" -H 'content-type: application/json' \

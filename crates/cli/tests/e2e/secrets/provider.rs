@@ -1,4 +1,4 @@
-//! A provider on loopback that takes one key and says which one it was shown.
+//! A provider on loopback that accepts one key and reports the key that it received.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use testkit::World;
 /// The real key.
 pub(super) const KEY: &str = "sk-real-0123456789abcdef";
 
-/// The provider, which lives as long as the test's process.
+/// Provider that runs until the test's process ends.
 pub(super) struct Provider {
     pub(super) url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -30,12 +30,12 @@ impl Provider {
         Self { url, seen }
     }
 
-    /// The heads of the requests that came.
+    /// Returns the heads of the received requests.
     pub(super) fn seen(&self) -> Vec<String> {
-        self.seen.lock().expect("nobody panics with it").clone()
+        self.seen.lock().expect("no thread panics with it").clone()
     }
 
-    /// A world whose project uses this provider by the proxy.
+    /// Creates a world whose project uses this provider through the proxy.
     pub(super) fn world(&self, more: &str) -> World {
         let config = format!(
             "{more}\n[secrets.anthropic]\nmode = 'proxy'\nenv_var = 'ANTHROPIC_API_KEY'\nupstream_url = '{}'\n",
@@ -67,7 +67,7 @@ fn answer(stream: &TcpStream, heads: &Mutex<Vec<String>>) {
             return;
         }
         let taken = head.contains(KEY);
-        heads.lock().expect("nobody panics with it").push(head);
+        heads.lock().expect("no thread panics with it").push(head);
         let (status, text) =
             if taken { ("200 OK", "taken") } else { ("401 Unauthorized", "refused") };
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len());

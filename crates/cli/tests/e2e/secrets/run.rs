@@ -6,7 +6,7 @@ use testkit::{Run, World, need};
 
 use super::provider::{KEY, Provider};
 
-/// Asks the provider as an SDK does.
+/// Sends a request to the provider as an SDK does.
 const ASK: &str = "curl -sS -H \"x-api-key: $ANTHROPIC_API_KEY\" \"$ANTHROPIC_BASE_URL/v1/models\"";
 
 fn policy(world: &World) -> [OsString; 2] {
@@ -32,7 +32,7 @@ fn the_proxy_sends_the_key_that_the_command_does_not_hold() {
     }
 }
 
-/// HTTP/2 says of every request whom it asks, as only requests to proxies do in HTTP/1.1.
+/// In HTTP/2 every request names its authority, which HTTP/1.1 does only in requests to proxies.
 #[test]
 fn clients_of_http2_reach_the_provider_and_nothing_else() {
     need("curl");
@@ -49,7 +49,7 @@ fn clients_of_http2_reach_the_provider_and_nothing_else() {
         ask("--http2-prior-knowledge", inside).stdout("taken 2");
         ask("--http2-prior-knowledge", "$(echo $ANTHROPIC_BASE_URL | sed s/127.0.0.1/localhost/)")
             .stdout("taken 2");
-        // The offer to go over to HTTP/2 is not taken up, and the request is answered.
+        // The proxy ignores the offer to upgrade to HTTP/2, and answers the request.
         ask("--http2", inside).stdout("taken 1.1");
         assert_eq!(provider.seen().len(), 4, "{network}");
         if network.contains("allowed_hosts") {
@@ -131,8 +131,11 @@ fn what_is_not_clear_is_refused_before_anything_runs() {
             "[secrets.a]\nmode = 'proxy'\nenv_var = 'A_KEY'\n",
             "no provider is known for the variable `A_KEY`",
         ),
-        ("[secrets.a]\nenv_var = 'A'\nfrom_env = 'B'\nfrom_file = 'c'\n", "a secret has one place"),
-        ("[secrets.a]\nenv_var = 'A'\nmodels = ['x']\n", "`models` is the proxy's"),
+        (
+            "[secrets.a]\nenv_var = 'A'\nfrom_env = 'B'\nfrom_file = 'c'\n",
+            "the secret has more than one source",
+        ),
+        ("[secrets.a]\nenv_var = 'A'\nmodels = ['x']\n", "`models` has no effect"),
         ("[secrets.a]\nenv_var = 'A'\n", "variable `A` is not set"),
         ("[secrets.a]\nenv_vr = 'A'\n", "env_var"),
     ] {
@@ -153,7 +156,7 @@ fn a_strangers_file_uses_no_secret() {
 fn usage_tells_what_sandboxes_have_asked_of_providers() {
     let provider = Provider::new();
     let world = provider.world("").env("ANTHROPIC_API_KEY", KEY);
-    world.run(["usage"]).succeeds().stdout("").stderr_contains("no sandbox has asked a provider");
+    world.run(["usage"]).succeeds().stdout("").stderr_contains("no requests to a provider");
     for _ in 0..2 {
         sh(&world, ASK).succeeds().stdout("taken");
     }
@@ -166,7 +169,7 @@ fn usage_tells_what_sandboxes_have_asked_of_providers() {
     world.run(["usage", "--days", "many"]).code(2).stderr_contains("--days");
 }
 
-/// Keys of a proxied secret that its type refuses, and the message.
+/// Invalid keys of a proxied secret, with the message.
 const WRONG_KEYS: &[(&str, &str)] = &[
     ("provider = 'antropic'", "`secrets.k.provider`: unknown provider `antropic`"),
     ("provider = 'custm'", "unknown provider `custm`"),
@@ -181,23 +184,23 @@ const WRONG_KEYS: &[(&str, &str)] = &[
     ("upstream_url = 'https://host:0'", "invalid host or port"),
     ("upstream_url = 'https://'", "invalid host or port"),
     ("upstream_url = 'https://host/a/../b'", "invalid path"),
-    ("upstream_url = 'https://host/?x=y'", "it has a `?` or a `#`"),
-    ("upstream_url = 'https://me:hush-hush@host'", "it holds a user or a password"),
-    ("header = 'bad header name'", "invalid name of a header `bad header name`"),
-    ("header = ''", "invalid name of a header"),
+    ("upstream_url = 'https://host/?x=y'", "it contains a `?` or a `#`"),
+    ("upstream_url = 'https://me:hush-hush@host'", "it contains a user or a password"),
+    ("header = 'bad header name'", "invalid header name `bad header name`"),
+    ("header = ''", "invalid header name"),
     ("header = 'Host'", "the header `Host` belongs to the connection"),
     ("format = 'Token'", "invalid format `Token`"),
     ("format = '{} {}'", "invalid format"),
     ("format = \"{}\\n\"", "invalid format"),
-    ("query = 'a&b'", "invalid name of a query parameter `a&b`"),
-    ("query = 'key'\nheader = 'x-key'", "`header` and `query` exclude each other"),
-    ("query = 'key'\nformat = '{}'", "`format` is the text of a header"),
+    ("query = 'a&b'", "invalid query parameter name `a&b`"),
+    ("query = 'key'\nheader = 'x-key'", "`header` and `query` cannot be combined"),
+    ("query = 'key'\nformat = '{}'", "`format` applies only to a header"),
     ("basic_user = 'a:b'", "invalid user `a:b`"),
-    ("server_tools = ['web-search']", "invalid type of a tool `web-search`"),
-    ("models = ['']", "an empty name of a model"),
-    ("from_store = '../x'", "invalid name of a secret `../x`"),
-    ("from_command = ['']", "a command has at least a program"),
-    ("lasting = 5", "`lasting` is about the answer of `from_command`"),
+    ("server_tools = ['web-search']", "invalid tool type `web-search`"),
+    ("models = ['']", "the model name is empty"),
+    ("from_store = '../x'", "invalid secret name `../x`"),
+    ("from_command = ['']", "`from_command` has no program"),
+    ("lasting = 5", "`lasting` has no effect without `from_command`"),
     ("max_parallel = -1", "`secrets.k.max_parallel`"),
     ("requests_per_minute = 'many'", "`secrets.k.requests_per_minute`"),
     ("token_budget = 1.5", "`secrets.k.token_budget`"),
@@ -220,7 +223,7 @@ fn a_key_of_a_secret_is_refused_with_its_line_when_its_type_refuses_it() {
             let run = run.code(125).stdout_lacks("ran").stderr_contains(message);
             run.stderr_contains("policy.toml:").stderr_lacks("hush-hush");
         }
-        // The user's own file is read in the same way.
+        // The user's own file is checked in the same way.
         let world = world.file("home/.config/agent-sandbox/config.toml", file(more));
         world.run(["true"]).code(125).stderr_contains(message).stderr_contains("config.toml:");
     }
@@ -268,7 +271,7 @@ fn a_registration_that_the_proxy_refuses_ends_the_start_before_the_command_runs(
     }
 }
 
-/// The log has what was asked for, and never by which token.
+/// The log contains the requests, but never their tokens.
 #[test]
 fn the_audit_log_holds_no_token_when_one_stands_in_the_path() {
     let provider = Provider::new();

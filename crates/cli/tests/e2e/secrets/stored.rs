@@ -1,4 +1,4 @@
-//! `secret`: kept encrypted, never shown.
+//! `secret`: stored encrypted, never printed.
 
 use testkit::World;
 
@@ -7,9 +7,9 @@ use super::provider::{KEY, Provider};
 #[test]
 fn a_stored_secret_is_listed_and_never_shown() {
     let world = World::new();
-    world.run(["secret", "list"]).succeeds().stdout("").stderr_contains("nothing is stored");
+    world.run(["secret", "list"]).succeeds().stdout("").stderr_contains("no secrets");
     let stored = world.run_with_input(&format!("{KEY}\n"), ["secret", "set", "anthropic"]);
-    stored.succeeds().stdout("").stderr_contains("stored: `anthropic`, encrypted; its key is in");
+    stored.succeeds().stdout("").stderr_contains("Saved secret `anthropic` (encrypted; key");
     let listed = world.run(["secret", "list"]).succeeds();
     listed.stdout_contains("anthropic").stdout_lacks(KEY);
     let json = world.run(["secret", "list", "--json"]).succeeds();
@@ -32,14 +32,14 @@ fn a_secret_comes_from_a_variable_or_from_keys_that_are_not_shown() {
         .code(1)
         .stderr_contains("`NO_KEY` is not set");
     let mut terminal = world.terminal(["secret", "set", "two"]);
-    terminal.wait_for("which is not shown");
+    terminal.wait_for("(hidden):");
     terminal.enter("typed-in-secret");
     let run = terminal.wait().succeeds();
-    run.stdout_contains("`two`, encrypted").stdout_lacks("typed-in-secret");
+    run.stdout_contains("`two` (encrypted").stdout_lacks("typed-in-secret");
     let mut terminal = world.terminal(["secret", "set", "three"]);
-    terminal.wait_for("which is not shown");
+    terminal.wait_for("(hidden):");
     terminal.keys("half\u{3}");
-    terminal.wait().code(1).stdout_contains("nothing was typed");
+    terminal.wait().code(1).stdout_contains("no secret was typed");
     let names = world.run(["secret", "list"]).succeeds();
     names.stdout_contains("one").stdout_contains("two").stdout_lacks("three");
 }
@@ -57,7 +57,7 @@ fn what_cannot_be_stored_is_refused_and_changes_nothing() {
         .stderr_contains("the secret is empty");
     let binary = world.binary().display().to_string();
     let odd = format!(r"printf '\377' | {binary} secret set x");
-    world.host(["sh", "-c", &odd]).code(1).stderr_contains("no text");
+    world.host(["sh", "-c", &odd]).code(1).stderr_contains("not UTF-8 text");
     world.run(["secret", "list"]).succeeds().stdout("");
 }
 
@@ -87,7 +87,7 @@ fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
     by_name.stderr_lacks(KEY).stderr_contains("the variable is not set");
     world.run(["secret", "list"]).succeeds().stdout("");
     world.run(["secret", "set"]).code(2).stderr_contains("<NAME>");
-    // Other commands repeat what they do not take.
+    // Other commands repeat arguments that they do not accept.
     world.run(["ps", "--no-such-flag"]).code(2).stderr_contains("--no-such-flag");
 }
 
@@ -97,15 +97,22 @@ fn a_provider_is_asked_whether_it_takes_a_secret() {
     let world = World::new();
     world.run_with_input(KEY, ["secret", "set", "anthropic"]).succeeds();
     let test = ["secret", "test", "anthropic", "--upstream-url", &provider.url];
-    world.run(test).succeeds().stderr_contains("anthropic takes `anthropic` (200)");
+    world
+        .run(test)
+        .succeeds()
+        .stderr_contains("ok: the Anthropic API accepts secret `anthropic` (HTTP 200)");
     world.run_with_input("sk-wrong-0123456789", ["secret", "set", "anthropic"]).succeeds();
-    world.run(test).code(1).stderr_contains("anthropic says 401").stderr_lacks("sk-wrong");
+    world
+        .run(test)
+        .code(1)
+        .stderr_contains("the Anthropic API sent HTTP 401")
+        .stderr_lacks("sk-wrong");
     world.run(["secret", "test", "other"]).code(1).stderr_contains("secret `other` is not stored");
     world.run_with_input(KEY, ["secret", "set", "other"]).succeeds();
-    world.run(["secret", "test", "other"]).code(1).stderr_contains("nothing says whose");
+    world.run(["secret", "test", "other"]).code(1).stderr_contains("has no provider");
 }
 
-/// The configuration says whose a secret is and where it lies; nothing has to be stored.
+/// The configuration names the provider and the location of a secret, which then need not be stored.
 #[test]
 fn a_secret_of_the_configuration_is_tested_where_it_lies() {
     let provider = Provider::new();
@@ -119,9 +126,17 @@ fn a_secret_of_the_configuration_is_tested_where_it_lies() {
     );
     let world = world.file("home/.config/agent-sandbox/config.toml", config);
     let test = ["secret", "test", "work"];
-    world.run(test).succeeds().stderr_contains("anthropic takes `work` (200)").stderr_lacks(KEY);
+    world
+        .run(test)
+        .succeeds()
+        .stderr_contains("the Anthropic API accepts secret `work` (HTTP 200)")
+        .stderr_lacks(KEY);
     let world = world.file("home/key", "sk-wrong-0123456789");
-    world.run(test).code(1).stderr_contains("anthropic says 401").stderr_lacks("sk-wrong");
+    world
+        .run(test)
+        .code(1)
+        .stderr_contains("the Anthropic API sent HTTP 401")
+        .stderr_lacks("sk-wrong");
     world.run(["secret", "test", "gone"]).fails().stderr_contains("`NOT_THERE` is not set");
     world.run(["secret", "test", "other"]).code(1).stderr_contains("secret `other` is not stored");
 }

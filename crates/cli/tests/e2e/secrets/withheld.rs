@@ -1,4 +1,4 @@
-//! Other credentials of a provider whose key goes by the proxy: hidden, or named at the start.
+//! Other credentials of a provider whose key the proxy holds: they are hidden, or named at the start.
 
 use std::ffi::OsString;
 
@@ -6,14 +6,14 @@ use testkit::{Run, World};
 
 use super::provider::KEY;
 
-/// The beginning of every value that the command must not see.
+/// Prefix of every value that the command must not see.
 const HUSH: &str = "hush-";
 
-/// Prints the environment and every file of the home.
+/// Prints the environment and every file of the home directory.
 const LOOK: &str = "env; tr '\\0' '\\n' < /proc/self/environ; cat /proc/1/environ; \
                     find ~ -type f -exec cat {} + 2>/dev/null; true";
 
-/// A provider, its variable, others that carry its keys, and the files of logins to it.
+/// Provider, with its variable, others that hold its keys, and the files of its logins.
 type Row = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 const PROVIDERS: &[Row] = &[
@@ -37,7 +37,7 @@ const PROVIDERS: &[Row] = &[
     ),
 ];
 
-/// A world with a key in the store, and with all other credentials of a provider in its home.
+/// Creates a world with a key in the store, and with all other credentials of a provider in its home directory.
 fn world((provider, variable, variables, files): &Row, more: &str) -> World {
     let config = format!(
         "{more}\n[secrets.{provider}]\nmode = 'proxy'\nenv_var = '{variable}'\nupstream_url = 'http://127.0.0.1:9'\n"
@@ -144,11 +144,10 @@ fn credentials_that_a_rule_opens_are_named_at_the_start() {
         let told = run(&world, flags, LOOK).succeeds();
         let told = told.stdout_contains(shown).stderr_contains(named);
         let lines = told.messages();
-        let notes =
-            lines.lines().filter(|line| line.contains("the command can read credentials in"));
+        let notes = lines.lines().filter(|line| line.contains("the command can read credentials"));
         assert_eq!(notes.count(), 1, "{lines}");
     }
-    // A rule for the directory says nothing about the login, and the variable is replaced in any case.
+    // A rule for the directory does not affect the login, and the variable is always replaced.
     for flags in
         [&["--rw", "~/.claude"][..], &["--env", "ANTHROPIC_API_KEY"], &["--env", "CLAUDE_API_KEY"]]
     {
@@ -167,7 +166,7 @@ fn credentials_that_cannot_be_hidden_are_named_at_the_start() {
         [(claude, ".claude/.credentials.json` ("), (injected, "`ANTHROPIC_AUTH_TOKEN` (")]
     {
         let told = run(&world(&row, more), &[], "true").succeeds();
-        told.stderr_contains("can read credentials in").stderr_contains(named);
+        told.stderr_contains("can read credentials").stderr_contains(named);
     }
     let settings = |text: &str| {
         let world = world(&row, "").file("home/.claude.json", text);
@@ -209,11 +208,11 @@ fn variables_of_a_provider_are_hidden_in_every_spelling() {
         };
         let world = hush(world(&PROVIDERS[number], ""));
         run(&world, &[], LOOK).succeeds().stdout_lacks(HUSH);
-        // Without the secret they are the user's own.
+        // Without the secret, they are not changed.
         let bare = hush(World::new()).run(["--env", names[0], "env"]).succeeds();
         bare.stdout_contains(&format!("{HUSH}{}", names[0]));
     }
-    // A variable that is no credential stays.
+    // A variable that holds no credential is kept.
     let world = world(&PROVIDERS[1], "").env("OPENAI_MODELS", "m");
     run(&world, &[], "echo $OPENAI_MODELS").succeeds().stdout("m\n");
 }
@@ -241,7 +240,7 @@ fn only_credentials_that_the_command_can_read_are_named_at_the_start() {
             .file("home/.aws/credentials", &lines)
             .file("home/policy.toml", policy(file));
         let told = run(&world, flags, "true").succeeds().messages();
-        assert_eq!(told.contains("can read credentials in"), named, "{file} {flags:?}: {told}");
+        assert_eq!(told.contains("can read credentials"), named, "{file} {flags:?}: {told}");
     }
     // Settings with a key, in a directory that a rule hides.
     let row: Row = ("anthropic", "ANTHROPIC_API_KEY", &[], &[]);

@@ -1,4 +1,4 @@
-//! `up` for a session that there is: the same request, another one, a layer to go on with.
+//! `up` for an existing session: with the same request, with another one, and with a layer to continue.
 
 use testkit::World;
 
@@ -9,25 +9,29 @@ fn up_is_idempotent_and_changes_a_running_session_only_by_recreate() {
     let world = World::new();
     let _guard = up(&world, &[]);
     let (id, first) = (told(&world, "id"), supervisor(&world));
-    world.run(["up"]).succeeds().stderr_contains("is up already");
+    world.run(["up"]).succeeds().stderr_contains("is already running");
     assert_eq!((told(&world, "id"), supervisor(&world)), (id.clone(), first.clone()));
-    // C9: no command goes on in a sandbox of another policy without saying so.
+    // C9: a sandbox never silently continues under another policy.
     let refused = world.run(["--network=false", "up"]).code(125);
     refused.stderr_contains("network: on → off").stderr_contains("--recreate");
     assert_eq!(supervisor(&world), first);
-    let anew = world.run(["--network=false", "up", "--recreate"]).succeeds();
-    anew.stderr_contains("settings changed (network: on → off); session recreated");
+    let recreated = world.run(["--network=false", "up", "--recreate"]).succeeds();
+    recreated
+        .stderr_contains("settings changed (network: on → off); session `project` was recreated");
     assert_eq!(told(&world, "id"), id);
     let second = supervisor(&world);
     assert_ne!(second, first);
     let interfaces = inside("grep -c : /proc/net/dev");
     world.run(interfaces).succeeds().stdout("1\n");
-    // Fewer flags widen nothing that runs.
+    // Fewer flags do not widen a running sandbox.
     world.run(["up"]).code(125).stderr_contains("network: off → on");
     assert_eq!(supervisor(&world), second);
-    world.run(["--network=false", "up", "--recreate"]).succeeds().stderr_contains("up already");
+    world
+        .run(["--network=false", "up", "--recreate"])
+        .succeeds()
+        .stderr_contains("already running");
     assert_eq!(supervisor(&world), second);
-    // One that is down takes the new request.
+    // A stopped session takes the new request.
     world.run(["down"]).succeeds();
     world.run(["up"]).succeeds().stderr_lacks("recreated");
     assert_ne!(world.run(interfaces).succeeds().output(), "1\n");
@@ -51,10 +55,10 @@ fn up_again_tells_what_differs_and_never_a_value_of_a_variable() {
         run.stderr_contains(said).stderr_lacks("second").stderr_lacks("first");
         assert_eq!(supervisor(&world), first, "{flags:?}");
     }
-    // The same settings in other words, and at another line.
+    // The same settings, written differently and on another line.
     world.write("project/sandbox.toml", "# a remark\n\nnetwork = 'none'\n");
     let words = ["--network=false", "--env", "TOKEN=first", "--ro", "~/notes", "up"];
-    world.run(words).succeeds().stderr_contains("is up already");
+    world.run(words).succeeds().stderr_contains("is already running");
     assert_eq!(supervisor(&world), first);
     world.write("project/sandbox.toml", "network = true\n");
     let differs = world.run(["--env", "TOKEN=first", "--ro", "~/notes", "up"]).code(125);
@@ -75,8 +79,8 @@ fn up_goes_on_with_the_changes_that_a_session_keeps_apart() {
     ] {
         world.run(first).succeeds();
         sh(name, "echo two > a").succeeds();
-        // While it is up, the same session is meant.
-        world.run(again).succeeds().stderr_contains("is up already");
+        // While it is up, `up` means the same session.
+        world.run(again).succeeds().stderr_contains("is already running");
         world.run(["down", name]).succeeds();
         world.run(again).succeeds().stderr_contains("continues with the changes");
         sh(name, "cat a; echo three > a").succeeds().stdout("two\n");
@@ -92,12 +96,12 @@ fn up_goes_on_with_the_changes_that_a_session_keeps_apart() {
         assert_eq!(list.matches(&format!("\n{name} ")).count(), 1, "{list}");
     }
     assert_eq!(world.read("project/a"), "one\n");
-    // A layer that a single command began is one of that name, too.
+    // A layer that a single command created belongs to the session of that name, too.
     world.run(["--session", "run", "sh", "-c", "echo two > a"]).succeeds();
     world.run(["up", "--name", "run"]).succeeds();
     sh("run", "cat a").succeeds().stdout("two\n");
     world.run(["down", "run"]).succeeds();
-    // The control: without changes it may be left.
+    // The control: without changes, the layer may be dropped.
     world.run(["discard", "-s", "run", "--yes"]).succeeds();
     world.run(["--cow=false", "up", "--name", "run"]).succeeds();
     sh("run", "echo four > a").succeeds();
@@ -127,12 +131,12 @@ fn up_without_a_name_continues_with_the_layer_of_the_name_that_it_gets() {
     let world = World::new().file("project/a", "one\n");
     let _guard = Up(&world);
     let listed = || world.run(["ps"]).succeeds().output().matches("\nproject ").count();
-    // The control: a layer of another name is another session's.
+    // The control: a layer of another name belongs to another session.
     world.run(["--session", "other", "sh", "-c", "echo two > a"]).succeeds();
     world.run(["up"]).succeeds().stderr_lacks("continues");
     world.run(inside("cat a")).succeeds().stdout("one\n");
     world.run(["down"]).succeeds();
-    // The directory's own session is on record, down and without a layer, or it is not on record.
+    // The directory's own session is recorded as stopped and without a layer, or not recorded.
     for (begin, recorded) in
         [(&["--cow", "--session", "project"][..], true), (&["--session", "project"], false)]
     {

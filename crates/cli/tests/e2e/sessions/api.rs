@@ -1,10 +1,10 @@
-//! Sessions over HTTP, by curl and by a WebSocket of a few lines.
+//! The session API over HTTP, used by curl and by a small WebSocket client.
 
 use testkit::{Process, Signal, World, need};
 
 use super::{DATA, Up, eventually, inside};
 
-/// A server, and the words of a call to it.
+/// Running server, with the arguments of a call to it.
 pub(super) struct Api<'w> {
     world: &'w World,
     server: Option<Process>,
@@ -23,7 +23,7 @@ impl<'w> Api<'w> {
         Self { world, server: Some(server), socket }
     }
 
-    /// Status and body of a call.
+    /// Returns the status and body of a call.
     #[track_caller]
     pub(super) fn call(&self, method: &str, path: &str, more: &[&str]) -> (String, String) {
         let curl = need("curl").display().to_string();
@@ -60,14 +60,14 @@ fn sessions_are_made_listed_used_and_removed_over_http() {
     let (status, made) = api.create(&wanted);
     assert_eq!(status, "201", "{made}");
     assert!(made.contains(r#""state":"running""#) && made.contains(r#""name":"web""#), "{made}");
-    // The same again is the same session, and the command line sees it.
+    // The same request returns the same session, and the command line shows it.
     let (status, again) = api.create(&wanted);
     let id = |text: &str| text.split(r#""id":""#).nth(1).map(|rest| rest[..12].to_owned());
     assert_eq!((status.as_str(), id(&again)), ("200", id(&made)), "{again}");
     world.run(["exec", "-s", "web", "cat", "a"]).succeeds().stdout("one\n");
     assert!(api.call("GET", "/v1/sessions", &[]).1.contains(r#""sessions":[{"id""#));
     assert_eq!(api.call("GET", "/v1/sessions/web", &[]).0, "200");
-    // Files, by the session's own rights.
+    // File access uses the session's own rights.
     assert_eq!(
         api.call("GET", "/v1/sessions/web/files?path=a", &[]),
         ("200".into(), "one\n".into())
@@ -122,7 +122,7 @@ fn problems_are_json_with_a_code_a_message_and_a_hint() {
         ("an unknown call", api.call("GET", "/v2/x", &[]), "404", "not_found"),
         ("a wrong method", api.call("PATCH", "/v1/sessions", &[]), "405", "method_not_allowed"),
         ("no WebSocket", api.call("GET", "/v1/sessions/none/exec", &[]), "404", "not_found"),
-        // D2: a page in a browser.
+        // D2: requests of a web page in a browser.
         (
             "an origin",
             api.call("GET", "/v1/sessions", &["-H", "origin: https://evil.example"]),
@@ -161,7 +161,7 @@ fn a_file_that_cannot_be_read_or_written_is_answered_with_the_reason() {
         assert!(!body.contains(r#""hint":null"#), "{method} {path}: {body}");
     }
     assert_eq!(world.read("home/diary"), "dear");
-    // The control: what is there and allowed.
+    // The control: existing paths that are allowed.
     assert_eq!(api.call("PUT", "/v1/sessions/project/files?path=dir/a", put).0, "204");
     let read = api.call("GET", "/v1/sessions/project/files?path=dir/a", get);
     assert_eq!(read, ("200".to_owned(), "two".to_owned()));
@@ -191,7 +191,7 @@ fn an_environment_that_the_kernel_cannot_take_is_refused_before_anything_is_made
         assert!(answer.contains(r#""code":"invalid""#) && answer.len() < 1000, "{answer}");
     }
     world.run(["ps"]).succeeds().stdout("");
-    // The control: the longest that the kernel takes.
+    // The control: the longest name that the kernel accepts.
     let (status, answer) = create(&format!(r#"{{"A":"{most}"}}"#));
     assert_eq!(status, "201", "{answer}");
     world.run(inside("echo ${#A}")).succeeds().stdout(&format!("{}\n", most.len()));
@@ -215,7 +215,7 @@ fn d4_the_socket_is_for_its_owner_and_an_address_asks_for_a_token() {
         let _api = Api::start(&world);
         world.host(["stat", "-c", "%a", &socket]).succeeds().stdout("600\n");
         world.run(["serve"]).code(1).stderr_contains("already");
-        // It is still the first one's.
+        // It still belongs to the first one.
         world.host(["stat", "-c", "%a", &socket]).succeeds().stdout("600\n");
         world.run(["serve"]).code(1).stderr_contains("already");
     }
@@ -237,7 +237,7 @@ fn d4_the_socket_is_for_its_owner_and_an_address_asks_for_a_token() {
         ("the token", &["-H", right.as_str()][..], "200"),
         ("none", &[], "401"),
         ("another", &["-H", "authorization: Bearer 0123456789abcdef0123456789abcdee"], "401"),
-        ("by a name that is somebody else's", &["-H", &right, "-H", "host: evil.example"], "421"),
+        ("with another host name", &["-H", &right, "-H", "host: evil.example"], "421"),
         ("from a page", &["-H", &right, "-H", "origin: http://localhost"], "403"),
     ] {
         let line = [&[curl.as_str(), "-s", "-o", "/dev/null", "-w", "%{http_code}", &url], headers]
@@ -249,7 +249,7 @@ fn d4_the_socket_is_for_its_owner_and_an_address_asks_for_a_token() {
     server.wait().succeeds();
 }
 
-/// A client of a few lines: says what to run, then everything it is given; prints what comes.
+/// Small WebSocket client: sends the command and its input, prints what it receives.
 const CLIENT: &str = r"
 import base64, json, os, socket, struct, sys
 path, target, first, then = sys.argv[1:5]
@@ -313,7 +313,7 @@ fn a_command_streams_over_a_websocket_with_input_sizes_and_signals() {
         r#"[{"resize":{"rows":33,"columns":44}},{"type":"go\n"}]"#,
     );
     assert!(text.contains("33 44"), "{text}");
-    // Who goes away ends what was started.
+    // When the client disconnects, its command is ended.
     let left = run(r#"{"argv":["sh","-c","echo $$ > pid; echo up; exec sleep 1000"]}"#, "[]");
     left.wait_for("up");
     left.signal(Signal::KILL);
@@ -345,10 +345,10 @@ fn a_signal_or_a_close_behind_unread_input_is_seen() {
     eventually("the command has ended with its caller", || {
         world.run(inside("kill -0 $(cat pid) 2>/dev/null")).status().code() != Some(0)
     });
-    // More than this is not kept for a command that reads nothing.
+    // The server buffers no more than this for a command that reads nothing.
     let text = said(sleep, r#"[{"fill":20000}]"#);
     assert!(text.contains("\"code\":137") && text.contains("unread"), "{text}");
-    // The control: a command that reads, also a late one, gets everything.
+    // The control: a command that reads, even late, gets everything.
     let text = said(r#"{"argv":["wc","-c"]}"#, r#"[{"fill":20000},{"eof":true}]"#);
     assert!(text.contains("1:20480000|"), "{text}");
     let late = r#"{"argv":["sh","-c","sleep 2; wc -c"]}"#;
@@ -397,14 +397,14 @@ fn serve_removes_the_socket_that_it_bound_and_no_other() {
         world.run(["serve"]).code(1).stderr_contains("already");
         assert_eq!(first.call("GET", "/v1/health", &[]).0, "200");
     }
-    // One that was put in its place meanwhile stays when the first one ends.
+    // A socket that replaced it meanwhile remains when the first server ends.
     std::fs::remove_file(&socket).unwrap();
     let second = Api::start(&world);
     drop(first);
     assert_eq!(second.call("GET", "/v1/health", &[]).0, "200");
     drop(second);
     assert!(!world.has(format!("{DATA}/api.sock")));
-    // One that a killed server left is replaced.
+    // A socket of a killed server is replaced.
     let mut killed = Api::start(&world);
     let server = killed.server.take().unwrap();
     server.signal(Signal::KILL);
@@ -413,7 +413,7 @@ fn serve_removes_the_socket_that_it_bound_and_no_other() {
     let next = Api::start(&world);
     assert_eq!(next.call("GET", "/v1/health", &[]).0, "200");
     drop(next);
-    // A file of another kind is not touched.
+    // A file that is not a socket is not touched.
     std::fs::write(&socket, "mine").unwrap();
     world.run(["serve"]).code(1).stderr_contains("cannot listen on");
     assert_eq!(std::fs::read_to_string(&socket).unwrap(), "mine");
@@ -441,7 +441,7 @@ fn create_with_other_settings_is_refused_unless_it_may_recreate() {
     assert_eq!(handle(), first);
     assert_eq!(api.create(&wanted(r#","recreate":true"#)).0, "201");
     assert_ne!(handle(), first);
-    // One that is down takes the new request.
+    // A stopped session takes the new request.
     assert_eq!(api.call("POST", "/v1/sessions/web/down", &[]).0, "200");
     assert_eq!(api.create(&wanted(r#","network":"none""#)).0, "201");
 }
@@ -467,13 +467,13 @@ fn delete_keeps_work_that_was_not_applied_unless_it_may_discard() {
     assert_eq!(api.call("DELETE", "/v1/sessions/web?discard=maybe", &[]).0, "400");
     assert_eq!(api.call("POST", "/v1/sessions/web/down", &[]).0, "200");
     assert_eq!(api.call("DELETE", "/v1/sessions/web", &[]).0, "409");
-    // The same session again goes on with its changes, also when that is not said.
+    // The same request continues the session with its changes, also without `cow`.
     assert_eq!(api.create(&format!(r#"{{"name":"web","cwd":"{project}"}}"#)).0, "201");
     sh("cat a").succeeds().stdout("two\n");
     assert_eq!(world.read("project/a"), "one\n");
     assert_eq!(api.call("DELETE", "/v1/sessions/web?discard=true", &[]).0, "204");
     world.run(["ps"]).succeeds().stdout("");
-    // The control: without work there is nothing to ask about.
+    // The control: without work, no confirmation is needed.
     assert_eq!(api.create(&wanted).0, "201");
     assert_eq!(api.call("DELETE", "/v1/sessions/web", &[]).0, "204");
 }
@@ -485,14 +485,14 @@ fn a_conflict_with_a_session_answers_409_and_names_the_key_that_resolves_it() {
     let project = world.path("project").display().to_string();
     let create = |more: &str| api.create(&format!(r#"{{"name":"web","cwd":"{project}"{more}}}"#));
     assert_eq!(create(r#","cow":true"#).0, "201");
-    // The control: without work it may be left, by the same key as every other setting.
+    // The control: without work, the layer may be dropped, by the same key as every other setting.
     for more in [r#","cow":false"#, r#","cow":true,"network":"none""#] {
         let (status, text) = create(more);
         assert_eq!(status, "409", "{text}");
         let key = r#"set `\"recreate\": true`"#;
         assert!(text.contains(key) && !text.contains("--recreate"), "{text}");
     }
-    // A database that is served holds what was synced; the rest follows a moment later.
+    // A mounted database contains synced writes. The rest follows a moment later.
     world.run(["exec", "-s", "web", "sh", "-c", "echo two > a; sync a"]).succeeds();
     for more in [r#","cow":false"#, r#","cow":false,"recreate":true"#] {
         let (status, text) = create(more);

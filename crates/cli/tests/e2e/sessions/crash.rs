@@ -1,14 +1,14 @@
-//! `up` and `down`, killed at any point: the next command puts it right.
+//! `up` and `down`, killed at any point: the next command recovers.
 
 use testkit::{World, need, rounds};
 
 use super::{Up, inside, left_behind};
 
-/// The calls that change something, on disk or among processes.
+/// System calls that change files or processes.
 const CALLS: &str = "?open,openat,write,pwrite64,fsync,fdatasync,?rmdir,?unlink,unlinkat,?mkdir,mkdirat,?rename,renameat,?chmod,\
     ?fchmodat,bind,listen,connect,sendmsg,?fork,?vfork,clone,?clone3,flock,ftruncate";
 
-/// Runs a command, killed when it makes its `nth` call of those. Whether it was.
+/// Runs a command and kills it at its `nth` such call. Returns true if it was killed.
 fn killed(world: &World, words: &[&str], nth: usize) -> bool {
     let strace = need("strace").display().to_string();
     let binary = world.binary().display().to_string();
@@ -18,7 +18,7 @@ fn killed(world: &World, words: &[&str], nth: usize) -> bool {
     world.host(how.into_iter().chain(words.iter().copied())).status().code() != Some(0)
 }
 
-/// Kills a command at every `step`th point, beginning with `first`, and calls `then` after each.
+/// Kills a command at every `step`th point from `first`, and calls `then` after each.
 fn at_every_point(
     words: &[&str],
     first: usize,
@@ -39,7 +39,7 @@ fn at_every_point(
     kills
 }
 
-/// In the suite every few points, beginning elsewhere each time that this is changed; in a soak all of them.
+/// The suite tests every few points and starts at another one after each change of this test. A soak run tests all.
 fn step() -> usize {
     rounds(12, 1)
 }
@@ -59,7 +59,7 @@ fn up_that_is_killed_anywhere_is_completed_by_the_next_up() {
 #[test]
 fn up_that_is_killed_anywhere_is_taken_back_by_down() {
     let kills = at_every_point(&["up"], 2, step(), World::new, |world, nth| {
-        // Before anything is on record there is nothing to take down.
+        // Before anything is recorded, there is nothing to stop.
         let down = world.run(["down"]);
         let code = down.status().code();
         assert!(code == Some(0) || code == Some(2), "killed at call {nth}: {}", down.messages());

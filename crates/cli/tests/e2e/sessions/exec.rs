@@ -1,4 +1,4 @@
-//! A command in a session: its code, its signals, its streams, what it may not do.
+//! Commands in a session: exit codes, signals, streams and restrictions.
 
 use testkit::{Signal, World, need};
 
@@ -19,7 +19,10 @@ fn codes_and_deaths_come_back_as_from_any_command() {
         world.run(inside(script)).code(code);
     }
     world.run(["exec", "-s", "project", "nosuch"]).code(127).stderr_contains("command not found");
-    world.run(["exec", "-s", "project", "./text"]).code(126).stderr_contains("cannot be executed");
+    world
+        .run(["exec", "-s", "project", "./text"])
+        .code(126)
+        .stderr_contains("cannot execute `./text`");
     world
         .run(["-C", "/nowhere", "exec", "-s", "project", "true"])
         .code(125)
@@ -31,11 +34,11 @@ fn streams_pass_every_byte_and_stay_apart() {
     let world = World::new();
     let _guard = up(&world, &[]);
     world.run(inside("echo out; echo err >&2")).succeeds().stdout("out\n").stderr("err\n");
-    // Without `-i` there is nothing to read.
+    // Without `-i` there is no input.
     world.run_with_input("secret", inside("cat")).succeeds().stdout("");
     let cat = ["exec", "-i", "-s", "project", "cat"];
     world.run_with_input("all of it\n", cat).succeeds().stdout("all of it\n");
-    // Any bytes, more than a pipe holds, from a file to a file: nothing of the host's goes inside.
+    // Any bytes, more than a pipe holds, from file to file. No descriptor of the host's files goes inside.
     let binary = world.binary().display().to_string();
     let script = format!(
         "head -c 3000000 /dev/urandom > in && {binary} exec -i -s project cat < in > out && cmp in out && \
@@ -45,7 +48,7 @@ fn streams_pass_every_byte_and_stay_apart() {
     for line in run.output().lines() {
         assert!(line.starts_with("pipe:"), "{line}");
     }
-    // Nobody has to read to the end.
+    // The reader may stop early.
     let script = format!("{binary} exec -s project yes | head -n 1");
     world.host(["sh", "-c", &script]).succeeds().stdout("y\n");
 }
@@ -105,7 +108,7 @@ fn c10_a_command_sees_exactly_the_namespaces_of_its_session() {
     let first = world.run(inside(look)).succeeds().output();
     let second = world.run(inside(look)).succeeds().output();
     assert_eq!(first, second);
-    // The server itself cannot be looked at; the first process of the session is in the same ones.
+    // The server cannot be inspected. The session's first process is in the same namespaces.
     let of_first =
         world.run(inside("readlink /proc/1/ns/pid || readlink /proc/self/ns/pid")).output();
     assert!(first.contains(of_first.trim()), "{first}{of_first}");
@@ -123,14 +126,14 @@ fn d1_a_session_cannot_name_another_one_nor_itself() {
     let _guard = up(&world, &[]);
     world.clone().cwd("other").run(["up", "--name", "victim"]).succeeds();
     let data = world.path(DATA).display().to_string();
-    // The control: on the host the sockets are there.
+    // The control: on the host, the sockets exist.
     let sockets = format!("find {data} -type s");
     assert_eq!(world.host(["sh", "-c", &sockets]).succeeds().output().lines().count(), 4);
     world.run(inside(&sockets)).stdout("");
     world.run(inside("agent-sandbox exec -s victim true")).fails();
     world.run(inside(&format!("ls -A {data}"))).stdout("");
-    // Nor by what the server has open. Under bubblewrap the first process has it as its input, too:
-    // who takes it hears what the session's owner says to that very session, and nothing else.
+    // Nor through the server's open files. Under bubblewrap they are also the first process's input:
+    // a process that takes it receives only the requests of the session's owner to that session.
     let steal = "for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null; done | grep -c socket:";
     world.run(inside(steal)).stdout(if is_plain(&world) { "1\n" } else { "0\n" });
 }
@@ -155,7 +158,7 @@ fn d5_the_log_can_be_added_to_from_inside_and_never_shortened() {
     let python = need("python3").display().to_string();
     let log = told(&world, "log");
     world.host(["sh", "-c", &format!("echo before >> {log}")]).succeeds();
-    // Nothing inside has the file open, or sees it.
+    // No process inside has the file open or can see it.
     let truncate = format!(
         "import os\nfor p in os.listdir('/proc'):\n  d='/proc/'+p+'/fd'\n  try: fds=os.listdir(d)\n  except OSError: continue\n  \
          for f in fds:\n    try:\n      os.truncate(d+'/'+f, 0)\n      print('shortened', p, f, os.readlink(d+'/'+f))\n    except OSError: pass\n\
@@ -185,7 +188,7 @@ fn a_session_that_is_held_still_from_inside_lets_its_callers_go() {
         "kill -STOP $PPID; echo here; until test -e go; do sleep 0.05; done; kill -CONT $PPID";
     let caller = world.spawn(inside(script));
     caller.wait_for("here");
-    // Different ones: of two that are alike one may be lost.
+    // The signals differ, because of two equal pending signals one may be lost (`signal(7)`).
     for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
         caller.signal(signal);
     }

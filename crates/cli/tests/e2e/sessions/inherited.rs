@@ -1,4 +1,4 @@
-//! Signal settings that a session does not inherit from the caller of `up`.
+//! Signal dispositions that a session does not inherit from the caller of `up`.
 
 use testkit::World;
 
@@ -20,7 +20,7 @@ fn signals_that_the_caller_ignores_or_blocks_are_not_ignored_in_a_session() {
         world.run(inside(look)).code(130).stdout(plain);
         world.run(["down"]).succeeds();
     }
-    // The control: a run has what its caller has.
+    // The control: a run inherits them.
     let run = world.host([env.as_str(), "--ignore-signal=INT", &binary, "sh", "-c", look]);
     run.succeeds().stdout_contains("survived");
 }

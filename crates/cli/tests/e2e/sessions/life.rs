@@ -1,4 +1,4 @@
-//! `up`, `down`, `ps`, `inspect`, `restart`, `rm`, `logs`; names, ids and what is typed wrong.
+//! `up`, `down`, `ps`, `inspect`, `restart`, `rm`, `logs`; names, ids and misspellings.
 
 use testkit::World;
 
@@ -7,7 +7,11 @@ use super::{Up, eventually, inside, left_behind, supervisor, told, up};
 #[test]
 fn a_session_comes_up_serves_and_goes() {
     let world = World::new().file("project/a", "1");
-    world.run(["up"]).succeeds().stdout("project\n").stderr_contains("project is up");
+    world
+        .run(["up"])
+        .succeeds()
+        .stdout("project\n")
+        .stderr_contains("session `project` is running");
     let _guard = Up(&world);
     world
         .run(inside("cat a; echo 2 > a; pwd"))
@@ -15,12 +19,12 @@ fn a_session_comes_up_serves_and_goes() {
         .stdout(&format!("1{}\n", world.path("project").display()));
     assert_eq!(world.read("project/a"), "2\n");
     world.run(["ps"]).succeeds().stdout_contains("running").stdout_contains("bwrap");
-    world.run(["down"]).succeeds().stderr_contains("project is down");
-    world.run(["down"]).succeeds().stderr_contains("project was not up");
+    world.run(["down"]).succeeds().stderr_contains("Stopped session `project`");
+    world.run(["down"]).succeeds().stderr_contains("session `project` was not running");
     world.run(["ps"]).succeeds().stdout_contains("stopped");
     world.run(inside("true")).code(125).stderr_contains("is not up").stderr_contains("up --name");
     world.run(["rm", "project"]).succeeds();
-    world.run(["ps"]).succeeds().stdout("").stderr_contains("there are no sessions");
+    world.run(["ps"]).succeeds().stdout("").stderr_contains("no sessions");
     assert_eq!(left_behind(&world), Vec::<String>::new());
 }
 
@@ -48,7 +52,7 @@ fn names_ids_and_their_beginnings_find_a_session_and_others_do_not() {
     other.run(["up", "--name", "web"]).code(125).stderr_contains("is already used in project");
     other.run(["inspect"]).code(2).stderr_contains("there is no session for");
     world.run(["--ro", "x", "exec", "-s", "web", "true"]).code(2).stderr_contains("no effect");
-    world.run(["exec", "-t", "true"]).code(2).stderr_contains("name it by `-s`");
+    world.run(["exec", "-t", "true"]).code(2).stderr_contains("name it with `-s`");
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn two_commands_share_processes_and_the_temporary_directory() {
         .stdout("kept\nalive\n");
     // The control: another run has its own.
     world.run(["sh", "-c", "cat /tmp/note"]).fails();
-    // Both go with the session.
+    // Both end with the session.
     world.run(["restart"]).succeeds();
     world.run(inside("cat /tmp/note /tmp/pid 2>/dev/null; pgrep sleep")).fails().stdout("");
 }
@@ -79,8 +83,10 @@ fn a_session_whose_supervisor_is_killed_says_so_and_the_next_command_repairs_it(
     };
     kill(&world);
     world.run(["ps"]).succeeds().stdout_contains("killed");
-    // Its last processes may still be on their way out.
-    eventually("nobody answers", || world.run(inside("true")).status().code() == Some(125));
+    // Its last processes may still be exiting.
+    eventually("the supervisor has ended", || {
+        world.run(inside("true")).status().code() == Some(125)
+    });
     let refused = world.run(inside("true")).code(125);
     refused.stderr_contains("does not respond").stderr_contains("up --name");
     world.run(["up"]).succeeds();
@@ -102,7 +108,7 @@ fn a_session_that_keeps_changes_apart_is_one_thing_under_one_name() {
     assert!(list.contains("bwrap+"), "{list}");
     world.run(["diff", "--name-only"]).succeeds().stdout("a\n");
     world.run(["down"]).succeeds();
-    // What it changed stays, for the next time and for `apply`.
+    // Its changes remain, for the next session and for `apply`.
     world.run(["--session", "project", "cat", "a"]).succeeds().stdout("2\n");
     world.run(["up", "--cow"]).succeeds();
     world.run(inside("cat a")).succeeds().stdout("2\n");
@@ -117,7 +123,7 @@ fn a_session_that_keeps_changes_apart_is_one_thing_under_one_name() {
 fn a_session_that_cannot_start_says_why_and_leaves_nothing() {
     let world = World::new();
     let _guard = Up(&world);
-    // What only the supervisor finds out, when it makes the sandbox.
+    // Errors that only the supervisor finds, when it creates the sandbox.
     let plain = world.clone().env("AGENT_SANDBOX_MOUNTS", "bwrap");
     let refused = plain.run(["--cow=overlay", "up"]).code(125);
     refused.stderr_contains("did not start").stderr_contains("cannot mount an overlay");
@@ -135,7 +141,7 @@ fn inside_a_session_there_are_no_sessions() {
     world
         .run(inside("agent-sandbox up; agent-sandbox ps; agent-sandbox down"))
         .fails()
-        .stderr_contains("inside a sandbox there are no sessions");
+        .stderr_contains("sessions are not available inside a sandbox");
 }
 
 #[test]
@@ -154,19 +160,19 @@ fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
     let sub = world.path("project/sub").display().to_string();
     let said = format!("said file config in {sub}\non a terminal\n");
     eventually("the agent has spoken", || world.run(["logs"]).succeeds().output() == said);
-    // Every command tells it in one shape.
+    // Every command prints it in the same form.
     for words in [["ps", "--json"], ["inspect", "--json"]] {
         let told: serde_json::Value =
             serde_json::from_str(&world.run(words).succeeds().output()).unwrap();
         let agent = told.get(0).unwrap_or(&told)["agent"].clone();
         assert_eq!((&agent["state"], &agent["restarts"]), (&"running".into(), &0.into()), "{told}");
     }
-    // It is among the processes of the session, and restart starts it anew.
+    // It is a process of the session, and `restart` starts it again.
     world.run(inside("pgrep -c sleep")).succeeds().stdout("1\n");
     world.run(["restart"]).succeeds();
     eventually("it has spoken again", || world.run(["logs"]).output() == said.repeat(2));
     world.run(["logs", "-n", "1"]).succeeds().stdout("on a terminal\n");
-    // Whoever follows sees the end.
+    // `--follow` shows the end.
     let follow = world.spawn(["logs", "--follow"]);
     follow.wait_for("on a terminal");
     world.run(inside("pkill sleep")).succeeds();
@@ -193,7 +199,7 @@ fn s8_what_the_backend_cannot_carry_out_is_refused_with_the_reason() {
         let file = world.path("s.toml").display().to_string();
         world.run(["-c", &file, "up"]).code(125).stderr_contains(why).stderr_contains("hint");
     }
-    // A key that is typed wrong is an error, too, and never passed over.
+    // A misspelled key is an error, too, and never ignored.
     world.write("s.toml", "backend = 'bwrap'\nnetwrk = false\n");
     let file = world.path("s.toml").display().to_string();
     world.run(["-c", &file, "up"]).code(125).stderr_contains("netwrk");
@@ -208,10 +214,10 @@ fn s2_s3_a_project_cannot_widen_its_session_before_it_is_trusted() {
     let _guard = Up(&world);
     world.run(["up"]).code(125).stderr_contains("filesystem.rw").stderr_contains("trust");
     world.run(["ps"]).succeeds().stdout("");
-    // The control: trusted, it is obeyed, by the supervisor too.
+    // The control: after trust, the supervisor applies it, too.
     world.run(["--trust", "up"]).succeeds();
     world.run(inside("echo x > ~/notes/x")).succeeds();
-    // A changed file is asked about again; what runs goes on under the old policy until then.
+    // A changed file needs trust again. A running session keeps the old policy until then.
     world.write("project/sandbox.toml", format!("{wide}docker = true\n"));
     world.run(["up"]).code(125).stderr_contains("docker");
     world.run(inside("true")).succeeds();
@@ -221,14 +227,14 @@ fn s2_s3_a_project_cannot_widen_its_session_before_it_is_trusted() {
 fn rm_takes_the_whole_name_before_the_beginning_of_another() {
     let world = World::new().file("project/a", "one\n");
     let _guard = up(&world, &[]);
-    // `pro` is a session that keeps changes; `project` is up.
+    // `pro` is a copy-on-write session, `project` is up.
     world.run(["--cow", "-s", "pro", "sh", "-c", "echo two > a"]).succeeds();
     world.run(["--cow", "-s", "pride", "sh", "-c", "echo two > a"]).succeeds();
-    world.run(["rm", "--yes", "pro", "pro"]).succeeds().stderr_contains("removed pro:");
+    world.run(["rm", "--yes", "pro", "pro"]).succeeds().stderr_contains("Removed pro:");
     world.run(inside("true")).succeeds();
-    // One of each kind begins so.
+    // One of each kind starts with this prefix.
     world.run(["rm", "pr"]).code(2).stderr_contains("several");
-    // The beginning of one name alone is enough.
-    world.run(["rm", "proj"]).succeeds().stderr_contains("removed project");
+    // A prefix of one name is enough.
+    world.run(["rm", "proj"]).succeeds().stderr_contains("Removed project");
     world.run(["rm", "--yes", "pride"]).succeeds();
 }

@@ -1,4 +1,4 @@
-//! What callers of the API can use up, and what they cannot.
+//! Resources that callers of the API can exhaust, and their limits.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ fn wanted(world: &World, name: &str) -> String {
     format!(r#"{{"name":"{name}","cwd":"{}","network":"none"}}"#, world.path("project").display())
 }
 
-/// A caller that asks again because no answer came gets the session that it asked for, and no second one.
+/// A caller that retries because it got no answer receives the session that it asked for, and no second one.
 #[test]
 fn the_same_request_many_times_at_once_makes_one_session() {
     let world = World::new();
@@ -30,7 +30,7 @@ fn the_same_request_many_times_at_once_makes_one_session() {
     let found = answers.iter().filter(|answer| answer.ends_with("\n200")).count();
     assert_eq!((made, found), (1, 7), "{answers:?}");
     assert_eq!(api.call("GET", "/v1/sessions", &[]).1.matches(r#""id""#).count(), 1);
-    // The same name for something else is somebody else's.
+    // The same key for another request is refused.
     let other = r#"{"name":"one","cwd":"/usr","network":"none"}"#;
     assert_eq!(api.create(other).0, "409");
 }
@@ -54,8 +54,8 @@ fn what_is_too_much_is_refused_and_what_is_there_goes_on() {
     assert_eq!(api.call("GET", "/v1/sessions/one", &[]).0, "200");
 }
 
-/// Those who do not say what they want, who say it slowly, and a file that never ends: others are served meanwhile. In a
-/// soak their end is awaited, too.
+/// Clients that send nothing or send slowly, and an endless file. Others are served meanwhile. A soak run also waits
+/// for their timeouts.
 #[test]
 fn slow_callers_hold_nobody_up() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Many sessions at once, and no room to make one.
+//! Many sessions at once, and a full disk.
 
 use testkit::{Namespace, World, rounds};
 

@@ -7,7 +7,7 @@ use super::api::Api;
 
 const JSON: [&str; 2] = ["-H", "content-type: application/json"];
 
-/// A session `web` that keeps its changes apart.
+/// Starts a copy-on-write session `web`.
 fn create(api: &Api<'_>, world: &World) {
     let project = world.path("project").display().to_string();
     let (status, body) = api.create(&format!(r#"{{"name":"web","cwd":"{project}","cow":true}}"#));
@@ -20,7 +20,7 @@ fn sh(world: &World, script: &str) {
     world.run(["exec", "-s", "web", "sh", "-c", script]).succeeds();
 }
 
-/// Status and body of a call about the session.
+/// Returns the status and body of a call about the session.
 #[track_caller]
 fn post(api: &Api<'_>, call: &str, body: &str) -> (String, String) {
     let body = if body.is_empty() { vec![] } else { [&JSON[..], &["-d", body]].concat() };
@@ -49,7 +49,7 @@ fn changes_are_shown_applied_and_reverted_over_http() {
     assert!(!only.1.contains(r#""path":"a""#), "{}", only.1);
     let patch = api.call("GET", "/v1/sessions/web/diff?format=patch", &[]);
     is(&patch, "200", &["--- a/a", "-one\n+two", "+new"]);
-    // A session that is up could change while it is applied.
+    // A session that is up could change during the apply.
     is(&post(&api, "apply", ""), "409", &[r#""code":"in_use""#, "/down"]);
     is(&post(&api, "discard", ""), "409", &[r#""code":"in_use""#]);
     assert_eq!(world.read("project/a"), "one\n");
@@ -79,7 +79,7 @@ fn a_file_that_runs_code_later_is_applied_over_http_only_when_it_is_named() {
     let refused = post(&api, "apply", "");
     is(&refused, "409", &[r#""code":"held""#, r#""held":[{"#, r#""path":".envrc""#, "partial"]);
     assert_eq!(world.read("project/a"), "one\n", "nothing was applied");
-    // The rest, where the caller agrees to that.
+    // The rest, if the caller agrees.
     is(&post(&api, "apply", r#"{"partial":true}"#), "200", &[r#""applied":1"#, ".envrc"]);
     assert_eq!(world.read("project/a"), "two\n");
     assert!(!world.path("project/.envrc").is_file());
@@ -112,7 +112,7 @@ fn a_conflict_with_the_host_is_answered_with_the_list() {
 
 #[test]
 fn discard_over_http_removes_what_is_named_and_then_the_rest() {
-    // Single paths are discarded from overlays alone, which bubblewrap cannot mount.
+    // Only overlays can discard single paths, and bubblewrap cannot mount them.
     let world = World::new().file("project/a", "one\n").without_env("AGENT_SANDBOX_MOUNTS");
     let (_guard, api) = (Up(&world), Api::start(&world));
     create(&api, &world);
@@ -159,7 +159,7 @@ fn a_review_that_cannot_be_made_is_answered_with_the_reason() {
         let answer = api.call("GET", &format!("/v1/sessions/web/diff?{query}"), &[]);
         is(&answer, "400", &[r#""code":"invalid""#]);
     }
-    // The control: the same calls with what they take.
+    // The control: the same calls with valid arguments.
     is(&post(&api, "apply", r#"{"paths":["a"]}"#), "200", &[r#""applied":0"#]);
     is(&api.call("GET", "/v1/sessions/web/diff?path=a", &[]), "200", &[r#""changes":[]"#]);
 }

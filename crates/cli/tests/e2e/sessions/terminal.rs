@@ -1,4 +1,4 @@
-//! A terminal of its own for a command in a session.
+//! A terminal for a command in a session.
 
 use testkit::{CTRL_C, CTRL_Z, World};
 
@@ -40,7 +40,7 @@ fn a_terminal_is_one_inside_and_never_the_callers_own() {
     terminal.wait().code(0);
 }
 
-/// Programs that open their terminal by its name find it, and nobody's outside.
+/// Programs that open their terminal by name find it, and no terminal of the host.
 #[test]
 fn a_terminal_has_a_name_inside_and_is_none_of_this_machines() {
     let world = World::new();
@@ -52,7 +52,7 @@ fn a_terminal_has_a_name_inside_and_is_none_of_this_machines() {
     terminal.enter("words");
     terminal.wait_for("got-words");
     terminal.wait().code(0);
-    // The next one begins where that one did: the instance is the session's own.
+    // The next one has the same number: the devpts instance belongs to the session.
     let mut first = world.terminal(on_terminal("tty; read x"));
     first.wait_for("/dev/pts/0");
     let second = world.terminal(on_terminal("tty"));
@@ -67,7 +67,7 @@ fn a_terminal_has_a_name_inside_and_is_none_of_this_machines() {
     full.wait().code(0);
 }
 
-/// The end of what is typed is a key on a terminal, and after half a line it takes two.
+/// End of input on a terminal is a key. After half a line it must be typed twice.
 #[test]
 fn the_end_of_the_input_is_told_on_a_terminal() {
     let world = World::new();
@@ -76,7 +76,7 @@ fn the_end_of_the_input_is_told_on_a_terminal() {
         let run = world.run_with_input(typed, ["exec", "-it", "-s", "project", "cat"]);
         run.succeeds().stdout(heard);
     }
-    // Without `-i` there is no input at all.
+    // Without `-i` there is no input.
     world.run(["exec", "-t", "-s", "project", "cat"]).succeeds().stdout("");
     world.run(["exec", "-t", "-s", "project", "echo", "said"]).succeeds().stdout("said\r\n");
 }
@@ -88,7 +88,7 @@ fn keys_reach_the_job_in_front_and_jobs_can_be_stopped() {
     let mut terminal = world.terminal(["exec", "-it", "-s", "project", "sh", "-i"]);
     terminal.enter("echo read''y");
     terminal.wait_for("ready");
-    // What is in front says so before a key is pressed: a key empties what was typed ahead.
+    // Waits for the foreground program, because a signal key flushes the input queue (`termios(3)`, NOFLSH).
     terminal.enter("sh -c 'echo slee''ping; exec sleep 1000'");
     terminal.wait_for("sleeping");
     terminal.keys(CTRL_C);
@@ -127,7 +127,7 @@ fn a_command_is_suspended_and_continued_by_the_callers_shell() {
     shell.wait_for("bash-");
     shell.enter("echo code-$?");
     shell.wait_for("code-130");
-    // Without a shell to return to it goes on.
+    // Without a shell to return to, it continues.
     let mut terminal = world.terminal(on_terminal("echo began; read x; echo got-$x"));
     terminal.wait_for("began");
     terminal.keys(CTRL_Z);
@@ -149,12 +149,12 @@ fn attach_joins_the_agents_terminal_and_leaves_it_alone_again() {
     let file = world.path("agent.toml").display().to_string();
     let _guard = up(&world, &["-c", &file]);
     let mut terminal = world.terminal(["attach"]);
-    terminal.wait_for("leaves the agent");
+    terminal.wait_for("Attached. Detach with");
     terminal.enter("one");
     terminal.wait_for("heard-one at 24 80");
-    // Two may watch, and each sees what the other types.
+    // Two clients may be attached, and each sees the other's input.
     let mut second = world.terminal(["attach", "project"]);
-    second.wait_for("leaves the agent");
+    second.wait_for("Attached. Detach with");
     terminal.resize(30, 90);
     second.enter("two");
     terminal.wait_for("heard-two");
@@ -164,7 +164,7 @@ fn attach_joins_the_agents_terminal_and_leaves_it_alone_again() {
     terminal.wait_for("heard-end");
     terminal.wait().code(6);
     world.run(["logs"]).succeeds().stdout_contains("heard-two").stdout_contains("heard-end");
-    // It has ended, and the session has not.
+    // The client ended, and the session did not.
     world.run(["attach"]).code(6);
     world.run(inside("true")).succeeds();
 }
@@ -172,7 +172,7 @@ fn attach_joins_the_agents_terminal_and_leaves_it_alone_again() {
 #[test]
 fn t2_a_log_commands_no_terminal_but_keeps_its_colours() {
     let world = World::new();
-    // The clipboard, and a question that terminals answer as if it had been typed.
+    // The clipboard, and a query that terminals answer as if it had been typed.
     let script = r"printf '\033]52;c;eA==\007\033[6n\033[31mred\033[0m said\n'; sleep 1000";
     let config = format!(
         "backend = 'bwrap'\n[agent]\ncommand = 'sh'\nargs = ['-c', \"\"\"{}\"\"\"]\n",

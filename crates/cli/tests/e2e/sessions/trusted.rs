@@ -1,4 +1,4 @@
-//! `--trust` of a session covers the content that it accepted, and nothing later.
+//! `--trust` of a session covers the content that it accepted, and no later content.
 
 use testkit::World;
 
@@ -18,7 +18,7 @@ fn restart_keeps_the_trust_of_up_for_that_content_alone() {
     let world = world();
     let _guard = Up(&world);
     world.run(["--trust", "up"]).succeeds();
-    // The control: the content that was accepted.
+    // The control: the accepted content.
     world.run(["restart"]).succeeds();
     world.run(inside("echo x > ~/notes/x")).succeeds();
     let first = supervisor(&world);
@@ -27,11 +27,11 @@ fn restart_keeps_the_trust_of_up_for_that_content_alone() {
     refused.stderr_contains("not trusted").stderr_contains("~/diary").stderr_contains("hint");
     assert_eq!(supervisor(&world), first, "nothing was taken down");
     world.run(inside(WRITE)).fails();
-    // A file that opens nothing needs no trust.
+    // A file that does not widen the policy needs no trust.
     world.write("project/sandbox.toml", "network = false\n");
     world.run(["restart"]).succeeds();
     world.run(inside("echo x > ~/notes/x")).fails();
-    // A content that was accepted before the last start counts no more.
+    // Content that was accepted before the last start no longer counts.
     world.write("project/sandbox.toml", NOTES);
     world.run(["restart"]).code(125).stderr_contains("not trusted");
     world.write("project/sandbox.toml", MORE);
@@ -53,7 +53,7 @@ fn restart_refuses_another_file_in_the_place_of_the_accepted_one() {
         world.write(format!("project/{name}"), text);
         world.run(["restart"]).code(125).stderr_contains("not trusted").stderr_contains(name);
     }
-    // A link to another file is another content.
+    // A link to another file is other content.
     world.host(["rm", ".agent-sandbox.jsonc"]).succeeds();
     world.write("wide.toml", MORE);
     world.host(["ln", "-s", "../wide.toml", "sandbox.toml"]).succeeds();
@@ -89,7 +89,7 @@ fn restart_refuses_variables_that_were_not_accepted() {
     world.write("project/vars", "TOKEN=second\n");
     let refused = world.run(["restart"]).code(125);
     refused.stderr_contains("changed after it was accepted").stderr_contains("--trust");
-    // What the project puts in its place may lead anywhere.
+    // The project may replace it with a link to anywhere.
     world.host(["ln", "-sf", "../home/keys", "vars"]).succeeds();
     world.run(["restart"]).code(125).stderr_contains("changed after it was accepted");
     world.run(inside("echo $TOKEN")).succeeds().stdout("first\n");
@@ -112,14 +112,14 @@ fn restart_over_http_keeps_the_trust_of_create_for_that_content_alone() {
     let (status, body) = restart();
     assert!(status == "422" && body.contains("not trusted"), "{status} {body}");
     world.run(inside(WRITE)).fails();
-    // The command line replays no more than that.
+    // The command line repeats no more than that.
     world.run(["restart"]).code(125).stderr_contains("not trusted");
     world.run(["trust"]).succeeds();
     assert_eq!(restart().0, "200");
     world.run(inside(WRITE)).succeeds();
 }
 
-/// Records of earlier versions say `trust` without a content.
+/// Records of earlier versions contain `trust` without a digest.
 #[test]
 fn restart_refuses_trust_on_record_that_names_no_content() {
     let world = world();

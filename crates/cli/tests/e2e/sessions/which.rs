@@ -1,4 +1,4 @@
-//! Which session a command means, and what is found without a record.
+//! Selection of the session that a command means, and sessions without a record.
 
 use testkit::World;
 
@@ -9,7 +9,7 @@ fn commands_that_mean_the_session_here_ask_for_a_name_when_there_are_several() {
     let world = World::new().dir("project/sub");
     let _guard = Up(&world);
     world.run(["up", "--name", "one"]).succeeds();
-    // The control: the only one.
+    // The control: a single session.
     world.run(["inspect"]).succeeds().stdout_contains("one");
     world.run(["up", "--name", "two"]).succeeds();
     for words in [&["down"][..], &["restart"], &["inspect"], &["logs"], &["attach"]] {
@@ -22,10 +22,10 @@ fn commands_that_mean_the_session_here_ask_for_a_name_when_there_are_several() {
     for name in ["one", "two"] {
         world.run(["exec", "-s", name, "true"]).succeeds();
     }
-    // One of a directory below is nearer.
+    // A session of a subdirectory is nearer.
     let below = world.clone().cwd("project/sub");
     below.run(["up", "--name", "three"]).succeeds();
-    below.run(["down"]).succeeds().stderr_contains("three is down");
+    below.run(["down"]).succeeds().stderr_contains("Stopped session `three`");
 }
 
 #[test]
@@ -48,16 +48,16 @@ fn exec_in_a_session_that_is_not_there_is_refused_with_the_nearest_name() {
     }
     let list = world.run(["ps"]).succeeds().output();
     assert_eq!(list.lines().count(), 3, "{list}");
-    // Each form that may begin one, and one that is there.
+    // Every form that may create one, and an existing one.
     world.run(["exec", "-s", "try", "true"]).succeeds();
     world.run(["--cow", "exec", "-s", "new", "true"]).succeeds();
     world.run(["-s", "short", "true"]).succeeds();
     world.run(["-s", "dashed", "--", "true"]).succeeds();
     world.run(["ps"]).succeeds().stdout_contains("new").stdout_contains("dashed");
     world.run(["exec", "-s", "short", "true"]).succeeds();
-    // The layer of another directory is another session's.
+    // The layer of another directory belongs to another session.
     world.clone().cwd("other").run(["exec", "-s", "try", "true"]).code(125);
-    // One that is up is never left for another sandbox.
+    // A session that is up is never replaced by a new sandbox.
     world.run(["--cow=false", "exec", "-s", "fix", "true"]).code(2).stderr_contains("no effect");
 }
 
@@ -69,7 +69,7 @@ fn prune_finds_sandboxes_when_the_record_of_sessions_is_gone() {
     let process = supervisor(&world);
     world.run(["prune", "--yes"]).succeeds().stderr_contains("nothing to remove");
     std::fs::remove_file(world.path(DATA).join("sessions.db")).unwrap();
-    world.run(["prune", "--dry-run"]).succeeds().stderr_contains("no record names it");
+    world.run(["prune", "--dry-run"]).succeeds().stderr_contains("without a session");
     world.run(["prune", "--yes"]).succeeds();
     eventually("its process is gone", || !std::path::Path::new("/proc").join(&process).is_dir());
     assert_eq!(std::fs::read_dir(world.path(DATA).join("up")).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! `why` beside what a command really finds, for random rules and places.
+//! Comparison of `why` with a command's real access, for random rules and paths.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::{Dice, World, seeds};
 
-/// Files and directories of every world. The text of a file is its own name.
+/// Files and directories of every world. The content of a file is its own name.
 const FILES: [&str; 11] = [
     "home/k",
     "home/.ssh/k",
@@ -22,7 +22,7 @@ const FILES: [&str; 11] = [
     "outside/d/k",
 ];
 
-/// Tells what can be done at each path and what `why` says there. The arguments are pairs: a path, and its text or `/`.
+/// Prints the access to each path and the answer of `why`. The arguments are pairs: a path, and its content or `/`.
 const PROBE: &str = r#"
 while [ $# -gt 0 ]; do
     truth=hidden
@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do
 done
 "#;
 
-/// The place of the world, and what is home and working directory there.
+/// Location of the world, with its home and working directory.
 fn place(dice: &mut Dice) -> (World, String) {
     let binary = World::new().binary().to_owned();
     let world = match dice.below(3) {
@@ -53,14 +53,14 @@ fn place(dice: &mut Dice) -> (World, String) {
         0 => (world.clone().cwd("home"), "cwd = home".into()),
         1 => (world.clone().env("HOME", world.path("linked")), "linked home".into()),
         2 => (world.clone().env("HOME", "/"), "home = /".into()),
-        // All of the machine is not for a test to open: without `@base`, `/` is not writable.
+        // A test must not open the whole machine: without `@base`, `/` is not writable.
         3 => (world.clone().cwd("/"), "cwd = /".into()),
         4 => (world.clone().cwd("."), "cwd above home".into()),
         _ => (world, "plain".into()),
     }
 }
 
-/// One to six rules for paths of the world or above it, as flags.
+/// Returns one to six rules for paths of the world or above it, as flags.
 fn rules(dice: &mut Dice, world: &World) -> Vec<String> {
     let places = [
         "home",
@@ -97,7 +97,7 @@ fn rules(dice: &mut Dice, world: &World) -> Vec<String> {
     flags
 }
 
-/// Verdict of `why` in the words of the probe.
+/// Returns the verdict of `why` in the words of the probe.
 fn told(answer: &str) -> String {
     let answer: Value =
         serde_json::from_str(answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
@@ -107,7 +107,7 @@ fn told(answer: &str) -> String {
     }
 }
 
-/// The paths to ask about, each with its text, or `/` for a directory.
+/// Returns the paths to ask about, each with its content, or `/` for a directory.
 fn probed(world: &World) -> Vec<(String, &'static str)> {
     let dirs = ["home", "home/d", "home/d/e", "project", "project/d", "outside", "outside/way"];
     FILES
@@ -119,7 +119,7 @@ fn probed(world: &World) -> Vec<(String, &'static str)> {
         .collect()
 }
 
-/// Compares every path of one world, outside and inside. Returns false where the rules leave no sandbox to ask.
+/// Compares every path of one world, outside and inside. Returns false when the rules allow no sandbox.
 fn compare(seed: u64) -> bool {
     let mut dice = Dice::new(seed);
     let (world, name) = place(&mut dice);
@@ -133,7 +133,7 @@ fn compare(seed: u64) -> bool {
     flags.extend(rules(&mut dice, &world));
 
     let pairs = probed(&world);
-    // Asked before the run, whose end may move aside what it takes for planted.
+    // Asked before the run, because its end may move planted files aside.
     let outside: Vec<_> = pairs
         .iter()
         .map(|(path, _)| {

@@ -5,14 +5,14 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Names, and the files that they lead to.
+/// Names, and the files that they refer to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     names: BTreeMap<String, u64>,
     files: HashMap<u64, File>,
 }
 
-/// One file, whatever its names are.
+/// One file, under all its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) bytes: Vec<u8>,
@@ -20,7 +20,7 @@ pub(crate) struct File {
 }
 
 impl Files {
-    /// What lies in a directory.
+    /// Reads a directory.
     pub(crate) fn read(dir: &Path) -> Self {
         let mut read = Self::default();
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -53,7 +53,7 @@ impl Files {
     /// Replaces the content of a file; it may be new.
     pub(crate) fn write(&mut self, name: &str, bytes: &[u8]) {
         if !self.names.contains_key(name) {
-            // A number that no file has had: those that were found are from the same counter.
+            // A number that no file has had: the files that were found use the same counter.
             let ino = self.files.keys().max().unwrap_or(&0) + 1;
             self.names.insert(name.to_owned(), ino);
             self.files.insert(ino, File { bytes: Vec::new(), mode: 0o600 });
@@ -65,7 +65,7 @@ impl Files {
         self.names.insert(to.to_owned(), self.names[from]);
     }
 
-    /// Two names of one file both stay.
+    /// Two names of one file are kept.
     pub(crate) fn rename(&mut self, from: &str, to: &str) {
         if self.names.get(from) != self.names.get(to) {
             let ino = self.names.remove(from).unwrap();
@@ -77,7 +77,7 @@ impl Files {
         self.names.remove(name);
     }
 
-    /// Whether names, contents and modes are the same, and the same names lead to one file.
+    /// Returns true when names, contents and modes are equal, and the same names refer to one file.
     pub(crate) fn same(&self, other: &Self) -> bool {
         let (mut there, mut back) = (HashMap::new(), HashMap::new());
         self.names.len() == other.names.len()
@@ -89,7 +89,7 @@ impl Files {
             })
     }
 
-    /// What is different in `found`, for a report.
+    /// Describes the differences of `found`.
     pub(crate) fn differences(&self, found: &Self) -> String {
         let names = self.names.keys().chain(found.names.keys());
         let text = |file: Option<&File>| match file {

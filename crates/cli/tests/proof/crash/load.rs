@@ -1,4 +1,4 @@
-//! One writer in a directory of its own, and what may be found there after it was cut off.
+//! A writer in its own directory, and the states in which it may be found after a crash.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -59,7 +59,7 @@ impl Act {
         }
     }
 
-    /// Whether this can be found where the act was cut off: it is done, not done, or content is there in part.
+    /// Returns true for a state in which an interrupted step may be found: done, not done, or with part of the content.
     fn explains(&self, before: &Files, found: &Files) -> bool {
         let mut after = before.clone();
         self.apply(&mut after);
@@ -71,7 +71,7 @@ impl Act {
             Self::Append { name, .. } => (name, before.length(name)),
             _ => return false,
         };
-        // Every length on the way is a part, for all names of the file.
+        // Every length in between is a part, for all names of the file.
         let part = found.length(name);
         if part < least || part > after.length(name) {
             return false;
@@ -81,34 +81,34 @@ impl Act {
     }
 }
 
-/// In pieces, as most programs write. Nothing is closed whose close has failed.
+/// Writes in pieces, as most programs do. A failed close is not ignored.
 fn put(how: &OpenOptions, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = how.open(path)?;
     bytes.chunks(40_000).try_for_each(|piece| file.write_all(piece))?;
     sandbox_linux::fd::close(file.into())
 }
 
-/// A writer between two crashes.
+/// Writer between two crashes.
 pub(crate) struct Load {
     name: &'static str,
     state: Option<Loaded>,
     total: usize,
 }
 
-/// A writer and what it has done.
+/// Writer with its completed steps.
 pub(crate) struct Loaded {
     dice: Dice,
-    /// Everything that was answered.
+    /// All acknowledged steps.
     files: Files,
-    /// The last of it, for the report of a failure.
+    /// The last of them, for the report of a failure.
     log: Vec<String>,
-    /// What was under way at the end.
+    /// Step in progress at the end.
     cut: Option<Act>,
     pub(crate) done: usize,
 }
 
 impl Load {
-    /// A writer in the directory `name` of a tree.
+    /// Creates a writer in the directory `name` of a tree.
     pub(crate) fn new(tree: &Path, name: &'static str, seed: u64) -> Self {
         let files = Files::read(&tree.join(name));
         let state = Loaded { dice: Dice::new(seed), files, log: Vec::new(), cut: None, done: 0 };
@@ -127,7 +127,7 @@ impl Load {
         self.state.take().unwrap()
     }
 
-    /// Goes on from what was found.
+    /// Continues from the state that was found.
     pub(crate) fn give_back(&mut self, ended: Loaded, found: Files) {
         self.total += ended.done;
         self.state = Some(Loaded { files: found, log: Vec::new(), cut: None, done: 0, ..ended });
@@ -174,7 +174,7 @@ impl Loaded {
         }
     }
 
-    /// Whether these files are what was answered, with what was under way done, undone or done in part.
+    /// Returns true when these files are the acknowledged ones, with the last step done, not done or partly done.
     pub(crate) fn explains(&self, found: &Files) -> Result<(), String> {
         if found.same(&self.files)
             || self.cut.as_ref().is_some_and(|act| act.explains(&self.files, found))

@@ -1,4 +1,4 @@
-//! Operations, and one tree that they are done on.
+//! Operations, and a tree that they are applied to.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// What an operation says: the bytes that it read, if any.
+/// Result of an operation: the bytes that it read, if any.
 pub(crate) type Answer = Result<Vec<u8>, Errno>;
 
 /// One operation. Paths are relative to the tree.
@@ -100,7 +100,7 @@ pub(crate) enum Op {
     List {
         path: PathBuf,
     },
-    /// Lists a directory and removes what it finds, as it finds it.
+    /// Lists a directory, and removes entries during the listing.
     Empty {
         path: PathBuf,
     },
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// A tree and what is open in it.
+/// Tree with its open descriptors.
 pub(crate) struct Side {
     root: PathBuf,
     open: Vec<OwnedFd>,
@@ -176,7 +176,7 @@ impl Side {
     }
 
     fn file(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        // Never waits: a FIFO would.
+        // Never blocks: opening a FIFO would.
         let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::open(self.at(path), flags, Mode::from_raw_mode(0o644))
     }
@@ -247,7 +247,7 @@ impl Side {
         match op {
             Op::Chmod { path, mode } => {
                 let path = self.at(path);
-                // The kernel follows links here; what they lead to differs between trees.
+                // The kernel follows links here, and their targets differ between trees.
                 if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
                     return Ok(Vec::new());
                 }
@@ -338,7 +338,7 @@ fn names(dir: &Path) -> Answer {
     Ok(names.join(&b'\n'))
 }
 
-/// As `rm` does it, without directories.
+/// Removes a tree as `rm -r` does, except for directories.
 fn empty(dir: &Path) -> Answer {
     let mut first = 0;
     for entry in fs::read_dir(dir).map_err(|error| errno(&error))? {
@@ -355,7 +355,7 @@ fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// The name as a path, whatever its bytes.
+/// Returns the name as a path, whatever its bytes.
 pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }

@@ -1,4 +1,4 @@
-//! Random bases and random operations, on few names so that they meet.
+//! Random bases and operations, on few names so that they interact.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use testkit::Engine;
 use super::op::{Bytes, Op, path_of};
 use crate::dice::Dice;
 
-/// Names: plain ones, one that is not UTF-8, one as long as may be, one that other overlays keep for themselves.
+/// Names: plain ones, one that is not UTF-8, one of maximum length, one that other overlays reserve.
 const NAMES: [&[u8]; 9] = [
     b"a",
     b"b",
@@ -23,14 +23,14 @@ const NAMES: [&[u8]; 9] = [
 ];
 const DIRS: [&str; 3] = ["x", "y", "z"];
 const XATTRS: [&str; 3] = ["user.one", "user.two", "user.three"];
-/// Around the sizes at which an engine changes how it stores a file.
+/// Sizes around those at which an engine changes how it stores a file.
 const SIZES: [usize; 12] =
     [0, 1, 100, 4095, 4096, 4097, 20_000, 65_535, 65_537, 131_072, 150_000, 400_000];
 
 pub(crate) struct Generator {
     pub(crate) dice: Dice,
     pub(crate) engine: Engine,
-    /// Whether owners can be changed.
+    /// True when owners can be changed.
     pub(crate) root: bool,
 }
 
@@ -51,7 +51,7 @@ impl Generator {
         self.age(dir);
     }
 
-    /// One thing of the base, unless there is one already or no place for it.
+    /// Adds one entry to the base, unless the name exists or its directory does not.
     fn thing(&mut self, path: &Path) {
         let _ = match self.dice.below(8) {
             0 => fs::create_dir(path),
@@ -78,7 +78,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Everything in the base is old.
+    /// Everything in the base has an old time.
     fn age(&mut self, dir: &Path) {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
             if entry.file_type().unwrap().is_dir() {
@@ -116,7 +116,7 @@ impl Generator {
         }
     }
 
-    /// Mostly a directory.
+    /// Returns a directory in most cases.
     fn dir(&mut self) -> PathBuf {
         if self.dice.one_in(4) {
             return self.path();
@@ -200,8 +200,8 @@ impl Generator {
         let path = self.either();
         match self.dice.below(7) {
             0 | 1 => {
-                // Root keeps set-id bits over a write, engines take them away: that is the safer side. Others
-                // must not lock themselves out of a directory.
+                // Root keeps set-id bits across a write, and engines clear them, which is safer. Other users
+                // must not lose access to a directory.
                 let modes = if self.root {
                     [0o644, 0o755, 0o700, 0o600]
                 } else {
@@ -232,7 +232,8 @@ impl Generator {
         let handle = self.dice.below(12);
         match self.dice.below(12) {
             0..3 => {
-                // A descriptor that the kernel's overlay opened for reading goes on showing the base.
+                // A descriptor that overlayfs opened for reading keeps showing the base (overlayfs.rst,
+                // "Non-standard behavior").
                 let kinds = [OFlags::RDWR, OFlags::RDWR | OFlags::CREATE, OFlags::RDONLY];
                 let flags =
                     self.dice.pick(&kinds[..if self.engine == Engine::Overlay { 2 } else { 3 }]);

@@ -1,4 +1,4 @@
-//! A directory as a disk would hold it: what is certain, and what may or may not have arrived.
+//! A directory as a disk stores it: data that is certain, and data that may or may not have arrived.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use super::trace::Event;
 use crate::dice::Dice;
 
-/// What became of writes that nobody waited for.
+/// Fate of writes that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Lost,
     Kept,
-    /// Some are there, some are not, some in part.
+    /// Some are complete, some missing, some partial.
     Torn,
 }
 
-/// The unit that a disk writes whole.
+/// Unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
 #[derive(Debug, Clone)]
@@ -33,18 +33,18 @@ struct Stored {
     now: Vec<u8>,
 }
 
-/// Files by number, and two sets of names for them: those that are certain, and those of the moment.
+/// Files by number, with two sets of names: the certain ones, and the current ones.
 pub(crate) struct Disk {
     root: PathBuf,
     files: Vec<Stored>,
     names: BTreeMap<PathBuf, usize>,
     certain: BTreeMap<PathBuf, usize>,
-    /// Where descriptors stand, and whether they append.
+    /// Offsets of descriptors, and append flags.
     positions: BTreeMap<i64, (usize, bool)>,
 }
 
 impl Disk {
-    /// The directory as it is before the recording: all that is certain.
+    /// Reads the directory before the recording. All of it is certain.
     pub(crate) fn of(root: &Path) -> Self {
         let none = BTreeMap::new();
         let mut disk = Self {
@@ -114,7 +114,7 @@ impl Disk {
 
     fn open(&mut self, event: &Event) {
         let Some(path) = event.opened.clone().filter(|path| self.inside(path)) else { return };
-        // A directory, or something without a name.
+        // A directory, or a file without a name.
         if !self.names.contains_key(&path) && !event.has("O_CREAT") {
             return;
         }
@@ -133,7 +133,7 @@ impl Disk {
         if self.inside(&path)
             && let Some(change) = what(event)
         {
-            // A file without a name is nobody's concern after a crash.
+            // A file without a name does not matter after a crash.
             if let Some(file) = self.file(&path) {
                 file.apply(change);
             }
@@ -156,7 +156,7 @@ impl Disk {
         }
     }
 
-    /// From a file that nobody changes, or from one of ours.
+    /// Reads from a file outside, which does not change, or from a recorded file.
     fn copy(&mut self, event: &Event) {
         let (from, to) = (event.path(0), event.path(2));
         if !self.inside(&to) {
@@ -178,7 +178,7 @@ impl Disk {
             let file = &mut self.files[number];
             file.certain = file.now.clone();
             file.pending.clear();
-            // A name goes to the disk with the file that got it.
+            // An fsync of a file also persists its new name.
             self.certain.insert(path.to_owned(), number);
         } else if self.inside(path) {
             let here = |name: &Path| name.parent() == Some(path);

@@ -1,31 +1,31 @@
-//! What strace has written down.
+//! Parser for the output of strace.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A system call that succeeded, when it ended.
+/// Successful system call, with the time of its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
-    /// When it began.
+    /// Time of its start.
     pub(crate) time: f64,
     pub(crate) call: String,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) result: i64,
-    /// The file behind the descriptor that it returned.
+    /// File of the descriptor that it returned.
     pub(crate) opened: Option<PathBuf>,
 }
 
 /// One argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Argument {
-    /// A descriptor with its path.
+    /// Returns a descriptor with its path.
     Descriptor(i64, PathBuf),
     Bytes(Vec<u8>),
     Word(String),
 }
 
 impl Event {
-    /// Whether it waits for the disk.
+    /// Returns true when it waits for the disk.
     pub(crate) fn is_wait(&self) -> bool {
         matches!(self.call.as_str(), "fsync" | "fdatasync")
     }
@@ -64,7 +64,7 @@ impl Event {
     }
 }
 
-/// All calls in the order in which they ended.
+/// Returns all calls, ordered by their end.
 pub(crate) fn read(text: &str) -> Vec<Event> {
     let mut open = BTreeMap::new();
     let mut events = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn read(text: &str) -> Vec<Event> {
     events
 }
 
-/// One line; none for a call that failed.
+/// Parses one line. Returns nothing for a call that failed.
 fn event(time: &str, text: &str) -> Option<Event> {
     let (call, rest) = text.split_once('(')?;
     let (arguments, result) = rest.rsplit_once(" = ")?;
@@ -104,7 +104,7 @@ fn event(time: &str, text: &str) -> Option<Event> {
     })
 }
 
-/// At commas that stand in no string, bracket or path.
+/// Splits at commas outside strings, brackets and paths.
 fn split(text: &str) -> Vec<String> {
     let (mut words, mut word, mut depth, mut quoted) = (Vec::new(), String::new(), 0, false);
     for c in text.chars() {
@@ -138,14 +138,14 @@ fn argument(word: &str) -> Argument {
     }
 }
 
-/// `<path>`, as strace puts it behind a descriptor.
+/// Returns `<path>`, which strace prints after a descriptor.
 fn angle(text: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let inner = text.trim().strip_prefix('<')?.split('>').next()?;
     Some(PathBuf::from(std::ffi::OsString::from_vec(unescape(inner))))
 }
 
-/// `\xNN` back to bytes.
+/// Decodes `\xNN`.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len() / 4);
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-# The kernel's overlay gives a base file another inode number when it gets a second name, and git notices.
+# overlayfs gives a base file another inode number when it gets a second name, and git notices.
 [ "$ENGINE" != Overlay ] || hardlinks=--no-hardlinks
 git clone -q ${hardlinks:-} origin clone
 cd clone
@@ -18,7 +18,7 @@ git fsck --full --strict 2>&1
 git status --short --branch
 cd ../origin
 echo changed >> dir5/file1; git commit -qam "in the base's repository"
-# Nor does it rename a directory of the base.
+# overlayfs does not rename a directory of the base either (EXDEV).
 if [ "$ENGINE" = Overlay ]; then cp -a dir4 dir4-moved; git rm -q -r dir4; git add dir4-moved; else git mv dir4 dir4-moved; fi
 git commit -qm "move a directory of the base"
 git repack -q -a -d; git prune; git fsck --full --strict 2>&1

@@ -1,4 +1,4 @@
-//! On a real file system, as whoever runs the tests.
+//! Tests on a real file system, as the user who runs them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, UNIX_EPOCH};

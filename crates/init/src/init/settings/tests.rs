@@ -1,4 +1,4 @@
-//! Tables over the environment.
+//! Tests over tables of environments.
 
 use super::*;
 
@@ -51,13 +51,13 @@ fn decide_refuses_session_names_that_could_be_paths() {
 }
 
 #[test]
-fn decide_refuses_users_that_are_unknown_root_or_somebody_else() {
+fn decide_refuses_users_that_are_unknown_or_root_or_differ() {
     for (user, uid, fine) in [
         ("agent", 0, true),
         ("1000", 0, true),
         ("agent", 1000, true),
         ("octobot", 1000, false),
-        ("nobody", 0, false),
+        ("absent", 0, false),
         ("4242", 0, false),
         ("root", 0, false),
         ("../x", 0, false),
@@ -97,7 +97,7 @@ fn agent_is_the_binary_else_the_command_else_our_own_words() {
 }
 
 #[test]
-fn values_that_nobody_knows_are_refused() {
+fn unknown_values_are_refused() {
     for entry in [
         "AGENT_COW=zfs",
         "AGENT_STOP_GRACE=soon",

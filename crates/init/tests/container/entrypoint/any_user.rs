@@ -1,4 +1,4 @@
-//! What does not depend on who starts it: command, arguments, environment, lookup, exit codes.
+//! Tests that do not depend on the user: command, arguments, environment, lookup, exit codes.
 
 use std::os::unix::fs::symlink;
 
@@ -6,7 +6,7 @@ use testkit::Signal;
 
 use crate::room::{PATH, Room, Start};
 
-/// Started as the agent's user already, without any capability.
+/// Returns a room whose PID 1 starts as the agent's user, without capabilities.
 fn room() -> Room {
     Room::new(Start::As(1000))
 }
@@ -126,7 +126,7 @@ fn environment_lacks_what_is_ours_and_keeps_the_rest() {
     run.stdout(&expected).stderr_lacks("hush").stderr_contains("session token set");
 }
 
-/// `env` cannot make a name appear twice; a system call can.
+/// Uses `execve`, because `env` cannot set a name twice.
 #[test]
 fn environment_lacks_every_duplicate_of_a_stripped_name() {
     let script = "import ctypes
@@ -198,11 +198,11 @@ fn program_is_looked_for_in_path_and_only_there() {
     path(".:/opt")
         .run(["/opt/entrypoint", "tool"])
         .code(1)
-        .stderr_contains("relative to the current directory");
+        .stderr_contains("only in a relative directory");
     path(":/opt")
         .run(["/opt/entrypoint", "tool"])
         .code(1)
-        .stderr_contains("relative to the current directory");
+        .stderr_contains("only in a relative directory");
     path("/opt:.").run(["/opt/entrypoint", "tool"]).succeeds().stdout("from path /opt/tool\n");
     path("/proc:/opt").run(["/opt/entrypoint", "tool"]).succeeds();
     room.without_env("PATH").run(["/opt/entrypoint", "tool"]).code(1).stderr_contains("not found");
@@ -235,7 +235,7 @@ fn descriptors_above_2_are_closed_and_the_standard_ones_are_passed_on() {
         process.send("input");
         process.wait().succeeds()
     };
-    // The three, and the one that `ls` reads the list by.
+    // The standard descriptors, and the one with which `ls` reads the directory.
     open(&["/opt/entrypoint", "sh", "-c", list]).stdout("0 1 2 3 input");
     open(&["sh", "-c", list]).stdout_contains(" 5 ").stdout_contains(" 9 ");
 }
@@ -258,7 +258,7 @@ fn signals_limits_and_privileges_are_as_an_agent_expects() {
     room().before(&before).run(blocked).succeeds().stdout("SigBlk:\t0000000000000200\n");
     let line = ["/opt/entrypoint"].iter().chain(&blocked);
     room().before(&before).run(line).succeeds().stdout(&format!("SigBlk:\t{none}\n"));
-    // Nothing is ignored, whatever was ignored before.
+    // No signal is ignored, even if the caller ignored some.
     let caller = ["/usr/bin/env", "--ignore-signal=INT,USR1"];
     let ignored = ["grep", "SigIgn", "/proc/self/status"];
     let control = room().before(&caller).run(ignored).succeeds().output();
@@ -282,7 +282,7 @@ fn start_as_another_user_than_root_is_said_and_goes_on() {
         .run(["/opt/entrypoint", "id", "-u"])
         .succeeds()
         .stdout("1000\n")
-        .stderr_contains("warning: not running as root but as user id 1000");
+        .stderr_contains("warning: running as uid 1000, not as root");
     let strict = room().env("AGENT_REQUIRE_USER", "1");
     strict.clone().run(["/opt/entrypoint", "id", "-u"]).succeeds().stdout("1000\n");
     strict.clone().env("AGENT_USER", "1000:1000").run(["/opt/entrypoint", "id", "-u"]).succeeds();
@@ -292,23 +292,23 @@ fn start_as_another_user_than_root_is_said_and_goes_on() {
         .run(["/opt/entrypoint", "id", "-u"])
         .code(1)
         .stdout("");
-    strict.env("AGENT_USER", "nobody-here").run(["/opt/entrypoint", "id", "-u"]).code(1).stdout("");
+    strict.env("AGENT_USER", "absent-user").run(["/opt/entrypoint", "id", "-u"]).code(1).stdout("");
 }
 
-/// In a user namespace that knows no other user, the kernel refuses: root is kept by nobody.
+/// The kernel refuses the change of user in a user namespace in which only uid 0 is mapped: user_namespaces(7).
 #[test]
 fn root_that_cannot_change_user_ends_with_1() {
     let lonely = Room::new(Start::LonelyRoot);
     lonely.run(["/opt/entrypoint", "echo", "ran"]).code(1).stdout("").stderr_contains("cannot");
-    // Where the user is not known it goes on as it is, as the contract has it: with nothing to it.
+    // With an unknown user, it continues as root without capabilities.
     lonely
         .clone()
-        .env("AGENT_USER", "nobody-here")
+        .env("AGENT_USER", "absent-user")
         .run(["/opt/entrypoint", "grep", "CapEff", "/proc/self/status"])
         .succeeds()
         .stdout("CapEff:\t0000000000000000\n")
         .stderr_contains(
-            "warning: the user `nobody-here` is not in /etc/passwd: continues as root",
+            "warning: the user `absent-user` is not in /etc/passwd; continuing as root",
         );
 }
 
@@ -325,7 +325,7 @@ fn control_file_is_read_and_gone() {
     let run =
         room.run(script).succeeds().stdout_lacks("hush").stdout_lacks("file").stderr_lacks("hush");
     run.stderr_contains("session id set, control plane url not set, session token set");
-    // The next start of the same container finds none, and says so.
+    // The next start of the same container warns that there is none.
     room.run(script).succeeds().stderr_contains("warning: cannot read the control file");
 }
 
@@ -334,9 +334,9 @@ type Spoil<'s> = &'s dyn Fn(&Room);
 #[test]
 fn control_file_is_refused_when_others_could_have_read_or_chosen_it() {
     let cases: [(&str, Spoil<'_>); 5] = [
-        ("others than its owner", &|room| room.mode("run/control/file", 0o640)),
-        ("others than its owner", &|room| room.mode("run/control/file", 0o604)),
-        ("no plain file", &|room| {
+        ("access to other users", &|room| room.mode("run/control/file", 0o640)),
+        ("access to other users", &|room| room.mode("run/control/file", 0o604)),
+        ("not a regular file", &|room| {
             std::fs::remove_file(room.path("run/control/file")).unwrap();
             std::fs::create_dir(room.path("run/control/file")).unwrap();
         }),

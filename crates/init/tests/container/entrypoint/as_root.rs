@@ -1,4 +1,4 @@
-//! Giving up root: only root can show it.
+//! Tests of giving up root, which need root.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -50,7 +50,7 @@ fn capabilities_for_the_change_are_enough() {
     room.run(["/opt/entrypoint", "sh", "-c", IDS]).succeeds().stdout(&ids(1000, 1000, EMPTY));
 }
 
-/// The bounding set stays where it cannot be emptied; no-new-privileges makes it worth nothing.
+/// Without `CAP_SETPCAP` the bounding set cannot be emptied, but `no_new_privs` makes it ineffective.
 #[test]
 fn set_user_id_programs_give_nothing_back() {
     let no_pcap = "--bounding-set=-setpcap";
@@ -108,13 +108,13 @@ fn inherited_and_ambient_capabilities_are_gone() {
 
 #[test]
 fn unknown_user_is_a_warning_or_when_required_the_end() {
-    for user in ["nobody-here", "broken", "1000:staff", "-1"] {
+    for user in ["absent-user", "broken", "1000:staff", "-1"] {
         let room = room().env("AGENT_USER", user);
         room.run(["/opt/entrypoint", "sh", "-c", IDS])
             .succeeds()
             .stdout_contains("Uid: 0 0 0 0")
             .stdout_contains("CapEff: 0000000000000000")
-            .stderr_contains("continues as root");
+            .stderr_contains("continuing as root");
         room.env("AGENT_REQUIRE_USER", "1")
             .run(["/opt/entrypoint", "echo", "ran"])
             .code(1)
@@ -157,7 +157,7 @@ fn working_directory_is_judged_as_the_agent() {
         .succeeds()
         .stderr_contains("cannot use the working directory");
     strict(&enters).run(["/opt/entrypoint", "echo", "ran"]).code(1).stdout("");
-    // The other way round: root without its powers cannot enter, the agent can.
+    // The reverse: root without capabilities cannot enter, but the agent can.
     room.mode("workspace", 0o700);
     let weak = room.before(&["/usr/bin/setpriv", "--bounding-set=-all,+setuid,+setgid,+setpcap"]);
     strict(&weak)
@@ -194,7 +194,7 @@ fn control_file_of_another_user_is_refused_and_roots_is_taken() {
         .stderr_contains("session token set");
 }
 
-/// While secrets are in memory nobody of the same user may read them, nor may a dump hold them.
+/// While secrets are in memory, no process of the same user may read them, and no core dump may contain them.
 #[test]
 fn memory_is_closed_until_the_agent_takes_over() {
     testkit::need("strace");
@@ -205,7 +205,7 @@ fn memory_is_closed_until_the_agent_takes_over() {
     let trace = fs::read_to_string(room.path("tmp/trace")).unwrap();
     let at = |text: &str| trace.find(text).unwrap_or_else(|| panic!("no {text} in\n{trace}"));
     assert!(at("execve(\"/opt/entrypoint\"") < at("RLIMIT_CORE, {rlim_cur=0"));
-    // A tracer of the same user reads the arguments of a call from memory; now it cannot any more.
+    // The tracer cannot read the arguments of `execve` any more, so it prints addresses.
     assert!(at("PR_SET_DUMPABLE, SUID_DUMP_DISABLE") < at("execve(0x"));
     assert!(!trace.contains("execve(\"/usr/bin/true\""), "{trace}");
 }

@@ -1,4 +1,4 @@
-//! Signals, endings and orphans. Started as the agent's user, who has no rights to give up.
+//! Tests of signals, exit codes and orphans, as the agent's user.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn room() -> Room {
     room.env("SESSION_ID", "s1").env("AGENT_USER", "agent").env("AGENT_COW", "none")
 }
 
-/// A shell script under `init`, once it has said `ready`.
+/// Starts a shell script under `init` and waits until it prints `ready`.
 fn ready(room: &Room, script: &str) -> Process {
     let process = room.start(["/opt/init", "sh", "-c", script]);
     process.wait_for("ready\n");
@@ -36,7 +36,7 @@ fn exit_code_is_the_agents_or_that_of_its_signal() {
 #[test]
 fn agent_without_handlers_ends_at_once() {
     for (sent, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::QUIT, 131)] {
-        // A grace that no test waits for.
+        // With a long grace period, the test would time out if it were used up.
         let process = ready(&room().env("AGENT_STOP_GRACE", "1000"), "echo ready; exec sleep 1000");
         signal(&process, sent);
         process.wait().code(code);
@@ -48,7 +48,7 @@ fn agent_that_ignores_the_end_is_killed_with_all_it_started() {
     let script = "trap '' TERM; setsid sleep 1000 & (trap '' TERM INT; sleep 1000) & echo ready; while :; do sleep 1; done";
     let process = ready(&room().env("AGENT_STOP_GRACE", "1"), script);
     signal(&process, Signal::TERM);
-    process.wait().code(137).stderr_contains("everything is killed");
+    process.wait().code(137).stderr_contains("killing all processes");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn agent_that_ends_in_time_keeps_its_code() {
 #[test]
 fn other_signals_are_passed_on_and_end_nothing() {
     let names = ["HUP", "USR1", "USR2", "WINCH", "CONT", "TSTP"];
-    // No shell: the program that it waits for would be stopped, and the shell would wait on.
+    // Not a shell: it would wait forever for its stopped child.
     let script = "import os, signal, sys
 for name in sys.argv[1:]:
     signal.signal(getattr(signal, 'SIG' + name), lambda number, _: os.write(1, signal.Signals(number).name.encode() + b'\\n'))
@@ -96,7 +96,7 @@ fn what_the_agent_leaves_behind_ends_with_it() {
     room().run(["/opt/init", "sh", "-c", script]).code(5);
 }
 
-/// Ten thousand processes whose parents are gone, in `./dev soak`; some less before that.
+/// Creates orphans: ten thousand in `./dev soak`, fewer otherwise.
 #[test]
 fn orphans_are_reaped_however_many_end_at_once() {
     let count = rounds(2000, 10_000);
@@ -122,7 +122,7 @@ os._exit(9)"
     process.wait().code(9);
 }
 
-/// Children of PID 1 that nobody has reaped.
+/// Returns the number of zombies among the children of PID 1.
 fn zombies(process: &Process) -> usize {
     let pid = pid_1(process);
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -133,7 +133,7 @@ fn zombies(process: &Process) -> usize {
     children.split_whitespace().filter(is_zombie).count()
 }
 
-/// The agent ends among its orphans: the reaper must not take its code for one of theirs.
+/// The agent exits together with orphans. Its exit code must not be confused with theirs.
 #[test]
 fn no_exit_code_is_lost_among_orphans() {
     let script = "i=0
@@ -161,17 +161,17 @@ fn set_up_that_fails_ends_with_1_and_says_the_step_and_a_hint() {
     let start = |room: Room| room.run(["/opt/init", "echo", "ran"]).code(1).stdout("");
     start(room().without_env("SESSION_ID")).stderr_contains("hint: set SESSION_ID");
     start(room().without_env("SESSION_ID").env("SESSION_ID", "../x"))
-        .stderr_contains("SESSION_ID is no proper name");
+        .stderr_contains("invalid SESSION_ID");
     start(room().env("AGENT_WORKDIR", "/gone"))
         .stderr_contains("the agent's start failed: cannot enter `/gone`");
-    start(room().without_env("AGENT_USER").env("AGENT_USER", "nobody-here"))
+    start(room().without_env("AGENT_USER").env("AGENT_USER", "absent-user"))
         .stderr_contains("is not in /etc/passwd");
     start(room().env("AGENT_COMMAND", "nothing-here"))
         .stderr_contains("`nothing-here` is not found in PATH");
     let full = room();
     full.write(".data/agent", "in the way");
     start(full)
-        .stderr_contains("[init] error: the base home failed: `/.data/agent` is no directory");
+        .stderr_contains("[init] error: the base home failed: `/.data/agent` is not a directory");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn agent_has_the_terminal_and_its_keys() {
 
 #[test]
 fn child_dies_with_a_parent_that_is_killed() {
-    // Not as PID 1, whose end is everybody's: the death signal alone ends the agent here.
+    // Not as PID 1, whose end kills all processes in the namespace. Only the parent-death signal ends the agent here.
     let script = "/opt/init sh -c 'trap \"echo asked-to-end; exit\" TERM; echo ready; while :; do sleep 0.05; done' &
         init=$!; read go; kill -KILL $init; wait; read end";
     let mut process = room().start(["sh", "-c", script]);

@@ -1,4 +1,4 @@
-//! The whole set-up, with git, FUSE and overlay as they are.
+//! Tests of the whole set-up, with real git, FUSE and overlayfs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
@@ -10,7 +10,7 @@ use testkit::{Process, Run, Signal, need};
 
 use crate::room::{Room, Start, built, pid_1, signal};
 
-/// A room with everything that `init` starts, and a repository to clone.
+/// Returns a room with all programs that `init` starts.
 fn room() -> Room {
     let room = Room::new(Start::Root);
     for tool in ["fusermount3", "git"] {
@@ -24,7 +24,8 @@ fn room() -> Room {
     room.mounts(&tool).env("SESSION_ID", "s.1").env("AGENT_DOCKERD", "off")
 }
 
-/// Its first commit has `file` with `one`, branch `other` has `two`, and no branch has `three`.
+/// Creates a repository and returns its commits. `file` is `one` on the main branch, `two` on the branch `other`, and
+/// `three` in a commit that is on no branch.
 fn repository(room: &Room) -> [String; 3] {
     let repository = room.path("srv/repo");
     fs::create_dir_all(&repository).unwrap();
@@ -67,7 +68,7 @@ fn home_is_a_layer_over_a_copy_and_the_base_stays_as_it_is() {
         script(&room, "cat ~/.config/octobot/agent-session.json file; test ! -e ~/.profile")
             .succeeds()
             .stdout("kept\nchanged\n");
-        // Another session starts from the same base.
+        // Another session starts with the same base.
         let other = room.clone().without_env("SESSION_ID").env("SESSION_ID", "s2");
         script(&other, "cat ~/.profile file").succeeds().stdout("from the image\none\n");
         assert!(!room.path(".data/.octobot.staging").try_exists().unwrap());
@@ -96,7 +97,7 @@ fn layer_is_unmounted_and_at_rest_at_the_end() {
     let room = room();
     let run = script(&room, "echo x > ~/file").succeeds();
     run.stderr_lacks("warning");
-    // Nothing of a database that is in use lies beside it.
+    // No journal of an open database remains.
     let names: Vec<_> = fs::read_dir(room.path(".data/.agentfs"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -137,7 +138,7 @@ fn another_engine_does_not_put_changes_out_of_sight() {
     script(&room, "echo x > ~/file").succeeds();
     for other in ["overlay", "none"] {
         let other = room.clone().env("AGENT_COW", other);
-        script(&other, "true").code(1).stderr_contains("kept by `/.data/.agentfs/s.1.db`");
+        script(&other, "true").code(1).stderr_contains("changes are in `/.data/.agentfs/s.1.db`");
     }
     script(&room, "cat ~/file").succeeds().stdout("x\n");
 }
@@ -163,7 +164,7 @@ fn workspace_is_the_commit_that_was_asked_for() {
 }
 
 #[test]
-fn git_runs_as_the_agent_and_asks_nobody() {
+fn git_runs_as_the_agent_without_prompts() {
     let room =
         room().env("WORKSPACE_PATH", "https://bob:hush@host.invalid/x").env("AGENT_COW", "none");
     room.program("opt/git", "#!/bin/sh\nid -u >&2; grep -E '^(CapBnd|NoNew)' /proc/self/status >&2; echo \"$@\" >&2; env | grep ^GIT >&2; cat \"$GIT_CONFIG_GLOBAL\" >&2; exit 1\n");
@@ -205,21 +206,21 @@ fn workspace_link_takes_nothing_away() {
     let link = || fs::read_link(room.path("workspace"));
     script(&room, "true").succeeds().stderr_contains("the workspace link: done");
     assert_eq!(link().unwrap(), Path::new("/.data/octobot/workspace"));
-    script(&room, "true").succeeds().stderr_contains("the workspace link: there already");
+    script(&room, "true").succeeds().stderr_contains("the workspace link: already done");
     fs::remove_file(room.path("workspace")).unwrap();
     room.write("workspace/mine", "x");
     script(&room, "cat /workspace/mine")
         .succeeds()
         .stdout("x")
-        .stderr_contains("a directory with content, which stays");
+        .stderr_contains("a directory with content and is not replaced");
     fs::remove_file(room.path("workspace/mine")).unwrap();
     let mounted = room.clone().mounts("mount -t tmpfs tmpfs $root/workspace");
-    script(&mounted, "true").succeeds().stderr_contains("it is a mount, which stays");
+    script(&mounted, "true").succeeds().stderr_contains("it is a mount and is not replaced");
     let bound = room.clone().mounts("mount --bind $root/tmp $root/workspace");
-    script(&bound, "true").succeeds().stderr_contains("it is a mount, which stays");
+    script(&bound, "true").succeeds().stderr_contains("it is a mount and is not replaced");
     let sealed =
         room.clone().mounts("mount --bind $root/.data $root/.data; mount -o remount,ro,bind $root");
-    script(&sealed, "true").succeeds().stderr_contains("the root is read-only");
+    script(&sealed, "true").succeeds().stderr_contains("the root file system is read-only");
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn pid_1_keeps_few_capabilities_and_no_secret() {
     process.wait().code(143);
 }
 
-/// Everything that a process has in memory.
+/// Returns the writable memory of a process.
 fn memory(pid: i32) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
@@ -285,7 +286,7 @@ fn control_file_stays_for_the_next_start() {
     }
 }
 
-/// A git that says that it has begun, and never ends.
+/// Replaces git by a program that reports its start and never ends.
 fn slow(room: Room) -> Room {
     room.program("opt/git", "#!/bin/sh\nfor last; do :; done; echo half > \"$last/half\"; echo git-began >&2; sleep 1000\n");
     let path = format!("/opt:{}", crate::room::PATH);
@@ -307,7 +308,7 @@ fn term_during_set_up_stops_the_step_and_removes_its_staging() {
 
 #[test]
 fn second_start_completes_what_a_kill_interrupted() {
-    // At the end of each step, and in the middle of the one that takes long.
+    // Killed at the end of each step, and in the middle of the clone.
     let steps = [
         "the base home",
         "the workspace:",
@@ -345,7 +346,7 @@ fn killed(room: &Room, at: &str) {
     gone(&process);
 }
 
-/// The mounts of a killed room end with it, and the second start must not meet them.
+/// Waits until a killed room and its mounts are gone, so that the second start does not find them.
 fn gone(process: &Process) {
     let (outer, deadline) =
         (process.pid().as_raw_nonzero(), Instant::now() + Duration::from_secs(20));
@@ -357,7 +358,7 @@ fn gone(process: &Process) {
     }
 }
 
-/// Killed at every call that changes the disk while the home is copied: the copy is there whole or not.
+/// Kills the copy of the home at every system call that changes the disk. The copy must be complete or absent.
 #[test]
 fn copy_of_the_home_is_whole_or_not_there_wherever_it_is_killed() {
     need("strace");
@@ -390,11 +391,11 @@ fn check_says_what_an_image_lacks() {
         .succeeds()
         .stdout_contains("ok       user `octobot`, 1001:1001")
         .stdout_lacks("missing");
-    let bare = room().env("AGENT_USER", "nobody-here").without_env("PATH").env("PATH", "/nowhere");
+    let bare = room().env("AGENT_USER", "absent-user").without_env("PATH").env("PATH", "/nowhere");
     fs::remove_file(bare.path("etc/fuse.conf")).unwrap();
     bare.run(check)
         .code(1)
-        .stdout_contains("missing  user `nobody-here`\n")
+        .stdout_contains("missing  user `absent-user`\n")
         .stdout_contains("missing  program `git`\n         hint: install git")
         .stdout_contains("missing  `user_allow_other`");
     let weak =

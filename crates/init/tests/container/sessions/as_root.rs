@@ -1,5 +1,5 @@
-//! What sessions in containers ask of the first process: a home that is there, a door to the proxy,
-//! mounts that are known again, and commands that enter later.
+//! Tests of features of PID 1 that container sessions use: an existing home, the rendezvous with the proxy, checked
+//! mounts, and commands that enter later.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use testkit::Signal;
 
 use crate::room::{Room, Start, signal};
 
-/// A room whose home lies ready for a user that has no entry, and whose control file is another user's.
+/// Returns a room with an existing home of a user without an entry, and with a control file of another user.
 fn room() -> Room {
     let room = Room::new(Start::Root)
         .env("AGENT_DOCKERD", "off")
@@ -35,7 +35,7 @@ fn home_that_is_there_needs_no_set_up_and_no_name() {
     run.code(0).stdout("4242\n4343\n/workspace\n/home/agent 4242\n").stderr_contains("Permission");
 }
 
-/// The same file, where others could have put it.
+/// The control file of [`room`] is refused in a directory that other users can enter.
 #[test]
 fn control_file_of_another_user_is_refused_where_others_can_go() {
     let room = room();
@@ -43,7 +43,7 @@ fn control_file_of_another_user_is_refused_where_others_can_go() {
     room.run(["/opt/init", "true"]).code(1).stderr_contains("belongs to another user");
 }
 
-/// C4: a directory that was swapped since it was looked at.
+/// C4: a directory that was replaced after the inspection.
 #[test]
 fn c4_a_mount_that_is_another_than_it_was_is_not_used() {
     let known = |room: &Room, ino: u64| {
@@ -57,16 +57,16 @@ fn c4_a_mount_that_is_another_than_it_was_is_not_used() {
         let wrong = room();
         let text = known(&wrong, 1);
         let run = wrong.env("AGENT_MOUNTS", text).run([personality, "true"]);
-        run.code(1).stderr_contains("is not what the session was made with");
+        run.code(1).stderr_contains("is not the one that the session was created with");
     }
 }
 
 #[test]
-fn door_is_knocked_at_until_somebody_is_there_and_again_when_they_go() {
+fn rendezvous_is_retried_until_a_proxy_answers_and_again_when_it_leaves() {
     let room = room().env("AGENT_DOOR", "/run/door.sock").env("AGENT_DOOR_PORTS", "tcp:28128");
     let process = room.start(["/opt/init", "sh", "-c", "echo ready; exec sleep 1000"]);
     process.wait_for("ready\n");
-    // Longer than the address of a socket can be, for the test; not for those inside.
+    // The path is too long for a socket address, so the test uses `/proc/self/fd`: unix(7).
     let dir = fs::File::open(room.path("run")).unwrap();
     let near = format!("/proc/self/fd/{}/door.sock", std::os::fd::AsRawFd::as_raw_fd(&dir));
     let listener = UnixListener::bind(near).unwrap();
@@ -85,7 +85,7 @@ fn door_is_knocked_at_until_somebody_is_there_and_again_when_they_go() {
 }
 
 #[test]
-fn whoever_enters_has_neither_variables_nor_rights_of_the_first_process() {
+fn entered_command_has_neither_variables_nor_capabilities_of_pid_1() {
     let enter = |room: Room, script: &str| {
         room.env("AGENT_COMMAND", "x").env("SESSION_TOKEN", "hush").env("KEPT", "1").run([
             "/opt/agent-sandbox-init",
@@ -101,6 +101,6 @@ fn whoever_enters_has_neither_variables_nor_rights_of_the_first_process() {
     enter(inside(), "exit 7").code(7);
     inside().run(["/opt/agent-sandbox-init", "enter", "no-such-program"]).code(127);
     inside().run(["/opt/agent-sandbox-init", "enter"]).code(125);
-    // Root does not.
-    enter(Room::new(Start::Root), "true").code(125).stderr_contains("only the agent's user enters");
+    // Root cannot enter.
+    enter(Room::new(Start::Root), "true").code(125).stderr_contains("cannot enter as root");
 }

@@ -1,4 +1,4 @@
-//! One line of a list of allowed commands: the words a request must begin with, and what may follow them.
+//! Entry of a list of allowed commands: the words that a request must begin with, and the arguments that may follow.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,55 +21,55 @@ use crate::text::shown;
 pub struct Entry {
     /// The words that a request must begin with, the program's name first.
     pub words: Vec<String>,
-    /// What may follow.
+    /// Arguments that may follow.
     pub args: Args,
-    /// What may not: no further word may match one of these.
+    /// Patterns of arguments that are refused.
     pub deny: Vec<String>,
-    /// Where it runs on the host, whatever the request says.
+    /// Working directory on the host. It overrides the request.
     pub cwd: Option<PathBuf>,
     /// Variables that it gets.
     pub env: BTreeMap<String, String>,
-    /// How many seconds it may take.
+    /// Time limit in seconds.
     pub timeout: Option<u64>,
-    /// Which paths it may be given.
+    /// Paths that the arguments may name.
     pub paths: Paths,
-    /// Whether somebody has accepted that the tool does more than it seems to.
+    /// True if the user accepted that the tool can run arbitrary programs.
     pub risk_accepted: bool,
 }
 
-/// What may follow an entry's own words.
+/// Arguments that may follow the words of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Args {
-    /// Anything that the rules of the tool pass.
+    /// Anything that the rules of the tool allow.
     #[default]
     Any,
     /// Nothing.
     None,
-    /// Words that each match one of these patterns, in which `*` stands for any text.
+    /// Words that match one of these patterns, in which `*` matches any text.
     Only(Vec<String>),
 }
 
-/// Which paths a command may be given.
+/// Paths that the arguments of a command may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, DeserializeDerive, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Paths {
-    /// Those that the container shares with the host, under the host's names.
+    /// Paths that the container shares with the host. They are translated to the host's paths.
     #[default]
     Confine,
-    /// Any: words are passed on as they are.
+    /// Any path. Words are passed unchanged.
     Any,
 }
 
-/// A text that is no entry.
+/// Text that is not a valid entry.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{} is no allowed command: {why}", shown(.text))]
+#[error("invalid allowed command {}: {why}", shown(.text))]
 pub struct EntryError {
     text: String,
     why: String,
 }
 
 impl Entry {
-    /// Reads `git status` or the like.
+    /// Parses a command such as `git status`.
     pub fn parse(text: &str) -> Result<Self, EntryError> {
         let wrong = |why: String| EntryError { text: text.to_owned(), why };
         let words = line::parse(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
@@ -77,13 +77,13 @@ impl Entry {
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let name = &words[0];
         if name.starts_with('-') {
-            return Err(wrong("it begins with an option".into()));
+            return Err(wrong("it starts with an option".into()));
         }
         if name.contains('/') && !name.starts_with('/') {
-            return Err(wrong("a program is a name or an absolute path".into()));
+            return Err(wrong("the program must be a name or an absolute path".into()));
         }
         if name.contains('=') {
-            return Err(wrong("variables are set by `env`, not before the command".into()));
+            return Err(wrong("set variables with `env`, not before the command".into()));
         }
         Ok(Self::of(words))
     }
@@ -101,13 +101,13 @@ impl Entry {
         }
     }
 
-    /// Whether a request begins with this entry's words.
+    /// Returns true when a request begins with the words of this entry.
     pub fn covers(&self, argv: &[OsString]) -> bool {
         argv.len() >= self.words.len()
             && self.words.iter().zip(argv).all(|(word, asked)| asked == OsStr::new(word))
     }
 
-    /// The first further word that this entry does not let through, and why.
+    /// Returns the first argument that this entry refuses, with the reason.
     pub fn refusal(&self, rest: &[OsString]) -> Option<(OsString, &'static str)> {
         let first = |test: &dyn Fn(&OsString) -> bool| rest.iter().find(|word| test(word)).cloned();
         let denied = first(&|word| self.deny.iter().any(|pattern| matches(pattern, word)));
@@ -124,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// Describes what may follow the words, and how the command runs.
+    /// Describes the arguments that may follow, and how the command runs.
     pub fn meaning(&self) -> String {
         let list = |patterns: &[String]| patterns.join(" ");
         let mut parts = vec![match &self.args {
@@ -148,13 +148,13 @@ impl Entry {
         parts.join(", ")
     }
 
-    /// The words as one text.
+    /// Returns the words as a command line.
     pub fn text(&self) -> String {
         line::quote(&self.words).unwrap_or_else(|_| self.words.join(" "))
     }
 }
 
-/// Returns true when a pattern, in which `*` stands for any text, matches a whole word.
+/// Returns true when a pattern, in which `*` matches any text, matches a whole word.
 pub fn matches(pattern: &str, word: &OsStr) -> bool {
     let mut parts = pattern.as_bytes().split(|byte| *byte == b'*');
     let first = parts.next().unwrap_or_default();
@@ -169,31 +169,31 @@ pub fn matches(pattern: &str, word: &OsStr) -> bool {
     rest.ends_with(last)
 }
 
-/// The written form: a table.
+/// An entry that is written as a table.
 #[derive(DeserializeDerive, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// The command, with the words it must begin with.
+    /// The command: the words that a request must begin with.
     cmd: String,
-    /// What may follow: `"any"`, `"none"`, or patterns.
+    /// Arguments that may follow: `"any"`, `"none"`, or a list of patterns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     args: Option<ArgsText>,
-    /// Patterns of words that must not follow.
+    /// Patterns of arguments that are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     deny: Vec<String>,
-    /// Where it runs on the host.
+    /// Working directory on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cwd: Option<PathBuf>,
     /// Variables that it gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     env: BTreeMap<String, String>,
-    /// How many seconds it may take.
+    /// Time limit in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout: Option<u64>,
-    /// `"any"` passes paths on that the container does not share with the host.
+    /// `"any"` also allows paths that the container does not share with the host.
     #[serde(default)]
     paths: Paths,
-    /// `"accepted"` for a tool that runs whatever it is told.
+    /// `"accepted"` for a tool that can run arbitrary programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     risk: Option<Risk>,
 }
@@ -225,10 +225,10 @@ impl TryFrom<Table> for Entry {
         let entry = Self::parse(&table.cmd)?;
         let wrong = |why: &str| EntryError { text: table.cmd.clone(), why: why.into() };
         if table.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
-            return Err(wrong("`cwd` is an absolute path on the host"));
+            return Err(wrong("`cwd` must be an absolute path on the host"));
         }
         if table.timeout == Some(0) {
-            return Err(wrong("`timeout` is at least one second"));
+            return Err(wrong("`timeout` must be at least 1 second"));
         }
         let args = match table.args {
             None | Some(ArgsText::Word(ArgsWord::Any)) => Args::Any,

@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// Kinds of keys that a host may have.
+/// Key types of OpenSSH that are accepted for a host.
 const KINDS: [&str; 5] =
     ["ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa"];
 
-/// A public key: its kind and its letters, without a comment.
+/// A public key: its type and its Base64 body, without the comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey(String);
 
 impl PublicKey {
-    /// A line of a `.pub` file.
+    /// Parses a line of a `.pub` file.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let (kind, body) = (words.next()?, words.next()?);
         let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-        // Every body begins with the length of its kind, a small number of four bytes.
+        // Every body begins with the length of the type, as four bytes: RFC 4253, 6.6.
         let is_key = KINDS.contains(&kind) && body.starts_with("AAAA") && body.bytes().all(letters);
         is_key.then(|| Self(format!("{kind} {body}")))
     }
 
-    /// The line of `known_hosts` that believes a host with this key.
+    /// Returns the line of `known_hosts` for a host with this key.
     pub fn known_host(&self, host: &str, port: u16) -> String {
         if port == 22 { format!("{host} {self}\n") } else { format!("[{host}]:{port} {self}\n") }
     }

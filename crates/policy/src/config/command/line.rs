@@ -1,7 +1,6 @@
-//! A command line as text: the quoting of POSIX shells, and nothing else of them.
+//! Parser for a command line with the quoting rules of POSIX shells.
 //!
-//! What a shell would expand, chain or redirect is refused, never carried out and never taken literally: a line means
-//! here what it would mean in a shell, or it means nothing.
+//! Text that a shell would expand, chain or redirect is refused. So an accepted line has the same words as in a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,28 +8,28 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use sandbox_protocol::Hint;
 use thiserror::Error;
 
-/// The longest line that is read.
+/// Longest line that is accepted.
 pub const LONGEST: usize = 64 << 10;
 
-/// Why a line is no list of words.
+/// Reason why a line is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum LineError {
-    /// Nothing in it.
+    /// The line is empty.
     #[error("there is no command")]
     Empty,
-    /// Too many bytes.
+    /// The line has too many bytes.
     #[error("the line is longer than {LONGEST} bytes")]
     TooLong,
-    /// A newline, a NUL or the like.
-    #[error("the line holds a control character, byte {0:#04x}")]
+    /// The line contains a control character, such as a newline or a NUL.
+    #[error("the line contains a control character (byte {0:#04x})")]
     Control(u8),
-    /// What a shell would act upon.
-    #[error("`{}` means something to a shell, and there is none here", *.0 as char)]
+    /// The line contains a character that is special in a shell.
+    #[error("shell metacharacter `{}` is not supported", *.0 as char)]
     Meaning(u8),
-    /// A quote without an end.
-    #[error("a quote is not closed")]
+    /// A quote is not closed.
+    #[error("unclosed quote")]
     Open,
-    /// A backslash at the end.
+    /// The line ends in a backslash.
     #[error("the line ends in a backslash")]
     Backslash,
 }
@@ -38,7 +37,9 @@ pub enum LineError {
 impl Hint for LineError {
     fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Meaning(_) => "put single quotes around words that are meant as they are",
+            Self::Meaning(_) => {
+                "quote literal text with single quotes; pipes and redirections are not supported"
+            }
             Self::Empty => "name a command: `ssh HOST COMMAND`",
             _ => return None,
         };
@@ -46,10 +47,10 @@ impl Hint for LineError {
     }
 }
 
-/// Bytes that no shell takes literally outside of quotes.
+/// Bytes that are special in a shell outside of quotes.
 const MEANING: &[u8] = b"|&;<>()$`*?[]{}!";
 
-/// Reads a line.
+/// Splits a line into words.
 ///
 /// ```
 /// use sandbox_policy::config::command::line;
@@ -74,7 +75,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<OsString>, LineError> {
     }
 }
 
-/// Writes words so that [`parse`], and every shell, reads them again.
+/// Quotes words, so that [`parse`] and every shell split the line into the same words.
 pub fn quote<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Result<String, LineError> {
     let mut line = String::new();
     for word in words {
@@ -82,7 +83,7 @@ pub fn quote<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Result<Stri
         if let Some(byte) = bytes.iter().find(|byte| is_control(**byte)) {
             return Err(LineError::Control(*byte));
         }
-        // What is no text cannot go by a text: the refusal is the caller's to show.
+        // A word that is not UTF-8 cannot be part of a text.
         let text = std::str::from_utf8(bytes).map_err(|_| LineError::Control(0xff))?;
         if !line.is_empty() {
             line.push(' ');
@@ -128,9 +129,9 @@ impl Reader<'_> {
                 b'\'' => self.single(&mut word)?,
                 b'"' => self.double(&mut word)?,
                 b'\\' => word.push(self.next().ok_or(LineError::Backslash)?),
-                // A comment and a home directory begin at the start of a word only.
+                // `#` and `~` are special only at the start of a word.
                 b'#' | b'~' if self.at == start + 1 => return Err(LineError::Meaning(byte)),
-                // `a=~` and `a=b:~` are expanded in assignments.
+                // Shells expand `a=~` and `a=b:~` in assignments.
                 b'~' if matches!(self.text[self.at - 2], b'=' | b':') => {
                     return Err(LineError::Meaning(byte));
                 }

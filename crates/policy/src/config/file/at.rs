@@ -1,4 +1,4 @@
-//! A value and the place in its file.
+//! A value with its position in a file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-/// The name by which [`At`] asks our deserializer for the position beside the value.
+/// Type name with which [`At`] requests the position from our deserializer.
 pub(super) const NAME: &str = "$agent-sandbox::At";
 
-/// A place in a file, both numbers from 1. Columns count characters.
+/// A position in a file. Lines and columns start at 1, and columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The line.
@@ -20,12 +20,12 @@ pub struct Position {
     pub column: u32,
 }
 
-/// A value and where it stands. Two of them are equal when their values are.
+/// A value with its position. The position does not matter for equality.
 #[derive(Debug, Clone)]
 pub struct At<T> {
-    /// What was written.
+    /// The value.
     pub value: T,
-    /// Where.
+    /// The position.
     pub position: Position,
 }
 
@@ -59,7 +59,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
     }
 }
 
-// A position is nothing that anybody writes: the schema is that of the value.
+// A file does not contain positions, so the schema is that of the value.
 impl<T: JsonSchema> JsonSchema for At<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
@@ -79,7 +79,7 @@ impl<T: JsonSchema> JsonSchema for At<T> {
 }
 
 impl<T> At<T> {
-    /// Another value at the same place.
+    /// Changes the value and keeps the position.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> At<U> {
         At { value: change(self.value), position: self.position }
     }

@@ -1,4 +1,4 @@
-//! `cow`: the engine of copy-on-write.
+//! `cow`: the copy-on-write engine.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::word::{Scalar, scalar};
 
-/// `cow`: where changes go.
+/// `cow`: destination of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CowEngine {
-    /// Straight into the tree.
+    /// The tree itself.
     Off,
-    /// Into a layer, by whichever engine suits.
+    /// A layer of an engine that is chosen automatically.
     On,
-    /// Into a layer of the kernel's overlayfs.
+    /// A layer of the kernel's overlayfs.
     Overlay,
-    /// Into a database of one file.
+    /// A database in one file.
     Agentfs,
 }
 

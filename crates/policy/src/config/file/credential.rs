@@ -1,4 +1,4 @@
-//! Words of a secret: each is checked where it is read, so that the proxy refuses none of them later.
+//! Values in a secret. Each is checked when it is parsed, so that the proxy cannot fail on it later.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Deserializer;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::word::{Invalid, word};
 use crate::text::shown;
 
-/// The server that a secret is sent to: `https://host`, or `http://host:port`, and a path.
+/// The server that a secret is sent to: `https://host` or `http://host:port`, with an optional path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UpstreamUrl(String);
 
@@ -19,7 +19,7 @@ pub struct RouteText(String);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeaderText(String);
 
-/// The text of a header, with one `{}` where the secret goes.
+/// The value of a header, with one `{}` as the placeholder for the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FormatText(String);
 
@@ -35,7 +35,7 @@ pub struct BasicUser(String);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolText(String);
 
-/// A line of `models`: a model, where `*` stands for any text.
+/// A line of `models`: a model name, in which `*` matches any text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelText(String);
 
@@ -49,7 +49,7 @@ pub struct ArgumentText(String);
 
 word!(UpstreamUrl RouteText HeaderText FormatText QueryText BasicUser ToolText ModelText StoredName ArgumentText);
 
-/// Headers of a connection (RFC 9110, 7.6.1), and those that the proxy sets.
+/// Connection-specific headers (RFC 9110, 7.6.1), and headers that the proxy sets.
 const CONNECTION_BOUND: [&str; 9] = [
     "connection",
     "te",
@@ -65,13 +65,13 @@ const CONNECTION_BOUND: [&str; 9] = [
 impl UpstreamUrl {
     fn check(url: &str) -> Result<(), Invalid> {
         let wrong = |why: &str| {
-            // Text with an `@` may hold a password, and is not repeated.
+            // Text with an `@` may contain a password, so the message does not repeat it.
             let text = if url.contains('@') { String::new() } else { format!(" {}", shown(url)) };
-            Invalid::new(format!("invalid URL of a server{text}: {why}"))
-                .hint("write `https://host`, `http://host:port`, or one of them with a path")
+            Invalid::new(format!("invalid server URL{text}: {why}"))
+                .hint("write `https://host` or `http://host:port`, optionally with a path")
         };
         if url.contains(['?', '#']) {
-            return Err(wrong("it has a `?` or a `#`"));
+            return Err(wrong("it contains a `?` or a `#`"));
         }
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -79,8 +79,8 @@ impl UpstreamUrl {
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(wrong("it holds a user or a password")
-                .hint("leave them out: the proxy sends the secret"));
+            return Err(wrong("it contains a user or a password")
+                .hint("remove them; the proxy sends the secret"));
         }
         if !is_authority(authority) {
             return Err(wrong("invalid host or port"));
@@ -89,7 +89,7 @@ impl UpstreamUrl {
     }
 }
 
-/// `host`, `host:port`, `[address]` or `[address]:port`.
+/// Returns true for `host`, `host:port`, `[address]` and `[address]:port`.
 fn is_authority(text: &str) -> bool {
     let (is_host, rest) = if let Some(inner) = text.strip_prefix('[') {
         let Some((address, rest)) = inner.split_once(']') else { return false };
@@ -106,7 +106,7 @@ fn is_authority(text: &str) -> bool {
     is_host && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
-/// A path that every server reads in the same way, before the paths of requests.
+/// Returns true for a path prefix that every server interprets in the same way.
 fn is_base(path: &str) -> bool {
     let bytes = path.as_bytes();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
@@ -151,10 +151,10 @@ impl RouteText {
 
 impl HeaderText {
     fn check(name: &str) -> Result<(), Invalid> {
-        // A token of RFC 9110, 5.6.2.
+        // A token: RFC 9110, 5.6.2.
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || name.len() > 256 || !name.bytes().all(token) {
-            return Err(Invalid::new(format!("invalid name of a header {}", shown(name)))
+            return Err(Invalid::new(format!("invalid header name {}", shown(name)))
                 .hint("write a name such as `x-api-key`"));
         }
         if CONNECTION_BOUND.iter().any(|bound| name.eq_ignore_ascii_case(bound)) {
@@ -170,13 +170,13 @@ impl HeaderText {
 
 impl FormatText {
     fn check(text: &str) -> Result<(), Invalid> {
-        // The text of a header's value, as RFC 9110, 5.5 has it.
+        // Characters of a field value: RFC 9110, 5.5.
         let visible = |byte: u8| byte == b'\t' || byte >= 0x20 && byte != 0x7f;
         if text.matches("{}").count() == 1 && text.bytes().all(visible) {
             return Ok(());
         }
         Err(Invalid::new(format!("invalid format {}", shown(text)))
-            .hint("write `{}` once, where the secret goes, such as `Bearer {}`"))
+            .hint("write `{}` exactly once as the placeholder for the secret, such as `Bearer {}`"))
     }
 }
 
@@ -186,7 +186,7 @@ impl QueryText {
         if !name.is_empty() && name.bytes().all(plain) {
             return Ok(());
         }
-        Err(Invalid::new(format!("invalid name of a query parameter {}", shown(name)))
+        Err(Invalid::new(format!("invalid query parameter name {}", shown(name)))
             .hint("use letters, digits, `-`, `_` and `.`"))
     }
 }
@@ -194,8 +194,8 @@ impl QueryText {
 impl BasicUser {
     fn check(name: &str) -> Result<(), Invalid> {
         if name.contains(':') {
-            return Err(Invalid::new(format!("invalid user {}: it has a `:`", shown(name)))
-                .hint("write the name alone; the secret is the password"));
+            return Err(Invalid::new(format!("invalid user {}: it contains a `:`", shown(name)))
+                .hint("write only the name; the secret is the password"));
         }
         Ok(())
     }
@@ -207,14 +207,14 @@ impl ToolText {
         if name == "*" || !name.is_empty() && name.bytes().all(plain) {
             return Ok(());
         }
-        Err(Invalid::new(format!("invalid type of a tool {}", shown(name)))
+        Err(Invalid::new(format!("invalid tool type {}", shown(name)))
             .hint("write types such as `web_search`, or `*` for everything"))
     }
 }
 
 impl ModelText {
     fn check(name: &str) -> Result<(), Invalid> {
-        if name.trim().is_empty() { Err(Invalid::new("an empty name of a model")) } else { Ok(()) }
+        if name.trim().is_empty() { Err(Invalid::new("the model name is empty")) } else { Ok(()) }
     }
 }
 
@@ -225,8 +225,8 @@ impl StoredName {
         if begins && name.len() <= 64 && name.bytes().all(plain) {
             return Ok(());
         }
-        Err(Invalid::new(format!("invalid name of a secret {}", shown(name))).hint(
-            "use up to 64 letters, digits, `-`, `_` and `.`, beginning with a letter or digit",
+        Err(Invalid::new(format!("invalid secret name {}", shown(name))).hint(
+            "use up to 64 letters, digits, `-`, `_` and `.`, starting with a letter or digit",
         ))
     }
 }
@@ -234,13 +234,13 @@ impl StoredName {
 impl ArgumentText {
     fn check(word: &str) -> Result<(), Invalid> {
         if word.contains('\0') {
-            return Err(Invalid::new(format!("the word {} holds a NUL", shown(word))));
+            return Err(Invalid::new(format!("the word {} contains a NUL byte", shown(word))));
         }
         Ok(())
     }
 }
 
-/// For the schema each of them is a text.
+/// In the schema, each of these types is a string.
 macro_rules! text {
     ($($name:ident)*) => {$(
         impl JsonSchema for $name {

@@ -1,4 +1,4 @@
-//! One serde deserializer over the tree, so that one set of types serves both syntaxes.
+//! A serde deserializer over the tree, so that one set of types serves both syntaxes.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::at::{self, Position};
 use super::node::{Key, Kind, Node};
 use crate::text::{did_you_mean, shown};
 
-/// A problem, its place as soon as somebody knows it, and the keys that lead there, innermost first.
+/// A problem, its position once it is known, and the path of keys to it, innermost first.
 #[derive(Debug)]
 pub(super) struct NodeError {
     pub(super) problem: Problem,
@@ -32,7 +32,7 @@ impl NodeError {
         self
     }
 
-    /// `filesystem.ro[2]`.
+    /// Returns the path of the key, such as `filesystem.ro[2]`.
     pub(super) fn key(&self) -> String {
         let mut path = String::new();
         for key in self.keys.iter().rev() {
@@ -60,7 +60,7 @@ impl fmt::Display for NodeError {
 impl std::error::Error for NodeError {}
 
 impl de::Error for NodeError {
-    /// The second line of a message, if there is one, is its hint.
+    /// Splits the message: its second line, if there is one, is the hint.
     fn custom<T: fmt::Display>(message: T) -> Self {
         let text = message.to_string();
         let (message, hint) = match text.split_once('\n') {
@@ -92,7 +92,7 @@ impl de::Error for NodeError {
     }
 }
 
-/// serde's words for its types, in ours.
+/// Translates serde's names of types for users.
 fn plain(expected: &str) -> String {
     match expected {
         "a sequence" => "a list",
@@ -134,7 +134,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         value.map_err(|error| error.at(self.position))
     }
 
-    // What is written is there: `null` is a value of a wrong type, not an absent key.
+    // `null` is a value of the wrong type, not an absent key.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_some(self)
     }
@@ -151,7 +151,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         }
     }
 
-    // serde would take a list for a struct, field by field; a table is written with its keys.
+    // By default, serde also accepts a list of the fields for a struct.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -187,7 +187,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-/// Stands in for an enum's visitor where no word was written, to say that one was expected.
+/// Visitor for an enum whose value is not a word. It reports that a word was expected.
 struct OnlyWords<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for OnlyWords<V> {
@@ -276,13 +276,13 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, NodeError> {
         let Some((key, node)) = self.value.take() else {
-            return Err(de::Error::custom("a value was asked for before its key"));
+            return Err(de::Error::custom("a value was requested before its key"));
         };
         seed.deserialize(node).map_err(|error| error.at(node.position).under(key.text.clone()))
     }
 }
 
-/// Line, column, value: what `At` takes.
+/// Line, column and value, in the order that `At` reads them.
 struct Parts<'de> {
     node: &'de Node,
     next: u8,

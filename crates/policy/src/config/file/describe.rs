@@ -1,11 +1,10 @@
-//! The JSON Schema of a file, from the same types that read it.
+//! JSON Schema of a configuration file, generated from the types that parse it.
 
 use serde_json::Value;
 
 use super::schema::FileConfig;
 
-/// The schema. An absent key is one that is not written: `null` is refused by the reader, so the
-/// schema must not offer it.
+/// Returns the schema. The parser refuses `null`, so the schema must not allow it.
 pub(in crate::config) fn describe() -> Value {
     let mut schema = schemars::schema_for!(FileConfig).to_value();
     without_null(&mut schema);

@@ -1,4 +1,4 @@
-//! `host_commands`: the bridge to the host.
+//! `host_commands`: commands that a container can run on the host.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -8,37 +8,37 @@ use super::word::Invalid;
 use crate::config::command::{Entry, PublicKey};
 use crate::text::shown;
 
-/// The bridge to the host.
+/// Commands that a container can run on the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct HostCommands {
-    /// Whether there is one.
+    /// True to allow requests.
     pub enabled: bool,
-    /// How requests travel; `"unix"` when left out.
+    /// Transport of requests. Default: `"unix"`.
     pub transport: Transport,
-    /// The secret that holds the SSH key.
+    /// The secret that contains the SSH key.
     pub ssh_key_secret: Option<String>,
     /// The user on the host, for SSH.
     pub user: Option<String>,
-    /// The host's name, for SSH; `"host.docker.internal"` when left out.
+    /// The host's name, for SSH. Default: `"host.docker.internal"`.
     pub host: Option<String>,
-    /// The host's port, for SSH; 22 when left out.
+    /// The host's port, for SSH. Default: 22.
     pub port: Option<u16>,
-    /// Which host key is believed, for SSH.
+    /// The host key that the container trusts, for SSH.
     pub host_key: HostKey,
-    /// Commands, each with the words it must begin with.
+    /// Allowed commands, each with the words that a request must begin with.
     pub allowed: Vec<Entry>,
 }
 
-/// Which host key is believed.
+/// The host key that a container trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HostKey {
-    /// The host's own, as it is when the session is made.
+    /// The host's key at the time the session is created.
     #[default]
     Pinned,
-    /// The one that is met first.
+    /// The key of the first connection.
     AcceptNew,
-    /// This one.
+    /// This key.
     Key(PublicKey),
 }
 
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for HostKey {
             "pinned" => Ok(Self::Pinned),
             "accept-new" => Ok(Self::AcceptNew),
             key => PublicKey::parse(key).map(Self::Key).ok_or_else(|| {
-                Invalid::new(format!("{} is no key of a host", shown(&text)))
+                Invalid::new(format!("invalid host key {}", shown(&text)))
                     .hint("write `\"pinned\"`, `\"accept-new\"`, or a line such as `\"ssh-ed25519 AAAA…\"`")
                     .into_serde()
             }),
@@ -67,13 +67,13 @@ impl JsonSchema for HostKey {
     }
 }
 
-/// How requests travel to the host.
+/// Transport of requests to the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// By a socket.
+    /// A Unix socket.
     #[default]
     Unix,
-    /// By an SSH forced command.
+    /// An SSH forced command: `command=` in `sshd(8)`.
     Ssh,
 }

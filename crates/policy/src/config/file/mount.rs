@@ -1,4 +1,4 @@
-//! `mounts` and `shared_dirs`: bind mounts, as they are written.
+//! `mounts` and `shared_dirs`: bind mounts in their written form.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,19 +18,19 @@ pub struct MountText {
     pub host: String,
     /// The path inside, absolute.
     pub container: String,
-    /// Whether it can be written; `"ro"` when left out.
+    /// Access to the mount. Default: `"ro"`.
     #[serde(default)]
     pub mode: MountMode,
 }
 
-/// Whether a mount can be written.
+/// Access to a mount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MountMode {
-    /// It cannot.
+    /// Read-only.
     #[default]
     Ro,
-    /// It can.
+    /// Read-write.
     Rw,
 }
 
@@ -52,12 +52,12 @@ pub struct SharedDir {
     pub host: String,
     /// The path inside, absolute.
     pub guest: String,
-    /// Whether it cannot be written.
+    /// True for a read-only mount.
     #[serde(default)]
     pub read_only: bool,
 }
 
-/// A shared directory as the list writes it.
+/// A shared directory in the list form.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 struct SharedDirItem {
@@ -65,13 +65,13 @@ struct SharedDirItem {
     host_path: String,
     /// The path inside, absolute.
     guest_path: String,
-    /// Whether it cannot be written.
+    /// True for a read-only mount.
     #[serde(default)]
     read_only: bool,
 }
 
 impl SharedDirs {
-    /// All of them, whichever way they were written.
+    /// Returns all of them, from either form.
     pub fn all(&self) -> Box<dyn Iterator<Item = &At<SharedDir>> + '_> {
         match self {
             Self::Named(dirs) => Box::new(dirs.values()),

@@ -1,4 +1,4 @@
-//! `network`: one type for all the ways in which it is written.
+//! `network`: one type for all its written forms.
 
 use std::fmt;
 
@@ -16,24 +16,24 @@ use crate::config::Network;
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(untagged)]
 pub enum NetworkText {
-    /// `true` is the host's network, `false` none.
+    /// `true` is the host's network, `false` turns the network off.
     Switch(bool),
     /// A mode by its name.
     Mode(NetworkMode),
-    /// A mode and the hosts it lets through.
+    /// A mode with lists of hosts.
     Table(NetworkTable),
 }
 
 /// `none`, `host`, `bridge`, `allow`, or the name of a Docker network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkMode {
-    /// Nothing.
+    /// No network.
     None,
-    /// Whatever the host reaches.
+    /// The host's network.
     Host,
     /// Docker's bridge.
     Bridge,
-    /// Hosts by their names.
+    /// Only listed hosts.
     Allow,
     /// A Docker network.
     Named(String),
@@ -43,21 +43,22 @@ pub enum NetworkMode {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct NetworkTable {
-    /// The mode; `allow` as soon as a list is given.
+    /// The mode. Default with a list of hosts: `allow`.
     pub mode: Option<NetworkMode>,
-    /// Hosts that can be reached: `NAME`, `*.NAME` for all below it, an address, each with `:PORT` if
-    /// only that one is meant; `@npm` and other presets; `!` takes a line back. An empty list allows nothing.
+    /// Hosts that can be reached: `NAME`, `*.NAME` for all subdomains, or an address, each with an optional `:PORT`, or
+    /// a preset such as `@npm`. `!` removes a line of an earlier layer. An empty list allows nothing.
     pub allowed_hosts: Option<Vec<At<HostText>>>,
-    /// Hosts that can be reached although they lead into a private network or to this machine.
+    /// Hosts that can be reached even if they resolve to a private network or to this machine.
     pub private_hosts: Option<Vec<At<HostText>>>,
-    /// Hosts that cannot be reached, whatever is allowed.
+    /// Hosts that cannot be reached, even if another list allows them.
     pub denied_hosts: Option<Vec<At<HostText>>>,
-    /// How much may be sent to the hosts of each line in a run, with what TLS adds: `"512k"`, `"10m"`, or bytes.
+    /// Limit on the data that a run may send to the hosts of each line, including the overhead of TLS: `"512k"`,
+    /// `"10m"`, or bytes.
     pub upload_limit: Option<At<Memory>>,
 }
 
 impl NetworkText {
-    /// What the local sandbox makes of it; `None` for what only others can do.
+    /// Returns the network of the local sandbox, or `None` for a mode that only containers have.
     pub fn local(&self) -> Option<Network> {
         match self {
             Self::Switch(true) | Self::Mode(NetworkMode::Host) => Some(Network::On),
@@ -76,7 +77,7 @@ impl NetworkTable {
             .any(|list| list.is_some())
     }
 
-    /// Lists beside a mode that does not look at them would be a promise that nobody keeps.
+    /// Refuses lists in a mode that does not enforce them.
     fn check(&self) -> Result<(), Invalid> {
         let mode = match self.mode {
             Some(NetworkMode::None) => "none",
@@ -90,8 +91,8 @@ impl NetworkTable {
             (false, Some(_)) => "`upload_limit`",
             (false, None) => return Ok(()),
         };
-        Err(Invalid::new(format!("the mode `{mode}` does not look at {what}"))
-            .hint("leave the mode out: with a list it is `allow`"))
+        Err(Invalid::new(format!("the mode `{mode}` does not use {what}"))
+            .hint("remove `mode`; with a list of hosts, the default is `allow`"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tree that both syntaxes become: values, keys and their positions.
+//! The tree for both syntaxes: values, keys and their positions.
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
@@ -8,17 +8,17 @@ use toml::de::{DeTable, DeValue};
 use super::Problem;
 use super::at::Position;
 
-/// Deeper than this is nothing that the schema knows.
+/// Maximum depth. The schema needs much less.
 const MAX_DEPTH: usize = 64;
 
-/// A value and where it starts.
+/// A value with the position of its start.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) position: Position,
     pub(super) kind: Kind,
 }
 
-/// What a value is.
+/// Type and content of a value.
 #[derive(Debug)]
 pub(super) enum Kind {
     Null,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Integer(i64),
     Float(f64),
     String(String),
-    /// Something that the schema never takes, by its name.
+    /// The name of a type that the schema never accepts.
     Other(&'static str),
     List(Vec<Node>),
     Table(Vec<(Key, Node)>),
@@ -39,10 +39,10 @@ pub(super) struct Key {
     pub(super) position: Position,
 }
 
-/// A problem and its place.
+/// A result with the position of the problem.
 pub(super) type Located<T> = Result<T, (Position, Problem)>;
 
-/// Byte offsets to lines and columns.
+/// Converter of byte offsets to lines and columns.
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -59,19 +59,19 @@ impl<'a> Lines<'a> {
         let line = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
         let start = self.starts.get(line).copied().unwrap_or(0);
         let before = &self.text.as_bytes()[start..offset.clamp(start, self.text.len())];
-        // Bytes that continue a character are no column of their own.
+        // Continuation bytes of UTF-8 do not count as columns.
         let column = before.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
         Position { line: number(line), column: number(column) }
     }
 }
 
-/// From 0 to from 1, for people.
+/// Converts an index to a number that starts at 1.
 fn number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }
 
 pub(super) fn from_jsonc(text: &str, lines: &Lines<'_>) -> Located<Node> {
-    // Comments and trailing commas are what the C in JSONC stands for; the rest is JSON.
+    // JSONC is JSON with comments and trailing commas.
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -180,7 +180,7 @@ fn toml_table(table: DeTable<'_>, lines: &Lines<'_>, depth: usize) -> Located<Ki
         let node = toml_node(value.into_inner(), at, lines, depth + 1)?;
         entries.push((Key { text: key.into_inner().into_owned(), position }, node));
     }
-    // The parser sorts by name; the order of the file makes the first error the topmost one.
+    // The parser sorts by name. In the order of the file, the first error is the topmost one.
     entries.sort_by_key(|(key, _)| key.position);
     Ok(Kind::Table(entries))
 }
@@ -189,7 +189,7 @@ fn limit(depth: usize, position: Position) -> Located<()> {
     if depth > MAX_DEPTH { Err((position, Problem::TooDeep)) } else { Ok(()) }
 }
 
-/// The parsers' sentences in our style.
+/// Adapts a message of a parser to the style of our messages.
 fn lower(message: &str) -> String {
     let mut letters = message.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -197,8 +197,8 @@ fn lower(message: &str) -> String {
     })
 }
 
-/// Moves the keys of `sandbox = { … }` one level up, where the schema knows them. The empty
-/// `sandbox` stays, as the sign that it was written.
+/// Moves the keys of `sandbox = { … }` one level up, to where the schema has them. The empty `sandbox` remains and
+/// shows that it was used.
 pub(super) fn lift_sandbox(root: &mut Node) -> Located<()> {
     let Kind::Table(entries) = &mut root.kind else { return Ok(()) };
     let inner = entries.iter_mut().find(|(key, _)| key.text == "sandbox");

@@ -1,4 +1,4 @@
-//! Limits of a session: memory, processors, processes.
+//! Limits of a session: memory, CPUs, processes.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ use crate::text::shown;
 pub struct Resources {
     /// Memory: `"512m"`, `"2g"`, or bytes.
     pub memory: Option<Memory>,
-    /// Processors: `"1.5"` or `2`.
+    /// CPUs: `"1.5"` or `2`.
     pub cpus: Option<Cpus>,
-    /// Processes.
+    /// Number of processes.
     pub pids: Option<u32>,
 }
 
 impl Resources {
-    /// The keys of a later layer over these.
+    /// Merges with an earlier layer. The keys of this one win.
     pub(crate) fn over(self, earlier: Self) -> Self {
         Self {
             memory: self.memory.or(earlier.memory),
@@ -36,15 +36,15 @@ impl Resources {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory(pub u64);
 
-/// Processors, in thousandths.
+/// CPUs, in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpus(pub u32);
 
 impl Memory {
     fn parse(text: &str) -> Result<Self, Invalid> {
         let wrong = || {
-            Invalid::new(format!("{} is no amount of memory", shown(text)))
-                .hint("write a number and `k`, `m` or `g`, such as `\"512m\"`")
+            Invalid::new(format!("invalid amount of memory {}", shown(text)))
+                .hint("write a number with `k`, `m` or `g`, such as `\"512m\"`")
         };
         let lower = text.to_ascii_lowercase();
         let digits = lower.trim_end_matches(['b', 'i', 'k', 'm', 'g']);
@@ -63,7 +63,7 @@ impl Memory {
 impl Cpus {
     fn parse(text: &str) -> Result<Self, Invalid> {
         let wrong = || {
-            Invalid::new(format!("{} is no number of processors", shown(text)))
+            Invalid::new(format!("invalid number of CPUs {}", shown(text)))
                 .hint("write a number such as `\"1.5\"`")
         };
         let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
@@ -76,7 +76,7 @@ impl Cpus {
     }
 }
 
-/// Reads an amount that is written as a text or as a number.
+/// Reads an amount that is written as a string or as a number.
 fn amount<'de, D: Deserializer<'de>>(
     deserializer: D,
     expecting: &'static str,

@@ -1,4 +1,4 @@
-//! Every key of the configuration, as types. `serde` reads them, `schemars` describes them.
+//! Types for every key of the configuration. `serde` parses them, and `schemars` generates their schema.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::word::{CommandName, EnvName, Invalid, PathText, PresetToggle, Scalar,
 use crate::config::command_rule::{CommandRule, CommandRuleText};
 use crate::config::{Launcher, Tmp};
 
-/// One configuration file. `None` and empty mean: not written.
+/// A configuration file. Keys that are not set are `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 #[schemars(title = "agent-sandbox")]
@@ -26,38 +26,38 @@ pub struct FileConfig {
     /// The JSON Schema of this file, for editors.
     #[serde(rename = "$schema")]
     pub schema: Option<String>,
-    /// What the command can see and change.
+    /// Files that the command can see and change.
     pub filesystem: Filesystem,
-    /// What happens when a command is run: `true` runs it, `false` blocks it, `"@git"` is the
-    /// built-in wrapper of git, any other text is the path of a script.
+    /// Rules for commands, by name: `true` runs the command, `false` blocks it, `"@git"` is the built-in wrapper for
+    /// git, and any other string is the path of a script to run instead.
     pub commands: BTreeMap<CommandName, At<Rule>>,
-    /// What the command can reach.
+    /// Hosts that the command can reach.
     pub network: Option<At<NetworkText>>,
     /// Shares the Docker daemon's socket with the local sandbox.
     pub docker: Option<At<bool>>,
-    /// Whose `/tmp` the command sees.
+    /// `/tmp` that the command sees: a private one, or the host's.
     pub tmp: Option<At<Tmp>>,
-    /// What stands in for a ruled command.
+    /// Replacement for commands that have a rule: this binary, or a shell script.
     pub launcher: Option<At<Launcher>>,
-    /// Unix sockets that the command may reach; `!PATH` takes one back.
+    /// Unix sockets that the command can connect to. `!PATH` removes one of an earlier layer.
     pub sockets: Vec<At<PathText>>,
-    /// Keeps changes apart until they are applied.
+    /// Copy-on-write: changes go into a layer until they are applied.
     pub cow: Option<At<CowEngine>>,
-    /// Bind mounts; host paths are absolute or start with `~/`.
+    /// Bind mounts. Host paths are absolute or start with `~/`.
     pub mounts: Vec<At<MountText>>,
-    /// Bind mounts by name, read-write; host paths are relative to this file.
+    /// Bind mounts by name, read-write by default. Host paths are relative to this file.
     pub shared_dirs: Option<At<SharedDirs>>,
-    /// Credentials that the agent uses without holding them, or holds.
+    /// Credentials that the proxy adds to requests, or that the agent gets.
     pub secrets: BTreeMap<String, At<Secret>>,
-    /// What enforces a session.
+    /// The backend that runs a session.
     pub backend: Option<At<BackendKind>>,
     /// The image of a container session.
     pub image: Option<At<String>>,
-    /// The engine's runtime for a container session, such as `"runsc"`; the engine's own when left out.
+    /// The container runtime, such as `"runsc"`. Default: that of the engine.
     pub runtime: Option<At<String>>,
     /// The agent of a session.
     pub agent: Option<At<Agent>>,
-    /// Variables: a text sets one, `true` lets the caller's through even if it looks like a credential.
+    /// Variables: a string sets one, `true` passes the caller's value even if it looks like a credential.
     pub env: BTreeMap<EnvName, At<EnvValue>>,
     /// A file of `NAME=VALUE` lines.
     pub env_file: Option<At<PathText>>,
@@ -69,15 +69,15 @@ pub struct FileConfig {
     pub workspace: Option<At<Workspace>>,
     /// The home that a container session gets.
     pub home: Option<At<Home>>,
-    /// What runs beside the agent in a container session.
+    /// Services that run beside the agent in a container session.
     pub services: Option<At<Services>>,
-    /// Commands that the agent may have run on the host.
+    /// Commands that a container can run on the host.
     pub host_commands: Option<At<HostCommands>>,
-    /// The same keys, one level down.
+    /// Table that can contain all other keys.
     pub sandbox: Option<At<Nested>>,
 }
 
-/// The sign that keys stood under `sandbox`; the keys themselves have moved up.
+/// Marker for the use of `sandbox`. The keys below it have been moved up.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct Nested {}
@@ -96,14 +96,14 @@ impl JsonSchema for Nested {
     }
 }
 
-/// Path rules. A path is relative to the working directory, `~/` is the home, `*`, `?`, `[…]`
-/// and `**` are globs, and `!PATH` takes back the same line of an earlier layer.
+/// Path rules. A path is relative to the working directory, `~/` is the home directory, `*`, `?`, `[…]` and `**` are
+/// wildcards, and `!PATH` removes the same line of an earlier layer.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Filesystem {
-    /// Presets, in order: `@name` turns one on, `!@name` off.
+    /// Presets, in order: `@name` turns one on, `!@name` turns it off.
     pub presets: Vec<At<PresetToggle>>,
-    /// Readable, not writable.
+    /// Readable, but not writable.
     pub ro: Vec<At<PathText>>,
     /// Readable and writable.
     pub rw: Vec<At<PathText>>,
@@ -121,7 +121,10 @@ impl<'de> Deserialize<'de> for Rule {
             match scalar(deserializer, "`true`, `false`, `\"@git\"` or the path of a script")? {
                 Scalar::Switch(on) => CommandRuleText::Switch(on),
                 Scalar::Word(word) if word.trim().is_empty() || word.contains('\0') => {
-                    return Err(Invalid::new("a script needs a path").into_serde());
+                    return Err(Invalid::new(
+                        "the path of the script is empty or contains a NUL byte",
+                    )
+                    .into_serde());
                 }
                 Scalar::Word(word) => CommandRuleText::Name(word),
             };
@@ -132,22 +135,22 @@ impl<'de> Deserialize<'de> for Rule {
 /// The value of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnvValue {
-    /// The caller's.
+    /// The caller's value.
     Pass,
-    /// This one.
+    /// This value.
     Set(String),
 }
 
 impl<'de> Deserialize<'de> for EnvValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expecting = "a text, or `true` to let the caller's value through";
+        let expecting = "a string, or `true` to pass the caller's value";
         match scalar(deserializer, expecting)? {
             Scalar::Switch(true) => Ok(Self::Pass),
             Scalar::Switch(false) => {
                 Err(de::Error::invalid_type(de::Unexpected::Bool(false), &expecting))
             }
             Scalar::Word(text) if text.contains('\0') => {
-                Err(Invalid::new("the value holds a NUL").into_serde())
+                Err(Invalid::new("the value contains a NUL byte").into_serde())
             }
             Scalar::Word(text) => Ok(Self::Set(text)),
         }
@@ -164,7 +167,7 @@ impl JsonSchema for EnvValue {
     }
 }
 
-/// What enforces a session.
+/// Backend that runs a session.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -181,7 +184,7 @@ impl BackendKind {
     /// Every kind.
     pub const ALL: [Self; 2] = [Self::Bwrap, Self::Docker];
 
-    /// Returns the word for it, in a configuration and in the record of sessions.
+    /// Returns the word for it in configurations and session records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bwrap => "bwrap",
@@ -189,7 +192,7 @@ impl BackendKind {
         }
     }
 
-    /// Returns true for the kinds that run an image, not the host's own programs.
+    /// Returns true for backends that run an image instead of the host's programs.
     pub fn is_container(self) -> bool {
         self != Self::Bwrap
     }

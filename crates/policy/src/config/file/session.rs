@@ -1,4 +1,4 @@
-//! The keys of sessions: what containers, the proxy and the host bridge are told.
+//! Keys of sessions: settings for containers, the proxy and the host bridge.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,63 +16,62 @@ use crate::catalog::provider::Upstream;
 use crate::catalog::{Login, Provider};
 use crate::text::shown;
 
-/// A credential: never its value, only how it is used.
+/// Settings of a credential, never with its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct Secret {
-    /// Whether the agent holds it, or a proxy adds it on the way; `"inject"` when left out.
+    /// `"inject"` gives it to the agent, `"proxy"` lets the proxy add it to requests. Default: `"inject"`.
     #[serde(default)]
     pub mode: SecretMode,
-    /// The variable that carries it, or its stand-in.
+    /// The variable that contains it, or the session's token in its place.
     pub env_var: EnvName,
-    /// Whose it is: `"anthropic"`, `"openai"`, `"gemini"`, `"ollama"` or `"custom"`. Found by the
-    /// variable where it is left out.
+    /// The provider: `"anthropic"`, `"openai"`, `"gemini"`, `"ollama"` or `"custom"`. Default: the provider of the
+    /// variable.
     pub provider: Option<&'static Provider>,
-    /// Where the proxy sends requests that use it.
+    /// The server to which the proxy sends requests.
     pub upstream_url: Option<UpstreamUrl>,
-    /// Takes it from the store, under this name. Without any `from_…`: from the store if it has one of
-    /// this secret's name, else from the caller's variable `env_var`.
+    /// Reads it from the store, under this name. Without a `from_…` key, it is read from the store under the name of
+    /// this secret, else from the caller's variable `env_var`.
     pub from_store: Option<StoredName>,
-    /// Takes it from this variable of the caller.
+    /// Reads it from this variable of the caller.
     pub from_env: Option<EnvName>,
-    /// Takes it from this file, which holds nothing else.
+    /// Reads it from this file, which contains nothing else.
     pub from_file: Option<String>,
-    /// Takes it from the line `ENV_VAR=…` of this file.
+    /// Reads it from the line `ENV_VAR=…` of this file.
     pub from_env_file: Option<String>,
-    /// Takes it from what this command prints on the host: a program and its arguments.
+    /// Reads it from the output of this command on the host: a program and its arguments.
     pub from_command: Option<Vec<ArgumentText>>,
-    /// How many seconds the answer of `from_command` is good for; 300 when left out.
+    /// Number of seconds for which the output of `from_command` is used. Default: 300.
     pub lasting: Option<u64>,
-    /// Takes it from the login of an agent on this machine.
+    /// Reads it from the login of an agent on this machine.
     pub from_login: Option<&'static Login>,
     /// The variable that gets the proxy's address, for `provider = "custom"`.
     pub base_url_var: Option<EnvName>,
-    /// The header that carries it, for `provider = "custom"`.
+    /// The header that contains it, for `provider = "custom"`.
     pub header: Option<HeaderText>,
-    /// What that header says; `{}` is the secret.
+    /// The value of that header, with `{}` as the placeholder for the secret.
     pub format: Option<FormatText>,
-    /// The query parameter that carries it.
+    /// The query parameter that contains it.
     pub query: Option<QueryText>,
-    /// The user of basic authentication; the secret is the password.
+    /// The user of basic authentication. The secret is the password.
     pub basic_user: Option<BasicUser>,
-    /// What may be asked for, such as `"POST /v1/messages"`; the provider's usual calls when left out.
+    /// Requests that are allowed, such as `"POST /v1/messages"`. Default: the usual requests to the provider.
     pub routes: Option<Vec<RouteText>>,
-    /// What the provider may do on its own when it is asked to: types of its tools, such as `"web_search"`,
-    /// `"mcp"`, `"url"` for what it fetches, `"files"`, or `"*"`. When left out: everything in a sandbox with an
-    /// open network, and nothing in any other.
+    /// Tools that the provider may run on its servers, by type: `"web_search"`, `"mcp"`, `"url"` for URLs that it
+    /// fetches, `"files"`, or `"*"`. Default: all in a sandbox with an open network, otherwise none.
     pub server_tools: Option<Vec<ToolText>>,
-    /// Requests in a minute.
+    /// Maximum number of requests per minute.
     pub requests_per_minute: Option<u32>,
-    /// Requests at a time.
+    /// Maximum number of parallel requests.
     pub max_parallel: Option<u32>,
-    /// Tokens in all, of one run.
+    /// Maximum number of tokens per run.
     pub token_budget: Option<u64>,
-    /// Models that may be asked; `*` stands for any text.
+    /// Models that are allowed. `*` matches any text.
     pub models: Option<Vec<ModelText>>,
 }
 
 impl Secret {
-    /// The provider: as it is written, else that of the login, else by the variable.
+    /// Returns the provider: the configured one, else that of the login, else that of the variable.
     pub fn provider(&self) -> Option<&'static Provider> {
         let login = || self.from_login.and_then(|login| Provider::named(login.provider).ok());
         let custom = || self.base_url_var.as_ref().and_then(|_| Provider::custom());
@@ -80,13 +79,14 @@ impl Secret {
         self.provider.or_else(login).or_else(custom).or_else(variable)
     }
 
-    /// Checks that the keys fit each other and the mode.
+    /// Checks that the keys are consistent with each other and with the mode.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         self.env_var.carries_a_value()?;
         self.base_url_var.as_ref().map_or(Ok(()), EnvName::carries_a_value)?;
         let name = self.env_var.as_str();
         if self.base_url_var.as_ref() == Some(&self.env_var) || name.ends_with("_BASE_URL") {
-            let message = format!("{} carries an address, and cannot carry a secret", shown(name));
+            let message =
+                format!("the variable {} is for an address and cannot hold a secret", shown(name));
             return Err(Invalid::new(message));
         }
         let sources = [
@@ -99,16 +99,16 @@ impl Secret {
         ];
         if sources.into_iter().filter(|source| *source).count() > 1 {
             return Err(
-                Invalid::new("a secret has one place").hint("keep one of the keys `from_…`")
+                Invalid::new("the secret has more than one source").hint("keep one `from_…` key")
             );
         }
         let program = self.from_command.as_ref().map(|words| words.first());
         if program.is_some_and(|program| program.is_none_or(|word| word.as_str().is_empty())) {
-            return Err(Invalid::new("a command has at least a program")
+            return Err(Invalid::new("`from_command` has no program")
                 .hint("write `from_command = [\"pass\", \"show\", \"key\"]`"));
         }
         if self.lasting.is_some() && self.from_command.is_none() {
-            return Err(Invalid::new("`lasting` is about the answer of `from_command`")
+            return Err(Invalid::new("`lasting` has no effect without `from_command`")
                 .hint("remove it, or add `from_command`"));
         }
         self.check_placement()?;
@@ -118,7 +118,7 @@ impl Secret {
         }
     }
 
-    /// Checks that the proxy puts it into one place of a request.
+    /// Checks that the secret has only one place in a request.
     fn check_placement(&self) -> Result<(), Invalid> {
         let places = [
             ("header", self.header.is_some()),
@@ -127,13 +127,12 @@ impl Secret {
         ];
         let mut used = places.into_iter().filter(|(_, set)| *set).map(|(key, _)| key);
         if let (Some(first), Some(second)) = (used.next(), used.next()) {
-            return Err(Invalid::new(format!("`{first}` and `{second}` exclude each other"))
+            return Err(Invalid::new(format!("`{first}` and `{second}` cannot be combined"))
                 .hint("keep one of `header`, `query` and `basic_user`"));
         }
         if self.format.is_some() && (self.query.is_some() || self.basic_user.is_some()) {
-            return Err(
-                Invalid::new("`format` is the text of a header").hint("remove it, or use `header`")
-            );
+            return Err(Invalid::new("`format` applies only to a header")
+                .hint("remove it, or use `header`"));
         }
         Ok(())
     }
@@ -151,7 +150,7 @@ impl Secret {
         ];
         let idle = proxied.into_iter().find(|(_, set)| *set);
         idle.map_or(Ok(()), |(key, _)| {
-            Err(Invalid::new(format!("`{key}` is the proxy's, and this secret does not go by it"))
+            Err(Invalid::new(format!("`{key}` has no effect without `mode = \"proxy\"`"))
                 .hint("add `mode = \"proxy\"`"))
         })
     }
@@ -166,12 +165,12 @@ impl Secret {
             return Ok(());
         }
         if self.upstream_url.is_none() {
-            return Err(Invalid::new("the provider `custom` has no server")
+            return Err(Invalid::new("the provider `custom` needs a server")
                 .hint("add `upstream_url = \"https://…\"`"));
         }
         if self.base_url_var.is_none() {
             return Err(Invalid::new(
-                "the provider `custom` has no variable for the proxy's address",
+                "the provider `custom` needs a variable for the proxy's address",
             )
             .hint("add `base_url_var = \"…\"`"));
         }
@@ -179,14 +178,14 @@ impl Secret {
     }
 }
 
-/// How a credential reaches its use.
+/// Way in which a credential is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretMode {
-    /// In the agent's environment.
+    /// The agent gets it in its environment.
     #[default]
     Inject,
-    /// By the proxy; the agent holds a token of its session.
+    /// The proxy adds it to requests, and the agent gets a token of its session.
     Proxy,
 }
 
@@ -194,21 +193,21 @@ pub enum SecretMode {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Agent {
-    /// The program. Without one, a session waits and serves `exec`.
+    /// The program. Without one, a session only waits for `exec`.
     pub command: Option<String>,
     /// Its arguments.
     pub args: Option<Vec<String>>,
-    /// The user inside a container, by name or number; `"agent"` when left out, who has the number of
-    /// whoever starts the session, so that files belong to you.
+    /// The user inside a container, by name or uid. Default: `"agent"`, with the uid of the user who starts the
+    /// session, so that you own the files.
     pub user: Option<String>,
-    /// The directory it starts in; `"/workspace"` when left out.
+    /// The working directory. Default: `"/workspace"`.
     pub workdir: Option<String>,
-    /// What PID 1 of a container does; chosen by the session's needs where it is not given.
+    /// Role of PID 1 in a container. Default: what the session needs.
     pub init: Option<AgentInit>,
 }
 
 impl Agent {
-    /// The keys of a later layer over these.
+    /// Merges with an earlier layer. The keys of this one win.
     pub(crate) fn over(self, earlier: Self) -> Self {
         Self {
             command: self.command.or(earlier.command),
@@ -220,7 +219,7 @@ impl Agent {
     }
 }
 
-/// What PID 1 of a container does.
+/// Role of PID 1 in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentInit {
@@ -234,27 +233,27 @@ pub enum AgentInit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Proxy {
-    /// Where `agent-sandbox proxy` lets clients in when `--listen` does not say: `":8090"` is a port of this machine
-    /// alone. Sandboxes and sessions find it without.
+    /// Address on which `agent-sandbox proxy` listens without `--listen`. `":8090"` is a port on loopback. Sandboxes
+    /// and sessions do not need it.
     pub addr: Option<Listen>,
 }
 
-/// An address to listen at.
+/// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
 
 impl Listen {
     fn parse(text: &str) -> Result<Self, Invalid> {
         let found = match text.strip_prefix(':') {
-            // Elsewhere this means every address of the machine. A proxy with keys is not for them all.
+            // Other programs listen on every address of the machine here. A proxy with keys must not.
             Some(port) => {
                 port.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).ok()
             }
             None => text.parse().ok(),
         };
         found.map(Self).ok_or_else(|| {
-            Invalid::new(format!("{} is no address to listen at", shown(text)))
-                .hint("write a port of this machine as `\":8090\"`, or an address and a port")
+            Invalid::new(format!("invalid listen address {}", shown(text)))
+                .hint("write `\":8090\"` for a port on loopback, or an address with a port")
         })
     }
 }
@@ -283,12 +282,12 @@ pub struct Workspace {
     pub path: Option<String>,
     /// The commit to check out.
     pub commit: Option<String>,
-    /// Keeps changes apart.
+    /// Copy-on-write: changes go into a layer until they are applied.
     pub cow: Option<CowEngine>,
 }
 
 impl Workspace {
-    /// The keys of a later layer over these.
+    /// Merges with an earlier layer. The keys of this one win.
     pub(crate) fn over(self, earlier: Self) -> Self {
         Self {
             path: self.path.or(earlier.path),
@@ -302,36 +301,36 @@ impl Workspace {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Home {
-    /// What it starts from.
+    /// The template that a new home is copied from.
     pub template: Option<String>,
-    /// Where it lives on.
+    /// The directory that stores it.
     pub data: Option<String>,
 }
 
 impl Home {
-    /// The keys of a later layer over these.
+    /// Merges with an earlier layer. The keys of this one win.
     pub(crate) fn over(self, earlier: Self) -> Self {
         Self { template: self.template.or(earlier.template), data: self.data.or(earlier.data) }
     }
 }
 
-/// What runs beside the agent.
+/// Services that run beside the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Services {
-    /// A Docker daemon of the session's own.
+    /// A Docker daemon for this session.
     pub dockerd: Dockerd,
 }
 
 /// `services.dockerd`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dockerd {
-    /// None.
+    /// No daemon.
     #[default]
     Off,
-    /// One, where it can run.
+    /// A daemon, if it can run.
     Auto,
-    /// One, or no session.
+    /// A daemon. If it cannot run, the session fails.
     Required,
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Every key once, in both syntaxes.
+/// A file with every key, in both syntaxes.
 const JSONC: &str = r#"{
   "$schema": "https://example.com/schema.json",
   // rules
@@ -155,14 +155,14 @@ fn parse_takes_every_documented_form_of_network() {
         assert_eq!(network.local(), expected, "{text}");
     }
     for (text, said) in [
-        ("{ mode = 'host', denied_hosts = ['a'] }", "does not look at lists"),
-        ("{ mode = 'none', allowed_hosts = [] }", "does not look at lists"),
-        ("{ mode = 'bridge', denied_hosts = ['a'] }", "does not look at lists"),
-        ("{ mode = 'my-net', allowed_hosts = ['a.io'] }", "does not look at lists"),
-        ("{ allowed_hosts = ['*'] }", "too wide"),
-        ("{ allowed_hosts = ['*.com'] }", "too wide"),
+        ("{ mode = 'host', denied_hosts = ['a'] }", "does not use lists"),
+        ("{ mode = 'none', allowed_hosts = [] }", "does not use lists"),
+        ("{ mode = 'bridge', denied_hosts = ['a'] }", "does not use lists"),
+        ("{ mode = 'my-net', allowed_hosts = ['a.io'] }", "does not use lists"),
+        ("{ allowed_hosts = ['*'] }", "too broad"),
+        ("{ allowed_hosts = ['*.com'] }", "too broad"),
         ("{ allowed_hosts = ['https://a.io'] }", "`https://a.io`"),
-        ("{ allowed_hosts = ['@nmp'] }", "unknown preset of hosts"),
+        ("{ allowed_hosts = ['@nmp'] }", "unknown host preset"),
         ("{ denied_hosts = ['a.io.'] }", "ends with a dot"),
     ] {
         let error = toml(&format!("network = {text}")).unwrap_err().to_string();
@@ -178,7 +178,7 @@ fn parse_takes_shared_dirs_when_they_are_a_list() {
     assert_eq!(dirs.all().map(|dir| &dir.value).collect::<Vec<_>>(), [&expected]);
 }
 
-/// The message and the hint of each text that must fail.
+/// Returns the message and the hint for each text.
 fn complaints(syntax: Syntax, texts: &[&str]) -> String {
     let mut out = String::new();
     for text in texts {
@@ -236,11 +236,11 @@ const WRONG_JSONC: &[&str] = &[
 fn parse_points_at_the_place_when_jsonc_is_wrong() {
     insta::assert_snapshot!(complaints(Syntax::Jsonc, WRONG_JSONC), @r#"
 f:1:1: the file is empty
-    hint: remove it, or write what it should say
+    hint: remove the file, or add settings to it
 f:1:1: the file is empty
-    hint: remove it, or write what it should say
+    hint: remove the file, or add settings to it
 f:2:1: the file is empty
-    hint: remove it, or write what it should say
+    hint: remove the file, or add settings to it
 f:2:3: unknown key `netwrk`
     hint: did you mean `network`?
 f:1:3: unknown key `Network`
@@ -258,16 +258,16 @@ f:1:13: `docker`: expected a boolean, found `null`
 f:1:13: `docker`: expected a boolean, found the text `yes`
 f:1:25: `filesystem.ro`: expected a list, found the text `src`
 f:1:31: `filesystem.ro[1]`: expected a string, found the number 5
-f:1:26: `filesystem.ro[0]`: an empty path
+f:1:26: `filesystem.ro[0]`: the path is empty
 f:1:26: `filesystem.ro[0]`: `@git` is a preset, not a path
-    hint: put it into `filesystem.presets`; a file of that name is `./@git`
+    hint: put it into `filesystem.presets`, or write `./@git` for a file with this name
 f:1:31: `filesystem.presets[0]`: unknown preset `@secret`
     hint: did you mean `@secrets`?
 f:1:31: `filesystem.presets[0]`: unknown preset `!base`
     hint: did you mean `!@base`?
 f:1:24: `commands.git`: unknown command preset `@gti`, the only one is `@git`
-f:1:17: `commands`: `/bin/git` is no name of a command
-    hint: name the command as it is typed, without a path
+f:1:17: `commands`: invalid command name `/bin/git`
+    hint: write the name of the command without a path
 f:1:24: `commands.git`: expected `true`, `false`, `"@git"` or the path of a script, found `null`
 f:1:14: `network`: missing key `mode`
 f:1:14: `network`: expected `true`, `false`, a mode or a table, found the number 5
@@ -276,10 +276,10 @@ f:1:10: `tmp`: unknown value `privat`, expected `private` or `host`
     hint: did you mean `private`?
 f:1:10: `tmp`: expected a word, found `false`
 f:1:14: `mounts[0]`: missing key `container`
-f:1:17: `env.A`: expected a text, or `true` to let the caller's value through, found `false`
-f:1:12: `env`: `A=B` is no name of a variable
-f:1:28: `resources.memory`: `lots` is no amount of memory
-    hint: write a number and `k`, `m` or `g`, such as `"512m"`
+f:1:17: `env.A`: expected a string, or `true` to pass the caller's value, found `false`
+f:1:12: `env`: invalid variable name `A=B`
+f:1:28: `resources.memory`: invalid amount of memory `lots`
+    hint: write a number with `k`, `m` or `g`, such as `"512m"`
 f:1:26: `resources.pids`: expected a whole number, found the number -1
 f:1:3: single-quoted strings are not allowed
 f:1:3: expected string for object property
@@ -307,7 +307,7 @@ fn parse_points_at_the_place_when_toml_is_wrong() {
         "sandbox = 5",
     ]), @r#"
 f:1:1: the file is empty
-    hint: remove it, or write what it should say
+    hint: remove the file, or add settings to it
 f:1:1: unknown key `netwrk`
     hint: did you mean `network`?
 f:2:1: key `docker` is given twice
@@ -318,7 +318,7 @@ f:1:2: key with no value, expected `=`
 f:2:12: `filesystem.ro[1]`: expected a string, found the number 5
 f:1:17: `filesystem.ro`: expected a list, found the text `src`
 f:1:18: `resources.pids`: expected a whole number, found a number out of range
-f:1:18: `resources.cpus`: `1.23456` is no number of processors
+f:1:18: `resources.cpus`: invalid number of CPUs `1.23456`
     hint: write a number such as `"1.5"`
 f:1:20: `services.dockerd`: expected `false`, `"auto"` or `"required"`, found `true`
 f:1:11: `sandbox`: expected a table of keys, found the number 5

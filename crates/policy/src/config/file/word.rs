@@ -1,6 +1,6 @@
-//! Words that are checked where they are read: presets, paths, names.
+//! Words that are checked when they are parsed: presets, paths, hosts and names.
 //!
-//! The same types take the words of files and of flags, so that both refuse the same things.
+//! Files and flags use the same types, so they accept the same words.
 
 use sandbox_protocol::Hint;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use crate::network::HostPattern;
 use crate::text::{did_you_mean, shown};
 use crate::variable::{Hidden, hides_variable};
 
-/// The presets of `filesystem.presets`; each can be taken back by `!`.
+/// The presets of `filesystem.presets`. `!` turns one off.
 pub const PRESETS: [&str; 11] = [
     "@all",
     "@base",
@@ -28,18 +28,18 @@ pub const PRESETS: [&str; 11] = [
     "@lint/python",
 ];
 
-/// Returns the line behind `!`.
+/// Returns the line without a leading `!`.
 pub(in crate::config) fn unmarked(line: &str) -> &str {
     line.strip_prefix('!').unwrap_or(line)
 }
 
-/// A word that its type refuses.
+/// A word that is invalid for its type.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// Why.
+    /// The message.
     pub message: String,
-    /// What to do.
+    /// The next step.
     pub hint: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Invalid {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// For serde, whose custom errors are text: the hint stands on a second line.
+    /// Converts to a serde error. Custom errors of serde are text, so the hint becomes a second line.
     pub(super) fn into_serde<E: de::Error>(self) -> E {
         match self.hint {
             Some(hint) => E::custom(format_args!("{}\n{hint}", self.message)),
@@ -66,17 +66,17 @@ impl Invalid {
 #[schemars(transparent)]
 pub struct PresetToggle(String);
 
-/// A line of a list of paths: a path or glob, or `!` and the one to take back.
+/// A line of a list of paths: a path or glob, or `!` and the one to remove.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
 #[schemars(transparent)]
 pub struct PathText(String);
 
-/// A line of a list of hosts: a pattern or a preset, or `!` and the one to take back.
+/// A line of a list of hosts: a pattern or a preset, or `!` and the one to remove.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
 #[schemars(transparent)]
 pub struct HostText(String);
 
-/// The name of a command, as it is searched in `PATH`.
+/// The name of a command, as searched in `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
 #[schemars(transparent)]
 pub struct CommandName(String);
@@ -109,14 +109,14 @@ impl PathText {
     fn check(text: &str) -> Result<(), Invalid> {
         let path = text.strip_prefix('!').unwrap_or(text);
         if path.trim().is_empty() {
-            return Err(Invalid::new("an empty path"));
+            return Err(Invalid::new("the path is empty"));
         }
         if path.contains('\0') {
-            return Err(Invalid::new(format!("the path {} holds a NUL", shown(text))));
+            return Err(Invalid::new(format!("the path {} contains a NUL byte", shown(text))));
         }
         if PRESETS.contains(&path) {
             return Err(Invalid::new(format!("{} is a preset, not a path", shown(text))).hint(
-                format!("put it into `filesystem.presets`; a file of that name is `./{path}`"),
+                format!("put it into `filesystem.presets`, or write `./{path}` for a file with this name"),
             ));
         }
         Ok(())
@@ -136,8 +136,8 @@ impl HostText {
             return Ok(());
         }
         let known = || host_presets().map(|preset| preset.name);
-        let all = || format!("the presets of hosts are {}", known().collect::<Vec<_>>().join(" "));
-        Err(Invalid::new(format!("unknown preset of hosts {}", shown(text)))
+        let all = || format!("the host presets are {}", known().collect::<Vec<_>>().join(" "));
+        Err(Invalid::new(format!("unknown host preset {}", shown(text)))
             .hint(did_you_mean(host, known()).unwrap_or_else(all)))
     }
 }
@@ -145,8 +145,8 @@ impl HostText {
 impl CommandName {
     fn check(name: &str) -> Result<(), Invalid> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-            return Err(Invalid::new(format!("{} is no name of a command", shown(name)))
-                .hint("name the command as it is typed, without a path"));
+            return Err(Invalid::new(format!("invalid command name {}", shown(name)))
+                .hint("write the name of the command without a path"));
         }
         Ok(())
     }
@@ -155,14 +155,14 @@ impl CommandName {
 impl EnvName {
     fn check(name: &str) -> Result<(), Invalid> {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(Invalid::new(format!("{} is no name of a variable", shown(name))));
+            return Err(Invalid::new(format!("invalid variable name {}", shown(name))));
         }
         Ok(())
     }
 }
 
-/// Variables by which programs decide what they run or where they look, beside those that `@secrets` never passes on
-/// because they inject code; `*` ends a name.
+/// Variables that change which programs run or where programs search, in addition to those that `@secrets` hides
+/// because they inject code. `*` at the end matches any text.
 const DECIDING: &[&str] = &[
     "PATH",
     "HOME",
@@ -249,13 +249,13 @@ const DECIDING: &[&str] = &[
 ];
 
 impl EnvName {
-    /// Refuses a variable that decides what programs run, where they look, or that the sandbox sets.
+    /// Refuses a variable that changes how programs run, or that the sandbox sets.
     pub(crate) fn carries_a_value(&self) -> Result<(), Invalid> {
         let name = self.0.as_str();
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(letters) {
-            return Err(Invalid::new(format!("{} is no name of a variable", shown(name)))
-                .hint("use letters, digits and `_`, the first no digit"));
+            return Err(Invalid::new(format!("invalid variable name {}", shown(name)))
+                .hint("use letters, digits and `_`, starting with a letter or `_`"));
         }
         let listed = |list: &[&str]| {
             list.iter().any(|known| match known.strip_suffix('*') {
@@ -270,10 +270,12 @@ impl EnvName {
         let injects = matches!(hidden, Some(Hidden::Injecting | Hidden::Socket));
         if listed(DECIDING) || injects || is_proxy {
             return Err(Invalid::new(format!(
-                "{} decides what programs do, and cannot carry a secret or an address",
+                "the variable {} changes how programs run and cannot hold a secret or an address",
                 shown(name)
             ))
-            .hint("name the variable that the agent reads its key from, such as \"ANTHROPIC_API_KEY\""));
+            .hint(
+                "use the variable that the agent reads its key from, such as \"ANTHROPIC_API_KEY\"",
+            ));
         }
         Ok(())
     }
@@ -289,7 +291,7 @@ macro_rules! word {
                 Ok(Self(text))
             }
 
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -307,13 +309,13 @@ pub(super) use word;
 
 word!(PresetToggle PathText HostText CommandName EnvName);
 
-/// `true`, `false` or a word.
+/// A boolean or a word.
 pub(super) enum Scalar {
     Switch(bool),
     Word(String),
 }
 
-/// Reads a switch or a word, for types that are written in both ways.
+/// Reads a boolean or a word, for types that can be written as either.
 pub(super) fn scalar<'de, D: Deserializer<'de>>(
     deserializer: D,
     expecting: &'static str,
@@ -339,7 +341,7 @@ pub(super) fn scalar<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(Visitor(expecting))
 }
 
-/// The hint for a word that is close to a known one, as a serde error.
+/// Returns a serde error for an unknown word, with the nearest known word as the hint.
 pub(super) fn unknown<E: de::Error>(what: &str, word: &str, known: &[&str]) -> E {
     Invalid {
         message: format!("unknown {what} {}", shown(word)),

@@ -1,11 +1,11 @@
-//! Which presets a file's toggles turn on or off, and whether that opens something.
+//! Presets that a file turns on or off, and whether that widens the policy.
 
 use super::Widening;
 use crate::config::file::unmarked;
 use crate::config::layer::Sourced;
 
-/// The presets that are no group of others, with what they do: a guard shuts, a grant opens.
-/// `@base` does both. The lint presets are not here: a project may toggle its own lint rules.
+/// Presets that are not groups, each with two flags: it restricts, it grants. `@base` does both. The lint presets are
+/// not listed, because a project may toggle its own lint rules.
 const PARTS: [(&str, bool, bool); 6] = [
     ("@base", true, true),
     ("@secrets", true, false),
@@ -15,19 +15,19 @@ const PARTS: [(&str, bool, bool); 6] = [
     ("@agents", false, true),
 ];
 
-/// Whether a preset is on after these toggles; all but `@git-strict` are, to begin with.
+/// Returns true when a preset is on after these toggles. By default, all but `@git-strict` are on.
 fn is_on(part: &str, toggles: &[Sourced<String>]) -> bool {
     let last = toggles.iter().rev().find(|toggle| names(&toggle.value, part));
     last.map_or(part != "@git-strict", |toggle| !toggle.value.starts_with('!'))
 }
 
-/// Whether a toggle means this preset, by its name or by `@all`, which leaves `@git-strict` alone.
+/// Returns true when a toggle applies to this preset: by its name, or by `@all`, which excludes `@git-strict`.
 fn names(toggle: &str, part: &str) -> bool {
     let name = unmarked(toggle);
     name == part || (name == "@all" && part != "@git-strict")
 }
 
-/// One widening for each toggle that has the last word on a preset and opens something by it.
+/// Returns a widening for each toggle that decides about a preset and widens the policy.
 pub(super) fn widenings(before: &[Sourced<String>], added: &[Sourced<String>]) -> Vec<Widening> {
     let after: Vec<_> = before.iter().chain(added).cloned().collect();
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Where a path rule really reaches: through `..`, globs and symlinks.
+//! The real target of a path rule, through `..`, globs and symlinks.
 //!
-//! Whatever cannot be told counts as outside: then the user is asked.
+//! A target that cannot be determined counts as outside the project, so the user is asked.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::config::base_dirs::BaseDirs;
 use crate::config::{Access, Config};
 
-/// Directory entries that a glob is followed through before the user is asked instead.
+/// Maximum number of directory entries that a glob is checked against. Beyond it, the user is asked.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Why a project's `rw` or `ro` rule opens something, if it does.
+/// Returns the reason why a project's `rw` or `ro` rule widens the policy, if it does.
 pub(super) fn opens(
     before: &Config,
     access: Access,
@@ -22,36 +22,36 @@ pub(super) fn opens(
     dirs: &BaseDirs,
 ) -> Option<&'static str> {
     let Some(path) = dirs.absolute(pattern, &dirs.cwd) else {
-        return Some("in a home that is not known");
+        return Some("in an unknown home directory");
     };
     if is_outside(&path, dirs) || is_glob(pattern) && glob_leaves(&path, dirs) {
         return Some("outside the project");
     }
-    // A home has secrets in it, whether or not it is also the project.
+    // A home directory contains secrets, even if it is also the project.
     if dirs.home.as_ref().is_some_and(|home| home.starts_with(&dirs.cwd)) {
-        return Some("in a project that holds the home");
+        return Some("in a project that contains the home directory");
     }
     let (fixed, _) = split(&path);
     if access == Access::Rw && in_git(&real(&fixed)?, &dirs.cwd) {
-        return Some("in the repository's own files");
+        return Some("inside the git directory");
     }
     let stricter = before.paths.iter().filter(|rule| rule.value.access > access);
     stricter
         .filter_map(|rule| dirs.absolute(&rule.value.pattern, &dirs.cwd))
         .any(|guarded| may_overrule(&path, &guarded))
-        .then_some("below a stricter rule of yours")
+        .then_some("below a stricter rule of your configuration")
 }
 
-/// Whether a path, or where its links lead, lies outside the project.
+/// Returns true when a path or the target of its links is outside the project.
 pub(in crate::config) fn is_outside(path: &Path, dirs: &BaseDirs) -> bool {
     let (fixed, rest) = split(path);
     let climbs = rest.components().any(|part| part == Component::ParentDir);
-    // A name with brackets is a literal one where it exists.
+    // If a file with exactly this name exists, brackets in it are literal.
     let literal = real(path).is_none_or(|path| !path.starts_with(&dirs.cwd));
     climbs || literal || real(&fixed).is_none_or(|path| !path.starts_with(&dirs.cwd))
 }
 
-/// The part before the first glob, and the rest.
+/// Splits a path before the first component with a wildcard.
 fn split(path: &Path) -> (PathBuf, PathBuf) {
     let mut parts = path.components().peekable();
     let mut fixed = PathBuf::new();
@@ -65,7 +65,8 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
-/// The path with every link followed, also where its end does not exist; `None` if that cannot be told.
+/// Follows every link of a path, even if the end of the path does not exist. Returns `None` if the target cannot be
+/// determined.
 fn real(path: &Path) -> Option<PathBuf> {
     let mut here = PathBuf::new();
     for part in path.components() {
@@ -78,7 +79,7 @@ fn real(path: &Path) -> Option<PathBuf> {
                 let next = here.join(other);
                 here = match fs::canonicalize(&next) {
                     Ok(real) => real,
-                    // A link that leads nowhere leads somewhere as soon as somebody makes it.
+                    // The target of a dangling link may be created later.
                     Err(_) if next.is_symlink() => return None,
                     Err(error)
                         if matches!(
@@ -96,7 +97,7 @@ fn real(path: &Path) -> Option<PathBuf> {
     Some(here)
 }
 
-/// Whether a glob matches a link that leads out of the project.
+/// Returns true when a glob matches a link to outside the project.
 fn glob_leaves(path: &Path, dirs: &BaseDirs) -> bool {
     let (fixed, rest) = split(path);
     let parts: Option<Vec<_>> = rest.components().map(Part::new).collect();
@@ -142,7 +143,7 @@ impl Walk<'_> {
         if deeper && !rest.is_empty() && self.leaves(dir, rest) {
             return true;
         }
-        // A directory that cannot be listed has no matches, as for the rule itself.
+        // The rule itself has no matches in an unreadable directory either.
         let Ok(entries) = fs::read_dir(dir) else { return false };
         for entry in entries.flatten() {
             if self.left == 0 {
@@ -152,7 +153,7 @@ impl Walk<'_> {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { return true };
             let matched = part.matches(Path::new(&entry.file_name()));
-            // `**` crosses directories, not links; its last one matches links too.
+            // `**` does not follow links, but at the end of a glob it matches them.
             let through = matched && !(deeper && kind.is_symlink() && !rest.is_empty());
             if through && kind.is_symlink() && self.is_outside(&path) {
                 return true;
@@ -170,7 +171,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a real path lies in a git directory, whatever that is called.
+/// Returns true when a real path is inside a git directory of any name.
 fn in_git(path: &Path, cwd: &Path) -> bool {
     let inside = path.ancestors().take_while(|dir| dir.starts_with(cwd));
     inside.into_iter().any(|dir| {
@@ -180,8 +181,8 @@ fn in_git(path: &Path, cwd: &Path) -> bool {
     })
 }
 
-/// Whether a rule for `path` could beat a stricter one for `guarded`: by being longer, or by
-/// being exact where the other is a glob. Where a glob is involved, a common root is enough.
+/// Returns true when a rule for `path` could override a stricter one for `guarded`: because it is longer, or because it
+/// is exact and the other is a glob. With a glob, a common root is enough.
 fn may_overrule(path: &Path, guarded: &Path) -> bool {
     let ((path, path_rest), (guarded, guarded_rest)) = (split(path), split(guarded));
     let (Some(path), Some(guarded)) = (real(&path), real(&guarded)) else { return true };

@@ -1,6 +1,6 @@
-//! The user's answers, one small file each, in the state directory that no sandbox can write.
+//! Records of trusted files, one small file each, in the state directory, which no sandbox can write.
 //!
-//! A record's name holds the hash of the file's path and the hash of its content; its content is the path.
+//! The name of a record consists of the hash of the file's path and the hash of its content. Its content is the path.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -17,7 +17,7 @@ use thiserror::Error;
 use crate::Host;
 use crate::config::digest::Digest;
 
-/// A file that the user trusts, with this content.
+/// A trusted file with one content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct TrustRecord {
     /// The file.
@@ -26,14 +26,14 @@ pub struct TrustRecord {
     pub digest: Digest,
 }
 
-/// Why an answer cannot be kept.
+/// Failure to access the records.
 #[derive(Debug, Error)]
 pub enum TrustError {
     /// There is no state directory.
-    #[error("there is no place for trust records, because `HOME` is not set")]
+    #[error("there is no directory for trust records, because `HOME` is not set")]
     NoState,
-    /// Somebody else could write there.
-    #[error("the trust records in `{}` can be written by others", dir.display())]
+    /// Other users can write the records.
+    #[error("the trust records in `{}` are writable by other users", dir.display())]
     Shared {
         /// The directory.
         dir: PathBuf,
@@ -43,15 +43,15 @@ pub enum TrustError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The record cannot be read or written.
-    #[error("cannot keep the trust record `{}`", path.display())]
+    #[error("cannot access the trust record `{}`", path.display())]
     Record {
         /// The record.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -60,13 +60,13 @@ impl Hint for TrustError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoState => Some("set `HOME` or `XDG_STATE_HOME`".to_owned()),
-            Self::Shared { dir } => Some(format!("`chmod 700 {}`, as its owner", dir.display())),
+            Self::Shared { dir } => Some(format!("run `chmod 700 {}` as its owner", dir.display())),
             Self::File { .. } | Self::Record { .. } => None,
         }
     }
 }
 
-/// Whether the user trusts the file at `path` with this content. What cannot be told is not trusted.
+/// Returns true when the user trusts the file at `path` with this content. On an error, it is not trusted.
 pub fn is_trusted(host: &Host, path: &Path, content: &[u8]) -> bool {
     let (Ok(dir), Ok(path)) = (directory(host), canonical(path)) else { return false };
     let Ok(written) = fs::read(dir.join(record_name(&path, &Digest::of(content)))) else {
@@ -75,26 +75,26 @@ pub fn is_trusted(host: &Host, path: &Path, content: &[u8]) -> bool {
     private(host, &dir).is_ok() && written == path.as_os_str().as_bytes()
 }
 
-/// Remembers that the user trusts the file at `path` with this content.
+/// Records that the user trusts the file at `path` with this content.
 pub fn record(host: &Host, path: &Path, content: &[u8]) -> Result<(), TrustError> {
     record_digest(host, path, &Digest::of(content))
 }
 
-/// Remembers that the user trusts the file at `path` with the content of this hash: the one that was shown.
+/// Records that the user trusts the file at `path` with the content of this hash, which is the content that was shown.
 pub fn record_digest(host: &Host, path: &Path, digest: &Digest) -> Result<(), TrustError> {
     let (dir, path) = (directory(host)?, canonical(path)?);
     let target = dir.join(record_name(&path, digest));
     let failed = |source| TrustError::Record { path: target.clone(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed)?;
     private(host, &dir)?;
-    let way = Replace {
+    let replace = Replace {
         draft: DraftName::PerProcess, // every run may record trust
         ..Replace::private(Durability::Content)
     };
-    way.write(&target, path.as_os_str().as_bytes()).map_err(failed)
+    replace.write(&target, path.as_os_str().as_bytes()).map_err(failed)
 }
 
-/// Forgets every content of the file at `path`; says how many there were. The file may be gone.
+/// Removes the records of the file at `path` for all contents, and returns their number. The file need not exist.
 pub fn revoke(host: &Host, path: &Path) -> Result<usize, TrustError> {
     let path = canonical(path).unwrap_or_else(|_| path.to_owned());
     let dir = directory(host)?;
@@ -107,7 +107,7 @@ pub fn revoke(host: &Host, path: &Path) -> Result<usize, TrustError> {
     Ok(count)
 }
 
-/// Every file that the user trusts, by path.
+/// Returns every trusted file, sorted by path.
 pub fn list(host: &Host) -> Result<Vec<TrustRecord>, TrustError> {
     let dir = directory(host)?;
     let failed = |source| TrustError::Record { path: dir.clone(), source };
@@ -124,7 +124,7 @@ pub fn list(host: &Host) -> Result<Vec<TrustRecord>, TrustError> {
     Ok(records)
 }
 
-/// A record, or `None` for a file that is none, such as one that a killed writer left.
+/// Reads a record. Returns `None` for other files, such as a draft of a killed process.
 fn read_record(file: &Path, name: &OsStr) -> io::Result<Option<TrustRecord>> {
     let name = name.to_str().filter(|name| !name.starts_with('.')).unwrap_or_default();
     let Some((_, digest)) = name.split_once('-') else { return Ok(None) };
@@ -142,8 +142,8 @@ fn directory(host: &Host) -> Result<PathBuf, TrustError> {
     host.state_dir().map(|dir| dir.join("trust")).ok_or(TrustError::NoState)
 }
 
-/// The directory resolved, the name not: a link in one project must not borrow the trust that
-/// its target has in another.
+/// Resolves the directory but not the file name: a link in one project must not inherit the trust in its target in
+/// another project.
 fn canonical(path: &Path) -> Result<PathBuf, TrustError> {
     let failed = |source| TrustError::File { path: path.to_owned(), source };
     let name = path.file_name().ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;

@@ -5,7 +5,7 @@ use super::*;
 use crate::config::tests::World;
 use crate::config::{ConfigError, Request, file, load};
 
-/// The keys that need trust.
+/// Returns the keys that need trust.
 fn asked(world: &World) -> Vec<String> {
     match world.load() {
         Ok(_) => Vec::new(),
@@ -16,7 +16,7 @@ fn asked(world: &World) -> Vec<String> {
     }
 }
 
-/// The user's own file, what widens it, and the control: what restricts it.
+/// The user's file, a project file that widens it, and a project file that restricts it as the control.
 const CASES: &[(&str, &str, &str)] = &[
     ("", "docker = true", "docker = false"),
     ("network = false", "network = true", "network = false"),
@@ -127,7 +127,7 @@ fn a_project_needs_trust_when_it_widens_and_none_when_it_restricts() {
             [""; 0],
             "must not ask: {global:?} then {restricts:?}"
         );
-        // The same words in the user's own file need no question.
+        // In the user's own file, the same text needs no trust.
         let world = World::new().global(&format!("# global\n{widens}"));
         assert!(world.load().is_ok(), "{widens:?}");
     }
@@ -158,7 +158,7 @@ fn a_project_needs_trust_when_its_links_lead_outside() {
 
 #[test]
 fn a_project_needs_trust_when_a_glob_climbs_from_a_link() {
-    // `link/..` is the directory above the link's target, not the one that the link lies in.
+    // `link/..` is the parent of the link's target, not the directory that contains the link.
     let world = World::new().file("home/project/a/b/x", "").link("home/project/a/b/link", "../..");
     let world = world.project("filesystem.rw = ['a/b/*/../x']");
     assert_eq!(asked(&world), ["filesystem.rw"]);
@@ -206,7 +206,7 @@ fn session_keys_ask_for_trust_as_soon_as_they_are_enforced() {
     let below = crate::config::merge::builtin(&dirs);
     let keys: Vec<_> = widenings(&below, &values, &dirs).into_iter().map(|one| one.key).collect();
     assert_eq!(keys, ["image", "services", "secrets.a", "host_commands"]);
-    // What is neither refused nor carried out here is skipped, and said.
+    // Keys without effect on the local sandbox are listed as skipped.
     let mut config = below;
     crate::config::merge::apply(&mut config, values, &dirs);
     let skipped: Vec<_> = config.skipped.iter().map(|key| key.value.as_str()).collect();

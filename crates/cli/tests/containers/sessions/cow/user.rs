@@ -1,4 +1,4 @@
-//! The same for an ordinary user, whom the engine serves as one of its group.
+//! A copy-on-write workspace of an ordinary user in the engine's group.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use testkit::{Docker, Run, World, static_binary};
 
 use crate::sessions::stage::NAME;
 
-/// A home and a project of somebody else than root, where everybody can go.
+/// Creates a home and a project of an ordinary user, accessible to all.
 struct User {
     world: World,
     group: String,
@@ -77,7 +77,7 @@ fn an_ordinary_user_reads_takes_over_and_removes_what_the_engine_kept() {
     assert!(!user.world.has("project/gone") && !user.world.has("project/dir/deep"));
     // Snapshots are work, too.
     user.run(&["rm", "--yes", NAME]).succeeds();
-    // Nothing of root's stays, which nobody else could remove.
+    // No file of root remains, which the user could not remove.
     let find = "cd ~/.local/share/agent-sandbox && find . -user 0; ls layers boxes";
     assert_eq!(user.world.host(["sh", "-c", find]).output(), "boxes:\n\nlayers:\n");
 }

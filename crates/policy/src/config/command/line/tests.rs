@@ -1,4 +1,4 @@
-//! Lines against tables, against themselves and against real shells.
+//! Tests of the parser against tables, against `quote` and against real shells.
 
 use std::process::Command;
 
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// Real shells are asked about every line that we accept: no word may differ.
+/// Compares the words of accepted lines with those of real shells.
 #[test]
 fn accepted_lines_have_the_words_that_shells_give_them() {
     let pieces = [
@@ -137,7 +137,7 @@ fn accepted_lines_have_the_words_that_shells_give_them() {
             let mut given: Vec<&[u8]> = answer.split(|byte| *byte == 0o36).collect();
             given.pop();
             let ours: Vec<&[u8]> = words[1..].iter().map(|word| word.as_bytes()).collect();
-            // Without arguments `printf` prints its format once.
+            // Without arguments, `printf` prints its format once.
             assert!(
                 ours == given || (ours.is_empty() && given == [b""]),
                 "{shell}: {line:?} {ours:?} {given:?}"
