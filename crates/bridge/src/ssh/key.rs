@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn public_half_refuses_what_nobody_could_use() {
+    fn public_half_refuses_unusable_keys() {
         let begin = |kind: &str| format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n");
         let mut locked = [MAGIC, &text(b"aes256-ctr"), &text(b"bcrypt")].concat();
         locked.extend(text(b""));

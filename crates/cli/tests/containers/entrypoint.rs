@@ -115,7 +115,7 @@ fn working_directory_is_the_workspace_unless_another_is_named() {
 const WHO: [&str; 3] = ["sh", "-c", "id -u; id -g; id -G; echo $HOME $USER"];
 
 #[test]
-fn root_becomes_the_agent_or_whoever_is_named() {
+fn root_becomes_the_agent_or_the_named_user() {
     run(&[], &WHO).succeeds().stdout("1000\n1000\n1000\n/home/agent agent\n");
     let number = run(&["--env", "AGENT_USER=1234:99"], &["sh", "-c", "id -u; id -g; id -G"]);
     number.succeeds().stdout("1234\n99\n99\n");

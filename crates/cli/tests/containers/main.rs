@@ -9,3 +9,4 @@ mod init;
 mod arm64;
 mod check;
 mod sessions;
+mod transcripts;

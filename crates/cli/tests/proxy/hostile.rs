@@ -8,7 +8,7 @@ use crate::wire::Connection;
 
 /// Thousands of connections that send nothing, or half a line: others are served, and memory use stays small.
 #[test]
-fn p10_idle_and_half_open_connections_cost_little_and_disturb_nobody() {
+fn p10_idle_and_half_open_connections_cost_little_and_disturb_no_other_client() {
     let count = testkit::rounds(1000, 10_000);
     assert!(
         descriptors() > count + 200,

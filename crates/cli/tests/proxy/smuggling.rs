@@ -97,7 +97,7 @@ fn p4_requests_that_could_be_read_in_two_ways_do_not_reach_the_server_as_two() {
 }
 
 #[test]
-fn p4_a_body_is_framed_anew() {
+fn p4_a_body_is_framed_again() {
     let (stage, server) = (Stage::new(), Server::echo());
     let token = stage.open_session(&server);
     let head =
@@ -113,7 +113,7 @@ fn p4_a_body_is_framed_anew() {
 }
 
 #[test]
-fn requests_that_are_none_are_answered_or_closed_and_nobody_else_notices() {
+fn malformed_requests_are_answered_or_closed_and_others_are_unaffected() {
     let (stage, server) = (Stage::new(), Server::echo());
     let token = stage.open_session(&server);
     for bytes in [

@@ -69,7 +69,7 @@ fn a_span_goes_to_the_collector_for_each_request_and_has_no_content() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_holds_nobody_up() {
+fn a_missing_collector_delays_no_request() {
     let server = Server::echo();
     let stage = Stage::with_env(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),

@@ -61,7 +61,7 @@ fn a_server_is_reached_by_tls_when_a_known_authority_vouches_for_its_name() {
 }
 
 #[test]
-fn a_server_that_nobody_vouches_for_sees_no_key() {
+fn a_server_with_an_unknown_certificate_receives_no_key() {
     let (ours, theirs) = (Authority::default(), Authority::default());
     let (stage, _file) = stage(&ours);
     for server in [server(&theirs, "localhost", &[]), server(&ours, "elsewhere.example", &[])] {

@@ -168,6 +168,6 @@ fn guide_to_the_proxy_lists_credentials_and_agents() {
 
 #[test]
 fn guide_to_the_network_lists_the_presets_of_hosts() {
-    let presets = list(host_presets().map(|preset| preset.name)).replace(", ", " ");
-    section("how-to/allow-hosts.md", "host-presets", &format!("Presets: {presets}\n"));
+    let rows = host_presets().map(|preset| [format!("`{}`", preset.name), preset.about.to_owned()]);
+    section("how-to/allow-hosts.md", "host-presets", &table(["preset", "hosts"], rows));
 }

@@ -95,6 +95,36 @@ fn paths_in_sources_lead_to_a_page() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// The last column of the attack table names the tests that show the verdict.
+#[test]
+fn attack_table_names_tests_that_exist() {
+    let sources = sources(&root().join("crates"));
+    let table = fs::read_to_string(root().join("docs/concepts/attacks.md")).unwrap();
+    let missing = table
+        .lines()
+        .filter_map(|line| line.split_once("| stopped: "))
+        .flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2))
+        .filter(|name| name.matches('_').count() > 1)
+        .filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|name| !sources.contains(&format!("fn {name}(")))
+        .collect::<Vec<_>>();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Returns all Rust code below a directory.
+fn sources(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = entries.map(|path| {
+        let is_code = path.extension().is_some_and(|extension| extension == "rs");
+        match () {
+            () if path.is_dir() => sources(&path),
+            () if is_code => fs::read_to_string(&path).unwrap(),
+            () => String::new(),
+        }
+    });
+    texts.collect()
+}
+
 #[test]
 fn pages_are_short_in_words_and_lines() {
     let mut long = Vec::new();

@@ -38,7 +38,7 @@ fn belongs_to_the_user(stage: &Stage, path: &str) {
 }
 
 #[test]
-fn files_belong_to_whoever_brought_the_session_up() {
+fn files_belong_to_the_user_who_started_the_session() {
     let stage = Stage::new("");
     stage.world.write("project/mine", "old\n");
     if !is_rootless() {

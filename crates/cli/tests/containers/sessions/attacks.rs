@@ -34,7 +34,7 @@ fn c1_privileges_cannot_be_smuggled_in_by_a_configuration() {
 /// C8, C10: a command that enters runs as the agent's user, in the container's
 /// own root, with any flags.
 #[test]
-fn c8_c10_whoever_enters_is_the_agent() {
+fn c8_c10_every_process_that_enters_is_the_agent() {
     let stage = Stage::up("");
     stage.sh("id -u").succeeds().stdout("1000\n");
     stage

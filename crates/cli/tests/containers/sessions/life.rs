@@ -128,7 +128,7 @@ fn daemon_that_is_gone_is_said_so() {
 
 /// C9: another policy recreates the container, the same policy does not.
 #[test]
-fn c9_a_changed_policy_makes_the_container_anew() {
+fn c9_a_changed_policy_recreates_the_container() {
     let stage = Stage::up("");
     let first = stage.inspect("{{.Id}}");
     stage.configure("resources.pids = 77");
@@ -141,7 +141,7 @@ fn c9_a_changed_policy_makes_the_container_anew() {
 }
 
 #[test]
-fn restart_makes_it_anew_and_the_home_stays() {
+fn restart_recreates_it_and_keeps_the_home() {
     let stage = Stage::up("");
     let first = stage.inspect("{{.Id}}");
     stage.sh("echo kept > ~/note").succeeds();

@@ -115,7 +115,7 @@ fn c11_networks_of_others_are_refused_and_the_hosts_needs_trust() {
 
 /// N14, N15: sessions are isolated from each other, and a listener inside is not reachable from outside.
 #[test]
-fn n14_n15_sessions_do_not_hear_each_other_and_nobody_hears_them() {
+fn n14_n15_sessions_cannot_reach_each_other_or_be_reached() {
     let (one, two) = (Stage::up(""), Stage::up(""));
     let listen =
         "nc -l -p 5999 -e echo heard >/dev/null 2>&1 & sleep 0.2; nc 127.0.0.1 5999 < /dev/null";

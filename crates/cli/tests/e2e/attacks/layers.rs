@@ -30,7 +30,7 @@ fn w8_the_layers_of_sessions_are_not_visible_inside() {
 }
 
 #[test]
-fn w1_a_link_in_a_layer_leads_nobody_out() {
+fn w1_a_link_in_a_layer_does_not_lead_out() {
     let world = apart().file("home/notes", "mine").dir("project/d");
     let script = "rm -r d; ln -s ~ d; ln -s ~/notes n";
     world.run(["-s", "fix", "sh", "-c", script]).succeeds().stderr_contains("2 files changed");

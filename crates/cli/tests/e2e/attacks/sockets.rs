@@ -205,7 +205,7 @@ fn n15_a_port_opened_inside_is_not_open_outside_without_network() {
 
 /// As root, a sandbox cannot mount over this directory; as another user, it cannot see it. Both refuse the rule.
 #[test]
-fn u1_what_somebody_else_keeps_to_himself_is_out_of_reach_and_stops_no_sandbox() {
+fn u1_another_users_private_socket_is_out_of_reach_and_stops_no_sandbox() {
     let world = World::new().file("outside/theirs/secret", "s3cret").dir("outside/theirs/more");
     let shut = "for dir in theirs theirs/more; do chmod $0 ../outside/$dir; done; \
                 [ $(id -u) != 0 ] || chown -R 65534:65534 ../outside/theirs";

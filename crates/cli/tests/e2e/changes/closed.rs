@@ -5,7 +5,7 @@ use testkit::World;
 use super::change;
 
 #[test]
-fn files_and_directories_that_nobody_may_read_are_shown_and_applied() {
+fn unreadable_files_and_directories_are_shown_and_applied() {
     let world = World::new().file("project/old", "1\n");
     change(
         &world,

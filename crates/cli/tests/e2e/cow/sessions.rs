@@ -116,7 +116,7 @@ fn names_that_are_none_are_met_with_a_way_to_the_program() {
 }
 
 #[test]
-fn prune_reports_first_and_takes_what_nobody_misses() {
+fn prune_reports_first_and_removes_unchanged_sessions() {
     let world = place().file("project/a", "one\n");
     cow(&world, &["-s", "empty"], "true").succeeds();
     cow(&world, &["-s", "full"], "echo two >> a").succeeds();

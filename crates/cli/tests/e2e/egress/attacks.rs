@@ -261,7 +261,7 @@ s = socket.create_server(('0.0.0.0', 7777)); print('up', flush=True); sys.stdin.
 }
 
 #[test]
-fn n16_requests_are_written_anew() {
+fn n16_requests_are_rewritten() {
     let internet = Internet::new();
     let smuggled = "GET http://api.example.com/hello HTTP/1.1\\r\\nHost: other.example.net\\r\\nConnection: x-secret\\r\\nx-secret: 1\\r\\n\\r\\n";
     assert_eq!(internet.ask(smuggled), "HTTP/1.1 200 OK\n");

@@ -9,7 +9,7 @@ fn world() -> World {
         .file("project/src/lib.rs", "x")
         .file("project/src/gen/out.rs", "x")
         .file("project/.env", "x")
-        .file("project/docs/a.md", "x")
+        .file("project/docs/a.txt", "x")
         .file("home/diary", "x")
         .file("home/work/notes", "x")
         .file("outside/data/file", "x")
@@ -63,8 +63,11 @@ fn configuration_rules_paths_in_every_syntax() {
         ),
     ] {
         let world = world().file(file, text);
-        let views =
-            [("project/src/lib.rs", "ro"), ("project/.env", "hidden"), ("project/docs/a.md", "rw")];
+        let views = [
+            ("project/src/lib.rs", "ro"),
+            ("project/.env", "hidden"),
+            ("project/docs/a.txt", "rw"),
+        ];
         assert_views(&world, &[], &views);
     }
 }

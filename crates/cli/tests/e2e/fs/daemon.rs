@@ -31,7 +31,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Starts a shell whose working directory is in the mount.
-fn somebody_in(world: &World) -> Terminal {
+fn user_shell_in(world: &World) -> Terminal {
     let mut user = world.clone().cwd("mnt").host_terminal(["sh"]);
     user.enter("echo in-the-$((1 + 1))");
     user.wait_for("in-the-2");
@@ -121,7 +121,7 @@ fn a_daemon_that_is_asked_to_end_unmounts_and_settles() {
 fn a_daemon_that_is_asked_to_end_does_so_even_if_the_mount_is_in_use() {
     let world = world();
     let mount = Mount::new(&world, &[]);
-    let mut user = somebody_in(&world);
+    let mut user = user_shell_in(&world);
     let daemon = pid(&world).to_string();
     kill(&world, "-TERM");
     eventually("the mount goes away", || !mount.is_there());
@@ -136,7 +136,7 @@ fn a_daemon_whose_mount_is_out_of_sight_ends_and_leaves_alone_what_is_there_now(
     for flags in [&[][..], &["-a"]] {
         let world = world();
         let mount = Mount::new(&world, flags);
-        let mut user = somebody_in(&world);
+        let mut user = user_shell_in(&world);
         let daemon = pid(&world).to_string();
         world.run(["fs", "unmount", "--lazy", "../mnt"]).succeeds();
         world.run(["fs", "init", "two"]).succeeds();

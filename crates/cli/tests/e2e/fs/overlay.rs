@@ -5,7 +5,7 @@ use testkit::{User, user};
 use super::{Mount, world};
 
 #[test]
-fn the_kernel_mounts_an_overlay_for_root_and_nobody_else() {
+fn the_kernel_mounts_an_overlay_for_root_only() {
     let world = world();
     world.run(["fs", "init", "--engine", "overlay", "two"]).code(125).stderr_contains("--base DIR");
     world.run(["fs", "init", "--engine", "overlay", "--base", "../base", "two"]).succeeds();

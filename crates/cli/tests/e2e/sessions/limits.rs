@@ -57,7 +57,7 @@ fn what_is_too_much_is_refused_and_what_is_there_goes_on() {
 /// Clients that send nothing or send slowly, and an endless file. Others are served meanwhile. A soak run also waits
 /// for their timeouts.
 #[test]
-fn slow_callers_hold_nobody_up() {
+fn slow_callers_delay_no_other_caller() {
     let world = World::new();
     let (_guard, api) = (Up(&world), Api::start(&world));
     assert_eq!(api.create(&wanted(&world, "project")).0, "201");
