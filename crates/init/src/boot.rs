@@ -179,4 +179,4 @@ fn session(environment: &Environment) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -72,6 +72,27 @@ impl Terminal {
         assert!(self.screen.wait_for(text), "never saw {text:?}\n{}", self.transcript());
     }
 
+    /// As an interactive shell: starts `exec`, a command line up to the program, with a program that it suspends,
+    /// continues and interrupts by keys.
+    #[track_caller]
+    pub fn suspends_and_continues(&mut self, exec: &str) {
+        self.enter(&format!(
+            "{exec} sh -c 'trap \"echo con''tinued\" CONT; sleep 999 & echo be''gan; wait; wait'"
+        ));
+        self.wait_for("began");
+        self.keys(CTRL_Z);
+        self.wait_for("Stopped");
+        self.enter("stty -a | grep -o ' icanon'; echo host-$((40 + 2))");
+        self.wait_for(" icanon");
+        self.wait_for("host-42");
+        self.enter("fg");
+        self.wait_for("continued");
+        self.keys(CTRL_C);
+        self.wait_for("bash-");
+        self.enter("echo code-$?");
+        self.wait_for("code-130");
+    }
+
     /// Returns everything written to the screen, with control sequences.
     pub fn output(&self) -> String {
         self.screen.text()

@@ -233,6 +233,23 @@ impl World {
         Process::start(&self.line(command)).wait()
     }
 
+    /// Runs the binary under strace(1), which kills it, or one of its children, at the `nth` of these system calls.
+    #[track_caller]
+    pub fn killed_at(&self, calls: &str, nth: usize, args: &[&str]) -> Run {
+        self.killed_with(&["-f"], calls, nth, args)
+    }
+
+    /// Version of [`World::killed_at`] with flags for strace(1).
+    #[track_caller]
+    pub fn killed_with(&self, flags: &[&str], calls: &str, nth: usize, args: &[&str]) -> Run {
+        let (strace, binary) =
+            (need("strace").display().to_string(), self.binary.display().to_string());
+        let trace = format!("trace={calls}");
+        let inject = format!("inject={calls}:signal=KILL:when={nth}");
+        let how = ["-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
+        self.host([&[strace.as_str()], flags, &how, args].concat())
+    }
+
     /// Starts a command without the sandbox and does not wait.
     #[track_caller]
     pub fn start<S: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = S>) -> Process {

@@ -233,24 +233,9 @@ fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
         );
         world.write("known_hosts", format!("[127.0.0.1]:{port} {}", world.read("host_key.pub")));
         let ask = |key: &str, line: &str| {
-            let path = |name: &str| world.path(name).display().to_string();
-            let known = format!("UserKnownHostsFile={}", path("known_hosts"));
-            let port = port.to_string();
-            world.host([
-                "ssh",
-                "-F",
-                "none",
-                "-o",
-                "BatchMode=yes",
-                "-o",
-                &known,
-                "-i",
-                &path(key),
-                "-p",
-                &port,
-                "pipo-runner@127.0.0.1",
-                line,
-            ])
+            let words = sshd::client_words(&world, port, key);
+            let destination = ["pipo-runner@127.0.0.1".to_owned(), line.to_owned()];
+            world.host(words.into_iter().chain(destination))
         };
         ask("key", "pipo 'a b'").succeeds().stdout("<a b>\n");
         ask("key", "AGENT_SANDBOX_CWD=/workspace/sub pipo pwd")

@@ -69,22 +69,7 @@ impl Sshd {
 
     /// Returns the arguments of a client with this key.
     pub(crate) fn words(&self, key: &str, options: &[&str], line: &[&str]) -> Vec<String> {
-        let path = |name: &str| self.world.path(name).display().to_string();
-        let mut words: Vec<String> = [
-            "ssh",
-            "-F",
-            "none",
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            "IdentitiesOnly=yes",
-            "-o",
-            "LogLevel=ERROR",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        words.extend(["-o".into(), format!("UserKnownHostsFile={}", path("known_hosts"))]);
-        words.extend(["-i".into(), path(key), "-p".into(), self.port.to_string()]);
+        let mut words = client_words(&self.world, self.port, key);
         words.extend(options.iter().map(|word| (*word).to_owned()));
         words.push("127.0.0.1".into());
         words.extend(line.iter().map(|word| (*word).to_owned()));
@@ -104,6 +89,16 @@ impl Sshd {
     pub(crate) fn plain(&self, options: &[&str], line: &[&str]) -> Run {
         self.world.host(self.words("plain", options, line))
     }
+}
+
+/// Returns the start of a client's command line, up to the destination.
+pub(crate) fn client_words(world: &World, port: u16, key: &str) -> Vec<String> {
+    let path = |name: &str| world.path(name).display().to_string();
+    let known = format!("UserKnownHostsFile={}", path("known_hosts"));
+    let options = ["BatchMode=yes", "IdentitiesOnly=yes", "LogLevel=ERROR", &known];
+    let options = options.iter().flat_map(|option| ["-o", option]);
+    let words = ["ssh", "-F", "none"].into_iter().chain(options).map(str::to_owned);
+    words.chain(["-i".into(), path(key), "-p".into(), port.to_string()]).collect()
 }
 
 /// Prepares the machine for sshd: for root, it needs a directory in `/run`, and an unlocked account.

@@ -136,6 +136,17 @@ impl Connection {
         }
     }
 
+    /// Reads all chunks, without keeping them, and returns their total length.
+    pub(crate) fn chunks_length(&mut self) -> usize {
+        let mut length = 0;
+        loop {
+            match self.chunk().expect("the last chunk").len() {
+                0 => return length,
+                more => length += more,
+            }
+        }
+    }
+
     /// Reads one chunk. The last one is empty. Returns `None` when the connection ends before it.
     pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let size = self.until(b"\r\n")?;

@@ -165,16 +165,9 @@ fn a_proxied_key_works_without_a_network_and_outlives_the_container() {
     stage.bring_up().succeeds();
     stage.sh("ls /sys/class/net").succeeds().stdout("lo\n");
     stage.sh(&format!("wget -q -O - http://{address}/")).fails();
-    let ask =
-        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models";
-    let asked = || {
-        let before = provider.shown().len();
-        stage.sh(ask).succeeds().stdout("answer\n");
-        assert_eq!(provider.shown()[before..], [KEY]);
-    };
-    asked();
+    stage.asks_with_the_real_key(&provider);
     stage.docker.run(["restart", "--time", "1", &stage.container()]).succeeds();
-    asked();
+    stage.asks_with_the_real_key(&provider);
     stage.sh("env; cat /proc/1/environ").stdout_lacks(KEY);
 }
 

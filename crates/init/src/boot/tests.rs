@@ -6,17 +6,21 @@ use super::*;
 
 const PASSWD: &[u8] = b"root:x:0:0:root:/root:/bin/ash\nagent:x:1000:1000::/home/agent:/bin/bash\nbroken:x:one:1::/:/bin/sh\n";
 
-fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Boot, String> {
+/// Decides about these entries, without a uid of PID 1.
+pub(crate) fn with_situation<T>(
+    entries: &[&str],
+    words: &[&str],
+    uid: u32,
+    passwd: &[u8],
+    decide: impl Fn(&Situation<'_>) -> T,
+) -> T {
     let environment = Environment::of(entries.iter().map(|entry| entry.as_bytes().to_vec()));
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    decide(&Situation {
-        environment: &environment,
-        words: &words,
-        uid,
-        passwd: PASSWD,
-        init_uid: None,
-    })
-    .map_err(|error| error.to_string())
+    decide(&Situation { environment: &environment, words: &words, uid, passwd, init_uid: None })
+}
+
+fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Boot, String> {
+    with_situation(entries, words, uid, PASSWD, decide).map_err(|error| error.to_string())
 }
 
 fn texts(boot: &Boot) -> Vec<String> {

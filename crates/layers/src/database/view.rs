@@ -37,6 +37,17 @@ pub struct TreeEntry {
     pub behind: Option<PathBuf>,
 }
 
+/// Returns an entry of the database.
+fn stored_entry(
+    path: PathBuf,
+    inode: Inode,
+    ino: i64,
+    merge: Option<PathBuf>,
+    behind: Option<PathBuf>,
+) -> TreeEntry {
+    TreeEntry { path, inode, source: EntrySource::Delta(ino), merge, behind }
+}
+
 /// Maximum depth of a path, because the kernel accepts at most 4096 bytes (`PATH_MAX`).
 const DEEPEST: usize = 2048;
 
@@ -143,13 +154,7 @@ impl Database {
             let visible = at.as_deref().filter(|at| !self.is_gone(at));
             let behind = self.behind(ino, visible).filter(|_| inode.is_dir());
             let merge = self.merge(behind.as_deref())?;
-            return Ok(Some(TreeEntry {
-                path,
-                inode,
-                source: EntrySource::Delta(ino),
-                merge,
-                behind,
-            }));
+            return Ok(Some(stored_entry(path, inode, ino, merge, behind)));
         }
         let at = dir.merge.as_ref().map(|merge| merge.join(name));
         let Some(at) = at.filter(|at| !self.is_gone(at)) else { return Ok(None) };
@@ -157,14 +162,7 @@ impl Database {
         // The file has several names and was changed under another one.
         if let Some(ino) = self.copy_of(&found) {
             let inode = self.inode(ino)?;
-            let (merge, behind) = (None, None);
-            return Ok(Some(TreeEntry {
-                path,
-                inode,
-                source: EntrySource::Delta(ino),
-                merge,
-                behind,
-            }));
+            return Ok(Some(stored_entry(path, inode, ino, None, None)));
         }
         let inode = found.inode;
         let merge = inode.is_dir().then(|| at.clone());

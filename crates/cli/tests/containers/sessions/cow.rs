@@ -191,14 +191,10 @@ fn a_running_session_is_held_still_for_a_snapshot_and_for_apply() {
 fn a_killed_apply_leaves_the_container_running() {
     let stage = up("cow = true");
     stage.sh("for i in $(seq 200); do echo $i > f$i; done").succeeds();
-    let strace = testkit::need("strace").display().to_string();
-    let binary = stage.world.binary().display().to_string();
     // Killed in the middle of its writes.
-    let kill = "inject=renameat2,linkat:signal=KILL:when=20";
-    let line = [&strace, "-qq", "-o", "/dev/null", "-e", "trace=renameat2,linkat", "-e", kill];
-    let words = [&binary, "apply", "--live", "--yes", "-s", NAME];
-    let run = stage.world.host(line.into_iter().chain(words));
-    assert!(!run.status().success());
+    let apply = ["apply", "--live", "--yes", "-s", NAME];
+    let killed = stage.world.killed_with(&[], "renameat2,linkat", 20, &apply);
+    assert!(!killed.status().success(), "{killed}");
     let paused = || stage.inspect("{{.State.Paused}}") == "true";
     while paused() {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -321,17 +317,7 @@ fn c4_a_base_that_was_swapped_is_not_taken() {
     // Unsupported rules would stop it as well.
     stage.world.write("home/diary/sandbox.toml", "");
     stage.bring_up().succeeds();
-    let container = stage.container();
-    stage.docker.run(["stop", "--time", "1", &container]).succeeds();
-    std::fs::rename(stage.world.path("project"), stage.world.path("moved")).unwrap();
-    std::os::unix::fs::symlink("home/diary", stage.world.path("project")).unwrap();
-    stage.docker.run(["start", &container]).succeeds();
-    stage.docker.run(["wait", &container]);
-    stage
-        .docker
-        .run(["logs", &container])
-        .stderr_contains("not the one that the session was created with");
-    stage.docker.run(["stop", "--time", "1", &container]).succeeds();
+    stage.refuses_swapped("project", "home/diary");
     std::fs::remove_file(stage.world.path("project")).unwrap();
     std::fs::rename(stage.world.path("moved"), stage.world.path("project")).unwrap();
     stage.bring_up().succeeds();
@@ -341,17 +327,11 @@ fn c4_a_base_that_was_swapped_is_not_taken() {
 /// Killed at a few steps: nothing stays mounted, and the next command continues with the layer.
 #[test]
 fn up_that_is_killed_leaves_the_layer_to_the_next_command() {
-    let strace = testkit::need("strace").display().to_string();
     let stage = stage("cow = true");
-    let binary = stage.world.binary().display().to_string();
     let calls = "mkdir,mkdirat,connect,fdatasync,rename,renameat2";
     let mut killed = 0;
     for step in (1..60).step_by(testkit::rounds(9, 1)) {
-        let (trace, kill) =
-            (format!("trace={calls}"), format!("inject={calls}:signal=KILL:when={step}"));
-        let quiet = [&strace, "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &kill];
-        let run =
-            stage.world.host(quiet.into_iter().chain([&binary, "--trust", "up", "--name", NAME]));
+        let run = stage.world.killed_at(calls, step, &["--trust", "up", "--name", NAME]);
         killed += usize::from(!run.status().success());
         stage.world.run(["down", NAME]);
         let id = stage.id().unwrap_or_default();

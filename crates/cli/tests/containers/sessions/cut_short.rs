@@ -1,6 +1,6 @@
 //! `up`, `down` and `rm`, killed at every step: the next command completes or reverts them.
 
-use testkit::{need, rounds};
+use testkit::rounds;
 
 use super::stage::{NAME, Stage};
 
@@ -10,13 +10,7 @@ const STEPS: &str = "?mkdir,mkdirat,?symlink,symlinkat,connect,fsync,fdatasync,?
 
 /// Runs a command and kills it at its `nth` such call. Returns true if it was killed.
 fn killed(stage: &Stage, words: &[&str], nth: usize) -> bool {
-    let strace = need("strace").display().to_string();
-    let (trace, kill) =
-        (format!("trace={STEPS}"), format!("inject={STEPS}:signal=KILL:when={nth}"));
-    let binary = stage.world.binary().display().to_string();
-    let how = [&strace, "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &kill, &binary];
-    let line = how.into_iter().chain(words.iter().copied());
-    !stage.world.host(line).status().success()
+    !stage.world.killed_at(STEPS, nth, words).status().success()
 }
 
 /// Every few steps, or in a soak run every one.

@@ -115,21 +115,7 @@ fn a_command_on_a_terminal_is_suspended_and_continued_by_the_callers_shell() {
     let stage = Stage::up("");
     let binary = stage.world.binary().display().to_string();
     let mut shell = stage.world.host_terminal(["bash", "--norc", "-i"]);
-    shell.enter(&format!(
-        "'{binary}' exec -it -s {NAME} sh -c 'trap \"echo con''tinued\" CONT; sleep 999 & echo be''gan; wait; wait'"
-    ));
-    shell.wait_for("began");
-    shell.keys(CTRL_Z);
-    shell.wait_for("Stopped");
-    shell.enter("stty -a | grep -o ' icanon'; echo host-$((40 + 2))");
-    shell.wait_for(" icanon");
-    shell.wait_for("host-42");
-    shell.enter("fg");
-    shell.wait_for("continued");
-    shell.keys(CTRL_C);
-    shell.wait_for("bash-");
-    shell.enter("echo code-$?");
-    shell.wait_for("code-130");
+    shell.suspends_and_continues(&format!("'{binary}' exec -it -s {NAME}"));
     // Without a shell to return to, it continues.
     let mut terminal = stage.world.terminal([
         "exec",

@@ -30,18 +30,11 @@ fn a_proxied_key_outlives_the_container_and_the_proxy() {
     let stage = Stage::new(&config);
     stage.world.write("key", KEY);
     stage.bring_up().succeeds();
-    let ask =
-        "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models";
-    let asked = || {
-        let before = provider.shown().len();
-        stage.sh(ask).succeeds().stdout("answer\n");
-        assert_eq!(provider.shown()[before..], [KEY]);
-    };
-    asked();
+    stage.asks_with_the_real_key(&provider);
     stage.docker.run(["restart", "--time", "1", &stage.container()]).succeeds();
-    asked();
+    stage.asks_with_the_real_key(&provider);
     kill_proxy(&stage);
-    asked();
+    stage.asks_with_the_real_key(&provider);
     // The token of another sandbox is invalid, and a token ends with its session.
     stage.sh("ANTHROPIC_API_KEY=session-0000; wget -q -O - --header 'x-api-key: session-0000' $ANTHROPIC_BASE_URL/v1/models").fails();
     stage.down().succeeds();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{chown, symlink};
 use std::sync::{Arc, Mutex};
 
 use testkit::{Docker, Run, User, World, user};
@@ -96,6 +96,33 @@ impl Stage {
 
     pub(super) fn container(&self) -> String {
         format!("agent-sandbox-{}", self.id().unwrap())
+    }
+
+    /// Replaces a mounted directory by a link while the container is stopped. The container must not start again.
+    #[track_caller]
+    pub(super) fn refuses_swapped(&self, directory: &str, target: &str) {
+        let container = self.container();
+        self.docker.run(["stop", "--time", "1", &container]).succeeds();
+        fs::rename(self.world.path(directory), self.world.path("moved")).unwrap();
+        symlink(target, self.world.path(directory)).unwrap();
+        self.docker.run(["start", &container]);
+        self.docker.run(["wait", &container]);
+        self.docker
+            .run(["logs", &container])
+            .stderr_contains("not the one that the session was created with");
+        self.docker.run(["stop", "--time", "1", &container]).succeeds();
+    }
+
+    /// Asks the provider from the session, which must receive the real key.
+    #[track_caller]
+    pub(super) fn asks_with_the_real_key(&self, provider: &Provider) {
+        let before = provider.shown().len();
+        self.sh(
+            "wget -q -O - --header \"x-api-key: $ANTHROPIC_API_KEY\" $ANTHROPIC_BASE_URL/v1/models",
+        )
+        .succeeds()
+        .stdout("answer\n");
+        assert_eq!(provider.shown()[before..], [KEY]);
     }
 
     /// Returns the engine's report about the container.

@@ -1,6 +1,6 @@
 //! W9: an apply that is killed at any system call is completed or reverted exactly; a snapshot exists or does not.
 
-use testkit::{World, need, rounds};
+use testkit::{World, rounds};
 
 use super::{change, start, tree};
 
@@ -22,13 +22,7 @@ fn killed(world: &World, words: &[&str], nth: usize) -> bool {
 
 /// Version of [`killed`] with flags for strace.
 fn killed_with(world: &World, flags: &[&str], words: &[&str], nth: usize) -> bool {
-    let strace = need("strace").display().to_string();
-    let binary = world.binary().display().to_string();
-    let inject = format!("inject={CALLS}:signal=KILL:when={nth}");
-    let trace = format!("trace={CALLS}");
-    let how = ["-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
-    let line = [&[strace.as_str()], flags, &how, words].concat();
-    world.host(line).status().code() != Some(0)
+    !world.killed_with(flags, CALLS, nth, words).status().success()
 }
 
 #[test]

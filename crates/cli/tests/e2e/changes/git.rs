@@ -310,7 +310,6 @@ fn every_stash_arrives() {
 
 #[test]
 fn a_killed_apply_leaves_a_sound_repository() {
-    need("strace");
     for at in 1.. {
         let world = repository();
         change(
@@ -319,20 +318,7 @@ fn a_killed_apply_leaves_a_sound_repository() {
                 "{COMMIT}; git switch -qc other; git branch -d $(git rev-parse --abbrev-ref '@{{-1}}')"
             ),
         );
-        let inject = format!("inject=renameat2,unlinkat:signal=KILL:when={at}");
-        let binary = world.binary().display().to_string();
-        let run = world.host([
-            "strace",
-            "-f",
-            "-o",
-            "/dev/null",
-            "-e",
-            &inject,
-            &binary,
-            "apply",
-            "-s",
-            "s",
-        ]);
+        let run = world.killed_at("renameat2,unlinkat", at, &["apply", "-s", "s"]);
         let whole = run.status().success();
         world.host(["git", "fsck", "--strict", "--no-dangling"]).succeeds();
         world.run(["apply", "-s", "s"]).succeeds();

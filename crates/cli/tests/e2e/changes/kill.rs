@@ -86,12 +86,7 @@ fn applied_twice(world: &World) {
 
 /// Runs a command that is killed at a point. Returns true if it was killed.
 fn killed(world: &World, words: &[&str], point: &Point) -> bool {
-    let (strace, binary) = (need("strace"), world.binary().display().to_string());
-    let strace = strace.display().to_string();
-    let trace = format!("trace={}", point.call);
-    let inject = format!("inject={}:signal=KILL:when={}", point.call, point.nth);
-    let how = ["-f", "-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
-    let run = world.host([&[strace.as_str()], &how[..], words].concat());
+    let run = world.killed_at(&point.call, point.nth, words);
     run.status().code().is_none() || run.status().code() == Some(137)
 }
 

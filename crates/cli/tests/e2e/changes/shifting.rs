@@ -97,18 +97,13 @@ fn every_command_works(engine: &str, session: &str, host: &str) {
 
 #[test]
 fn a_killed_apply_completes_when_the_host_took_the_directory_away() {
-    let strace = testkit::need("strace").display().to_string();
     for host in ["true", "rm -rf build", "rm -rf build; ln -s elsewhere build"] {
         for way in [["apply", "--resume"], ["undo", "--partial"]] {
             let world = World::new().file("project/build/x", "x\n");
             let script = "rm -r build; echo file > build; echo work > precious";
             start(&world, "overlay", script).wait().succeeds();
-            let binary = world.binary().display().to_string();
             // After the directory is removed, before the file is created.
-            let inject = "inject=renameat2:signal=KILL:when=2";
-            let trace = ["-f", "-o", "/dev/null", "-e", "trace=renameat2", "-e", inject];
-            let killed = [&[strace.as_str()], &trace[..], &[&binary, "apply", "-s", "s"]].concat();
-            world.host(killed);
+            world.killed_at("renameat2", 2, &["apply", "-s", "s"]);
             assert!(!world.has("project/build"), "{host}: the directory went");
             on_host(&world, host);
             // A run in between records the new base.

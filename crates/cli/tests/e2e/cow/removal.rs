@@ -1,6 +1,6 @@
 //! `rm` and `prune` never remove unapplied work without a question.
 
-use testkit::{World, need};
+use testkit::World;
 
 use super::{cow, place};
 
@@ -91,14 +91,9 @@ fn rm_of_several_removes_none_when_one_has_work() {
 fn rm_keeps_the_originals_of_an_interrupted_apply() {
     let world = place().file("project/a", "one\n").file("project/b", "one\n");
     cow(&world, &["-s", "fix"], "echo two > a; echo two > b").succeeds();
-    let (strace, binary) =
-        (need("strace").display().to_string(), world.binary().display().to_string());
     // Killed when it moves the second file into place.
-    let kill = "inject=renameat2:signal=KILL:when=2";
-    let how = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e", kill];
-    let apply = [binary.as_str(), "apply", "-s", "fix", "--yes"];
-    let line = [strace.as_str()].into_iter().chain(how).chain(apply);
-    assert!(!world.host(line).status().success());
+    let killed = world.killed_at("renameat2", 2, &["apply", "-s", "fix", "--yes"]);
+    assert!(!killed.status().success(), "{killed}");
     world.run(["rm", "fix"]).code(1).stderr_contains("originals of an interrupted apply");
     world.run(["prune", "--older-than", "0", "--yes"]).succeeds();
     // The control.

@@ -14,6 +14,17 @@ const DAY: &str = "set -e
     git rebase -q - && git tag v1 && git branch -d topic && git reset -q --keep HEAD
     git status --short";
 
+/// A project that is a worktree of the repository `main`.
+fn worktree() -> World {
+    let world = World::new().file("main/readme", "x").git_init("main");
+    world
+        .clone()
+        .cwd("main")
+        .host(["git", "worktree", "add", "-q", "../project", "-b", "work"])
+        .succeeds();
+    world
+}
+
 #[test]
 fn everyday_git_works_in_a_plain_repository() {
     let world = World::new().file("project/readme", "x").git_init("project");
@@ -24,12 +35,7 @@ fn everyday_git_works_in_a_plain_repository() {
 
 #[test]
 fn everyday_git_works_in_a_worktree() {
-    let world = World::new().file("main/readme", "x").git_init("main");
-    world
-        .clone()
-        .cwd("main")
-        .host(["git", "worktree", "add", "-q", "../project", "-b", "work"])
-        .succeeds();
+    let world = worktree();
     world.run(sh(DAY)).succeeds();
     world.host(["git", "log", "--format=%s", "-1"]).succeeds().stdout("side\n");
     world.clone().cwd("main").host(["git", "status", "--short"]).succeeds().stdout("");
@@ -37,12 +43,7 @@ fn everyday_git_works_in_a_worktree() {
 
 #[test]
 fn worktree_run_cannot_change_the_main_checkout() {
-    let world = World::new().file("main/readme", "x").git_init("main");
-    world
-        .clone()
-        .cwd("main")
-        .host(["git", "worktree", "add", "-q", "../project", "-b", "work"])
-        .succeeds();
+    let world = worktree();
     for tried in [
         "echo x > ../main/readme",
         "echo ref: refs/heads/work > ../main/.git/HEAD",

@@ -1,6 +1,6 @@
 //! `up` and `down`, killed at any point: the next command recovers.
 
-use testkit::{World, need, rounds};
+use testkit::{World, rounds};
 
 use super::{Up, inside, left_behind};
 
@@ -10,12 +10,7 @@ const CALLS: &str = "?open,openat,write,pwrite64,fsync,fdatasync,?rmdir,?unlink,
 
 /// Runs a command and kills it at its `nth` such call. Returns true if it was killed.
 fn killed(world: &World, words: &[&str], nth: usize) -> bool {
-    let strace = need("strace").display().to_string();
-    let binary = world.binary().display().to_string();
-    let inject = format!("inject={CALLS}:signal=KILL:when={nth}");
-    let trace = format!("trace={CALLS}");
-    let how = [strace.as_str(), "-o", "/dev/null", "-e", &trace, "-e", &inject, &binary];
-    world.host(how.into_iter().chain(words.iter().copied())).status().code() != Some(0)
+    !world.killed_with(&[], CALLS, nth, words).status().success()
 }
 
 /// Kills a command at every `step`th point from `first`, and calls `then` after each.

@@ -112,21 +112,7 @@ fn a_command_is_suspended_and_continued_by_the_callers_shell() {
     let mut shell = world.host_terminal(["bash", "--norc", "-i"]);
     // Its shell does not fork from here on: a child that is stopped between vfork(2) and its exec would keep the shell
     // from stopping, as on every terminal.
-    shell.enter(&format!(
-        "'{binary}' exec -it -s project sh -c 'trap \"echo con''tinued\" CONT; sleep 999 & echo be''gan; wait; wait'"
-    ));
-    shell.wait_for("began");
-    shell.keys(CTRL_Z);
-    shell.wait_for("Stopped");
-    shell.enter("stty -a | grep -o ' icanon'; echo host-$((40 + 2))");
-    shell.wait_for(" icanon");
-    shell.wait_for("host-42");
-    shell.enter("fg");
-    shell.wait_for("continued");
-    shell.keys(CTRL_C);
-    shell.wait_for("bash-");
-    shell.enter("echo code-$?");
-    shell.wait_for("code-130");
+    shell.suspends_and_continues(&format!("'{binary}' exec -it -s project"));
     // Without a shell to return to, it continues.
     let mut terminal = world.terminal(on_terminal("echo began; read x; echo got-$x"));
     terminal.wait_for("began");

@@ -1,20 +1,13 @@
 //! Tests over tables of environments.
 
+use crate::boot::tests::with_situation;
+
 use super::*;
 
 const PASSWD: &[u8] = b"root:x:0:0::/root:/bin/sh\noctobot:x:1001:1001::/home/octobot:/bin/bash\nagent:x:1000:1000::/var/agent:/bin/sh\n../x:x:5:5::/:/bin/sh\n";
 
 fn decided(entries: &[&str], words: &[&str], uid: u32) -> Result<Settings, String> {
-    let environment = Environment::of(entries.iter().map(|entry| entry.as_bytes().to_vec()));
-    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    decide(&Situation {
-        environment: &environment,
-        words: &words,
-        uid,
-        passwd: PASSWD,
-        init_uid: None,
-    })
-    .map_err(|error| error.to_string())
+    with_situation(entries, words, uid, PASSWD, decide).map_err(|error| error.to_string())
 }
 
 #[test]
