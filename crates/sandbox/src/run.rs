@@ -129,7 +129,7 @@ pub fn run(
         if rendering == Rendering::Bubblewrap
             && plan.cow.as_ref().is_some_and(CopyOnWrite::has_overlay)
         {
-            let why = "bubblewrap cannot mount its overlay";
+            let why = "bubblewrap alone cannot mount an overlay";
             return Err(StartError::Overlay(format!("use copy-on-write: {why}")));
         }
         // The native mounts skip a socket that was removed after planning. bubblewrap fails on one.

@@ -93,6 +93,9 @@ fn inner_command_rules_add_to_the_outer_ones() {
 #[test]
 fn trust_cannot_be_given_from_inside() {
     let world = World::new().file("project/sandbox.toml", "filesystem.rw = ['~']\n");
-    world.run(["--trust", INNER, "trust"]).code(125).stderr_contains("inside a sandbox");
+    world
+        .run(["--trust", INNER, "trust"])
+        .code(125)
+        .stderr_contains("only works outside the sandbox");
     world.run(["trust"]).succeeds();
 }

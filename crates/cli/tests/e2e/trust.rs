@@ -176,8 +176,8 @@ fn broken_and_ambiguous_files_are_refused_with_their_place() {
 fn key_that_nothing_carries_out_is_refused() {
     for (text, key) in [
         ("proxy = { addr = 'here' }\n", "invalid listen address `here`"),
-        ("network = 'bridge'\n", "network `bridge` is Docker's"),
-        ("network = 'my-net'\n", "network `my-net` is Docker's"),
+        ("network = 'bridge'\n", "unknown network `bridge` for a local sandbox"),
+        ("network = 'my-net'\n", "unknown network `my-net` for a local sandbox"),
     ] {
         world(text).run(["--trust", "true"]).code(125).stderr_contains(key);
     }

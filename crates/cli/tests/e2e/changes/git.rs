@@ -465,8 +465,8 @@ fn a_symbolic_ref_waits_for_its_target_and_is_refused_without_one() {
     world.run([&free[..], &[script]].concat()).succeeds();
     let run = world.run(["apply"]).succeeds();
     for text in [
-        "follows  stays as it is until `refs/heads/held` is applied",
-        "again  stays as it is until `refs/heads/held` is applied",
+        "follows  unchanged until `refs/heads/held` is applied",
+        "again  unchanged until `refs/heads/held` is applied",
         "refused: .git/refs/heads/none  points to `refs/heads/nothing`, which does not exist",
         "refused: .git/refs/heads/round  points to `refs/heads/round`, which does not exist",
         "refused: .git/refs/heads/used  `refs/heads/user` points to it",

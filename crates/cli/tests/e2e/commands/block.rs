@@ -152,7 +152,7 @@ fn bad_rules_are_refused_before_anything_runs() {
     for (rule, code, why) in [
         ("wc=@gti", 2, "@gti"),
         ("wc=@git", 2, "not `wc`"),
-        ("usr/wc=false", 2, "no name of a command"),
+        ("usr/wc=false", 2, "invalid command name"),
         ("wc=missing.sh", 125, "cannot read the wrapper script"),
         ("wc=plain", 125, "does not start with `#!`"),
         ("wc", 2, "wc"),

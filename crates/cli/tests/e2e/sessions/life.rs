@@ -176,9 +176,7 @@ fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
     let follow = world.spawn(["logs", "--follow"]);
     follow.wait_for("on a terminal");
     world.run(inside("pkill sleep")).succeeds();
-    eventually("its end is told", || {
-        world.run(["inspect"]).output().contains("agent    ended with 143")
-    });
+    eventually("its end is told", || world.run(["inspect"]).output().contains("ended with 143"));
     world.run(["down"]).succeeds();
     follow.wait().succeeds();
 }

@@ -38,7 +38,7 @@ fn exec_in_a_session_that_is_not_there_is_refused_with_the_nearest_name() {
         (&["exec", "-s", "fxi", "true"][..], "did you mean `fix`?"),
         (&["-s", "fixx", "exec", "true"], "did you mean `fix`?"),
         (&["--session", "tyr", "exec", "--", "true"], "did you mean `try`?"),
-        (&["exec", "-s", "zzzz", "true"], "agent-sandbox ps"),
+        (&["exec", "-s", "zzzz", "true"], "known sessions: `fix`, `try`"),
         (&["exec", "-it", "-s", "fxi", "true"], "did you mean `fix`?"),
         (&["--dry-run", "exec", "-s", "fxi", "true"], "did you mean `fix`?"),
         (&["--cow=false", "exec", "-s", "fxi", "true"], "did you mean `fix`?"),
