@@ -122,7 +122,7 @@ fn rate_parallel_requests_and_the_end_of_a_session_are_held_to() {
     assert_eq!(stage.get(&ended, "/x").status, 401);
 }
 
-/// The clock is CLOCK_BOOTTIME, which cannot be set, also across a restart of the proxy: hours of suspend count, and a
+/// The clock is `CLOCK_BOOTTIME`, which cannot be set, also across a restart of the proxy: hours of suspend count, and a
 /// wall clock that is set back does not.
 #[test]
 fn a_session_ends_by_the_boot_clock() {

@@ -107,7 +107,7 @@ impl Relay {
         match start(&self.wanted) {
             Ok(pid) => self.running = Some(pid),
             Err(error) => {
-                super::LOG.warn(format_args!("cannot restart the relay: {}", chain(&error)))
+                super::LOG.warn(format_args!("cannot restart the relay: {}", chain(&error)));
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) const TSTP: i32 = 20;
 pub(crate) const TTOU: i32 = 22;
 pub(crate) const WINCH: i32 = 28;
 
-/// Handled signals. The kernel delivers no others to PID 1, except SIGKILL and SIGSTOP from outside: pid_namespaces(7).
+/// Handled signals. The kernel delivers no others to PID 1, except SIGKILL and SIGSTOP from outside: `pid_namespaces(7)`.
 pub(crate) const HANDLED: [i32; 10] = [HUP, INT, QUIT, USR1, USR2, TERM, CHLD, CONT, TSTP, WINCH];
 
 /// Action for a signal.

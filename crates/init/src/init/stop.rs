@@ -57,7 +57,7 @@ fn wait_until_gone(
     }
 }
 
-/// Fields of `/proc/PID/stat`: proc_pid_stat(5).
+/// Fields of `/proc/PID/stat`: `proc_pid_stat(5)`.
 struct Process {
     pid: i32,
     parent: i32,

@@ -295,7 +295,7 @@ fn start_as_another_user_than_root_is_said_and_goes_on() {
     strict.env("AGENT_USER", "absent-user").run(["/opt/entrypoint", "id", "-u"]).code(1).stdout("");
 }
 
-/// The kernel refuses the change of user in a user namespace in which only uid 0 is mapped: user_namespaces(7).
+/// The kernel refuses the change of user in a user namespace in which only uid 0 is mapped: `user_namespaces(7)`.
 #[test]
 fn root_that_cannot_change_user_ends_with_1() {
     let lonely = Room::new(Start::LonelyRoot);
