@@ -103,7 +103,7 @@ fn a_container_goes_also_when_its_log_finds_no_room() {
     while !stage.world.run(["logs", "--tail", "1", NAME]).output().contains("said") {}
     small.clear();
     small.leave(40 << 10);
-    stage.world.run(["rm", "--yes", NAME]).succeeds().stderr_lacks("cannot keep");
+    stage.world.run(["rm", "--yes", NAME]).succeeds().stderr_lacks("cannot save");
     assert!(stage.containers().is_empty());
     // The control: with space, it is saved.
     small.clear();

@@ -193,7 +193,7 @@ fn the_file_that_the_proxy_reads_a_key_from_is_hidden() {
     run(&world, &[], "true").succeeds().stderr_contains("project/.env` (");
     run(&world, &["--exclude", ".env"], "cat .env")
         .stdout_lacks(KEY)
-        .stderr_lacks("credentials in");
+        .stderr_lacks("credentials without the proxy");
 }
 
 #[test]
@@ -247,5 +247,7 @@ fn only_credentials_that_the_command_can_read_are_named_at_the_start() {
     let world =
         world(&row, "").file("home/.claude/settings.json", r#"{"env":{"ANTHROPIC_API_KEY":"x"}}"#);
     run(&world, &[], "true").succeeds().stderr_contains("settings.json` (");
-    run(&world, &["--exclude", "~/.claude"], "true").succeeds().stderr_lacks("credentials in");
+    run(&world, &["--exclude", "~/.claude"], "true")
+        .succeeds()
+        .stderr_lacks("credentials without the proxy");
 }

@@ -390,8 +390,9 @@ fn credentials_of_a_proxied_provider_are_hidden_or_listed_in_a_note() {
         fs::write(world.path("home/.codex/auth.json"), "login").unwrap();
         world.plan_with(&Engine::default(), &image).unwrap()
     };
-    let named =
-        |made: &Container| made.notes.iter().any(|note| note.contains("can read credentials in"));
+    let named = |made: &Container| {
+        made.notes.iter().any(|note| note.contains("can read credentials without the proxy"))
+    };
     let hidden = plan(&format!("{SECRET}{DIR}"));
     let login = at(&hidden, "/home/agent/.codex/auth.json").map(|bind| bind.source.clone());
     assert_eq!(login, Some(Source::Session("empty/file".into())));
